@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import gc
 
+import aio_pika
 import anyio
 import pytest
 
-from tests.engine.bus.bus_doubles import Notices, message
+from tests.engine.bus.bus_doubles import Notices, message, until
 from tests.support.rabbitmq import Broker, RunningBroker, contents
+from tests.support.tcp_proxy import TcpProxy
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.bus.consumers import Consumer
 from wavewright.engine.bus.topology import Topology
+from wavewright.engine.daemon.message_handler import MAX_IN_FLIGHT
+from wavewright.engine.messages.delivery import Delivery
 
 pytestmark = pytest.mark.anyio
 
@@ -92,6 +96,45 @@ async def test_a_message_that_nobody_settled_comes_again(
 
     assert again.body == b"1"
     assert again.delivery_count == 1
+
+
+async def test_a_connection_that_breaks_counts_once_however_many_wait_on_it(
+    broker: Broker | RunningBroker, topology: Topology
+) -> None:
+    taken = list[Delivery]()
+    with TcpProxy.before(broker.url) as proxy:
+        async with (
+            open_bus(BusSettings(proxy.url(broker.url), topology)) as bus,
+            anyio.create_task_group() as taking,
+        ):
+
+            async def take() -> None:
+                while True:
+                    taken.append(await bus.intake.take())
+
+            for _ in range(MAX_IN_FLIGHT):
+                taking.start_soon(take)
+            await bus.publish(message(topology, 1))
+            await until(lambda: len(taken) == 1)
+            await until_waiting(broker.url, topology.intake, MAX_IN_FLIGHT)
+            proxy.refuse()
+            proxy.reset()
+            async with open_bus(BusSettings(broker.url, topology)) as other:
+                again = await other.intake.take()
+                assert again.body == b"1"
+                assert again.delivery_count == 1
+            taking.cancel_scope.cancel()
+
+
+async def until_waiting(url: str, queue: str, consumers: int) -> None:
+    """Wait until a queue has so many consumers, or more: the broker counts a message that was got as one, too."""
+    connection = await aio_pika.connect(url)
+    async with connection:
+        channel = await connection.channel()
+        found = 0
+        while found < consumers:
+            found = (await channel.declare_queue(queue, passive=True)).declaration_result.consumer_count or 0
+            await anyio.sleep(0.02)
 
 
 async def test_a_message_that_is_given_back_counts_its_deliveries(bus: Bus, topology: Topology) -> None:

@@ -2,9 +2,9 @@
 
 `Consumer` receives messages in their order, and raises when its channel closes or its queue is deleted.
 
-`PullConsumer` takes one message at a time: with `basic.get` where one is in the queue, else it consumes until one comes
-and cancels the consumer before it returns the message. So the delivery count of messages that are not processed never
-grows. It gives up after `CONSUME_SECONDS`, since the queue may have been declared again meanwhile.
+`PullConsumer` takes single messages: with `basic.get` where one is in the queue, else it consumes until one comes and
+cancels the consumer before it returns the message. So the delivery count of messages that are not processed never
+grows. It is replaced after `CONSUME_SECONDS`, since the queue may have been declared again meanwhile.
 
 `IntakeQueue` takes messages of the intake through every loss of the connection, and dead-letters a message that was
 delivered too often without being settled.
@@ -137,45 +137,71 @@ class Consumer:
 
 
 CONSUME_SECONDS: Final = 15.0
-"""How long one consumer waits. RabbitMQ does not notify a consumer whose quorum queue is deleted and declared again;
+"""How long one channel is used. RabbitMQ does not notify a consumer whose quorum queue is deleted and declared again;
 its channel never receives from the new queue."""
 
 
 class PullConsumer:
-    """Takes one message at a time from a queue, on a channel of its own."""
+    """Takes single messages from a queue for all tasks that wait for one, on one channel.
+
+    Where a connection breaks, the broker ends its channels one after another, and gives the unsettled messages of one
+    to the consumers of the next, each time as one more delivery. Of the consumers of one channel it ends all at once.
+    """
 
     def __init__(self, channel: AbstractChannel, queue: AbstractQueue, place: str) -> None:
         self._channel = channel
         self._queue = queue
         self._place = place
+        self._deadline = anyio.current_time() + CONSUME_SECONDS
+        self._users = 0
+        """Tasks that wait for a message, and messages that are not settled."""
+        self._is_retired = False
 
     @property
-    def is_open(self) -> bool:
-        """Whether the channel is open."""
-        return not self._channel.is_closed
+    def is_usable(self) -> bool:
+        """Whether messages may still be taken."""
+        return not self._channel.is_closed and anyio.current_time() < self._deadline
 
-    async def take(self) -> AbstractIncomingMessage | None:
-        """Return the next message, waiting for it; None after `CONSUME_SECONDS`.
+    async def take(self) -> Delivery | None:
+        """Return the next message, waiting for it; None where none comes before the channel is replaced.
 
         Raises:
             RightsMissing: this user may not read the queue.
             BusDown: the channel closed; a message in flight is requeued by the broker.
         """
+        self._users += 1
+        message = None
         try:
-            waiting = await await_reply(self._queue.get(fail=False, timeout=None), place=self._place)
+            message = await self._get_one() or await self._consume_one()
+        finally:
+            if message is None:
+                await self._release()
+        return None if message is None else delivery_of(message, on_settled=self._release)
+
+    async def retire(self) -> None:
+        """Close the channel once nothing on it is waited for or unsettled."""
+        self._is_retired = True
+        await self._close_unused()
+
+    async def _release(self) -> None:
+        self._users -= 1
+        await self._close_unused()
+
+    async def _close_unused(self) -> None:
+        if self._is_retired and not self._users:
+            await close_channel(self._channel, self._place)
+
+    async def _get_one(self) -> AbstractIncomingMessage | None:
+        try:
+            return await await_reply(self._queue.get(fail=False, timeout=None), place=self._place)
         except AMQPChannelError as error:
             raise error_from_channel_close(error, "the queue cannot be read", place=self._place) from error
-        return waiting or await self._consume_one()
-
-    async def close(self) -> None:
-        """Close the channel."""
-        await close_channel(self._channel, self._place)
 
     async def _consume_one(self) -> AbstractIncomingMessage | None:
         consumer = Consumer(self._channel, self._queue, self._place, most=1)
         try:
             await consumer.start()
-            with anyio.move_on_after(CONSUME_SECONDS):
+            with anyio.CancelScope(deadline=self._deadline):
                 return await consumer.next()
             return await consumer.stop_and_drain()
         finally:
@@ -204,7 +230,8 @@ class IntakeQueue:
         self._health = health
         self._topology = topology
         self._dead_letter = dead_letter
-        self._idle: list[PullConsumer] = []
+        self._consumer: PullConsumer | None = None
+        self._opening = anyio.Lock()
         self._may_take = False
         """Whether reading the queue has worked before."""
 
@@ -254,22 +281,27 @@ class IntakeQueue:
                 failures += 1
 
     async def _take_once(self, *, declares: bool) -> Delivery | None:
-        consumer = await self._idle_consumer(declares=declares)
-        message = await consumer.take()
+        consumer = await self._usable_consumer(declares=declares)
+        try:
+            delivery = await consumer.take()
+        except BusError:
+            await self._retire(consumer)
+            raise
         self._may_take = True
-        if message is None:
-            await consumer.close()
-            return None
-        if consumer.is_open:
-            self._idle.append(consumer)
-        return delivery_of(message)
+        return delivery
 
-    async def _idle_consumer(self, *, declares: bool) -> PullConsumer:
-        while self._idle:
-            consumer = self._idle.pop()
-            if consumer.is_open:
-                return consumer
-        return await self._new_consumer(declares=declares)
+    async def _usable_consumer(self, *, declares: bool) -> PullConsumer:
+        async with self._opening:
+            if self._consumer is not None and not self._consumer.is_usable:
+                await self._retire(self._consumer)
+            if self._consumer is None:
+                self._consumer = await self._new_consumer(declares=declares)
+            return self._consumer
+
+    async def _retire(self, consumer: PullConsumer) -> None:
+        if self._consumer is consumer:
+            self._consumer = None
+        await consumer.retire()
 
     async def _new_consumer(self, *, declares: bool) -> PullConsumer:
         """Return a consumer of the queue; the topology is declared first after a failure."""

@@ -7,7 +7,8 @@ properties of its delivery, without the headers that route copies elsewhere.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -39,22 +40,26 @@ class BrokerSettlement:
     """Settles one message on the channel that it came by."""
 
     message: AbstractIncomingMessage
+    on_settled: Callable[[], Awaitable[None]] | None = None
+    """Called afterwards."""
 
     async def ack(self) -> None:
-        try:
-            await translate_errors(self.message.ack())
-        except CHANNEL_ERRORS:
-            # The channel is gone, so the broker delivers the message again.
-            return
+        await self._settle(self.message.ack())
 
     async def requeue(self) -> None:
-        try:
-            await translate_errors(self.message.nack(requeue=True))
-        except CHANNEL_ERRORS:
-            return
+        await self._settle(self.message.nack(requeue=True))
+
+    async def _settle(self, call: Awaitable[None]) -> None:
+        # Where the channel is gone the broker delivers the message again.
+        with suppress(*CHANNEL_ERRORS):
+            await translate_errors(call)
+        if self.on_settled is not None:
+            await self.on_settled()
 
 
-def delivery_of(message: AbstractIncomingMessage) -> Delivery:
+def delivery_of(
+    message: AbstractIncomingMessage, on_settled: Callable[[], Awaitable[None]] | None = None
+) -> Delivery:
     """Return the delivery of a broker's message."""
     headers = cast("Mapping[str, object]", message.headers)
     return Delivery(
@@ -73,7 +78,7 @@ def delivery_of(message: AbstractIncomingMessage) -> Delivery:
         user_id=message.user_id,
         headers=headers,
         delivery_count=_delivery_count(headers) if message.redelivered else 0,
-        settlement=BrokerSettlement(message),
+        settlement=BrokerSettlement(message, on_settled),
     )
 
 
