@@ -30,8 +30,7 @@ from wavewright.engine.testing.doubles import CallRecorder
 from wavewright.executor import RemoteCall, StepFinished, ToolHost
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.types import Json
-from wavewright.tools.functions.runtime import Runtime
-from wavewright.tools.functions.tool import Tool, ToolCall
+from wavewright.tools.functions.tool import Runtime, Tool, ToolCall
 
 Runners = tuple[CaseRunner, CaseRunner]
 

@@ -17,12 +17,10 @@ from .functions.run_data import (
     MemoryRunData as MemoryRunData,
     RunData as RunData,
 )
-from .functions.runtime import (
-    OpenRuntime as OpenRuntime,
-    Runtime as Runtime,
-)
 from .functions.tool import (
     Agents as Agents,
+    OpenRuntime as OpenRuntime,
+    Runtime as Runtime,
     Tool as Tool,
     ToolCall as ToolCall,
     ToolError as ToolError,

@@ -43,8 +43,7 @@ from wavewright.executor.stores import journal_of
 from wavewright.planner.types import Json, JsonObject, RunId
 from wavewright.reviewer.package.builder import stored_package
 from wavewright.tools.functions.contracts import UserFunction
-from wavewright.tools.functions.runtime import OpenRuntime
-from wavewright.tools.functions.tool import Tool
+from wavewright.tools.functions.tool import OpenRuntime, Tool
 from wavewright.tools.workers.services import Services
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from wavewright.config.installation import install_hint, is_installed
 from wavewright.config.settings import Settings
 
 if TYPE_CHECKING:
-    from wavewright.tools.functions.runtime import OpenRuntime, Runtime
+    from wavewright.tools.functions.tool import OpenRuntime, Runtime
 
 
 class RuntimeNotOpened(WavewrightError):

@@ -44,7 +44,7 @@ from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.types import Json, JsonObject, RunId
 from wavewright.reviewer.atomic_files import write_atomically
 from wavewright.reviewer.records import Package
-from wavewright.tools.functions.runtime import Runtime
+from wavewright.tools.functions.tool import Runtime
 from wavewright.tools.models.cassette.errors import CassetteMiss
 
 FORMAT = "wavewright/recording/1"

@@ -25,8 +25,7 @@ from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.language.json_diff import json_changes
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
-from wavewright.tools.functions.runtime import Runtime
-from wavewright.tools.functions.tool import Emission, TextChunk, Tool, ToolCall
+from wavewright.tools.functions.tool import Emission, Runtime, TextChunk, Tool, ToolCall
 
 _MAX_SCANNED = 200
 """Calls that are compared at all, those of the same step first."""

@@ -43,8 +43,7 @@ from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonObject, RunId, StepId
 from wavewright.reviewer.gates.verifier import make_verifier
-from wavewright.tools.functions.runtime import Runtime
-from wavewright.tools.functions.tool import Tool, ToolCall, ToolError
+from wavewright.tools.functions.tool import Runtime, Tool, ToolCall, ToolError
 
 StubOutputs: TypeAlias = tuple[Json, ...]
 """Of one step: call after call of a `for_each` step takes the next, from the first again after the last."""

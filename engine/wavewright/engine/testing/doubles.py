@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from wavewright.planner.schemas.validation import validator_of
-from wavewright.tools.functions.runtime import Runtime
-from wavewright.tools.functions.tool import Tool, ToolCall, ToolError
+from wavewright.tools.functions.tool import Runtime, Tool, ToolCall, ToolError
 
 if TYPE_CHECKING:
     from wavewright.engine.pipeline.context import ApprovalRequest

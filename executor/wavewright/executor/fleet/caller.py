@@ -52,8 +52,7 @@ from wavewright.executor.postgres.driver import DRIVER_ERRORS, Connection
 from wavewright.executor.run.failures import AttemptFailure, ReportedFailure
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.types import Json, RunId, StepId, StepKey
-from wavewright.tools.functions.runtime import Runtime
-from wavewright.tools.functions.tool import EmissionsTaken, Tool, ToolCall
+from wavewright.tools.functions.tool import EmissionsTaken, Runtime, Tool, ToolCall
 
 if TYPE_CHECKING:
     from asyncpg import Record

@@ -13,8 +13,7 @@ from typing import Final
 
 import anyio
 
-from wavewright.tools.functions.runtime import can_be_called_elsewhere
-from wavewright.tools.functions.tool import Tool
+from wavewright.tools.functions.tool import Tool, can_be_called_elsewhere
 
 _EVERY_TOOL: Final = "*"
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wavewright.tools.knowledge.graph.merging import find_merges
-from wavewright.tools.knowledge.graph.models import GraphEntity
-from wavewright.tools.knowledge.models import QuotedEvidence
+from wavewright.tools.knowledge.models import GraphEntity, QuotedEvidence
 
 
 def named(name: str, kind: str = "thing", *aliases: str, document: str = "a.md") -> GraphEntity:

@@ -35,13 +35,12 @@ def pack(settings: JsonObject, root: Path) -> Pack:
     Raises:
         PackError: a setting is unknown or has a wrong value.
     """
-    from wavewright.tools.lore.agents import lore_agents
     from wavewright.tools.lore.messages import CONTRACT
     from wavewright.tools.lore.models import DEFAULT_FILE, SHIPPED, read_tiers, read_topics
     from wavewright.tools.lore.packages import validate_package_tool
     from wavewright.tools.lore.settings import read_settings, with_environment
     from wavewright.tools.lore.store.server import store_server
-    from wavewright.tools.lore.tools import lore_tools
+    from wavewright.tools.lore.tools import lore_agents, lore_tools
     from wavewright.tools.packs import Pack
 
     given = read_settings(settings)

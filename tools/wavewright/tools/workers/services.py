@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from wavewright.planner.ports.budgets import InspectableBudgetStore
     from wavewright.planner.ports.fallback_ladder import Ladder, RungRecord
     from wavewright.planner.ports.model_port import ModelClient, ModelError
-    from wavewright.tools.functions.runtime import Runtime
-    from wavewright.tools.functions.tool import ServerCaller
+    from wavewright.tools.functions.tool import Runtime, ServerCaller
 
 
 WORKER_LADDER = "worker"

@@ -7,16 +7,19 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from wavewright.planner.types import Json, JsonObject
-from wavewright.tools.knowledge.graph.models import (
+from wavewright.tools.knowledge.models import (
+    ORIGINS,
     EntityMerge,
     GraphDifference,
     GraphEntity,
     KnowledgeGraph,
     ObservationConflict,
+    Origin,
+    QuotedEvidence,
     RefusedRecord,
     UnlinkedRecord,
+    origin_ceilings,
 )
-from wavewright.tools.knowledge.models import ORIGINS, Origin, QuotedEvidence, origin_ceilings
 from wavewright.tools.text.markdown_tables import markdown_table
 
 MAX_DRAWN: Final = 200

@@ -20,8 +20,13 @@ from wavewright.config.mcp_servers import McpServerSection
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
 from wavewright.tools.folder import Folder, PathRefused
 from wavewright.tools.functions.tool import ToolCall, ToolError
-from wavewright.tools.knowledge.graph.models import GraphCounts, GraphEntity, GraphRelation, KnowledgeGraph
-from wavewright.tools.knowledge.models import QuotedEvidence
+from wavewright.tools.knowledge.models import (
+    GraphCounts,
+    GraphEntity,
+    GraphRelation,
+    KnowledgeGraph,
+    QuotedEvidence,
+)
 from wavewright.tools.knowledge.settings import GraphDatabaseSettings, GraphSettings
 
 FileFormat: TypeAlias = Literal["json-ld", "graphml"]

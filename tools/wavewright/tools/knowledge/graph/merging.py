@@ -11,14 +11,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import Final
 
-from wavewright.tools.knowledge.graph.models import (
+from wavewright.tools.knowledge.graph.tables import OPEN_TYPES
+from wavewright.tools.knowledge.models import (
     ConflictingStatement,
     GraphEntity,
     GraphObservation,
     KnowledgeGraph,
     ObservationConflict,
 )
-from wavewright.tools.knowledge.graph.tables import OPEN_TYPES
 from wavewright.tools.text.cross_reference import normal_name
 
 _TITLES: Final = frozenset(

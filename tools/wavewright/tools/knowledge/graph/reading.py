@@ -10,15 +10,6 @@ from typing import Final, TypeAlias
 
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.tools.functions.tool import ToolError
-from wavewright.tools.knowledge.graph.models import (
-    EntityMerge,
-    GraphEntity,
-    GraphObservation,
-    GraphRelation,
-    KnowledgeGraph,
-    NeighbouringEntity,
-    RecordKind,
-)
 from wavewright.tools.knowledge.graph.tables import (
     LISTED,
     OPEN_TYPES,
@@ -27,7 +18,18 @@ from wavewright.tools.knowledge.graph.tables import (
     entity_id,
     owners_of,
 )
-from wavewright.tools.knowledge.models import ORIGINS, Origin, QuotedEvidence
+from wavewright.tools.knowledge.models import (
+    ORIGINS,
+    EntityMerge,
+    GraphEntity,
+    GraphObservation,
+    GraphRelation,
+    KnowledgeGraph,
+    NeighbouringEntity,
+    Origin,
+    QuotedEvidence,
+    RecordKind,
+)
 from wavewright.tools.text.cross_reference import normal_name
 from wavewright.tools.web.index import query_words
 

@@ -19,14 +19,6 @@ from typing import Final, Literal
 
 from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.knowledge.graph.merging import ProposedMerge
-from wavewright.tools.knowledge.graph.models import (
-    EntityMerge,
-    GraphCounts,
-    GraphDifference,
-    RecordKind,
-    RefusedRecord,
-    UnlinkedRecord,
-)
 from wavewright.tools.knowledge.graph.reading import GraphReader
 from wavewright.tools.knowledge.graph.tables import (
     COLUMNS,
@@ -49,11 +41,17 @@ from wavewright.tools.knowledge.models import (
     ORIGINS,
     Chunk,
     ChunkRecords,
+    EntityMerge,
     EntityRecord,
+    GraphCounts,
+    GraphDifference,
     GraphRecord,
     ObservationRecord,
     Origin,
+    RecordKind,
+    RefusedRecord,
     RelationRecord,
+    UnlinkedRecord,
 )
 from wavewright.tools.text.cross_reference import normal_name
 from wavewright.tools.text.extract_records import find_quote

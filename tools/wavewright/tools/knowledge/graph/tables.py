@@ -18,14 +18,15 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from wavewright.tools.knowledge.graph.models import (
+from wavewright.tools.knowledge.models import (
     MAX_LISTED,
+    ORIGINS,
     ChangedFact,
     GraphCounts,
     GraphDifference,
+    Origin,
     RecordKind,
 )
-from wavewright.tools.knowledge.models import ORIGINS, Origin
 from wavewright.tools.text.cross_reference import normal_name
 
 TABLES: Final = """

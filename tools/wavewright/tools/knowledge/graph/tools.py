@@ -20,18 +20,21 @@ from wavewright.tools.functions.tool import Tool
 from wavewright.tools.knowledge.graph.document import graph_document
 from wavewright.tools.knowledge.graph.exports import FileFormat, SinkName, graph_file, graph_sink
 from wavewright.tools.knowledge.graph.merging import conflicts_of, find_merges
-from wavewright.tools.knowledge.graph.models import (
+from wavewright.tools.knowledge.graph.store import WrittenStage, open_store
+from wavewright.tools.knowledge.models import (
+    Chunk,
+    ChunkRecords,
     EntityMerge,
     GraphCounts,
     GraphDifference,
     GraphEntity,
+    KnowledgeModel,
     NeighbouringEntity,
     ObservationConflict,
+    Origin,
     RefusedRecord,
     UnlinkedRecord,
 )
-from wavewright.tools.knowledge.graph.store import WrittenStage, open_store
-from wavewright.tools.knowledge.models import Chunk, ChunkRecords, KnowledgeModel, Origin
 from wavewright.tools.knowledge.settings import GraphSettings
 
 Limit: TypeAlias = Annotated[int, Field(ge=1, le=100)]
