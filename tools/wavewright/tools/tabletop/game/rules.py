@@ -18,8 +18,6 @@ from wavewright.tools.tabletop.game.play import D20, DiceExpression, Play, read_
 from wavewright.tools.tabletop.game.state import EXPERIENCE_PER_LEVEL, Creature, GameState
 from wavewright.tools.tabletop.game.world import GOLD, PLAYER, Place, Side
 
-GAME_DATA: Final = "tabletop"
-"""Name of the run data that says how far a game is: two equal calls at different points of it are two calls."""
 GAME_TOOLS: Final = ("start_combat", "attack", "end_combat", "move", "talk", "give", "roll")
 _GROWTH_TOOLS: Final = ("level_up", "create_place")
 CONDITION_TURNS: Final = 3

@@ -20,7 +20,7 @@ from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
 from wavewright.tools.functions.run_data import MemoryRunData
 from wavewright.tools.functions.tool import Tool, ToolCall, ToolError
 from wavewright.tools.tabletop.game.events import Option, Said, Speech
-from wavewright.tools.tabletop.game.rules import GAME_DATA, tool_signatures
+from wavewright.tools.tabletop.game.rules import tool_signatures
 from wavewright.tools.tabletop.game.state import GameState, options_of
 from wavewright.tools.tabletop.turn.context import Guard, TurnContext, reload_context
 from wavewright.tools.tabletop.turn.table import GameTable
@@ -35,6 +35,9 @@ ENGINE: Final = "engine"
 """Who says what no agent says."""
 GAME_MASTER: Final = "rule-based game master"
 """Who speaks where no model does."""
+_GAME_DATA: Final = "tabletop"
+"""Name of the run data that says how far a game is: two equal calls at different points of it are two calls."""
+_READ_AND_WRITTEN: Final = frozenset({_GAME_DATA})
 _LIMITS: Final = AgentLimits(requests=8, tool_calls=12, seconds=120.0)
 
 
@@ -246,28 +249,25 @@ class TurnAgents:
             params=values,
             key=StepKey(f"{table.game_id}/{table.turn_id}/{agent.name}"),
             now=dt.datetime.now(dt.UTC),
-            data=MemoryRunData(reads=_GAME_DATA, writes=_GAME_DATA),
+            data=MemoryRunData(reads=_READ_AND_WRITTEN, writes=_READ_AND_WRITTEN),
         )
         answer = await named.answer(
             values, call, on_text=lambda text: table.hear(speaker, text, request.speech)
         )
-        return answer if isinstance(answer, str) else str(answer)
-
-
-_GAME_DATA: Final = frozenset({GAME_DATA})
+        return str(answer)
 
 
 def _bound_tool(name: str, tools: ToolUser) -> Tool:
     """Return a tool of the game for an agent; run data says how far the game is, so an equal call is another."""
     own = tool_signatures()[name]
     signature = own.model_copy(
-        update={"reads_data": _GAME_DATA, "writes_data": _GAME_DATA, "output_schema": {}}
+        update={"reads_data": _READ_AND_WRITTEN, "writes_data": _READ_AND_WRITTEN, "output_schema": {}}
     )
 
     async def call(request: ToolCall) -> Json:
         text = await tools.call(name, request.params)
         if request.data is not None:
-            request.data.write(GAME_DATA, "events", len(tools.table.events))
+            request.data.write(_GAME_DATA, "events", len(tools.table.events))
         return text
 
     return Tool(signature, call)
