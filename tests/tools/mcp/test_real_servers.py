@@ -1,9 +1,10 @@
-"""MCP servers that others wrote, all started at once and called through the sessions."""
+"""MCP servers that others wrote, called through the sessions; and scenarios of the conformance suite for clients."""
 
 from __future__ import annotations
 
 import functools
 import http.server
+import os
 import subprocess
 import sys
 import threading
@@ -13,7 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import anyio
+import pytest
 
+from tests.repository.tree import ROOT
 from tests.tools.calling import request
 from tests.tools.mcp.installed_servers import FOLDER, PROGRAMS, require_installed_servers
 from wavewright.planner.types import Json, JsonObject
@@ -157,3 +160,22 @@ def part_types(output: Json | ToolError) -> list[Json]:
     parts = output["parts"]
     assert isinstance(parts, list)
     return [part["type"] for part in parts if isinstance(part, dict)]
+
+
+@pytest.mark.parametrize("scenario", ["tools_call", "sse-retry"])
+def test_the_client_passes_a_scenario(scenario: str, tmp_path: Path) -> None:
+    require_installed_servers()
+    client = f"{sys.executable} -m tests.tools.mcp.conformance_client"
+    suite: list[str | Path] = [PROGRAMS / "node", PROGRAMS / "conformance", "client", "--command", client]
+
+    ended = subprocess.run(
+        [*suite, "--scenario", scenario, "--output-dir", tmp_path],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONWARNINGS": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "OVERALL: PASSED" in ended.stdout + ended.stderr

@@ -26,15 +26,7 @@ from wavewright.tools.lore.models import (
     ZoneData,
     slug,
 )
-from wavewright.tools.lore.store.tables import (
-    RELATIONS,
-    TABLES,
-    Relation,
-    merged,
-    package_rows,
-    record_of,
-    shown_text,
-)
+from wavewright.tools.lore.store.tables import RELATIONS, TABLES, Relation, merged, package_rows, record_of
 from wavewright.tools.surreal import Row, SurrealConnection, SurrealStoreError, record_id
 
 Place: TypeAlias = tuple[str, str]
@@ -309,7 +301,7 @@ def _rank(scores: Sequence[float]) -> tuple[int, float]:
 
 
 def _found(table: str, row: Row, terms: Sequence[str]) -> FoundRecord:
-    text = shown_text(row)
+    text = str(row["text"])
     places = [found for term in terms if (found := text.casefold().find(term)) >= 0]
     start = max(0, min(places, default=0) - _EXCERPT // 4)
     return FoundRecord.model_validate(

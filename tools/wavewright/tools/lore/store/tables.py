@@ -264,8 +264,3 @@ def _words(row: Row) -> Iterator[str]:
 def record_of(row: Row, model: type[_Record]) -> _Record:
     """Return the record that a row holds."""
     return model.model_validate({name: value for name, value in row.items() if name not in _STORED_ONLY})
-
-
-def shown_text(row: Row) -> str:
-    """Return the text that is searched."""
-    return str(cast("Json", row["text"]))
