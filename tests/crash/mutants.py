@@ -17,7 +17,7 @@ import pytest
 
 from wavewright.engine.bus import relay
 from wavewright.engine.daemon import job_projection as accounts, message_handler as intake, reports
-from wavewright.engine.messages import decoding, strict_json as wire_json
+from wavewright.engine.messages import decoding, reading as wire_json
 from wavewright.engine.messages.delivery import Delivery
 from wavewright.executor.budgets import tables as budget_tables
 from wavewright.executor.budgets.limits import Reserve

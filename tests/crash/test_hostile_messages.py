@@ -18,7 +18,7 @@ import pytest
 
 from tests.engine.messages.sample_messages import GOAL, NOW, RULES, delivered, envelope
 from wavewright.engine.messages.decoding import decode
-from wavewright.engine.messages.strict_json import MessageRejected
+from wavewright.engine.messages.reading import MessageRejected
 
 MOST = RULES.max_body
 BLOCKS_AT_MOST = 6

@@ -16,6 +16,7 @@ from typing import NotRequired, TypedDict, cast
 
 from wavewright.engine.messages.decoding import decode
 from wavewright.engine.messages.delivery import Delivery
+from wavewright.engine.messages.reading import MessageRejected
 from wavewright.engine.messages.rules import (
     SIGNATURE_HEADER,
     AcceptanceRules,
@@ -23,7 +24,6 @@ from wavewright.engine.messages.rules import (
     request_forms,
     sign,
 )
-from wavewright.engine.messages.strict_json import MessageRejected
 from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.job_records import (

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias, cast
 
 from wavewright.engine.messages.decoding import decode
 from wavewright.engine.messages.delivery import Delivery
+from wavewright.engine.messages.reading import MessageRejected
 from wavewright.engine.messages.rules import AcceptanceRules, SenderIdentity
-from wavewright.engine.messages.strict_json import MessageRejected
 from wavewright.executor.store.job_records import ReceivedMessage
 
 Loose: TypeAlias = dict[str, object]

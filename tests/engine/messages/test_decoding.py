@@ -24,7 +24,7 @@ from tests.engine.messages.sample_messages import (
 from wavewright.engine.daemon.dispatcher import SMALL_JOB_WEIGHT
 from wavewright.engine.messages.decoding import decode, goal_of, resolved_verdict
 from wavewright.engine.messages.models import package_id
-from wavewright.engine.messages.strict_json import MessageRejected
+from wavewright.engine.messages.reading import MessageRejected
 from wavewright.executor.store.job_records import (
     DecisionMade,
     JobId,

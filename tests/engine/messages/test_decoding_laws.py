@@ -20,7 +20,7 @@ from tests.engine.messages.sample_messages import (
 )
 from wavewright.engine.messages.decoding import decode
 from wavewright.engine.messages.delivery import Delivery
-from wavewright.engine.messages.strict_json import MessageRejected
+from wavewright.engine.messages.reading import MessageRejected
 from wavewright.executor.store.job_records import ReceivedMessage
 
 KEYED = replace(RULES, key=b"a key")

@@ -31,7 +31,7 @@ from wavewright.engine.messages.models import (
     message_id,
     package_id,
 )
-from wavewright.engine.messages.strict_json import MessageRejected, read_strict_json
+from wavewright.engine.messages.reading import MessageRejected, read_strict_json
 from wavewright.executor.store.job_records import (
     DecisionMade,
     JobId,

@@ -19,8 +19,8 @@ from wavewright.engine.daemon.job_runner import JobRunner
 from wavewright.engine.jobs.inline import request_name
 from wavewright.engine.messages.decoding import decode, resolved_verdict
 from wavewright.engine.messages.delivery import Delivery
+from wavewright.engine.messages.reading import MessageRejected
 from wavewright.engine.messages.rules import AcceptanceRules
-from wavewright.engine.messages.strict_json import MessageRejected
 from wavewright.engine.operations.job_logs import log_received
 from wavewright.executor.store.errors import JournalError
 from wavewright.executor.store.job_records import (

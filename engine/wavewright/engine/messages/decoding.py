@@ -25,18 +25,18 @@ from wavewright.engine.messages.models import (
     ValidationResult,
     package_id,
 )
+from wavewright.engine.messages.reading import (
+    MessageRejected,
+    read_strict_json,
+    rejection_for,
+    rejection_of_unknown_fields,
+)
 from wavewright.engine.messages.rules import (
     SIGNATURE_HEADER,
     AcceptanceRules,
     DocumentRule,
     looks_like_signature,
     verify_signature,
-)
-from wavewright.engine.messages.strict_json import (
-    MessageRejected,
-    read_strict_json,
-    rejection_for,
-    rejection_of_unknown_fields,
 )
 from wavewright.executor.store.job_records import (
     DecisionId,
