@@ -230,6 +230,22 @@ def test_a_recipe_for_feedback_sets_parameters_and_calls_the_readers_again() -> 
     assert patch_for(again, "items.3.price: is old") is None
 
 
+def test_a_recipe_for_feedback_is_for_no_gate() -> None:
+    recipe: JsonObject = {
+        "on": "feedback",
+        "step": "prices",
+        "set_params": {"force": True},
+        "reason": "fetch again",
+    }
+    plan = plan_of({"id": "prices", "tool": "fetch"}, gates=[WHOLE])
+    run = run_plan(plan, {"prices": OLD}, FETCH, goal=goal_for(plan, recipes=[recipe]))
+    review = review_by_code(run.plan, run.goal, run.state, run.tools)
+
+    assert [gate.gate for gate in view_for_recovery(run.plan, run.goal, run.state).failed_gates] == ["whole"]
+    assert propose(run) is None
+    assert "fetch again" not in [action.hint for action in review.recovery_actions]
+
+
 def test_no_text_of_a_tool_reaches_what_a_recovery_decides_on() -> None:
     run = stale_run(answer={"as_of": HOSTILE, "note": HOSTILE})
     view = view_for_recovery(run.plan, run.goal, run.state)

@@ -10,11 +10,11 @@ The old step stays in the plan as a record.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from wavewright.planner.cel.embedded import bare_expression
 from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.goals import Goal, Recipe
 from wavewright.planner.language.json_texts import map_texts
 from wavewright.planner.language.plan import Cap, Gate, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
@@ -110,6 +110,12 @@ def mandatory_caps(plan: Plan, goal: Goal) -> tuple[Cap, ...]:
     for old, new in superseded_by(plan).items():
         caps = [repoint_cap(cap, old, new) for cap in caps]
     return tuple(caps)
+
+
+def recipes_for_gate(goal: Goal, gate: GateId, template_gate: GateId | None) -> Iterator[Recipe]:
+    """Yield the goal's recipes for a failed gate, by its own id or that of the template's gate it was made from."""
+    wanted = {gate, template_gate or gate.partition(GATE_ID_SEPARATOR)[0]}
+    return (recipe for recipe in goal.recipes if recipe.gate in wanted)
 
 
 def template_gate_of(gate: GateId, goal: Goal) -> GateId | None:

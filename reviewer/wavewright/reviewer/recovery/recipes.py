@@ -19,6 +19,7 @@ from wavewright.planner.language.goals import Goal, Recipe
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import AddStep, Gate, Plan, PlanPatch, Step
 from wavewright.planner.language.signatures import FEEDBACK_PARAM, ToolSignature, is_feedback_input
+from wavewright.planner.plans.binding import recipes_for_gate
 from wavewright.planner.plans.graph import PlanGraph, superseding_origins
 from wavewright.planner.plans.patches import patch_fingerprint
 from wavewright.planner.types import GATE_ID_SEPARATOR, GateId, Json, JsonObject, StepId, as_object
@@ -72,7 +73,7 @@ def _patch_from_recipes(plan: Plan, goal: Goal, view: RecoveryView) -> PlanPatch
         if any(reader in finished for reader in graph.dependants[gate.step]):
             # The step is optional and its readers have finished without it: their outputs stay as they are.
             continue
-        for recipe in _gate_recipes(goal, gate):
+        for recipe in recipes_for_gate(goal, gate.gate, gate.template_gate):
             steps = list(_recipe_steps(recipe, plan, gate, taken, refetched, added))
             if steps:
                 reasons.append(recipe.reason)
@@ -85,12 +86,6 @@ def _patch_from_recipes(plan: Plan, goal: Goal, view: RecoveryView) -> PlanPatch
         ops=tuple(AddStep(step=step) for step in (*added.values(), *refetched.values())),
         expect=tuple(dict.fromkeys(expect)),
     )
-
-
-def _gate_recipes(goal: Goal, gate: FailedGateView) -> Iterator[Recipe]:
-    for recipe in goal.recipes:
-        if recipe.gate in {gate.gate, gate.template_gate, gate.gate.partition(GATE_ID_SEPARATOR)[0]}:
-            yield recipe
 
 
 def _recipe_steps(

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import ErrorKind, GateRecord, StepFinished, StepStatus
 from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.language.goals import Goal, Recipe
+from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.plans.binding import template_gate_of
+from wavewright.planner.plans.binding import recipes_for_gate, template_gate_of
 from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.types import GateId, GateKind, GateSeverity, Json, JsonObject, StepId, as_list
 from wavewright.reviewer.records import Action, RecoveryAction
@@ -226,14 +226,6 @@ _LIMIT_HINT = "raise the limit that was reached, under 'limits' in the goal temp
 """Hint for a cancelled step: a run that was interrupted is resumed before its review, so a limit was reached."""
 
 
-def recipe_for(gate: FailedGate, goal: Goal | None) -> Recipe | None:
-    """Return the goal's recipe for a gate, found by its own id or by the template's."""
-    if goal is None:
-        return None
-    wanted = {gate.gate, gate.template_gate, gate.gate.partition("__")[0]}
-    return next((recipe for recipe in goal.recipes if recipe.gate in wanted), None)
-
-
 def recovery_actions(
     gates: Iterable[FailedGate], ends: Iterable[StepProblem], goal: Goal | None
 ) -> tuple[RecoveryAction, ...]:
@@ -247,7 +239,7 @@ def _gate_action(gate: FailedGate, goal: Goal | None) -> RecoveryAction:
     if gate.kind == "judge" and gate.is_undecided:
         hint = gate.hint or _NO_JUDGE_HINT
         return RecoveryAction(action="configure", step=gate.step, gate=gate.gate, hint=hint)
-    recipe = recipe_for(gate, goal)
+    recipe = None if goal is None else next(recipes_for_gate(goal, gate.gate, gate.template_gate), None)
     if recipe is not None:
         action: Action = "add_step" if recipe.add and not recipe.set_params else "refetch"
         hint = gate.hint or recipe.reason
