@@ -5,7 +5,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help environment run-environment run test crash check check-format check-lint check-pyright check-mypy check-imports format bench docs lock clean
+.PHONY: help environment run-environment run test crash soak check check-format check-lint check-pyright check-mypy check-imports format bench docs lock clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -73,6 +73,11 @@ format: environment ## Format the code and mend what the linter can mend
 
 bench: environment ## Measure the engine against plain asyncio (ratios within one run)
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+soak: environment ## Hold daemons under load for twenty minutes, and drain full queues
+	@sh .ci/postgres
+	@sh .ci/rabbitmq
+	@$(BIN)/python -m benchmarks load $(ARGS)
 
 docs: environment ## Build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -26,11 +26,11 @@ def make(*arguments: str) -> str:
 def test_help_names_every_target_that_people_use() -> None:
     shown = re.findall(r"^  make (\S+)", make("help"), re.MULTILINE)
 
-    assert shown == ["help", "run", "test", "crash", "check", "format", "bench", "docs", "lock", "clean"]
+    assert shown == ["help", "run", "test", "crash", "check", "format", "bench", "soak", "docs", "lock", "clean"]
 
 
 @needs_make
-@pytest.mark.parametrize("target", ["run", "test", "check", "format", "bench", "docs", "lock"])
+@pytest.mark.parametrize("target", ["run", "test", "check", "format", "bench", "soak", "docs", "lock"])
 def test_every_target_sets_up_what_it_needs_first(target: str) -> None:
     first, *_ = make("--dry-run", target).splitlines()
 
