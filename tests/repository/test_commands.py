@@ -26,7 +26,19 @@ def make(*arguments: str) -> str:
 def test_help_names_every_target_that_people_use() -> None:
     shown = re.findall(r"^  make (\S+)", make("help"), re.MULTILINE)
 
-    assert shown == ["help", "run", "test", "crash", "check", "format", "bench", "soak", "docs", "lock", "clean"]
+    assert shown == [
+        "help",
+        "run",
+        "test",
+        "crash",
+        "check",
+        "format",
+        "bench",
+        "soak",
+        "docs",
+        "lock",
+        "clean",
+    ]
 
 
 @needs_make

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import anyio
-import uvicorn
 from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
@@ -188,5 +187,7 @@ class BearerTokens:
 
 async def serve_http(app: ASGIApp, listener: socket.socket) -> None:
     """Serve an application on a socket until a signal."""
+    import uvicorn  # not above: where the extra `mcp` is missing, so may this be, and `mcp` is to be named
+
     config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=5)
     await uvicorn.Server(config).serve(sockets=[listener])
