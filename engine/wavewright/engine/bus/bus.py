@@ -14,12 +14,13 @@ from typing import Final
 import anyio
 
 from wavewright.engine.bus.connection import BrokerAddress, BrokerConnection, read_address
-from wavewright.engine.bus.consumers import IntakeQueue, Subscription
+from wavewright.engine.bus.consumers import IntakeQueue
 from wavewright.engine.bus.declaration import check_write_rights, declare_topology
 from wavewright.engine.bus.faults import BrokerEventHandler, BrokerHealth, BusDown, ignore_event
 from wavewright.engine.bus.message_conversion import dead_letter_of, message_of
 from wavewright.engine.bus.publisher import Publisher
 from wavewright.engine.bus.relay import PUBLISH_SECONDS, Relay
+from wavewright.engine.bus.subscription import Subscription
 from wavewright.engine.bus.topology import Topology
 from wavewright.engine.messages.delivery import Delivery
 from wavewright.executor.store.job_records import OutgoingMessage

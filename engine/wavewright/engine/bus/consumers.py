@@ -1,23 +1,21 @@
-"""Consumers of queues, and subscriptions.
+"""Consumers of queues.
 
 `Consumer` receives messages in their order, and raises when its channel closes or its queue is deleted.
 
-`PullConsumer` takes single messages: with `basic.get` where one is in the queue, else it consumes until one comes and
+`PullConsumer` takes single messages: with `basic.get` where one is in the queue, or it consumes until one comes and
 cancels the consumer before it returns the message. So the delivery count of messages that are not processed never
 grows. It is replaced after `CONSUME_SECONDS`, since the queue may have been declared again meanwhile.
 
 `IntakeQueue` takes messages of the intake through every loss of the connection, and dead-letters a message that was
-delivered too often without being settled.
-
-`Subscription` yields copies of the messages that are published under given routing keys. It has an exclusive queue of
-its own, so it takes no message from another consumer, and misses what is published while it reconnects.
+delivered too often without being settled. Its tasks get messages on channels of their own and wait for them on one that
+they share. Where a connection breaks, the broker ends its channels one after another, and gives the unsettled messages
+of one to the consumers of the next, each time as one more delivery. It ends all consumers of one channel at once.
 """
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Awaitable, Callable
-from typing import Final, Self, TypeAlias
+from typing import Final, TypeAlias
 
 import anyio
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
@@ -30,7 +28,6 @@ from wavewright.engine.bus.channels import (
     CLOSE_SECONDS,
     await_reply,
     close_channel,
-    describe_error,
     error_from_channel_close,
     open_channel,
     translate_errors,
@@ -142,11 +139,7 @@ its channel never receives from the new queue."""
 
 
 class PullConsumer:
-    """Takes single messages from a queue for all tasks that wait for one, on one channel.
-
-    Where a connection breaks, the broker ends its channels one after another, and gives the unsettled messages of one
-    to the consumers of the next, each time as one more delivery. Of the consumers of one channel it ends all at once.
-    """
+    """Takes single messages from a queue, on one channel."""
 
     def __init__(self, channel: AbstractChannel, queue: AbstractQueue, place: str) -> None:
         self._channel = channel
@@ -154,34 +147,49 @@ class PullConsumer:
         self._place = place
         self._deadline = anyio.current_time() + CONSUME_SECONDS
         self._users = 0
-        """Tasks that wait for a message, and messages that are not settled."""
+        """Tasks that take a message, and messages that are not settled."""
         self._is_retired = False
 
     @property
-    def is_usable(self) -> bool:
-        """Whether messages may still be taken."""
-        return not self._channel.is_closed and anyio.current_time() < self._deadline
+    def is_open(self) -> bool:
+        """Whether the channel is open."""
+        return not self._channel.is_closed
 
-    async def take(self) -> Delivery | None:
-        """Return the next message, waiting for it; None where none comes before the channel is replaced.
+    @property
+    def is_fresh(self) -> bool:
+        """Whether messages may still be waited for."""
+        return self.is_open and anyio.current_time() < self._deadline
+
+    async def get(self) -> Delivery | None:
+        """Return a message that is in the queue, if there is one.
 
         Raises:
             RightsMissing: this user may not read the queue.
             BusDown: the channel closed; a message in flight is requeued by the broker.
         """
-        self._users += 1
-        message = None
-        try:
-            message = await self._get_one() or await self._consume_one()
-        finally:
-            if message is None:
-                await self._release()
-        return None if message is None else delivery_of(message, on_settled=self._release)
+        return await self._take(self._get_one)
+
+    async def wait(self) -> Delivery | None:
+        """Wait for the next message; return None where none comes before the channel is to be replaced.
+
+        Several tasks may wait at once. Raises what `get` raises.
+        """
+        return await self._take(self._consume_one)
 
     async def retire(self) -> None:
         """Close the channel once nothing on it is waited for or unsettled."""
         self._is_retired = True
         await self._close_unused()
+
+    async def _take(self, take: Callable[[], Awaitable[AbstractIncomingMessage | None]]) -> Delivery | None:
+        self._users += 1
+        message = None
+        try:
+            message = await take()
+        finally:
+            if message is None:
+                await self._release()
+        return None if message is None else delivery_of(message, on_settled=self._release)
 
     async def _release(self) -> None:
         self._users -= 1
@@ -230,7 +238,10 @@ class IntakeQueue:
         self._health = health
         self._topology = topology
         self._dead_letter = dead_letter
-        self._consumer: PullConsumer | None = None
+        self._idle: list[PullConsumer] = []
+        """Those with which messages can be got."""
+        self._shared: PullConsumer | None = None
+        """The one with which all tasks wait."""
         self._opening = anyio.Lock()
         self._may_take = False
         """Whether reading the queue has worked before."""
@@ -281,27 +292,41 @@ class IntakeQueue:
                 failures += 1
 
     async def _take_once(self, *, declares: bool) -> Delivery | None:
-        consumer = await self._usable_consumer(declares=declares)
+        consumer = await self._idle_consumer(declares=declares)
         try:
-            delivery = await consumer.take()
+            delivery = await consumer.get() or await self._wait(declares=declares)
         except BusError:
-            await self._retire(consumer)
+            await consumer.retire()
             raise
         self._may_take = True
+        if delivery is None:
+            await consumer.retire()
+        elif consumer.is_open:
+            self._idle.append(consumer)
         return delivery
 
-    async def _usable_consumer(self, *, declares: bool) -> PullConsumer:
+    async def _wait(self, *, declares: bool) -> Delivery | None:
         async with self._opening:
-            if self._consumer is not None and not self._consumer.is_usable:
-                await self._retire(self._consumer)
-            if self._consumer is None:
-                self._consumer = await self._new_consumer(declares=declares)
-            return self._consumer
+            shared = self._shared
+            if shared is None or not shared.is_fresh:
+                self._shared = await self._new_consumer(declares=declares)
+                if shared is not None:
+                    await shared.retire()
+                shared = self._shared
+        try:
+            return await shared.wait()
+        except BusError:
+            if self._shared is shared:
+                self._shared = None
+            await shared.retire()
+            raise
 
-    async def _retire(self, consumer: PullConsumer) -> None:
-        if self._consumer is consumer:
-            self._consumer = None
-        await consumer.retire()
+    async def _idle_consumer(self, *, declares: bool) -> PullConsumer:
+        while self._idle:
+            consumer = self._idle.pop()
+            if consumer.is_open:
+                return consumer
+        return await self._new_consumer(declares=declares)
 
     async def _new_consumer(self, *, declares: bool) -> PullConsumer:
         """Return a consumer of the queue; the topology is declared first after a failure."""
@@ -312,85 +337,3 @@ class IntakeQueue:
         channel = await open_channel(connection, place)
         queue = await translate_errors(channel.get_queue(self._topology.intake, ensure=False), place=place)
         return PullConsumer(channel, queue, place)
-
-
-_MAX_COPIES: Final = 10_000
-"""Copies kept for a slow subscriber; beyond that the oldest are dropped."""
-_PREFETCH: Final = 200
-_RESUBSCRIBE_SECONDS: Final = 0.5
-
-
-class Subscription:
-    """Copies of messages as they are published: `async for delivery in subscription`."""
-
-    def __init__(
-        self,
-        broker: BrokerConnection,
-        topology: Topology,
-        routing_keys: tuple[str, ...],
-        *,
-        sees_dead: bool = False,
-    ) -> None:
-        self._broker = broker
-        self._topology = topology
-        self._bindings = [(topology.exchange, key) for key in routing_keys]
-        if sees_dead:
-            self._bindings.append((topology.dead_exchange, topology.intake))
-        self._channel: AbstractChannel | None = None
-        self._consumer: Consumer | None = None
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Delivery:
-        while True:
-            try:
-                if self._consumer is None:
-                    await self.open()
-                return await self._next()
-            except BusDown:
-                await self.close()
-                await anyio.sleep(_RESUBSCRIBE_SECONDS)
-
-    async def open(self) -> None:
-        """Declare and bind the queue.
-
-        Raises:
-            BusMisconfigured: this user may not declare a queue of its own.
-            BusDown: the connection is gone.
-        """
-        place = self._broker.place
-        self._channel = await open_channel(await self._broker.wait_connected(), place)
-        try:
-            queue = await translate_errors(
-                self._channel.declare_queue(
-                    f"{self._topology.exchange}.watch.{uuid.uuid4().hex}",
-                    exclusive=True,
-                    arguments={"x-max-length": _MAX_COPIES},
-                ),
-                place=place,
-            )
-            for exchange, key in self._bindings:
-                await translate_errors(queue.bind(exchange, key), place=place)
-        except AMQPChannelError as error:
-            raise BusMisconfigured(
-                f"cannot subscribe: {describe_error(error)}",
-                place=place,
-                hint="grant the user queues that begin with the name of the exchange: rabbitmqctl set_permissions",
-            ) from error
-        self._consumer = Consumer(self._channel, queue, place, most=_PREFETCH)
-        await self._consumer.start()
-
-    async def close(self) -> None:
-        """Cancel the consumer and close the channel; the broker deletes the queue."""
-        consumer, self._consumer = self._consumer, None
-        if consumer is not None:
-            await consumer.stop()
-        if self._channel is not None:
-            await close_channel(self._channel, self._broker.place)
-
-    async def _next(self) -> Delivery:
-        assert self._consumer is not None
-        delivery = delivery_of(await self._consumer.next())
-        await delivery.ack()
-        return delivery

@@ -23,8 +23,8 @@ from wavewright.config.documents import Document, read_document_file
 from wavewright.config.sections import DaemonSection
 from wavewright.config.settings import Settings
 from wavewright.engine.bus.bus import Bus
-from wavewright.engine.bus.consumers import Subscription
 from wavewright.engine.bus.faults import BusMisconfigured
+from wavewright.engine.bus.subscription import Subscription
 from wavewright.engine.bus.topology import REASON_HEADER
 from wavewright.engine.cli.common.arguments import project_settings, warn_of_foreign_job
 from wavewright.engine.cli.common.broker import open_command_bus
