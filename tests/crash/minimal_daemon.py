@@ -22,14 +22,13 @@ from wavewright.config.settings import Settings
 from wavewright.engine.bus.faults import BrokerHealth, ignore_event
 from wavewright.engine.bus.relay import Relay
 from wavewright.engine.daemon.budgets import DailyBudget
-from wavewright.engine.daemon.dispatcher import Dispatcher
+from wavewright.engine.daemon.dispatcher import Dispatcher, MessageHandler
 from wavewright.engine.daemon.job_runner import JobRunner
-from wavewright.engine.daemon.message_handler import MessageHandler
 from wavewright.engine.daemon.model_circuit import ModelCircuitBreaker
 from wavewright.engine.daemon.reports import Reporter
+from wavewright.engine.messages.delivery import acceptance_rules
 from wavewright.engine.messages.encoding import MessageAddress, encode
 from wavewright.engine.messages.models import UserDecisionResponse, ValidationResult, message_id
-from wavewright.engine.messages.rules import acceptance_rules
 from wavewright.engine.operations.logs import StructuredLog
 from wavewright.engine.operations.monitoring import Telemetry
 from wavewright.engine.pipeline.cancellation import CancellationToken

@@ -16,7 +16,7 @@ from uuid import uuid4
 import pytest
 
 from wavewright.engine.bus import relay
-from wavewright.engine.daemon import job_projection as accounts, message_handler as intake, reports
+from wavewright.engine.daemon import dispatcher as intake, job_projection as accounts, reports
 from wavewright.engine.messages import decoding, reading as wire_json
 from wavewright.engine.messages.delivery import Delivery
 from wavewright.executor.budgets import tables as budget_tables
@@ -80,7 +80,7 @@ def _a_foreign_cancellation_taken_for_ones_own(patch: Patch) -> None:
         del place
         return await call
 
-    patch.setattr("wavewright.engine.bus.channels.translate_errors", unguarded)
+    patch.setattr("wavewright.engine.bus.faults.translate_errors", unguarded)
 
 
 def _a_committed_write_tried_again(patch: Patch) -> None:

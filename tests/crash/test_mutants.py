@@ -25,7 +25,7 @@ from tests.crash.mutants import MUTANTS, plant
 from tests.executor.event_examples import run_started
 from wavewright.config.sections import BudgetSettings, BudgetsSection
 from wavewright.config.settings import load_settings
-from wavewright.engine.bus import channels as guard
+from wavewright.engine.bus import faults as guard
 from wavewright.engine.bus.faults import BusDown
 from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
 from wavewright.executor.sqlite.journal import SqliteJournal

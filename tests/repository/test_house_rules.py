@@ -19,7 +19,7 @@ BROAD_EXCEPT_ALLOWED = {
     "wavewright.engine.cli.common.errors": "the edge of the program: a failure becomes a message and an exit code",
     "wavewright.engine.daemon.job_runner": "the edge of a job: its fault is counted against it, and ends no daemon",
     "wavewright.engine.fake_model.server": "the call of a rule given by the caller: raised to him when the test ends",
-    "wavewright.engine.operations.checkpoints": "the copy of progress on a server: a fault is logged, the work goes on",
+    "wavewright.engine.daemon.maintenance": "the copy of progress on a server: a fault is logged, the work goes on",
     "wavewright.engine.pipeline.twin": "the second pipeline of a twin run: whatever it raises is reported",
     "wavewright.engine.phases.run_targets": "the edge of a target: its fault is journaled, and its neighbours go on",
     "wavewright.executor.run.emissions": "the formatting of a log record: its arguments may be anything",

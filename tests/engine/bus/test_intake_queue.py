@@ -14,7 +14,7 @@ from tests.support.tcp_proxy import TcpProxy
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.bus.consumers import Consumer
 from wavewright.engine.bus.topology import Topology
-from wavewright.engine.daemon.message_handler import MAX_IN_FLIGHT
+from wavewright.engine.daemon.dispatcher import MAX_IN_FLIGHT
 from wavewright.engine.messages.delivery import Delivery
 
 pytestmark = pytest.mark.anyio

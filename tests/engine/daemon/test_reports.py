@@ -10,8 +10,7 @@ from wavewright.config.secret_patterns import REDACTED
 from wavewright.config.sections import DaemonSection
 from wavewright.engine.daemon.reports import Reporter
 from wavewright.engine.messages.decoding import decode
-from wavewright.engine.messages.delivery import Delivery
-from wavewright.engine.messages.rules import AcceptanceRules
+from wavewright.engine.messages.delivery import AcceptanceRules, Delivery
 from wavewright.executor.store.job_records import JobId, JobRequested, JobRow
 from wavewright.planner.types import JsonObject, RunId
 

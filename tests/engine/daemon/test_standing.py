@@ -13,8 +13,7 @@ import pytest
 from tests.engine.daemon.conftest import InProcess, StartDaemon
 from tests.engine.daemon.daemon_project import PATIENCE, BrokerClient, DaemonSite
 from tests.support.postgres import PostgresServer
-from wavewright.engine.daemon.budgets import next_day_start
-from wavewright.engine.daemon.standing import standing_job
+from wavewright.engine.daemon.budgets import next_day_start, standing_job
 from wavewright.engine.fake_model.replies import AnswerMaker, calling_tool
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.messages.models import UserDecisionResponse, ValidationResult, package_id

@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import NotRequired, TypedDict, cast
 
 from wavewright.engine.messages.decoding import decode
-from wavewright.engine.messages.delivery import Delivery
-from wavewright.engine.messages.reading import MessageRejected
-from wavewright.engine.messages.rules import (
+from wavewright.engine.messages.delivery import (
     SIGNATURE_HEADER,
     AcceptanceRules,
+    Delivery,
     SenderIdentity,
     request_forms,
     sign,
 )
+from wavewright.engine.messages.reading import MessageRejected
 from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.job_records import (

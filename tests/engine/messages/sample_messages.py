@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
 from wavewright.engine.messages.decoding import decode
-from wavewright.engine.messages.delivery import Delivery
+from wavewright.engine.messages.delivery import AcceptanceRules, Delivery, SenderIdentity
 from wavewright.engine.messages.reading import MessageRejected
-from wavewright.engine.messages.rules import AcceptanceRules, SenderIdentity
 from wavewright.executor.store.job_records import ReceivedMessage
 
 Loose: TypeAlias = dict[str, object]

@@ -31,13 +31,11 @@ from wavewright.config.settings import load_settings
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.bus.topology import Topology
 from wavewright.engine.daemon.budgets import DailyBudget
-from wavewright.engine.daemon.dispatcher import Dispatcher
+from wavewright.engine.daemon.dispatcher import Dispatcher, MessageHandler
 from wavewright.engine.daemon.job_runner import JobRunner
-from wavewright.engine.daemon.message_handler import MessageHandler
 from wavewright.engine.daemon.model_circuit import ModelCircuitBreaker
 from wavewright.engine.daemon.reports import Reporter
-from wavewright.engine.messages.delivery import Delivery
-from wavewright.engine.messages.rules import SIGNATURE_HEADER, sign
+from wavewright.engine.messages.delivery import SIGNATURE_HEADER, Delivery, sign
 from wavewright.engine.operations.logs import StructuredLog
 from wavewright.engine.operations.monitoring import Telemetry
 from wavewright.engine.pipeline.services import open_services

@@ -12,10 +12,10 @@ import pytest
 from tests.docs.blocks import blocks
 from tests.engine.messages.sample_messages import delivered, refusal
 from tests.repository.tree import ROOT
+from wavewright.engine.messages.contract import payloads_of
+from wavewright.engine.messages.delivery import sign
 from wavewright.engine.messages.models import Envelope
 from wavewright.engine.messages.reading import RejectionKind
-from wavewright.engine.messages.rules import sign
-from wavewright.engine.messages.schemas import payloads_of
 from wavewright.tools.lore.messages import CONTRACT
 from wavewright.tools.message_contract import JobStatus, MessageContract, Payload
 

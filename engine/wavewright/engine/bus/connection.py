@@ -29,8 +29,17 @@ from aiormq.exceptions import ConnectionClosed, ConnectionNotAllowed
 
 from wavewright.config.suggestions import did_you_mean
 from wavewright.config.value_types import is_loopback
-from wavewright.engine.bus.channels import CHANNEL_ERRORS, describe_error, translate_errors
-from wavewright.engine.bus.faults import BrokerEventHandler, BusDown, BusError, BusMisconfigured
+from wavewright.engine.bus.faults import (
+    CHANNEL_ERRORS,
+    CLOSE_SECONDS,
+    REPORT_SECONDS,
+    BrokerEventHandler,
+    BusDown,
+    BusError,
+    BusMisconfigured,
+    describe_error,
+    translate_errors,
+)
 
 DEFAULT_PORTS: Final = {"amqp": 5672, "amqps": 5671}
 FILE_OPTIONS: Final = ("cafile", "certfile", "keyfile")
@@ -133,12 +142,9 @@ for _library in ("aio_pika", "aiormq"):
     logging.getLogger(_library).addHandler(logging.NullHandler())
 
 CONNECT_SECONDS: Final = 10.0
-CLOSE_SECONDS: Final = 3.0
 FIRST_PAUSE: Final = 0.05
 """Seconds before the first attempt to reconnect; twice as long after each that failed."""
 MAX_PAUSE: Final = 1.0
-REPORT_SECONDS: Final = 60.0
-"""How often the same failure to reconnect is reported."""
 
 
 @dataclass(frozen=True, slots=True)

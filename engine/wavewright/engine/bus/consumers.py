@@ -23,18 +23,22 @@ from aio_pika.exceptions import AMQPChannelError
 from aiormq.abc import AbstractChannel as WireChannel
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from wavewright.engine.bus.channels import (
+from wavewright.engine.bus.connection import BrokerConnection
+from wavewright.engine.bus.declaration import declare_topology
+from wavewright.engine.bus.faults import (
     CHANNEL_ERRORS,
     CLOSE_SECONDS,
+    BrokerHealth,
+    BusDown,
+    BusError,
+    BusMisconfigured,
+    RightsMissing,
     await_reply,
     close_channel,
     error_from_channel_close,
     open_channel,
     translate_errors,
 )
-from wavewright.engine.bus.connection import BrokerConnection
-from wavewright.engine.bus.declaration import declare_topology
-from wavewright.engine.bus.faults import BrokerHealth, BusDown, BusError, BusMisconfigured, RightsMissing
 from wavewright.engine.bus.message_conversion import BrokerSettlement, delivery_of
 from wavewright.engine.bus.topology import Topology
 from wavewright.engine.messages.delivery import Delivery

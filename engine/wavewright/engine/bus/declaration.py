@@ -18,8 +18,15 @@ from aio_pika.exceptions import AMQPChannelError, ChannelNotFoundEntity, Channel
 from aiormq.exceptions import ChannelAccessRefused
 from pamqp.commands import Basic
 
-from wavewright.engine.bus.channels import await_reply, close_channel, describe_error, open_channel
-from wavewright.engine.bus.faults import BusDown, BusMisconfigured, RightsMissing
+from wavewright.engine.bus.faults import (
+    BusDown,
+    BusMisconfigured,
+    RightsMissing,
+    await_reply,
+    close_channel,
+    describe_error,
+    open_channel,
+)
 from wavewright.engine.bus.topology import QueueDeclaration, Topology
 
 _Declaration = Callable[[AbstractChannel], Awaitable[object]]

@@ -1,16 +1,27 @@
-"""Errors, events and health of the bus.
+"""Errors, events and health of the bus, and calls of the AMQP library that raise these errors.
 
 An error has its place and, where there is one, the fix; none holds a password. An event has a name and fields, for log
 and metrics, and holds no secret. `BrokerHealth` holds the faults that a person must fix at the broker, for consuming
 and for publishing; a fault is reported at once and then once a minute.
+
+The library raises dozens of exceptions, the bare `Exception` among them. When a connection dies it also cancels its own
+futures, and a task group would mistake that `CancelledError` for its own cancellation and end without an error. A
+translated call returns, raises `BusDown` where the connection or channel is gone, passes on the broker's answer about
+the message or the call, and is cancelled only where its own task is.
+
+The broker closes a channel on which it refuses an operation, so each use has a channel of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final, Literal, TypeAlias
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Literal, TypeAlias, TypeVar
 
 import anyio
+from aio_pika.abc import AbstractChannel, AbstractConnection
+from aio_pika.exceptions import CONNECTION_EXCEPTIONS, AMQPChannelError, AMQPError, DeliveryError
+from aiormq.exceptions import ChannelAccessRefused
 from pydantic import JsonValue
 
 from wavewright.config import exit_codes
@@ -103,3 +114,109 @@ class BrokerHealth:
     def clear_fault(self, direction: Direction) -> None:
         """Remove the fault of a direction that works."""
         self._faults.pop(direction, None)
+
+
+T = TypeVar("T")
+
+REPLY_SECONDS: Final = 10.0
+
+_RIGHTS_HINT: Final = (
+    "let the user: rabbitmqctl set_permissions; `wavewright topology` prints what each user needs"
+)
+
+CHANNEL_ERRORS: Final = (BusError, AMQPError)
+"""What a translated call raises where the channel or connection is gone, so nothing is left to close or settle."""
+
+
+async def translate_errors(call: Awaitable[T], *, place: str = "") -> T:
+    """Await a call of the library.
+
+    Raises:
+        BusDown: the connection or the channel is gone.
+        DeliveryError: the broker returned or refused the message.
+        AMQPChannelError: the broker refused the call: not found, not allowed, declared differently.
+    """
+    task = asyncio.current_task()
+    assert task is not None
+    asked_before = task.cancelling()
+    try:
+        return await call
+    except asyncio.CancelledError as cancelled:
+        # A cancelled task has a higher `cancelling()` count; the library cancels only its own futures.
+        # https://github.com/mosquito/aio-pika: a connection without heartbeats rejects pending calls this way.
+        if task.cancelling() > asked_before:
+            raise
+        raise BusDown(
+            "the broker stopped answering, and the connection was closed", place=place
+        ) from cancelled
+    except (DeliveryError, AMQPChannelError):
+        raise
+    except (*CONNECTION_EXCEPTIONS, TimeoutError, EOFError) as error:
+        raise BusDown(
+            f"the connection to the broker was lost: {describe_error(error)}", place=place
+        ) from error
+    except Exception as error:
+        # Calls that wait on a channel which is closed without a reason raise the bare class.
+        # https://github.com/mosquito/aiormq, FutureStore.reject_all: `exception or Exception`
+        if type(error) is Exception:
+            raise BusDown("the connection to the broker was closed", place=place) from error
+        raise
+
+
+async def await_reply(call: Awaitable[T], *, place: str = "") -> T:
+    """Await a call of the library for at most `REPLY_SECONDS`: a quorum queue without a leader answers after a minute.
+
+    Raises:
+        BusDown: as `translate_errors`, and where no answer came in time.
+    """
+    try:
+        with anyio.fail_after(REPLY_SECONDS):
+            return await translate_errors(call, place=place)
+    except TimeoutError as error:
+        raise BusDown(f"the broker gave no answer within {REPLY_SECONDS:g} s", place=place) from error
+
+
+def error_from_channel_close(error: AMQPChannelError, message: str, *, place: str) -> BusError:
+    """Return the error for a channel that the broker has closed; with a hint where the user lacks the rights."""
+    if isinstance(error, ChannelAccessRefused):
+        return RightsMissing(f"{message}: {describe_error(error)}", place=place, hint=_RIGHTS_HINT)
+    return BusDown(f"{message}: {describe_error(error)}", place=place)
+
+
+def describe_error(error: BaseException) -> str:
+    """Return the message of an exception of the library, in one line."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+CLOSE_SECONDS: Final = 3.0
+"""How long to wait for the broker to close a channel; after that it ends with its connection."""
+
+
+async def open_channel(
+    connection: AbstractConnection, place: str, *, on_return_raises: bool = False
+) -> AbstractChannel:
+    """Open a channel with confirms.
+
+    Raises:
+        BusDown: the connection is gone.
+    """
+    # `connection.channel()` may raise before there is anything to await.
+    try:
+        return await await_reply(_open_translated(connection, on_return_raises), place=place)
+    except AMQPChannelError as error:
+        raise BusDown(f"no channel could be opened: {describe_error(error)}", place=place) from error
+
+
+async def close_channel(channel: AbstractChannel, place: str) -> None:
+    """Close a channel, also while the task is being cancelled; does nothing where it is closed."""
+    if channel.is_closed:
+        return
+    with anyio.move_on_after(CLOSE_SECONDS, shield=True):
+        try:
+            await translate_errors(channel.close(), place=place)
+        except CHANNEL_ERRORS:
+            return
+
+
+async def _open_translated(connection: AbstractConnection, on_return_raises: bool) -> AbstractChannel:  # noqa: FBT001
+    return await connection.channel(on_return_raises=on_return_raises).__aenter__()

@@ -19,7 +19,7 @@ from aio_pika.abc import AbstractIncomingMessage, DeliveryMode
 from pamqp.common import FieldValue
 from pamqp.encode import encode_table_value
 
-from wavewright.engine.bus.channels import CHANNEL_ERRORS, translate_errors
+from wavewright.engine.bus.faults import CHANNEL_ERRORS, translate_errors
 from wavewright.engine.bus.topology import KIND_HEADER, QUEUE_HEADER, REASON_HEADER, SENDER_HEADER
 from wavewright.engine.messages.delivery import Delivery
 from wavewright.executor.store.job_records import OutgoingMessage

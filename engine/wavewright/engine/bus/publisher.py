@@ -30,16 +30,20 @@ from pamqp.commands import Basic
 from pamqp.frame import FrameTypes, marshal as bytes_of_frame
 from pamqp.header import ContentHeader
 
-from wavewright.engine.bus.channels import (
+from wavewright.engine.bus.connection import BrokerConnection
+from wavewright.engine.bus.declaration import declare_topology
+from wavewright.engine.bus.faults import (
+    BusDown,
+    BusError,
+    BusMisconfigured,
+    MessageNacked,
+    MessageReturned,
     close_channel,
     describe_error,
     error_from_channel_close,
     open_channel,
     translate_errors,
 )
-from wavewright.engine.bus.connection import BrokerConnection
-from wavewright.engine.bus.declaration import declare_topology
-from wavewright.engine.bus.faults import BusDown, BusError, BusMisconfigured, MessageNacked, MessageReturned
 from wavewright.engine.bus.topology import Topology
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false

@@ -20,6 +20,7 @@ import anyio
 from aio_pika.abc import AbstractConnection
 
 from wavewright.engine.bus.faults import (
+    REPORT_SECONDS,
     BrokerEventHandler,
     BrokerHealth,
     BusError,
@@ -39,8 +40,6 @@ Route: TypeAlias = tuple[str, str]
 FIRST_FULL_QUEUE_PAUSE: Final = 0.5
 """Seconds before a full queue is tried again; twice as long after each further refusal."""
 MAX_FULL_QUEUE_PAUSE: Final = 5.0
-REPORT_SECONDS: Final = 60.0
-"""How often a queue that is still full is reported."""
 EXPIRY_SECONDS: Final = 30.0
 """After so long without a refusal a queue counts as not full: another daemon may have published what was refused."""
 

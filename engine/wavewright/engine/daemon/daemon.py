@@ -28,26 +28,25 @@ from wavewright.engine.daemon.budgets import (
     PausingBudgetStore,
     format_instant,
     is_daily_budget_spent,
+    standing_request,
 )
-from wavewright.engine.daemon.dispatcher import Dispatcher
+from wavewright.engine.daemon.dispatcher import Dispatcher, MessageHandler
 from wavewright.engine.daemon.job_runner import JobRunner
 from wavewright.engine.daemon.maintenance import (
     PRUNE_POLL_SECONDS,
     RENEWAL_POLL_SECONDS,
     VERDICT_POLL_SECONDS,
     ApprovalRenewal,
+    checkpoint_writer,
     reject_overdue,
     remove_message_ids,
     remove_runs,
     repeat,
 )
-from wavewright.engine.daemon.message_handler import MessageHandler
 from wavewright.engine.daemon.model_circuit import CircuitListener, CircuitState, ModelCircuitBreaker
 from wavewright.engine.daemon.process import LoopWatchdog, ShutdownRequest
 from wavewright.engine.daemon.reports import Reporter
-from wavewright.engine.daemon.standing import standing_request
-from wavewright.engine.messages.rules import acceptance_rules
-from wavewright.engine.operations.checkpoints import checkpoint_writer
+from wavewright.engine.messages.delivery import acceptance_rules
 from wavewright.engine.operations.health import serve_health
 from wavewright.engine.operations.monitoring import Telemetry, WarningBudgetStore
 from wavewright.engine.pipeline.services import open_services, single_exception

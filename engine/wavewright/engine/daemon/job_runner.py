@@ -18,17 +18,16 @@ from typing import Final
 
 from wavewright.config.sections import DaemonSection
 from wavewright.config.settings import Settings
-from wavewright.engine.daemon.budgets import CycleBudgetStore, DailyBudget, format_instant
+from wavewright.engine.daemon.budgets import CycleBudgetStore, DailyBudget, format_instant, job_cycles
+from wavewright.engine.daemon.maintenance import CheckpointWriter
 from wavewright.engine.daemon.model_circuit import ModelCircuitBreaker
 from wavewright.engine.daemon.note_projection import MAX_QUESTION_LENGTH
 from wavewright.engine.daemon.outbox import OutboxJournal
 from wavewright.engine.daemon.reports import Reporter, shorten_reason
-from wavewright.engine.daemon.standing import job_cycles
 from wavewright.engine.decisions.approvals import APPROVE, matches_binding
 from wavewright.engine.jobs.inline import job_document, job_name
 from wavewright.engine.messages.decoding import target_of, trace_of
 from wavewright.engine.messages.models import package_id
-from wavewright.engine.operations.checkpoints import CheckpointWriter
 from wavewright.engine.operations.monitoring import Telemetry
 from wavewright.engine.pipeline.cancellation import CancellationToken
 from wavewright.engine.pipeline.context import (

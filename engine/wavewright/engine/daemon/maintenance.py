@@ -1,4 +1,4 @@
-"""Periodic maintenance of the store: expired approvals, packages without a verdict, old message ids, old runs.
+"""What a daemon does beside its jobs: periodic maintenance of the store, and copies of where jobs stand.
 
 A question for an approval *expires*; a late answer is refused. The daemon then queues the waiting job, and its run asks
 again with a new nonce. A planner's question never expires.
@@ -7,12 +7,17 @@ A package whose verdict does not come within `daemon.validation.timeout` is reje
 
 Message ids are stored to recognise repeats. A message older than `daemon.max_age` is refused whatever its id is, so
 older ids are removed. Runs are removed where the setting `retention` is set.
+
+Copies of the progress of jobs are written behind their runs to an MCP server of the project. The journal stays
+authoritative: nothing waits for a copy, nothing is read from one, and what cannot be written is logged and left out.
+Of copies of one target that wait only the newest is written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Final
 
 import anyio
@@ -36,6 +41,11 @@ from wavewright.executor.store.job_rules import ProjectJob
 from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.store.retention import RunRemoval, remove_groups
 from wavewright.executor.store.stored_journal import StoredJournal
+from wavewright.planner.ports.budgets import BudgetScope
+from wavewright.planner.types import RunId, StepId, StepKey
+from wavewright.tools.functions.tool import ServerCaller, ToolCall
+from wavewright.tools.message_contract import CheckpointForm, JobProgress
+from wavewright.tools.workers.services import Services
 
 RENEWAL_POLL_SECONDS: Final = 30.0
 """How often expired questions are searched for."""
@@ -161,3 +171,66 @@ async def repeat(
         except JournalError as fault:
             on_fault(fault)
         await anyio.sleep(pause)
+
+
+def checkpoint_writer(
+    settings: Settings, services: Services, log: StructuredLog, clock: Callable[[], float]
+) -> CheckpointWriter | None:
+    """Return what copies the progress of jobs, where the pack has a form for it and the project names its server."""
+    form, bound, budget_store = log.contract.checkpoint, settings.budgets.day.tokens, services.budget_store
+    if form is None or services.mcp is None or form.server not in settings.mcp.servers:
+        return None
+
+    async def tokens_today() -> int:
+        if bound is None or budget_store is None:
+            return 0
+        left = (await budget_store.left(BudgetScope())).day.tokens
+        return 0 if left is None else bound - max(0, left)
+
+    return CheckpointWriter(form, services.mcp, log, clock, tokens_today)
+
+
+class CheckpointWriter:
+    """Writes the newest progress of a daemon's jobs in the form of its pack."""
+
+    def __init__(
+        self,
+        form: CheckpointForm,
+        sessions: ServerCaller,
+        log: StructuredLog,
+        clock: Callable[[], float],
+        tokens_today: Callable[[], Awaitable[int]],
+    ) -> None:
+        self._form = form
+        self._sessions = sessions
+        self._log = log
+        self._clock = clock
+        self._tokens_today = tokens_today
+        self._newest = dict[str, JobProgress]()
+        """What waits, by target."""
+        self._is_wanted = anyio.Event()
+
+    def note(self, progress: JobProgress) -> None:
+        """Take over where a job stands; it is written soon."""
+        self._newest[progress.target] = progress
+        self._is_wanted.set()
+
+    async def run(self) -> None:
+        """Write what is noted, until this is cancelled."""
+        while True:
+            await self._is_wanted.wait()
+            self._is_wanted = anyio.Event()
+            waiting, self._newest = self._newest, {}
+            for progress in waiting.values():
+                await self._write(progress)
+
+    async def _write(self, progress: JobProgress) -> None:
+        form, now = self._form, datetime.fromtimestamp(self._clock(), UTC)
+        run, step = RunId(progress.run), StepId("checkpoint")
+        try:
+            known = replace(progress, tokens_today=await self._tokens_today())
+            params = form.params(known, now.date())
+            call = ToolCall(run=run, step=step, tool=form.tool, params=params, key=StepKey(""), now=now)
+            await self._sessions.call(form.server, form.tool, call)
+        except Exception as error:  # noqa: BLE001 - a copy that cannot be made must not stop the daemon
+            self._log.write("checkpoint_not_saved", "warning", target=progress.target, error=error)

@@ -13,7 +13,7 @@ from wavewright.config.sources import DocumentError, DocumentFault, Source, comb
 from wavewright.engine.bus.connection import read_address
 from wavewright.engine.bus.faults import BusMisconfigured
 from wavewright.engine.messages.contract import message_contract
-from wavewright.engine.messages.rules import message_types, request_forms
+from wavewright.engine.messages.delivery import message_types, request_forms
 from wavewright.engine.project.templates import named_template
 from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.planner.language.goals import GoalTemplate

@@ -14,7 +14,14 @@ from typing import Any, Final, TypeVar, cast
 
 from pydantic import ValidationError
 
-from wavewright.engine.messages.delivery import Delivery
+from wavewright.engine.messages.delivery import (
+    SIGNATURE_HEADER,
+    AcceptanceRules,
+    Delivery,
+    DocumentRule,
+    looks_like_signature,
+    verify_signature,
+)
 from wavewright.engine.messages.models import (
     VERSION,
     VERSION_HEADER,
@@ -30,13 +37,6 @@ from wavewright.engine.messages.reading import (
     read_strict_json,
     rejection_for,
     rejection_of_unknown_fields,
-)
-from wavewright.engine.messages.rules import (
-    SIGNATURE_HEADER,
-    AcceptanceRules,
-    DocumentRule,
-    looks_like_signature,
-    verify_signature,
 )
 from wavewright.executor.store.job_records import (
     DecisionId,

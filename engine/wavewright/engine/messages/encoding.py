@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from wavewright.config.errors import WavewrightError
 from wavewright.config.redaction import Redactor
 from wavewright.engine.messages.decoding import PAYLOAD_KEY, SOURCE_KEY, TRACE_KEY, TYPE_KEY, correlation_of
+from wavewright.engine.messages.delivery import SIGNATURE_HEADER, sign
 from wavewright.engine.messages.models import (
     VERSION,
     VERSION_HEADER,
@@ -28,7 +29,6 @@ from wavewright.engine.messages.models import (
     UserDecisionRequired,
     package_id,
 )
-from wavewright.engine.messages.rules import SIGNATURE_HEADER, sign
 from wavewright.executor.events.json_values import make_encoder, valid_text
 from wavewright.executor.store.job_records import JobId, JobRow, MessageId, OutgoingMessage
 from wavewright.planner.language.json_texts import map_texts

@@ -29,7 +29,7 @@ from wavewright.engine.messages.decoding import (
     document_refusal,
     document_request,
 )
-from wavewright.engine.messages.rules import document_rule
+from wavewright.engine.messages.delivery import document_rule
 from wavewright.engine.project.templates import read_template, template_names
 from wavewright.engine.targets.waves import OPEN_JOB_STATES
 from wavewright.engine.view.viewed_project import ViewedProject

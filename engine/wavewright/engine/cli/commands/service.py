@@ -143,9 +143,9 @@ def topology(
     """
     import json
 
+    from wavewright.engine.bus.topology import definitions
     from wavewright.engine.cli.common.arguments import project_settings
     from wavewright.engine.cli.common.output import write_file
-    from wavewright.engine.operations.broker_definitions import definitions
 
     text = json.dumps(definitions(project_settings().daemon, os.environ, vhost=vhost), indent=2) + "\n"
     if out is None:

@@ -63,8 +63,7 @@ def _schema(name: str) -> object:
         return package_schema()
     if name == "message":
         from wavewright.engine.cli.common.arguments import project_settings
-        from wavewright.engine.messages.contract import message_contract
-        from wavewright.engine.messages.schemas import message_schema
+        from wavewright.engine.messages.contract import message_contract, message_schema
 
         return message_schema(message_contract(project_settings()))
     if name == "settings":

@@ -22,10 +22,9 @@ from wavewright.config import exit_codes
 from wavewright.config.documents import Document, read_document_file
 from wavewright.config.sections import DaemonSection
 from wavewright.config.settings import Settings
-from wavewright.engine.bus.bus import Bus
+from wavewright.engine.bus.bus import Bus, Subscription
 from wavewright.engine.bus.faults import BusMisconfigured
-from wavewright.engine.bus.subscription import Subscription
-from wavewright.engine.bus.topology import REASON_HEADER
+from wavewright.engine.bus.topology import REASON_HEADER, daemon_user_of
 from wavewright.engine.cli.common.arguments import project_settings, warn_of_foreign_job
 from wavewright.engine.cli.common.broker import open_command_bus
 from wavewright.engine.cli.common.errors import CommandError, print_error
@@ -40,10 +39,9 @@ from wavewright.engine.jobs.inputs import InputOverrides
 from wavewright.engine.jobs.resolving import resolve_job
 from wavewright.engine.messages.contract import message_contract
 from wavewright.engine.messages.decoding import TRACE_KEY, document_refusal
+from wavewright.engine.messages.delivery import document_rule
 from wavewright.engine.messages.encoding import MessageAddress, encode
 from wavewright.engine.messages.models import JobRequest
-from wavewright.engine.messages.rules import document_rule
-from wavewright.engine.operations.broker_definitions import daemon_user_of
 from wavewright.executor.store.job_records import JobId, MessageId, OutgoingMessage
 from wavewright.planner.diagnostics.rendering import printable, render_text
 from wavewright.planner.diagnostics.suggestions import counted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wavewright.config.sections import DaemonSection, IdentitySettings
-from wavewright.engine.messages.rules import AcceptanceRules, SenderIdentity, acceptance_rules
+from wavewright.engine.messages.delivery import AcceptanceRules, SenderIdentity, acceptance_rules
 from wavewright.tools.message_contract import MessageContract
 
 ALL: frozenset[str] = frozenset({"job_request", "user_decision_response"})

@@ -20,7 +20,7 @@ from tests.engine.messages.sample_messages import (
     without,
 )
 from tests.engine.messages.test_encoding import reports, requests, sent
-from wavewright.engine.messages.schemas import message_schema
+from wavewright.engine.messages.contract import message_schema
 from wavewright.tools.message_contract import MessageContract, Payload
 
 VALIDATOR = jsonschema_rs.validator_for(message_schema(MessageContract()))

@@ -9,8 +9,7 @@ import anyio
 import pytest
 from aio_pika.exceptions import AMQPConnectionError, ChannelInvalidStateError, ChannelNotFoundEntity
 
-from wavewright.engine.bus.channels import await_reply, translate_errors
-from wavewright.engine.bus.faults import BusDown
+from wavewright.engine.bus.faults import BusDown, await_reply, translate_errors
 
 pytestmark = pytest.mark.anyio
 
@@ -105,7 +104,7 @@ async def test_a_fault_of_our_own_is_not_taken_for_the_brokers() -> None:
 
 
 async def test_a_broker_that_gives_no_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wavewright.engine.bus.channels.REPLY_SECONDS", 0.01)
+    monkeypatch.setattr("wavewright.engine.bus.faults.REPLY_SECONDS", 0.01)
 
     with pytest.raises(BusDown, match="no answer within"):
         await await_reply(anyio.sleep_forever())

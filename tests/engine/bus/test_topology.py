@@ -16,8 +16,7 @@ from tests.support.rabbitmq import Broker
 from wavewright.config.sections import DaemonSection
 from wavewright.engine.bus.bus import BusSettings, open_bus
 from wavewright.engine.bus.faults import BusMisconfigured
-from wavewright.engine.bus.topology import topology_of
-from wavewright.engine.operations.broker_definitions import broker_users, hash_password, password_variable
+from wavewright.engine.bus.topology import broker_users, hash_password, password_variable, topology_of
 from wavewright.planner.types import JsonObject
 
 ROLES = """\
