@@ -16,7 +16,7 @@ from tests.repository.tree import ROOT, module_name, project_files, shipped_modu
 # A fault is a result there, not a crash: each entry says whose call or whose wait ends at that edge.
 BROAD_EXCEPT_ALLOWED = {
     "wavewright.engine.api.plan_run": "the run behind a stream: what it raises is raised where the events are read",
-    "wavewright.engine.cli.common.errors": "the edge of the program: a failure becomes a message and an exit code",
+    "wavewright.engine.cli.common.output": "the edge of the program: a failure becomes a message and an exit code",
     "wavewright.engine.daemon.job_runner": "the edge of a job: its fault is counted against it, and ends no daemon",
     "wavewright.engine.fake_model.server": "the call of a rule given by the caller: raised to him when the test ends",
     "wavewright.engine.daemon.maintenance": "the copy of progress on a server: a fault is logged, the work goes on",

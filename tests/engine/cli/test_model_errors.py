@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from tests.engine.conftest import CommandLine
 from tests.engine.normalized_output import worded
 from tests.engine.unplanned_project import PLAN, REVIEW, write_job
-from wavewright.engine.cli.common.errors import report_failures
+from wavewright.engine.cli.common.output import report_failures
 from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, asked_for
 from wavewright.planner.ports.budgets import BudgetExceeded
 from wavewright.planner.ports.model_port import ModelError, ModelErrorKind

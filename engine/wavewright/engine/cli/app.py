@@ -77,7 +77,7 @@ def global_options(
         try:
             context.with_resource(chdir(folder))
         except OSError as error:
-            from wavewright.engine.cli.common.errors import CommandError
+            from wavewright.engine.cli.common.output import CommandError
 
             raise CommandError(f"-C: {str(folder)!r} cannot be entered: {error.strerror}") from error
 
@@ -110,7 +110,7 @@ def _name_of(callback: Callable[..., object] | None) -> str | None:
 
 def run_command_line(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; failures are printed as messages, without a traceback."""
-    from wavewright.engine.cli.common.errors import report_failures
+    from wavewright.engine.cli.common.output import report_failures
 
     with report_failures() as outcome:
         if "_WAVEWRIGHT_COMPLETE" in os.environ:

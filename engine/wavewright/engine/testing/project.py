@@ -25,7 +25,7 @@ from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import find_settings_file, load_settings
 from wavewright.engine.api.loaded_plan import LoadedPlan
 from wavewright.engine.cli.common.arguments import parse_instant
-from wavewright.engine.cli.common.errors import error_text
+from wavewright.engine.cli.common.output import error_text
 from wavewright.engine.dry_run.forecast import DryRun, forecast
 from wavewright.engine.jobs.errors import no_plan_error
 from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job_file

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from wavewright.config.installation import user_state_dir
 from wavewright.config.settings import find_settings_file, load_settings
-from wavewright.engine.cli.common.errors import CommandError
+from wavewright.engine.cli.common.output import CommandError
 from wavewright.engine.jobs.inputs import InputOverrides
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Final
 
 from wavewright.config import exit_codes
 from wavewright.config.sections import valid_host_port
-from wavewright.engine.cli.common.errors import CommandError
+from wavewright.engine.cli.common.output import CommandError
 
 TOKEN_VARIABLE: Final = "WAVEWRIGHT_VIEW_TOKEN"  # noqa: S105 - the name of the variable
 """Holds the token of pages that are served."""

@@ -1,13 +1,52 @@
-"""Output that several commands share: JSON, lines and files, with the forms of numbers and instants in texts."""
+"""What commands print: JSON, lines, files, and what they raise as a message with an exit code."""
 
 from __future__ import annotations
 
 import datetime as dt
+import os
 import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from wavewright.config import exit_codes
-from wavewright.engine.cli.common.errors import CommandError
+from wavewright.config.errors import WavewrightError, describe
+
+
+class CommandError(WavewrightError):
+    """A command that cannot be carried out as it was given."""
+
+    exit_code = exit_codes.MISUSE
+
+
+@dataclass(slots=True)
+class CommandOutcome:
+    """The exit code of the command."""
+
+    code: int = exit_codes.OK
+
+
+@contextmanager
+def report_failures() -> Generator[CommandOutcome]:
+    """Turn what a command raises into a message on standard error and an exit code."""
+    outcome = CommandOutcome()
+    try:
+        yield outcome
+    except BrokenPipeError:
+        # The reader closed the pipe, as `head` does: no error.
+        _discard_output()
+    except SystemExit as ended:
+        # The command line library ends the process itself after shell completion.
+        outcome.code = ended.code if isinstance(ended.code, int) else exit_codes.OK
+    except KeyboardInterrupt:
+        print_error("interrupted")
+        outcome.code = exit_codes.INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - no traceback reaches a user
+        outcome.code = _report(error)
+    finally:
+        _flush_output(outcome)
 
 
 def print_json(value: object) -> None:
@@ -44,3 +83,113 @@ def unwritable(path: Path, error: OSError, hint: str) -> CommandError:
 def instant_text(seconds: float) -> str:
     """Return an instant, given in seconds since the epoch, as ISO 8601 in UTC."""
     return dt.datetime.fromtimestamp(seconds, dt.UTC).isoformat()
+
+
+def print_error(message: str, hint: str | None = None) -> None:
+    """Print an error and its fix to standard error."""
+    sys.stderr.write(without_secrets(f"error: {describe(message, hint)}\n"))
+
+
+def without_secrets(text: str) -> str:
+    """Return a text with the environment's keys, and text that looks like a key, redacted."""
+    from wavewright.config.redaction import known_secrets_redactor
+
+    return known_secrets_redactor(None).redact(text)
+
+
+def _flush_output(outcome: CommandOutcome) -> None:
+    """Flush standard output, however the command ended: at exit Python would use its own exit code."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
+    except OSError as error:
+        outcome.code = _report_os_error(error)
+
+
+def _discard_output() -> None:
+    """Discard standard output from now on, also what is left in its buffer at exit."""
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123
+
+
+def _report(error: Exception) -> int:
+    from typer import Abort, Exit
+
+    from wavewright.config.installation import EXTRAS, extra_of, install_hint
+
+    if isinstance(error, Exit):
+        return error.exit_code
+    if isinstance(error, Abort):  # raised by the command line library on Ctrl-C
+        print_error("interrupted")
+        return exit_codes.INTERRUPTED
+    show = getattr(error, "show", None)
+    if callable(show) and hasattr(error, "exit_code"):  # a usage error of the command line itself
+        if isinstance(message := getattr(error, "message", None), str):
+            vars(error)["message"] = message.removeprefix("Value error, ")
+        show()
+        return exit_codes.MISUSE
+    if isinstance(error, ExceptionGroup):
+        return _report_all(cast("ExceptionGroup[Exception]", error).exceptions)
+    if isinstance(error, WavewrightError) and error.exit_code != exit_codes.INTERNAL:
+        sys.stderr.write(without_secrets(error_text(error)) + "\n")
+        return error.exit_code
+    if isinstance(error, OSError):
+        return _report_os_error(error)
+    if isinstance(error, ModuleNotFoundError) and (extra := extra_of(error.name or "")) is not None:
+        print_error(
+            f"the extra {extra!r} is not installed; it adds {EXTRAS[extra].purpose}", install_hint(extra)
+        )
+        return exit_codes.MISUSE
+    return _report_internal_error(error)
+
+
+def _report_all(errors: Sequence[Exception]) -> int:
+    """Report all errors of a group; the exit code is that of misuse if any of them is misuse."""
+    codes: list[int] = []
+    for error in errors:
+        if codes:
+            sys.stderr.write("\n")
+        codes.append(_report(error))
+    return exit_codes.MISUSE if exit_codes.MISUSE in codes else codes[0]
+
+
+def error_text(error: WavewrightError) -> str:
+    """Return an error with its place and fix; the errors of documents quote the lines that they speak of."""
+    from wavewright.config.sources import DocumentError
+    from wavewright.planner.diagnostics.diagnostic import PlanError, diagnostic_from_fault
+    from wavewright.planner.diagnostics.rendering import render_text
+
+    match error:
+        case DocumentError():
+            found = (
+                (tuple(diagnostic_from_fault(fault) for fault in one.faults), one.source)
+                for one in (error, *error.others)
+            )
+            return "\n".join(render_text(diagnostics, source) for diagnostics, source in found)
+        case PlanError():
+            return "\n\n".join(render_text(one.diagnostics, one.source) for one in (error, *error.others))
+        case _:
+            return f"error: {error.describe()}"
+
+
+def _report_os_error(error: OSError) -> int:
+    """Report an error of the system; without a file name the output could not be written."""
+    if error.filename is None:
+        _discard_output()
+    subject = repr(str(error.filename)) if error.filename is not None else "the output"
+    verb = "cannot be used" if error.filename is not None else "cannot be written"
+    print_error(f"{subject} {verb}: {error.strerror or error}")
+    return exit_codes.ENVIRONMENT
+
+
+def _report_internal_error(error: Exception) -> int:
+    if os.environ.get("WAVEWRIGHT_TRACEBACK"):
+        import traceback
+
+        traceback.print_exception(error)
+    print_error(
+        f"wavewright failed: {type(error).__name__}: {error}",
+        "this is a defect of wavewright; please report it with the output of the same command "
+        "under WAVEWRIGHT_TRACEBACK=1",
+    )
+    return exit_codes.INTERNAL

@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field, JsonValue
 from wavewright.config.documents import read_document
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError
-from wavewright.engine.cli.common.errors import CommandError
+from wavewright.engine.cli.common.output import CommandError
 from wavewright.engine.cli.mcp_server.answers import (
     CheckAnswer,
     DiagnosticExplanation,

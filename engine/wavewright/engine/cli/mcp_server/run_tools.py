@@ -22,7 +22,7 @@ from pydantic import BaseModel, Field
 from wavewright.config.redaction import known_secrets_redactor
 from wavewright.config.settings import Settings
 from wavewright.engine.cli.common.arguments import open_journal
-from wavewright.engine.cli.common.errors import CommandError
+from wavewright.engine.cli.common.output import CommandError
 from wavewright.engine.cli.common.progress import step_line
 from wavewright.engine.cli.common.stored_runs import load_run
 from wavewright.engine.cli.mcp_server.answers import RunAnswer, StepAnswer

@@ -28,9 +28,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from wavewright.config import exit_codes
 from wavewright.config.settings import Settings
 from wavewright.engine.cli.common.arguments import project_settings
-from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.cli.common.listening import listener_address, listener_at
-from wavewright.engine.cli.common.output import print_line
+from wavewright.engine.cli.common.output import CommandError, print_line
 from wavewright.engine.cli.mcp_server.plan_tools import Project
 from wavewright.engine.cli.mcp_server.server import EngineServer, RoleServer, build_server, find_server
 from wavewright.engine.operations.trace_export import export_traces

@@ -14,7 +14,7 @@ from wavewright.config import exit_codes
 from wavewright.config.documents import read_document_file
 from wavewright.config.sources import Source
 from wavewright.engine.cli.common.arguments import has_journal, no_journal, open_journal
-from wavewright.engine.cli.common.errors import CommandError
+from wavewright.engine.cli.common.output import CommandError
 from wavewright.engine.dry_run.kept_results import BegunRunForecast, rerun_statuses
 from wavewright.engine.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.jobs.resolving import ResolvedJob

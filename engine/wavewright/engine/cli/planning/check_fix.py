@@ -6,7 +6,7 @@ import difflib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from wavewright.engine.cli.common.errors import CommandError
+from wavewright.engine.cli.common.output import CommandError
 from wavewright.engine.cli.planning.check_options import CheckOptions
 from wavewright.engine.cli.planning.plan_check import CheckBasis, CheckedDocument, check_plan
 from wavewright.engine.fixing.edits import replace_text

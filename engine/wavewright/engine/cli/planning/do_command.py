@@ -16,7 +16,7 @@ import anyio
 
 from wavewright.config import exit_codes
 from wavewright.engine.cli.common.arguments import project_settings
-from wavewright.engine.cli.common.errors import CommandError
+from wavewright.engine.cli.common.output import CommandError
 from wavewright.engine.cli.common.terminal import confirm, is_attended, may_ask
 from wavewright.engine.cli.planning.plan_command import make_plan_with_progress
 from wavewright.engine.cli.planning.plan_report import report_text, valid_plan

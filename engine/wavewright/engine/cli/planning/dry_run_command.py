@@ -17,8 +17,7 @@ from wavewright.config import exit_codes
 from wavewright.config.documents import read_document_file
 from wavewright.config.sources import DocumentError
 from wavewright.engine.cli.common.arguments import project_settings, warn_of_foreign_job
-from wavewright.engine.cli.common.errors import CommandError
-from wavewright.engine.cli.common.output import write_file
+from wavewright.engine.cli.common.output import CommandError, write_file
 from wavewright.engine.cli.common.terminal import may_ask
 from wavewright.engine.dry_run.forecast import DryRun, forecast
 from wavewright.engine.dry_run.outlook import forecast_job, gather_forecast_inputs

@@ -18,8 +18,7 @@ from wavewright.config import exit_codes
 from wavewright.config.documents import read_document_file
 from wavewright.config.sources import DocumentError
 from wavewright.engine.cli.common.arguments import parse_instant, project_settings, warn_of_foreign_job
-from wavewright.engine.cli.common.errors import CommandError
-from wavewright.engine.cli.common.output import print_json
+from wavewright.engine.cli.common.output import CommandError, print_json
 from wavewright.engine.cli.common.run_text import amount_words, noteworthy_rungs, rung_line, use_line
 from wavewright.engine.cli.common.terminal import asker_for
 from wavewright.engine.cli.planning.plan_report import (

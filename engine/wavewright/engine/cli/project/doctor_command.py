@@ -16,8 +16,7 @@ from wavewright.config.installation import EXTRAS, install_hint, is_installed
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError
 from wavewright.engine.cli.common.arguments import has_journal, open_journal, project_settings
-from wavewright.engine.cli.common.errors import without_secrets
-from wavewright.engine.cli.common.output import print_json
+from wavewright.engine.cli.common.output import print_json, without_secrets
 from wavewright.engine.cli.project.doctor_models import model_findings
 from wavewright.engine.cli.project.project_checks import (
     DoctorFinding,

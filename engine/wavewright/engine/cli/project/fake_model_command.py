@@ -8,8 +8,7 @@ from typing import NoReturn
 
 from wavewright.config import exit_codes
 from wavewright.config.installation import install_hint, is_installed
-from wavewright.engine.cli.common.errors import CommandError
-from wavewright.engine.cli.common.output import print_line
+from wavewright.engine.cli.common.output import CommandError, print_line
 from wavewright.engine.fake_model.script import add_script, describe_exchange
 from wavewright.engine.fake_model.server import FakeModelServer
 

@@ -11,8 +11,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from wavewright.config import exit_codes
-from wavewright.engine.cli.common.errors import CommandError
-from wavewright.engine.cli.common.output import unwritable
+from wavewright.engine.cli.common.output import CommandError, unwritable
 
 AUTHORED_SCHEMAS = ("plan", "job", "goal", "settings", "worker", "agent")
 """Documents that are written in an editor."""

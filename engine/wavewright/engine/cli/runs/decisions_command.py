@@ -11,8 +11,7 @@ import anyio
 
 from wavewright.config import exit_codes
 from wavewright.engine.cli.common.arguments import has_journal, no_journal, project_settings
-from wavewright.engine.cli.common.errors import CommandError
-from wavewright.engine.cli.common.output import instant_text, print_json
+from wavewright.engine.cli.common.output import CommandError, instant_text, print_json
 from wavewright.engine.cli.common.terminal import chosen_option, local_user
 from wavewright.engine.daemon.reports import Reporter
 from wavewright.engine.decisions import answering

@@ -17,8 +17,7 @@ from wavewright.config import exit_codes
 from wavewright.config.documents import Document, read_document_file
 from wavewright.config.settings import Settings
 from wavewright.engine.cli.common.arguments import has_journal, project_settings
-from wavewright.engine.cli.common.errors import CommandError
-from wavewright.engine.cli.common.output import print_json
+from wavewright.engine.cli.common.output import CommandError, print_json
 from wavewright.engine.cli.common.stored_runs import load_run
 from wavewright.engine.jobs.document_kinds import is_job, is_template
 from wavewright.engine.jobs.errors import misuse_error

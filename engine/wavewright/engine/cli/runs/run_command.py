@@ -22,7 +22,7 @@ from wavewright.engine.cli.common.arguments import (
     project_notes,
     project_settings,
 )
-from wavewright.engine.cli.common.errors import CommandError, print_error
+from wavewright.engine.cli.common.output import CommandError, print_error
 from wavewright.engine.cli.common.progress import Progress, progress_for
 from wavewright.engine.cli.common.run_text import model_lookup
 from wavewright.engine.cli.common.stored_runs import find_run, load_run

@@ -18,8 +18,7 @@ from wavewright.engine.cli.common.arguments import (
     parse_seconds,
     project_settings,
 )
-from wavewright.engine.cli.common.errors import CommandError
-from wavewright.engine.cli.common.output import instant_text, print_json, print_line
+from wavewright.engine.cli.common.output import CommandError, instant_text, print_json, print_line
 from wavewright.engine.cli.common.stored_runs import load_run
 from wavewright.engine.pipeline.run_files import remove_run_files
 from wavewright.engine.targets.waves import TargetWaves, target_waves

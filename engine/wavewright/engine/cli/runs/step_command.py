@@ -11,8 +11,7 @@ from wavewright.config import exit_codes
 from wavewright.config.redaction import known_secrets_redactor
 from wavewright.config.settings import Settings
 from wavewright.engine.cli.common.arguments import project_settings
-from wavewright.engine.cli.common.errors import CommandError
-from wavewright.engine.cli.common.output import print_json
+from wavewright.engine.cli.common.output import CommandError, print_json
 from wavewright.engine.cli.common.run_text import use_line
 from wavewright.engine.cli.common.stored_runs import load_run
 from wavewright.executor.events.codec import to_json

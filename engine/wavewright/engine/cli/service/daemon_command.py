@@ -29,8 +29,8 @@ from wavewright.config.settings import Settings, load_valid_settings
 from wavewright.config.sources import DocumentError
 from wavewright.engine.bus.faults import BusError
 from wavewright.engine.cli.common.broker import open_connection, open_daemon_bus
-from wavewright.engine.cli.common.errors import CommandError
 from wavewright.engine.cli.common.listening import TOKEN_VARIABLE, listener_address
+from wavewright.engine.cli.common.output import CommandError
 from wavewright.engine.cli.project.project_checks import prompt_findings
 from wavewright.engine.daemon.daemon import run_daemon
 from wavewright.engine.daemon.process import ShutdownRequest, handling_signals

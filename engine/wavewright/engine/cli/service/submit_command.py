@@ -27,8 +27,7 @@ from wavewright.engine.bus.faults import BusMisconfigured
 from wavewright.engine.bus.topology import REASON_HEADER, daemon_user_of
 from wavewright.engine.cli.common.arguments import project_settings, warn_of_foreign_job
 from wavewright.engine.cli.common.broker import open_command_bus
-from wavewright.engine.cli.common.errors import CommandError, print_error
-from wavewright.engine.cli.common.output import print_line
+from wavewright.engine.cli.common.output import CommandError, print_error, print_line
 from wavewright.engine.cli.planning.check_options import CheckOptions
 from wavewright.engine.cli.planning.plan_check import check_plan
 from wavewright.engine.cli.service.tail_command import envelope_in, print_envelope

@@ -16,7 +16,7 @@ from wavewright.config.sections import FleetSection
 from wavewright.config.settings import Settings
 from wavewright.engine.api.tool_host import opened_tools
 from wavewright.engine.cli.common.arguments import project_settings
-from wavewright.engine.cli.common.errors import CommandError
+from wavewright.engine.cli.common.output import CommandError
 from wavewright.engine.daemon.process import ShutdownRequest, handling_signals
 from wavewright.engine.operations.health import HealthStatus, serve_health
 from wavewright.engine.operations.logs import Level, StructuredLog, capture_output
