@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from typing_extensions import override
 
 from tests.engine.conftest import CommandLine
-from wavewright.planner.types import JsonObject
+from wavewright.engine.cli.common.arguments import root_run_of
+from wavewright.executor.events.types import Event, RunFinished, RunStarted
+from wavewright.executor.store.journal import MemoryJournal
+from wavewright.planner.types import JsonObject, RunId
 
 WHERE = '''
 import os
@@ -116,3 +120,31 @@ def test_a_run_without_a_project_says_so_and_leaves_nothing_in_its_folder(
     assert [path.name for path in tmp_path.iterdir()] == ["p.plan.yaml"]
     assert (state_home / "wavewright" / "journal.sqlite").exists()
     assert "p " in listed.out
+
+
+pytestmark = pytest.mark.anyio
+
+
+class ReadJournal(MemoryJournal):
+    """A journal that notes which runs are read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read = list[RunId]()
+
+    @override
+    async def load(self, run: RunId) -> list[Event]:
+        self.read.append(run)
+        return await super().load(run)
+
+
+async def test_for_a_run_without_events_no_run_that_has_ended_is_read() -> None:
+    journal, begun = ReadJournal(), RunId("20261127-080000-aaaaaa")
+    for number in range(3):
+        run = RunId(f"20261127-070000-00000{number}")
+        await journal.append(run, [RunStarted(run, 1.0, "job", {}, 1.0), RunFinished(2.0, "achieved")])
+        await journal.close_run(run)
+    await journal.open_run(begun)
+
+    assert await root_run_of(journal, begun) == begun
+    assert journal.read == []

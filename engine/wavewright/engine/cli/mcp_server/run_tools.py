@@ -21,10 +21,9 @@ from pydantic import BaseModel, Field
 
 from wavewright.config.redaction import known_secrets_redactor
 from wavewright.config.settings import Settings
-from wavewright.engine.cli.common.arguments import open_journal
+from wavewright.engine.cli.common.arguments import load_run, open_journal
 from wavewright.engine.cli.common.output import CommandError
 from wavewright.engine.cli.common.progress import step_line
-from wavewright.engine.cli.common.stored_runs import load_run
 from wavewright.engine.cli.mcp_server.answers import RunAnswer, StepAnswer
 from wavewright.engine.cli.mcp_server.plan_tools import (
     DocumentFile,

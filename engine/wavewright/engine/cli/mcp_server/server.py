@@ -22,9 +22,8 @@ from mcp_types import ToolAnnotations
 
 from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
-from wavewright.engine.cli.common.arguments import has_journal, open_journal
+from wavewright.engine.cli.common.arguments import has_journal, load_run, open_journal
 from wavewright.engine.cli.common.output import CommandError, error_text, without_secrets
-from wavewright.engine.cli.common.stored_runs import load_run
 from wavewright.engine.cli.mcp_server import plan_tools, run_tools
 from wavewright.engine.cli.mcp_server.plan_tools import Project
 from wavewright.engine.cli.mcp_server.run_tools import RUN_URI

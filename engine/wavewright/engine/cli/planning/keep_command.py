@@ -12,9 +12,8 @@ import anyio
 
 from wavewright.config import exit_codes
 from wavewright.config.documents import read_document
-from wavewright.engine.cli.common.arguments import project_settings
+from wavewright.engine.cli.common.arguments import load_run, project_settings
 from wavewright.engine.cli.common.output import CommandError, unwritable
-from wavewright.engine.cli.common.stored_runs import load_run
 from wavewright.engine.cli.common.terminal import confirm, is_attended
 from wavewright.engine.cli.planning.plan_report import as_yaml, plan_as_yaml
 from wavewright.engine.jobs.kept_plans import generalised, kept_template, tool_lock, unbound_plan

@@ -14,9 +14,14 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from wavewright.config import exit_codes
-from wavewright.engine.cli.common.arguments import has_journal, no_journal, project_settings
+from wavewright.engine.cli.common.arguments import (
+    find_run,
+    has_journal,
+    no_journal,
+    project_settings,
+    root_run_of,
+)
 from wavewright.engine.cli.common.output import CommandError
-from wavewright.engine.cli.common.stored_runs import find_run, root_run_of
 from wavewright.engine.cli.common.terminal import local_user
 from wavewright.engine.daemon.outbox import OutboxJournal
 from wavewright.engine.daemon.reports import Reporter

@@ -16,9 +16,8 @@ from pydantic import ValidationError
 from wavewright.config import exit_codes
 from wavewright.config.documents import Document, read_document_file
 from wavewright.config.settings import Settings
-from wavewright.engine.cli.common.arguments import has_journal, project_settings
+from wavewright.engine.cli.common.arguments import has_journal, load_run, project_settings
 from wavewright.engine.cli.common.output import CommandError, print_json
-from wavewright.engine.cli.common.stored_runs import load_run
 from wavewright.engine.jobs.document_kinds import is_job, is_template
 from wavewright.engine.jobs.errors import misuse_error
 from wavewright.engine.jobs.plan_drafts import plan_with_sub_plans

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 import anyio
 
 from wavewright.config import exit_codes
-from wavewright.engine.cli.common.arguments import from_root, project_settings
+from wavewright.engine.cli.common.arguments import from_root, load_run, project_settings
 from wavewright.engine.cli.common.output import print_json
-from wavewright.engine.cli.common.stored_runs import load_run
 from wavewright.engine.recordings.replay import ReplayResult
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.diagnostics.suggestions import counted

@@ -15,8 +15,10 @@ import anyio
 
 from wavewright.config import exit_codes
 from wavewright.engine.cli.common.arguments import (
+    find_run,
     from_root,
     has_journal,
+    load_run,
     no_journal,
     open_journal,
     project_notes,
@@ -25,7 +27,6 @@ from wavewright.engine.cli.common.arguments import (
 from wavewright.engine.cli.common.output import CommandError, print_error
 from wavewright.engine.cli.common.progress import Progress, progress_for
 from wavewright.engine.cli.common.run_text import model_lookup
-from wavewright.engine.cli.common.stored_runs import find_run, load_run
 from wavewright.engine.cli.common.terminal import (
     InterruptHandler,
     approver_for,

@@ -13,13 +13,13 @@ import anyio
 from wavewright.config import exit_codes
 from wavewright.engine.cli.common.arguments import (
     has_journal,
+    load_run,
     open_journal,
     parse_past_instant,
     parse_seconds,
     project_settings,
 )
 from wavewright.engine.cli.common.output import CommandError, instant_text, print_json, print_line
-from wavewright.engine.cli.common.stored_runs import load_run
 from wavewright.engine.pipeline.run_files import remove_run_files
 from wavewright.engine.targets.waves import TargetWaves, target_waves
 from wavewright.executor.events.codec import encode

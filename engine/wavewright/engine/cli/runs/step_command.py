@@ -10,10 +10,9 @@ import anyio
 from wavewright.config import exit_codes
 from wavewright.config.redaction import known_secrets_redactor
 from wavewright.config.settings import Settings
-from wavewright.engine.cli.common.arguments import project_settings
+from wavewright.engine.cli.common.arguments import load_run, project_settings
 from wavewright.engine.cli.common.output import CommandError, print_json
 from wavewright.engine.cli.common.run_text import use_line
-from wavewright.engine.cli.common.stored_runs import load_run
 from wavewright.executor.events.codec import to_json
 from wavewright.executor.events.state import SUCCESSES, RunState, fold
 from wavewright.executor.events.types import AttemptLogged, StepFinished
