@@ -199,7 +199,7 @@ def view(
     and resume runs.
     """
     from wavewright.engine.cli.common.arguments import project_settings
-    from wavewright.engine.cli.common.page_server import serve_page
+    from wavewright.engine.cli.common.http_serving import serve_page
     from wavewright.engine.view.app import open_view
 
     settings = project_settings()

@@ -28,7 +28,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from wavewright.config import exit_codes
 from wavewright.config.settings import Settings
 from wavewright.engine.cli.common.arguments import project_settings
-from wavewright.engine.cli.common.listening import listener_address, listener_at
+from wavewright.engine.cli.common.http_serving import listener_address, listener_at
 from wavewright.engine.cli.common.output import CommandError, print_line
 from wavewright.engine.cli.mcp_server.plan_tools import Project
 from wavewright.engine.cli.mcp_server.server import EngineServer, RoleServer, build_server, find_server

@@ -159,8 +159,7 @@ async def _attended(
         if not is_viewed:
             yield
             return
-        from wavewright.engine.cli.common.listening import listener_at
-        from wavewright.engine.cli.common.page_server import page_served
+        from wavewright.engine.cli.common.http_serving import listener_at, page_served
         from wavewright.engine.view.app import open_view
 
         with contextlib.closing(listener_at("127.0.0.1:0", "--view")) as listener:

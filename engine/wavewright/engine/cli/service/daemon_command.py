@@ -29,7 +29,7 @@ from wavewright.config.settings import Settings, load_valid_settings
 from wavewright.config.sources import DocumentError
 from wavewright.engine.bus.faults import BusError
 from wavewright.engine.cli.common.broker import open_connection, open_daemon_bus
-from wavewright.engine.cli.common.listening import TOKEN_VARIABLE, listener_address
+from wavewright.engine.cli.common.http_serving import TOKEN_VARIABLE, listener_address, page_served
 from wavewright.engine.cli.common.output import CommandError
 from wavewright.engine.cli.project.project_checks import prompt_findings
 from wavewright.engine.daemon.daemon import run_daemon
@@ -242,7 +242,6 @@ async def _page_served(settings: Settings, log: StructuredLog) -> AsyncGenerator
     if place is None:
         yield
         return
-    from wavewright.engine.cli.common.page_server import page_served
     from wavewright.engine.view.app import open_view
 
     with open_listener(place, *_VIEW) as listener:

@@ -11,8 +11,8 @@ from starlette.types import ASGIApp
 
 from wavewright.config.settings import Settings
 from wavewright.engine.cli.common.arguments import project_settings
+from wavewright.engine.cli.common.http_serving import serve_page
 from wavewright.engine.cli.common.output import CommandError
-from wavewright.engine.cli.common.page_server import serve_page
 from wavewright.engine.view.page_templates import style_routes
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.types import as_object

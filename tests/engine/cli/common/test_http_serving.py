@@ -15,8 +15,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from tests.engine.view.served_page import ServedPage
-from wavewright.engine.cli.common.listening import listener_at
-from wavewright.engine.cli.common.page_server import page_served
+from wavewright.engine.cli.common.http_serving import listener_at, page_served
 
 pytestmark = pytest.mark.anyio
 

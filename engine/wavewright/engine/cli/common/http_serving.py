@@ -1,4 +1,4 @@
-"""Pages that a command serves to clients with the token of the printed address."""
+"""What a command serves over HTTP: its socket, and pages for clients with the token of the printed address."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ import os
 import secrets
 import signal
 import socket
-import webbrowser
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import anyio
-from sse_starlette.sse import AppStatus
-from starlette.types import ASGIApp
 
 from wavewright.config import exit_codes
-from wavewright.engine.cli.common.listening import TOKEN_VARIABLE, listener_address, listener_at
-from wavewright.engine.cli.common.output import print_line
-from wavewright.engine.operations.health import http_served
+from wavewright.config.sections import valid_host_port
+from wavewright.engine.cli.common.output import CommandError, print_line
 from wavewright.engine.operations.trace_export import export_traces
-from wavewright.engine.view.access import LOOPBACK, TokenAccess
 
-OpenPage: TypeAlias = Callable[[], AbstractAsyncContextManager[ASGIApp]]
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+
+TOKEN_VARIABLE: Final = "WAVEWRIGHT_VIEW_TOKEN"  # noqa: S105 - the name of the variable
+"""Holds the token of pages that are served."""
+
+
+OpenPage: TypeAlias = "Callable[[], AbstractAsyncContextManager[ASGIApp]]"
 
 
 @asynccontextmanager
@@ -40,6 +43,12 @@ async def page_served(
         grace: Seconds for which streams may go on to their ends after the block; by default the block's end cuts
             them off.
     """
+    # Not above: other commands need a socket only, and may lack the extra with these.
+    from sse_starlette.sse import AppStatus
+
+    from wavewright.engine.operations.health import http_served
+    from wavewright.engine.view.access import LOOPBACK, TokenAccess
+
     token = os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(32)
     address = listener_address(listener)
     hosts = {address, *(f"{name}:{address.rpartition(':')[2]}" for name in LOOPBACK)}
@@ -71,9 +80,35 @@ def serve_page(open_page: OpenPage, what: str, place: str, *, opens: bool) -> in
             async with page_served(open_page, listener) as url:
                 print_line(f"{what}: {url}")
                 if opens:
+                    import webbrowser
+
                     webbrowser.open(url)
                 await anext(signals)
 
     with contextlib.closing(listener_at(place, "--listen")) as listener, export_traces():
         anyio.run(serve)
     return exit_codes.OK
+
+
+def listener_at(place: str, option: str) -> socket.socket:
+    """Return a socket that listens at `HOST:PORT`; port 0 takes a free one.
+
+    Raises:
+        CommandError: the address is not HOST:PORT, or cannot be used; names the option.
+    """
+    try:
+        host, _, port = valid_host_port(place).rpartition(":")
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host.strip("[]"), int(port)), family=family)
+    except ValueError as error:
+        raise CommandError(f"{option} {place!r}: {error}") from error
+    except OSError as error:
+        message = f"{option} {place!r} cannot be used: {error.strerror}"
+        hint = "name another address; port 0 takes a free one"
+        raise CommandError(message, hint=hint, exit_code=exit_codes.ENVIRONMENT) from error
+
+
+def listener_address(listener: socket.socket) -> str:
+    """Return `HOST:PORT` of a socket, as it stands in addresses of pages."""
+    host, port = listener.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
