@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from wavewright.engine.cli.commands import decisions, planning, project, records, running, service
+from wavewright.engine.cli.commands import planning, project, records, running, service
 from wavewright.engine.pipeline.version import __version__
 
 
@@ -82,7 +82,7 @@ def global_options(
             raise CommandError(f"-C: {str(folder)!r} cannot be entered: {error.strerror}") from error
 
 
-for _group in (running, planning, records, project, service, decisions):
+for _group in (running, planning, records, project, service):
     app.registered_commands.extend(_group.group.registered_commands)
 app.add_typer(records.runs_group, name="runs")
 

@@ -1,4 +1,4 @@
-"""Commands for jobs sent through a broker (`daemon`, `submit`, `tail`, `topology`), and those that serve others."""
+"""Commands for jobs sent through a broker, those that serve others, and those with which a person decides."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from wavewright.engine.cli.commands.options import (
+    FormatOption,
     InputsOption,
     JsonLines,
     LogLevelChoice,
@@ -227,3 +228,52 @@ def play(
     from wavewright.engine.cli.service import play_command
 
     raise typer.Exit(play_command.serve(name, pack, listen, opens=open_))
+
+
+@group.command()
+def decisions(
+    decision: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Only this one, with its whole context.")
+    ] = None,
+    format: FormatOption = "text",  # noqa: A002
+) -> None:
+    """List what waits for a person: questions and approvals, of the daemon's jobs and of runs, and packages."""
+    from wavewright.engine.cli.runs import decisions_command
+
+    raise typer.Exit(decisions_command.list_decisions(decision, output_format=format))
+
+
+@group.command()
+def answer(
+    decision: Annotated[
+        str, typer.Argument(metavar="ID", help="A decision or a run, or the beginning of its id.")
+    ],
+    choice: Annotated[str, typer.Argument(metavar="CHOICE", help="An option, its number, or a text.")],
+) -> None:
+    """Answer a question, so that its job or run can continue.
+
+    The first answer is final. A job of the daemon continues by itself, a run with `wavewright resume`.
+    """
+    from wavewright.engine.cli.runs import decisions_command
+
+    raise typer.Exit(decisions_command.give_answer(decision, choice))
+
+
+@group.command()
+def verdict(
+    package: Annotated[
+        str, typer.Argument(metavar="ID", help="A package, its job or its run, or the beginning of its id.")
+    ],
+    accept: Annotated[bool, typer.Option("--accept", help="Accept the package.")] = False,
+    reject: Annotated[
+        list[str] | None,
+        typer.Option("--reject", metavar="FIELD=REASON", help="Reject it with a remark; may be repeated."),
+    ] = None,
+) -> None:
+    """Accept or reject a package of the daemon that waits for its verdict, as a validator does.
+
+    The first verdict is final. A rejected package is made again with the remarks.
+    """
+    from wavewright.engine.cli.runs import decisions_command
+
+    raise typer.Exit(decisions_command.give_verdict(package, accept=accept, remarks=reject or []))
