@@ -63,7 +63,7 @@ def test_the_dry_run_is_shown_and_confirmed_once(
     code: int,
 ) -> None:
     asked = [typed]
-    monkeypatch.setattr("wavewright.engine.cli.planning.do_command.is_attended", lambda: True)
+    monkeypatch.setattr("wavewright.engine.cli.planning.plan_command.is_attended", lambda: True)
     monkeypatch.setattr("sys.stdin.readline", asked.pop)
 
     answer = wavewright("do", GOAL, *SET)

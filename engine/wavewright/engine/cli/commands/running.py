@@ -101,7 +101,7 @@ def do(
     Needs a model; without one, goal templates for a similar goal are named.
     """
     from wavewright.engine.cli.common.arguments import input_overrides
-    from wavewright.engine.cli.planning.do_command import DoOptions, request_to_run
+    from wavewright.engine.cli.planning.plan_command import DoOptions, request_to_run
     from wavewright.engine.cli.runs import run_command
 
     names = [name.strip() for name in (tools or "").split(",") if name.strip()]
