@@ -162,9 +162,9 @@ def cancel(
     Another process may execute it: its calls are cancelled. What has finished
     stays in the journal.
     """
-    from wavewright.engine.cli.runs import cancel_command
+    from wavewright.engine.cli.runs import decisions_command
 
-    raise typer.Exit(cancel_command.cancel(run, by=by))
+    raise typer.Exit(decisions_command.cancel(run, by=by))
 
 
 @group.command()

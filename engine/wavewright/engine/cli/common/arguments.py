@@ -80,11 +80,16 @@ def has_journal(settings: Settings) -> bool:
     return settings.journal_url is not None or settings.journal.exists()
 
 
-def no_journal(settings: Settings) -> CommandError:
-    """Return the error of a command that needs a run where there is none."""
-    return CommandError(
-        "there are no runs yet", hint="`wavewright run JOB` starts one", place=str(settings.journal)
-    )
+def require_journal(settings: Settings) -> Settings:
+    """Return the settings of a command that needs a run.
+
+    Raises:
+        CommandError: there are no runs yet.
+    """
+    if not has_journal(settings):
+        hint = "`wavewright run JOB` starts one"
+        raise CommandError("there are no runs yet", hint=hint, place=str(settings.journal))
+    return settings
 
 
 def open_journal(settings: Settings) -> StoredJournal:
@@ -207,8 +212,6 @@ async def load_run(settings: Settings, prefix: str | None) -> tuple[RunId, list[
         CommandError: there are no runs yet.
         RunNotFound: there is no such run.
     """
-    if not has_journal(settings):
-        raise no_journal(settings)
-    async with open_journal(settings) as journal:
+    async with open_journal(require_journal(settings)) as journal:
         run = await find_run(journal, prefix)
         return run, await journal.load(run)

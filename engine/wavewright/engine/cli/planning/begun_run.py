@@ -13,7 +13,7 @@ import anyio
 from wavewright.config import exit_codes
 from wavewright.config.documents import read_document_file
 from wavewright.config.sources import Source
-from wavewright.engine.cli.common.arguments import has_journal, no_journal, open_journal
+from wavewright.engine.cli.common.arguments import open_journal, require_journal
 from wavewright.engine.cli.common.output import CommandError
 from wavewright.engine.dry_run.kept_results import BegunRunForecast, rerun_statuses
 from wavewright.engine.jobs.plan_drafts import PlanDraft, PlanOrigin
@@ -98,9 +98,7 @@ def read_begun_run(prefix: str, patch: Path | None, settings: Settings) -> Begun
 
 
 def _load_state(prefix: str, settings: Settings) -> RunState:
-    if not has_journal(settings):
-        raise no_journal(settings)
-    run, events = _load_events(prefix, settings)
+    run, events = _load_events(prefix, require_journal(settings))
     state = fold(events)
     if state.started is None:
         message = f"run {run!r} has not begun"

@@ -17,12 +17,11 @@ from wavewright.config import exit_codes
 from wavewright.engine.cli.common.arguments import (
     find_run,
     from_root,
-    has_journal,
     load_run,
-    no_journal,
     open_journal,
     project_notes,
     project_settings,
+    require_journal,
 )
 from wavewright.engine.cli.common.output import CommandError, print_error
 from wavewright.engine.cli.common.progress import Progress, progress_for
@@ -231,9 +230,7 @@ async def find_resumable_run(prefix: str | None, settings: Settings) -> RunId:
     """
     from wavewright.executor.stores import open_stores
 
-    if not has_journal(settings):
-        raise no_journal(settings)
-    async with open_stores(settings) as stores:
+    async with open_stores(require_journal(settings)) as stores:
         run = await find_run(stores.journal, prefix)
         job = await job_of_run(stores.journal, stores.jobs, run)
     if job is not None:
