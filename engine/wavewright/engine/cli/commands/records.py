@@ -136,6 +136,6 @@ def diff(
     Compares steps, edges, waves and gates; the exit code is 1 if they differ. For a run alone: what each recovery
     round changed in its plan, and why.
     """
-    from wavewright.engine.cli.runs import diff_command
+    from wavewright.engine.cli.runs import comparison_commands
 
-    raise typer.Exit(diff_command.diff(before, after, output_format=format))
+    raise typer.Exit(comparison_commands.diff(before, after, output_format=format))

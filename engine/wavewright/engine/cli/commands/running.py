@@ -218,8 +218,8 @@ def replay(
     Recorded outputs stand in for tools. Shows the differences; the exit code is 1 if the verdict differs or a call was
     not recorded.
     """
-    from wavewright.engine.cli.runs import replay_command
+    from wavewright.engine.cli.runs import comparison_commands
     from wavewright.engine.recordings.replay_models import ReplayOptions
 
     request = ReplayOptions(planner=planner, reviewer=reviewer, prompt_dir=prompt_dir, live=live)
-    raise typer.Exit(replay_command.replay(run, request, output_format=format))
+    raise typer.Exit(comparison_commands.replay(run, request, output_format=format))
