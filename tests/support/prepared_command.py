@@ -51,7 +51,7 @@ _COPIES.set_forkserver_preload(
         "wavewright.engine.cli.commands.planning",
         "wavewright.engine.cli.commands.running",
         "wavewright.engine.cli.common.live",
-        "wavewright.engine.cli.mcp_server.serving",
+        "wavewright.engine.cli.mcp_server.server",
         "wavewright.engine.cli.planning.plan_command",
         "wavewright.engine.cli.runs.run_command",
         "wavewright.engine.cli.service.daemon_command",

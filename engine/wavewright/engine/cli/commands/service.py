@@ -181,10 +181,9 @@ def mcp(
     The token of --http is WAVEWRIGHT_MCP_TOKEN, that of a role of SERVER WAVEWRIGHT_MCP_TOKEN_ROLE; without it a new
     one is printed.
     """
-    from wavewright.engine.cli.mcp_server import serving
+    from wavewright.engine.cli.mcp_server.server import ServedServer, serve
 
-    served = serving.ServedServer(server, role, allow_runs)
-    raise typer.Exit(serving.serve(served, http))
+    raise typer.Exit(serve(ServedServer(server, role, allow_runs), http))
 
 
 @group.command()

@@ -24,12 +24,13 @@ from wavewright.config.settings import Settings
 from wavewright.engine.cli.common.arguments import load_run, open_journal
 from wavewright.engine.cli.common.output import CommandError
 from wavewright.engine.cli.common.progress import step_line
-from wavewright.engine.cli.mcp_server.answers import RunAnswer, StepAnswer
 from wavewright.engine.cli.mcp_server.plan_tools import (
     DocumentFile,
     DocumentText,
     Inputs,
     ProjectContext,
+    RunAnswer,
+    StepAnswer,
     project_of,
     resolve_document,
 )
