@@ -42,7 +42,7 @@ from tests.crash.file_broker import FileBroker
 from tests.crash.minimal_daemon import Agreeing, little_daemon
 from tests.crash.mutants import plant
 from wavewright.executor.sqlite import event_store as journal_store
-from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
+from wavewright.executor.sqlite.journal import SqliteBudgetStore
 from wavewright.executor.store.job_records import JobId
 from wavewright.planner.ports.budgets import BudgetScope, Reservation, Spend
 from wavewright.planner.ports.model_port import ModelUse

@@ -35,8 +35,7 @@ from wavewright.engine.pipeline.cancellation import CancellationToken
 from wavewright.engine.pipeline.services import open_services
 from wavewright.executor.events.types import Event
 from wavewright.executor.run.reuse import JournalReplayCache
-from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
-from wavewright.executor.sqlite.journal import SqliteJournal
+from wavewright.executor.sqlite.journal import SqliteBudgetStore, SqliteJournal
 from wavewright.executor.store.job_records import JobId, OutboxWrites, OutgoingMessage
 from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.store.journal import Journal

@@ -24,7 +24,7 @@ from wavewright.executor.events.types import (
     StepFinished,
     StepStarted,
 )
-from wavewright.executor.sqlite.reader import JournalReader
+from wavewright.executor.sqlite.transaction import JournalReader
 from wavewright.executor.store.journal import summarize_run
 from wavewright.planner.types import JsonObject, RunId
 

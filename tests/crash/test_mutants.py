@@ -27,10 +27,9 @@ from wavewright.config.sections import BudgetSettings, BudgetsSection
 from wavewright.config.settings import load_settings
 from wavewright.engine.bus import faults as guard
 from wavewright.engine.bus.faults import BusDown
-from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
-from wavewright.executor.sqlite.journal import SqliteJournal
-from wavewright.executor.store.errors import RunLost
+from wavewright.executor.sqlite.journal import SqliteBudgetStore, SqliteJournal
 from wavewright.executor.store.job_store import JobStore
+from wavewright.executor.store.journal import RunLost
 from wavewright.planner.ports.budgets import BudgetExceeded, BudgetScope, Spend
 from wavewright.planner.types import JsonObject, RunId
 

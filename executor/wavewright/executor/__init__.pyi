@@ -45,27 +45,23 @@ from .run.ports import (
 from .run.reuse import (
     JournalReplayCache as JournalReplayCache,
 )
-from .sqlite.budget_store import (
-    SqliteBudgetStore as SqliteBudgetStore,
-)
 from .sqlite.journal import (
+    SqliteBudgetStore as SqliteBudgetStore,
     SqliteJournal as SqliteJournal,
 )
-from .sqlite.reader import (
+from .sqlite.transaction import (
     JournalReader as JournalReader,
 )
-from .store.errors import (
+from .store.journal import (
+    Journal as Journal,
     JournalDamaged as JournalDamaged,
     JournalError as JournalError,
     JournalNotOpened as JournalNotOpened,
     JournalNotWritten as JournalNotWritten,
+    MemoryJournal as MemoryJournal,
     RunBusy as RunBusy,
     RunLost as RunLost,
     RunNotFound as RunNotFound,
-)
-from .store.journal import (
-    Journal as Journal,
-    MemoryJournal as MemoryJournal,
     RunRow as RunRow,
     StoredOutput as StoredOutput,
     new_run_id as new_run_id,

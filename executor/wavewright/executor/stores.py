@@ -59,10 +59,10 @@ def budget_store_of(settings: Settings, *, clock: Callable[[], float] = time.tim
         JournalError: with the place and the fix.
     """
     if settings.journal_url is not None:
-        from wavewright.executor.postgres.budget_store import PostgresBudgetStore
+        from wavewright.executor.postgres.journal import PostgresBudgetStore
 
         return PostgresBudgetStore(settings.journal_url, settings.budgets, clock)
-    from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
+    from wavewright.executor.sqlite.journal import SqliteBudgetStore
 
     return SqliteBudgetStore(settings.journal, settings.budgets, clock)
 

@@ -15,8 +15,8 @@ from tests.support.rabbitmq import LARGEST_MESSAGE, Broker, RunningBroker, conte
 from tests.support.tcp_proxy import TcpProxy
 from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.bus.topology import Topology
-from wavewright.executor.store.errors import JournalNotWritten
 from wavewright.executor.store.job_records import MessageId, OutgoingMessage
+from wavewright.executor.store.journal import JournalNotWritten
 
 pytestmark = pytest.mark.anyio
 

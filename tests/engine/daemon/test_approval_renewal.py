@@ -10,7 +10,6 @@ import pytest
 
 from wavewright.config.settings import load_settings
 from wavewright.engine.daemon.maintenance import ApprovalRenewal
-from wavewright.executor.store.errors import JournalNotWritten
 from wavewright.executor.store.job_records import (
     Decision,
     DecisionId,
@@ -23,6 +22,7 @@ from wavewright.executor.store.job_records import (
     ReceivedMessage,
 )
 from wavewright.executor.store.job_store import JobStore
+from wavewright.executor.store.journal import JournalNotWritten
 from wavewright.executor.stores import Stores, open_stores
 
 pytestmark = pytest.mark.anyio

@@ -27,10 +27,10 @@ from wavewright.engine.pipeline.context import RunContext
 from wavewright.engine.pipeline.pipeline import PipelineRun
 from wavewright.engine.pipeline.services import open_services
 from wavewright.engine.session import run_request
-from wavewright.executor.store.errors import EventDamaged, EventUnwritable, JournalError, JournalNotWritten
 from wavewright.executor.store.job_records import JobId, JobRequested, MessageId, Receipt, ReceivedMessage
 from wavewright.executor.store.job_rules import MAX_ATTEMPTS
 from wavewright.executor.store.job_store import JobStore
+from wavewright.executor.store.journal import EventDamaged, EventUnwritable, JournalError, JournalNotWritten
 from wavewright.executor.stores import open_stores
 
 Failing = Callable[[int], None]

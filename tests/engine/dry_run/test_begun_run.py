@@ -19,7 +19,7 @@ from tests.engine.normalized_output import worded
 from tests.engine.stale_quotes_project import JOB, TEMPLATE, take_calls, write_quotes_project
 from wavewright.config.settings import load_settings
 from wavewright.executor.events.types import Event, PlanAccepted
-from wavewright.executor.sqlite.reader import JournalReader
+from wavewright.executor.sqlite.transaction import JournalReader
 from wavewright.planner.types import JsonObject
 
 FRESH_JOB = JOB.replace("as_of: 2010-03-01", "as_of: 2009-01-01")

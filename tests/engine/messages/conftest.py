@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.postgres import PostgresServer
-from wavewright.executor.postgres.budget_store import PostgresBudgetStore
-from wavewright.executor.postgres.journal import PostgresJournal
-from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
-from wavewright.executor.sqlite.journal import SqliteJournal
+from wavewright.executor.postgres.journal import PostgresBudgetStore, PostgresJournal
+from wavewright.executor.sqlite.journal import SqliteBudgetStore, SqliteJournal
 from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.stores import Stores
 

@@ -24,8 +24,7 @@ from wavewright.engine.messages.delivery import (
     sign,
 )
 from wavewright.engine.messages.reading import MessageRejected
-from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
-from wavewright.executor.sqlite.journal import SqliteJournal
+from wavewright.executor.sqlite.journal import SqliteBudgetStore, SqliteJournal
 from wavewright.executor.store.job_records import (
     Decision,
     DecisionId,

@@ -19,7 +19,7 @@ from tests.support.served_models import RUN, models_over, question
 from wavewright.config.sections import BudgetsSection
 from wavewright.engine.fake_model.replies import ClaimedUsage, Reply, delayed, silence, with_usage
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
-from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
+from wavewright.executor.sqlite.journal import SqliteBudgetStore
 from wavewright.planner.ports.budgets import BudgetScope
 from wavewright.planner.ports.model_port import ModelError
 from wavewright.planner.types import JsonObject
@@ -197,7 +197,7 @@ DIES_BEFORE_SETTLING = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from wavewright.config.settings import load_settings
-from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
+from wavewright.executor.sqlite.journal import SqliteBudgetStore
 from wavewright.planner.ports.model_port import ModelCall
 from wavewright.tools.models import open_models
 

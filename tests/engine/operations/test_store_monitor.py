@@ -15,8 +15,8 @@ from wavewright.engine.operations.health import HealthStatus
 from wavewright.engine.operations.logs import StructuredLog
 from wavewright.engine.operations.metrics import Metrics
 from wavewright.engine.operations.monitoring import StoreMonitor
-from wavewright.executor.store.errors import JournalNotWritten, JournalUnreachable
 from wavewright.executor.store.job_records import JobState
+from wavewright.executor.store.journal import JournalNotWritten, JournalUnreachable
 
 FULL = JournalNotWritten("the disk is full")
 

@@ -23,7 +23,7 @@ from wavewright.engine.recordings.job_recording import (
     write_recording,
 )
 from wavewright.executor.events.types import Event
-from wavewright.executor.sqlite.reader import JournalReader
+from wavewright.executor.sqlite.transaction import JournalReader
 from wavewright.planner.types import RunId
 
 __all__ = ["project", "wavewright"]

@@ -21,7 +21,7 @@ from tests.engine.stale_quotes_project import take_calls, write_quotes_project
 from tests.tools.equities.price_service import Answer as Served, serving
 from wavewright.engine.fake_model.request import FakeModelRequest
 from wavewright.engine.fake_model.server import FakeModelServer
-from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
+from wavewright.executor.sqlite.journal import SqliteBudgetStore
 from wavewright.planner.ports.budgets import BudgetScope, Spend
 from wavewright.planner.types import JsonObject
 

@@ -22,9 +22,14 @@ from wavewright.engine.targets.waves import (
 )
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, Noted
-from wavewright.executor.store.errors import EventDamaged, JournalDamaged, JournalError, JournalNotWritten
 from wavewright.executor.store.job_records import OutboxWrites
-from wavewright.executor.store.journal import MemoryJournal
+from wavewright.executor.store.journal import (
+    EventDamaged,
+    JournalDamaged,
+    JournalError,
+    JournalNotWritten,
+    MemoryJournal,
+)
 from wavewright.planner.types import RunId
 from wavewright.reviewer.records import Package
 

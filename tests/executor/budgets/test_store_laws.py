@@ -26,8 +26,8 @@ from wavewright.config.sections import BudgetSettings, BudgetsSection
 from wavewright.executor.budgets.limits import FINISHING_ROLES, BudgetLimits, Reserve, Settle
 from wavewright.executor.budgets.stores import MemoryBudgetStore
 from wavewright.executor.budgets.tables import BudgetTables
-from wavewright.executor.postgres.budget_store import PostgresBudgetDatabase
-from wavewright.executor.sqlite.budget_store import SqliteBudgetDatabase
+from wavewright.executor.postgres.journal import PostgresBudgetDatabase
+from wavewright.executor.sqlite.journal import SqliteBudgetDatabase
 from wavewright.executor.store.writer import run_inline
 from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.budgets import Allowance, BudgetExceeded, BudgetScope, Reservation, Spend

@@ -19,9 +19,9 @@ from tests.support.postgres import PostgresServer
 from wavewright.config.sections import BudgetSettings, BudgetsSection
 from wavewright.executor.budgets.limits import CALL_HISTORY_SIZE
 from wavewright.executor.budgets.stores import MemoryBudgetStore
-from wavewright.executor.postgres.budget_store import PostgresBudgetStore
-from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
-from wavewright.executor.store.errors import JournalError
+from wavewright.executor.postgres.journal import PostgresBudgetStore
+from wavewright.executor.sqlite.journal import SqliteBudgetStore
+from wavewright.executor.store.journal import JournalError
 from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.budgets import BudgetExceeded, BudgetScope, Reservation, Spend
 from wavewright.planner.ports.model_port import ModelOutcome, ModelUse, Role
@@ -565,7 +565,7 @@ async def test_a_file_that_cannot_be_written_is_told_and_nothing_is_put_aside(tm
 RESERVE = """
 import asyncio, sys
 from wavewright.config.sections import BudgetSettings, BudgetsSection
-from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
+from wavewright.executor.sqlite.journal import SqliteBudgetStore
 from wavewright.planner.ports.budgets import BudgetScope, BudgetExceeded, Spend
 
 path, tokens, settles = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "settle"

@@ -16,8 +16,7 @@ from tests.support.postgres import PostgresServer
 from wavewright.config.redaction import Redactor
 from wavewright.executor.fleet import tables, worker as worker_module
 from wavewright.executor.fleet.call_messages import LOST, CallAnswer, CallRequest
-from wavewright.executor.fleet.queue_places import entrypoint_of
-from wavewright.executor.fleet.remote_calls import ToolHost
+from wavewright.executor.fleet.remote_calls import ToolHost, entrypoint_of
 from wavewright.executor.fleet.tables import (
     ANSWER,
     READ_GOAL,

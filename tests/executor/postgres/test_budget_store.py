@@ -13,8 +13,8 @@ from tests.executor.postgres.journal_helpers import breaking_connections, each_l
 from tests.support.lossy_proxy import LossyLine
 from tests.support.postgres import OwnServer, PostgresServer
 from wavewright.config.sections import BudgetSettings, BudgetsSection
-from wavewright.executor.postgres.budget_store import PostgresBudgetStore
-from wavewright.executor.store.errors import JournalError, JournalNotWritten
+from wavewright.executor.postgres.journal import PostgresBudgetStore
+from wavewright.executor.store.journal import JournalError, JournalNotWritten
 from wavewright.planner.ports.budgets import BudgetScope, Reservation, Spend
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import RunId, StepId
@@ -95,7 +95,7 @@ async def test_calls_that_wait_at_once_share_a_transaction(postgres: PostgresSer
 RESERVE = """
 import asyncio, sys
 from wavewright.config.sections import BudgetSettings, BudgetsSection
-from wavewright.executor.postgres.budget_store import PostgresBudgetStore
+from wavewright.executor.postgres.journal import PostgresBudgetStore
 from wavewright.planner.ports.budgets import BudgetScope, BudgetExceeded, Spend
 
 async def main():

@@ -29,12 +29,11 @@ from tests.executor.postgres.journal_helpers import RUN, each_lost_in_turn, step
 from tests.executor.store.job_store_contract import JobStoreContract
 from tests.support.lossy_proxy import LossyLine
 from tests.support.postgres import OwnServer, PostgresServer
-from wavewright.executor.postgres.budget_store import PostgresBudgetStore
-from wavewright.executor.postgres.journal import PostgresJournal
-from wavewright.executor.store.errors import JournalError, JournalUnreachable, RunLost
+from wavewright.executor.postgres.journal import PostgresBudgetStore, PostgresJournal
 from wavewright.executor.store.job_records import DecisionMade, JobChange, JobRow, OutboxWrites
 from wavewright.executor.store.job_store import JobStore, lease_messages
 from wavewright.executor.store.job_transactions import receive
+from wavewright.executor.store.journal import JournalError, JournalUnreachable, RunLost
 from wavewright.executor.stores import Stores
 
 

@@ -12,10 +12,9 @@ import pytest
 
 from tests.executor.postgres.journal_helpers import until
 from tests.support.postgres import PostgresServer
-from wavewright.executor.postgres.budget_store import PostgresBudgetStore
-from wavewright.executor.postgres.journal import PostgresJournal
+from wavewright.executor.postgres.journal import PostgresBudgetStore, PostgresJournal
 from wavewright.executor.sqlite.event_store import SqliteEventStore
-from wavewright.executor.store.errors import JournalNotOpened
+from wavewright.executor.store.journal import JournalNotOpened
 
 pytestmark = pytest.mark.anyio
 

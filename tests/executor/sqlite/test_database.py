@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.executor.event_examples import step_finished
-from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
 from wavewright.executor.sqlite.event_store import SqliteEventStore
-from wavewright.executor.sqlite.journal import SqliteJournal
-from wavewright.executor.sqlite.reader import JournalReader
+from wavewright.executor.sqlite.journal import SqliteBudgetStore, SqliteJournal
 from wavewright.executor.sqlite.schema import FORMAT
-from wavewright.executor.store.errors import JournalNotOpened
+from wavewright.executor.sqlite.transaction import JournalReader
+from wavewright.executor.store.journal import JournalNotOpened
 from wavewright.planner.types import RunId
 
 

@@ -19,10 +19,10 @@ from tests.executor.event_examples import run_started, step_finished
 from wavewright.executor.events.types import Event
 from wavewright.executor.sqlite.event_store import SqliteEventStore
 from wavewright.executor.sqlite.journal import SqliteJournal
-from wavewright.executor.sqlite.reader import JournalReader
 from wavewright.executor.sqlite.schema import APPLICATION_ID, FORMAT
-from wavewright.executor.store.commands import append_entry
-from wavewright.executor.store.errors import JournalDamaged, JournalNotOpened, JournalNotWritten
+from wavewright.executor.sqlite.transaction import JournalReader
+from wavewright.executor.store.journal import JournalDamaged, JournalNotOpened, JournalNotWritten
+from wavewright.executor.store.transaction import append_entry
 from wavewright.planner.types import RunId, StepKey
 
 RUN = RunId("20261121-231907-3f2a7c")
@@ -314,9 +314,9 @@ READ_ONLY = """
 import os, sys
 import urllib.parse  # pathlib imports it late on newer Pythons, when one under /root can be read no more
 from wavewright.executor.events.types import RunFinished
-from wavewright.executor.store.errors import JournalError
-from wavewright.executor.sqlite.reader import JournalReader
-from wavewright.executor.store.commands import append_entry
+from wavewright.executor.store.journal import JournalError
+from wavewright.executor.sqlite.transaction import JournalReader
+from wavewright.executor.store.transaction import append_entry
 from wavewright.executor.sqlite.event_store import SqliteEventStore
 path, run = sys.argv[1:]
 if os.geteuid() == 0:

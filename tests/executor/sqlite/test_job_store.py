@@ -19,11 +19,10 @@ from tests.executor.job_examples import (
 )
 from tests.executor.store.job_store_contract import JobStoreContract
 from wavewright.config.settings import load_settings
-from wavewright.executor.sqlite.budget_store import SqliteBudgetStore
-from wavewright.executor.sqlite.journal import SqliteJournal
-from wavewright.executor.store.errors import JournalNotWritten
+from wavewright.executor.sqlite.journal import SqliteBudgetStore, SqliteJournal
 from wavewright.executor.store.job_records import JobChange, JobRequested
 from wavewright.executor.store.job_store import JobStore
+from wavewright.executor.store.journal import JournalNotWritten
 from wavewright.executor.stores import Stores, open_stores
 from wavewright.planner.ports.budgets import BudgetScope, Spend
 

@@ -20,13 +20,13 @@ from hypothesis import given, settings, strategies as st
 
 from tests.executor.event_examples import any_event, run_finished, run_started, step_finished
 from wavewright.executor.events.types import Event, StepFinished
-from wavewright.executor.sqlite import reader as journal_reader
+from wavewright.executor.sqlite import transaction as sqlite_dialect
 from wavewright.executor.sqlite.event_store import SqliteEventStore
 from wavewright.executor.sqlite.journal import SqliteJournal
-from wavewright.executor.sqlite.reader import JournalReader
 from wavewright.executor.sqlite.schema import APPLICATION_ID, FORMAT
-from wavewright.executor.store.commands import append_entry
-from wavewright.executor.store.errors import JournalError, JournalNotOpened, JournalNotWritten
+from wavewright.executor.sqlite.transaction import JournalReader
+from wavewright.executor.store.journal import JournalError, JournalNotOpened, JournalNotWritten
+from wavewright.executor.store.transaction import append_entry
 from wavewright.planner.types import Json, RunId, StepKey
 
 RUN = RunId("20261121-231907-3f2a7c")
@@ -363,7 +363,7 @@ def test_a_reader_creates_nothing(tmp_path: Path) -> None:
 
 def test_no_statement_numbers_its_parameters() -> None:
     # Python 3.12.0 to 3.12.3 takes `?1` for a name, and warns of every list of values that is given for it.
-    folder = Path(journal_reader.__file__).parent
+    folder = Path(sqlite_dialect.__file__).parent
     numbered = [
         file.name for file in folder.glob("*.py") if re.search(r"\?[0-9]", file.read_text(encoding="utf-8"))
     ]

@@ -17,8 +17,7 @@ import pytest
 from tests.executor.event_examples import run_started, step_finished
 from wavewright.executor.sqlite.event_store import SqliteEventStore
 from wavewright.executor.sqlite.journal import SqliteJournal
-from wavewright.executor.store.commands import append_entry
-from wavewright.executor.store.errors import RunBusy, RunLost
+from wavewright.executor.store.journal import RunBusy, RunLost
 from wavewright.executor.store.leases import (
     Lease,
     LeaseProbe,
@@ -28,6 +27,7 @@ from wavewright.executor.store.leases import (
     owner_liveness,
     this_owner,
 )
+from wavewright.executor.store.transaction import append_entry
 from wavewright.planner.types import RunId
 
 RUN = RunId("20261121-231907-3f2a7c")

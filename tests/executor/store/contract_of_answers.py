@@ -20,7 +20,6 @@ from tests.executor.job_examples import (
     uuid,
     verdict,
 )
-from wavewright.executor.store.errors import JournalError
 from wavewright.executor.store.job_records import (
     Decision,
     DecisionId,
@@ -32,6 +31,7 @@ from wavewright.executor.store.job_records import (
     SentPackage,
     VerdictGiven,
 )
+from wavewright.executor.store.journal import JournalError
 from wavewright.executor.stores import Stores
 from wavewright.planner.types import RunId
 

@@ -23,9 +23,9 @@ from tests.executor.job_examples import (
     verdict,
 )
 from wavewright.executor.events.types import Event, Noted, StepStarted, StepStatus
-from wavewright.executor.store.errors import JournalError, JournalNotWritten, RunLost
 from wavewright.executor.store.job_records import JobChange, JobRow, OutboxWrites, OutgoingMessage
 from wavewright.executor.store.job_rules import MAX_ATTEMPTS, TRUSTED_ATTEMPTS, CrashSuspects, has_advanced
+from wavewright.executor.store.journal import JournalError, JournalNotWritten, RunLost
 from wavewright.executor.stores import Stores
 from wavewright.planner.types import StepId, StepKey
 

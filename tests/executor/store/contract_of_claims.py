@@ -20,7 +20,6 @@ from tests.executor.job_examples import (
     request_of,
     row_of,
 )
-from wavewright.executor.store.errors import JournalError, RunBusy, RunLost
 from wavewright.executor.store.job_records import (
     DecisionMade,
     JobChange,
@@ -29,6 +28,7 @@ from wavewright.executor.store.job_records import (
     OutboxWrites,
     OutgoingMessage,
 )
+from wavewright.executor.store.journal import JournalError, RunBusy, RunLost
 from wavewright.executor.stores import Stores
 from wavewright.planner.types import RunId
 

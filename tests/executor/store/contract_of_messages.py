@@ -20,7 +20,6 @@ from tests.executor.job_examples import (
     send_package,
     verdict,
 )
-from wavewright.executor.store.errors import JournalError, RunLost
 from wavewright.executor.store.job_records import (
     RETENTION_START,
     DecisionId,
@@ -32,6 +31,7 @@ from wavewright.executor.store.job_records import (
     RetentionCursor,
     SentPackage,
 )
+from wavewright.executor.store.journal import JournalError, RunLost
 from wavewright.executor.store.retention import FORGET_PAGE_SIZE
 from wavewright.executor.stores import Stores
 from wavewright.planner.types import RunId

@@ -25,7 +25,6 @@ from tests.executor.store.job_store_model import (
     ExpectedMessage,
     SyncJobStore,
 )
-from wavewright.executor.store.errors import RunLost
 from wavewright.executor.store.job_records import (
     DecisionId,
     DecisionMade,
@@ -36,6 +35,7 @@ from wavewright.executor.store.job_records import (
     OutboxWrites,
 )
 from wavewright.executor.store.job_rules import MAX_ATTEMPTS, TRUSTED_ATTEMPTS, queue_rank
+from wavewright.executor.store.journal import RunLost
 
 OUTBOX_LEASE = 5.0
 JOBS = 3

@@ -183,7 +183,7 @@ from tests.executor.event_examples import step_finished
 from tests.executor.job_examples import outgoing, project_state
 from wavewright.executor.store import leases
 from wavewright.executor.store.job_records import OutboxWrites, JobChange
-from wavewright.executor.store.errors import RunLost
+from wavewright.executor.store.journal import RunLost
 
 leases.current_pid_namespace = lambda: "another machine"
 

@@ -23,7 +23,6 @@ from tests.support.postgres import PostgresServer
 from wavewright.executor.events.types import Event
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.sqlite.event_store import SqliteEventStore
-from wavewright.executor.store.commands import ANY_ORDER, LockOrder, append_entry
 from wavewright.executor.store.job_records import (
     Decision,
     DecisionId,
@@ -38,7 +37,7 @@ from wavewright.executor.store.job_records import (
 )
 from wavewright.executor.store.job_rules import MAX_CLOCK_STEP_BACK, queue_rank
 from wavewright.executor.store.job_store import JobStore
-from wavewright.executor.store.transaction import TransactionWork
+from wavewright.executor.store.transaction import ANY_ORDER, LockOrder, TransactionWork, append_entry
 from wavewright.executor.store.writer import run_inline
 from wavewright.planner.types import RunId
 

@@ -13,8 +13,15 @@ from tests.support.postgres import PostgresServer
 from wavewright.executor.events.types import Event, GateRecord, ItemFinished, Noted, RunFinished, StepFinished
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.sqlite.journal import SqliteJournal
-from wavewright.executor.store.errors import RunBusy, RunNotFound
-from wavewright.executor.store.journal import Journal, MemoryJournal, StoredOutput, match_run, new_run_id
+from wavewright.executor.store.journal import (
+    Journal,
+    MemoryJournal,
+    RunBusy,
+    RunNotFound,
+    StoredOutput,
+    match_run,
+    new_run_id,
+)
 from wavewright.planner.types import GateId, GateSeverity, RunId, StepId, StepKey
 
 pytestmark = pytest.mark.anyio

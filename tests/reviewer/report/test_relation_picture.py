@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wavewright.planner.types import Json
-from wavewright.reviewer.report.relation_picture import MAX_LABELS, MAX_NODES, draw_relations
+from wavewright.reviewer.report.sections import MAX_LABELS, MAX_NODES, draw_relations
 
 
 def test_things_stand_on_a_ring_around_the_first_with_a_line_for_each_relation() -> None:

@@ -35,9 +35,8 @@ from wavewright.engine.pipeline.services import open_services
 from wavewright.engine.session import run_request, run_to_end
 from wavewright.executor.events.state import fold
 from wavewright.executor.run.reuse import JournalReplayCache
-from wavewright.executor.store.errors import RunBusy, RunNotFound
 from wavewright.executor.store.job_store import JobStore
-from wavewright.executor.store.journal import new_run_id
+from wavewright.executor.store.journal import RunBusy, RunNotFound, new_run_id
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.executor.stores import journal_of
 from wavewright.planner.types import Json, JsonObject, RunId

@@ -30,9 +30,9 @@ from wavewright.engine.bus.faults import (
 )
 from wavewright.engine.bus.message_conversion import message_of
 from wavewright.engine.bus.publisher import PublishBatch, Publisher, RoutedMessage, is_too_large
-from wavewright.executor.store.errors import JournalError
 from wavewright.executor.store.job_records import MessageId, OutgoingMessage
 from wavewright.executor.store.job_store import JobStore
+from wavewright.executor.store.journal import JournalError
 
 Route: TypeAlias = tuple[str, str]
 """An exchange and a routing key."""

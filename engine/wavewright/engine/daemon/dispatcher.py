@@ -29,7 +29,6 @@ from wavewright.engine.messages.delivery import AcceptanceRules, Delivery
 from wavewright.engine.messages.reading import MessageRejected
 from wavewright.engine.operations.job_logs import log_received
 from wavewright.engine.pipeline.cancellation import CancellationToken
-from wavewright.executor.store.errors import JournalError
 from wavewright.executor.store.job_records import (
     DecisionMade,
     JobId,
@@ -39,6 +38,7 @@ from wavewright.executor.store.job_records import (
     ReceivedMessage,
     VerdictGiven,
 )
+from wavewright.executor.store.journal import JournalError
 
 SMALL_JOB_WEIGHT: Final = 10.0
 """Weight up to which a job is small."""

@@ -45,17 +45,17 @@ from wavewright.engine.pipeline.phase import PhaseEvent
 from wavewright.engine.session import run_request
 from wavewright.engine.targets.waves import TARGET_COMPLETED, TARGET_FAILED
 from wavewright.executor.events.types import Event, Noted, StepFinished
-from wavewright.executor.store.errors import (
+from wavewright.executor.store.job_records import Decision, JobChange, JobRow, OutgoingMessage
+from wavewright.executor.store.job_rules import FINAL_STATES
+from wavewright.executor.store.job_store import JobStore
+from wavewright.executor.store.journal import (
     EventDamaged,
     EventUnwritable,
+    Journal,
     JournalError,
     JournalStopped,
     RunLost,
 )
-from wavewright.executor.store.job_records import Decision, JobChange, JobRow, OutgoingMessage
-from wavewright.executor.store.job_rules import FINAL_STATES
-from wavewright.executor.store.job_store import JobStore
-from wavewright.executor.store.journal import Journal
 from wavewright.planner.planning.outcome import UserQuestion
 from wavewright.planner.types import RunId
 from wavewright.tools.workers.services import Services

@@ -26,7 +26,6 @@ from wavewright.config.settings import Settings
 from wavewright.engine.messages.models import ValidationResult, message_id
 from wavewright.engine.operations.logs import StructuredLog
 from wavewright.engine.pipeline.run_files import remove_run_files
-from wavewright.executor.store.errors import JournalError, RunBusy, RunLost
 from wavewright.executor.store.job_records import (
     RETENTION_START,
     Decision,
@@ -39,6 +38,7 @@ from wavewright.executor.store.job_records import (
 )
 from wavewright.executor.store.job_rules import ProjectJob
 from wavewright.executor.store.job_store import JobStore
+from wavewright.executor.store.journal import JournalError, RunBusy, RunLost
 from wavewright.executor.store.retention import RunRemoval, remove_groups
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.planner.ports.budgets import BudgetScope

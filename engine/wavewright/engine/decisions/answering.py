@@ -35,7 +35,6 @@ from wavewright.engine.messages.models import ValidationResult, package_id
 from wavewright.engine.targets.waves import OPEN_JOB_STATES, TARGET_PACKAGE_SENT
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Noted
-from wavewright.executor.store.errors import JournalError, RunBusy
 from wavewright.executor.store.job_records import (
     DecisionId,
     DecisionMade,
@@ -48,7 +47,7 @@ from wavewright.executor.store.job_records import (
 )
 from wavewright.executor.store.job_rules import ProjectJob
 from wavewright.executor.store.job_store import JobStore
-from wavewright.executor.store.journal import Journal
+from wavewright.executor.store.journal import Journal, JournalError, RunBusy
 from wavewright.planner.types import RunId
 
 _BUSY_SECONDS: Final = 2.0

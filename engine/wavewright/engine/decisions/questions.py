@@ -32,11 +32,10 @@ from wavewright.engine.jobs.inline import job_name
 from wavewright.engine.targets.waves import OPEN_JOB_STATES, job_of_run, target_runs
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Noted
-from wavewright.executor.store.errors import JournalError
 from wavewright.executor.store.job_records import Decision, JobRow
 from wavewright.executor.store.job_rules import FINAL_STATES
 from wavewright.executor.store.job_store import JobStore
-from wavewright.executor.store.journal import Journal, RunRow, RunStatus
+from wavewright.executor.store.journal import Journal, JournalError, RunRow, RunStatus
 from wavewright.planner.types import RunId
 
 QuestionSubject: TypeAlias = Literal["question", "step", "patch"]

@@ -29,7 +29,7 @@ from wavewright.engine.messages.models import (
     UserDecisionRequired,
     package_id,
 )
-from wavewright.executor.events.json_values import make_encoder, valid_text
+from wavewright.executor.events.json_values import make_encoder, storable_text
 from wavewright.executor.store.job_records import JobId, JobRow, MessageId, OutgoingMessage
 from wavewright.planner.language.json_texts import map_texts
 from wavewright.planner.types import Json, JsonObject
@@ -191,13 +191,8 @@ def _body(document: JsonObject, redactor: Redactor | None) -> bytes:
         document["payload"] = map_texts(document["payload"], redactor.redact_known, redactor.redact_known)
         text = _encode(document)
     if _UNSTORABLE_ESCAPE.search(text):
-        text = _encode(map_texts(document, _storable_text, _storable_text))
+        text = _encode(map_texts(document, storable_text, storable_text))
     return text.encode("ascii")
-
-
-def _storable_text(text: str) -> str:
-    """Return a text in which NUL and halves of surrogate pairs are replaced by the sign for what cannot be shown."""
-    return valid_text(text).replace("\0", "\ufffd")
 
 
 def _headers(document: JsonObject, body: bytes, address: MessageAddress) -> JsonObject:

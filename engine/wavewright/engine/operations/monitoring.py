@@ -27,8 +27,8 @@ from wavewright.engine.operations.phase_listeners import PhaseLog
 from wavewright.engine.operations.tracing import trace_run
 from wavewright.engine.pipeline.phase import PhaseEvent, PhaseRecord, PhaseStarted
 from wavewright.executor.events.types import Event
-from wavewright.executor.store.errors import JournalError, JournalNotWritten, JournalUnreachable
 from wavewright.executor.store.job_records import JobState, OutgoingMessage
+from wavewright.executor.store.journal import JournalError, JournalNotWritten, JournalUnreachable
 from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.budgets import (
     BudgetScope,

@@ -59,8 +59,7 @@ from wavewright.engine.targets.waves import (
 )
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, Noted, RunFinished, RunStarted
-from wavewright.executor.store.errors import EventDamaged, EventUnwritable, JournalError
-from wavewright.executor.store.journal import new_run_id
+from wavewright.executor.store.journal import EventDamaged, EventUnwritable, JournalError, new_run_id
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.planning.outcome import UserQuestion

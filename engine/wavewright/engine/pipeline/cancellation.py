@@ -20,8 +20,7 @@ from typing import Final, TypeAlias
 import anyio
 
 from wavewright.executor.run.ports import DrainSignal
-from wavewright.executor.store.errors import JournalError
-from wavewright.executor.store.journal import CancelRequest
+from wavewright.executor.store.journal import CancelRequest, JournalError
 from wavewright.planner.ports.budgets import BudgetExceeded, CallDeferred
 from wavewright.planner.types import RunId
 

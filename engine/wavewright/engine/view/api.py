@@ -20,9 +20,8 @@ from wavewright.engine.view.page_templates import reason_of
 from wavewright.engine.view.stored_runs import RunQuery, page_of_runs
 from wavewright.engine.view.viewed_jobs import JobOverview, SentJob, ViewedJobs
 from wavewright.engine.view.viewed_project import DecisionAnswer, Person, ViewedProject
-from wavewright.executor.store.errors import RunNotFound
 from wavewright.executor.store.job_records import JobId
-from wavewright.executor.store.journal import RunRow
+from wavewright.executor.store.journal import RunNotFound, RunRow
 from wavewright.planner.types import JsonObject, RunId
 from wavewright.reviewer.package.builder import stored_package
 from wavewright.reviewer.records import Package

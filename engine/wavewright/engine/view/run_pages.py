@@ -31,12 +31,12 @@ from wavewright.executor.events.codec import encode
 from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event
 from wavewright.executor.run.recording import redacted_events
-from wavewright.executor.store.errors import RunNotFound
+from wavewright.executor.store.journal import RunNotFound
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import RunId
 from wavewright.reviewer.package.builder import stored_package
 from wavewright.reviewer.package.comparison import ComparedRun, compare
-from wavewright.reviewer.package.inspection import model_messages, proof_of, reviewed_fields, step_record
+from wavewright.reviewer.package.summary import model_messages, proof_of, reviewed_fields, step_record
 from wavewright.reviewer.report.sub_plan_folding import Drawings
 from wavewright.reviewer.values import iso_of_epoch
 

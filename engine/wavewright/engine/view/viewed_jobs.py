@@ -33,7 +33,6 @@ from wavewright.engine.messages.delivery import document_rule
 from wavewright.engine.project.templates import read_template, template_names
 from wavewright.engine.targets.waves import OPEN_JOB_STATES
 from wavewright.engine.view.viewed_project import ViewedProject
-from wavewright.executor.store.errors import JournalError, RunNotFound
 from wavewright.executor.store.job_records import (
     JobId,
     JobRequested,
@@ -43,6 +42,7 @@ from wavewright.executor.store.job_records import (
     OutgoingMessage,
     ReceivedMessage,
 )
+from wavewright.executor.store.journal import JournalError, RunNotFound
 from wavewright.executor.stores import place_of_journal
 from wavewright.planner.ports.budgets import BudgetScope, InspectableBudgetStore, RemainingBudget
 from wavewright.planner.types import Json, JsonObject, RunId, as_list, as_object

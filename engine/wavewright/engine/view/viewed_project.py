@@ -23,8 +23,8 @@ from wavewright.config.value_types import PersonName
 from wavewright.engine.decisions.answering import answer_question
 from wavewright.engine.decisions.questions import OpenQuestion, find_question, list_questions
 from wavewright.engine.view.stored_runs import RunSnapshot, read_run
-from wavewright.executor.store.errors import RunNotFound
 from wavewright.executor.store.job_store import JobStore
+from wavewright.executor.store.journal import RunNotFound
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.planner.types import RunId
 

@@ -26,7 +26,8 @@ from wavewright.executor.budgets.limits import (
     plausible_seconds,
     settled_amount,
 )
-from wavewright.executor.store.transaction import Row, Statements, storable_text
+from wavewright.executor.events.json_values import storable_text
+from wavewright.executor.store.transaction import Row, Statements
 from wavewright.planner.ports.budgets import Allowance, BudgetExceeded, BudgetScope, Reservation
 from wavewright.planner.ports.model_port import Role
 

@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from json import encoder as _standard
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias, cast, overload
 
 from wavewright.config.errors import WavewrightError
 from wavewright.planner.types import Json
@@ -184,3 +184,19 @@ def _clean_convertible(value: object, depth: int) -> Json:
 def is_empty(value: Json) -> bool:
     """Whether a value is empty: null, `""`, `[]` or `{}`."""
     return value is None or (isinstance(value, (str, list, dict)) and not value)
+
+
+@overload
+def storable_text(text: str) -> str: ...
+@overload
+def storable_text(text: None) -> None: ...
+def storable_text(text: str | None) -> str | None:
+    """Return a text with a replacement character for what a database cannot hold: zero bytes and lone surrogates."""
+    if text is None or text.isascii():
+        return text if text is None or "\0" not in text else text.replace("\0", "\ufffd")
+    return valid_text(text).replace("\0", "\ufffd")
+
+
+def storable_value(value: object) -> object:
+    """Return a column's value, storable where it is a text."""
+    return storable_text(value) if isinstance(value, str) else value

@@ -28,7 +28,7 @@ from wavewright.executor.fleet.call_messages import (
     emission_of,
     output_of,
 )
-from wavewright.executor.fleet.queue_places import QueueRoom, entrypoint_of, runs_on_fleet
+from wavewright.executor.fleet.remote_calls import QueueRoom, entrypoint_of, runs_on_fleet
 from wavewright.executor.fleet.tables import (
     ANSWERED,
     CANCEL,

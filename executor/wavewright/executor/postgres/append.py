@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple, Self
 
 from wavewright.config.errors import WavewrightError
+from wavewright.executor.events.json_values import storable_text
 from wavewright.executor.events.types import RunStarted
 from wavewright.executor.postgres.driver import Connection, PostgresTransaction
 from wavewright.executor.postgres.session import AlreadyCommitted
@@ -21,18 +22,12 @@ from wavewright.executor.postgres.transaction import (
     message_columns,
     put_messages_parts,
 )
-from wavewright.executor.store.commands import (
-    AppendEntry,
-    LockOrder,
-    QueuedTransaction,
-    job_lock_order,
-)
-from wavewright.executor.store.errors import JournalError
 from wavewright.executor.store.job_rows import OutboxRows, OutgoingRow
 from wavewright.executor.store.job_tables import JobTables
 from wavewright.executor.store.job_transactions import put_outbox_rows
+from wavewright.executor.store.journal import JournalError
 from wavewright.executor.store.leases import HeldLease
-from wavewright.executor.store.transaction import storable_text
+from wavewright.executor.store.transaction import AppendEntry, LockOrder, QueuedTransaction, job_lock_order
 from wavewright.planner.types import RunId
 
 # Most appends are this statement alone: one transaction and one round trip. Rows of runs that are not held any more

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from wavewright.executor.postgres.driver import Connection, PostgresTransaction
-from wavewright.executor.store.errors import JournalNotOpened
+from wavewright.executor.store.journal import JournalNotOpened
 
 FORMAT: Final = 6
 """Of the tables and of the events' bodies; in the table `format`."""

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import ClassVar, Final, cast
 
+from wavewright.executor.events.json_values import storable_text, storable_value
 from wavewright.executor.postgres.driver import Connection
-from wavewright.executor.store.errors import JournalError, RunLost
 from wavewright.executor.store.job_rows import OutgoingRow
+from wavewright.executor.store.journal import JournalError, RunLost
 from wavewright.executor.store.leases import (
     HeldLease,
     LeaseProbe,
@@ -23,13 +24,7 @@ from wavewright.executor.store.leases import (
     run_busy_here_error,
     run_lost_error,
 )
-from wavewright.executor.store.transaction import (
-    Row,
-    Statements,
-    StoreTransaction,
-    storable_text,
-    storable_value,
-)
+from wavewright.executor.store.transaction import Row, Statements, StoreTransaction
 from wavewright.planner.types import RunId
 
 _LEASE_COLUMNS: Final = """

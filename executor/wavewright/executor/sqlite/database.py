@@ -22,7 +22,7 @@ from typing import Final, Self, TypeVar
 
 from wavewright.executor.sqlite.errors import explain_opening, is_locked
 from wavewright.executor.sqlite.schema import APPLICATION_ID, FORMAT, TABLES
-from wavewright.executor.store.errors import JournalNotOpened
+from wavewright.executor.store.journal import JournalNotOpened
 
 
 def open_journal_file(path: Path, *, patience: float, is_read_only: bool = False) -> sqlite3.Connection:

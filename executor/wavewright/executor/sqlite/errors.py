@@ -10,7 +10,7 @@ import os
 import sqlite3
 from typing import TYPE_CHECKING, Final
 
-from wavewright.executor.store.errors import (
+from wavewright.executor.store.journal import (
     EventUnwritable,
     JournalDamaged,
     JournalError,

@@ -20,11 +20,14 @@ from wavewright.config.errors import WavewrightError
 from wavewright.executor.events.types import RunStarted
 from wavewright.executor.sqlite.database import SqliteTransaction, WriteAheadLog, open_journal_file
 from wavewright.executor.sqlite.errors import explain_use, is_locked
-from wavewright.executor.sqlite.reader import JournalReader
-from wavewright.executor.sqlite.transaction import SqliteLeases, SqliteStatements, SqliteStoreTransaction
+from wavewright.executor.sqlite.transaction import (
+    JournalReader,
+    SqliteLeases,
+    SqliteStatements,
+    SqliteStoreTransaction,
+)
 from wavewright.executor.store import run_queries
-from wavewright.executor.store.commands import AppendEntry
-from wavewright.executor.store.errors import JournalError, JournalNotWritten
+from wavewright.executor.store.journal import JournalError, JournalNotWritten
 from wavewright.executor.store.leases import (
     LEASE_SECONDS,
     HeldLease,
@@ -33,7 +36,7 @@ from wavewright.executor.store.leases import (
     RunHolder,
     this_owner,
 )
-from wavewright.executor.store.transaction import TransactionWork
+from wavewright.executor.store.transaction import AppendEntry, TransactionWork
 from wavewright.executor.store.writer import run_inline
 from wavewright.planner.types import RunId
 

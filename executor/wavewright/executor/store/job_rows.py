@@ -13,7 +13,6 @@ from dataclasses import fields
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from wavewright.executor.events.json_values import make_encoder
-from wavewright.executor.store.errors import JournalNotWritten
 from wavewright.executor.store.job_records import (
     Decision,
     DecisionId,
@@ -28,6 +27,7 @@ from wavewright.executor.store.job_records import (
     SentPackage,
     VerdictGiven,
 )
+from wavewright.executor.store.journal import JournalNotWritten
 from wavewright.planner.types import JsonObject, RunId
 
 _TO_TEXT: Final = make_encoder(sort_keys=False)

@@ -21,7 +21,6 @@ from itertools import count
 from typing import Final, TypeAlias, assert_never
 
 from wavewright.executor.events.types import Event, ItemFinished, Noted, StepFinished, StepStarted
-from wavewright.executor.store.errors import JournalError
 from wavewright.executor.store.job_records import (
     DecisionMade,
     JobChange,
@@ -35,7 +34,7 @@ from wavewright.executor.store.job_records import (
     ReceptionView,
     VerdictGiven,
 )
-from wavewright.executor.store.journal import new_run_id
+from wavewright.executor.store.journal import JournalError, new_run_id
 from wavewright.planner.types import RunId, StepKey
 
 MAX_ATTEMPTS: Final = 5

@@ -19,14 +19,6 @@ from typing import Any, Final, Protocol, TypeVar
 import anyio
 
 from wavewright.executor.store import job_transactions, run_queries
-from wavewright.executor.store.commands import (
-    ANY_ORDER,
-    LAST_ORDER,
-    SEPARATE,
-    LockOrder,
-    job_lock_order,
-)
-from wavewright.executor.store.errors import JournalError
 from wavewright.executor.store.job_records import (
     RETENTION_START,
     Decision,
@@ -46,8 +38,16 @@ from wavewright.executor.store.job_records import (
 from wavewright.executor.store.job_rows import job_of_request, read_outgoing
 from wavewright.executor.store.job_rules import ProjectJob, project_nothing
 from wavewright.executor.store.job_tables import JobTables
-from wavewright.executor.store.journal import CancelRequest
-from wavewright.executor.store.transaction import StoreTransaction, TransactionWork
+from wavewright.executor.store.journal import CancelRequest, JournalError
+from wavewright.executor.store.transaction import (
+    ANY_ORDER,
+    LAST_ORDER,
+    SEPARATE,
+    LockOrder,
+    StoreTransaction,
+    TransactionWork,
+    job_lock_order,
+)
 from wavewright.planner.types import RunId
 
 OUTBOX_LEASE_SECONDS: Final = 5.0

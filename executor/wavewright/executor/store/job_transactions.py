@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import get_args
 
-from wavewright.executor.store.errors import JournalError, RunBusy
 from wavewright.executor.store.job_records import (
     Decision,
     DecisionId,
@@ -49,6 +48,7 @@ from wavewright.executor.store.job_rules import (
     resume_job,
 )
 from wavewright.executor.store.job_tables import BegunJob, FoundWork, JobTables
+from wavewright.executor.store.journal import JournalError, RunBusy
 from wavewright.executor.store.leases import LeaseProbes, judge_lease
 from wavewright.executor.store.transaction import StoreTransaction
 from wavewright.planner.types import RunId

@@ -19,14 +19,13 @@ from typing import Any, Final, TypeAlias
 
 import anyio
 
-from wavewright.executor.store.commands import LAST_ORDER
 from wavewright.executor.store.job_records import RetentionCursor, VerdictGiven
 from wavewright.executor.store.job_rows import read_deferred, read_sent
 from wavewright.executor.store.job_rules import FINAL_STATES
 from wavewright.executor.store.journal import ENDED_STATUSES
 from wavewright.executor.store.leases import judge_lease, read_lease
 from wavewright.executor.store.stored_journal import StoredJournal
-from wavewright.executor.store.transaction import Row, StoreTransaction
+from wavewright.executor.store.transaction import LAST_ORDER, Row, StoreTransaction
 from wavewright.planner.types import Json, RunId
 
 FORGET_PAGE_SIZE: Final = 1_000

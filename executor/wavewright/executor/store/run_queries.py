@@ -10,9 +10,9 @@ import re
 from collections.abc import Sequence
 
 from wavewright.executor.events.types import Event
-from wavewright.executor.store.errors import JournalError
 from wavewright.executor.store.journal import (
     CancelRequest,
+    JournalError,
     RunRow,
     StoredOutput,
     match_run,

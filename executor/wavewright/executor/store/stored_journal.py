@@ -18,21 +18,26 @@ from anyio.abc import AsyncResource
 
 from wavewright.executor.events.types import Event
 from wavewright.executor.store import run_queries
-from wavewright.executor.store.commands import (
+from wavewright.executor.store.journal import JournalError, RunBusy, RunRow, StoredOutput
+from wavewright.executor.store.leases import Lease, LeaseProbe
+from wavewright.executor.store.transaction import (
     ANY_ORDER,
     SEPARATE,
     AppendBatch,
     AppendEntry,
     LockOrder,
     QueuedTransaction,
+    TransactionWork,
     append_entry,
-    resolve_batch,
 )
-from wavewright.executor.store.errors import JournalError, RunBusy
-from wavewright.executor.store.journal import RunRow, StoredOutput
-from wavewright.executor.store.leases import Lease, LeaseProbe
-from wavewright.executor.store.transaction import TransactionWork
-from wavewright.executor.store.writer import CoroutineRunner, WriterHandlers, WriterThread, call_on_loop
+from wavewright.executor.store.writer import (
+    CoroutineRunner,
+    WriterHandlers,
+    WriterThread,
+    call_on_loop,
+    set_exception,
+    set_result,
+)
 from wavewright.planner.types import RunId, StepKey
 
 if TYPE_CHECKING:
@@ -176,7 +181,11 @@ class StoredJournal(AsyncResource):
 
     def _resolve(self, batch: AppendBatch, faults: dict[RunId, JournalError]) -> None:
         """Resolve the futures of a batch that has been written."""
-        resolve_batch(batch, faults)
+        for entry, future in zip(batch.entries, batch.waiting, strict=True):
+            if (fault := faults.get(entry.run)) is None:
+                set_result(future, None)
+            else:
+                set_exception(future, fault)
 
     async def open_run(self, run: RunId) -> None:
         """Become the run's one owner, new or to be resumed.

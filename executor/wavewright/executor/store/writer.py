@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
-from wavewright.executor.store.errors import JournalError, JournalStopped
+from wavewright.executor.store.journal import JournalError, JournalStopped
 
 _T = TypeVar("_T")
 _Item = TypeVar("_Item")

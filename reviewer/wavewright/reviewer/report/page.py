@@ -31,9 +31,10 @@ from wavewright.reviewer.package.call_reports import frame_line, money_text
 from wavewright.reviewer.records import AttemptReport, Confidence, OutputDocument, Package, StepReport
 from wavewright.reviewer.report.charts import draw_chart
 from wavewright.reviewer.report.plan_picture import MAX_DRAWN, StepNode, fold_waves, statuses
-from wavewright.reviewer.report.relation_picture import RelationPicture, draw_relations
 from wavewright.reviewer.report.sections import (
+    RelationPicture,
     draw_gantt,
+    draw_relations,
     failed_gate_steps,
     group_gates,
     markdown_to_html,

@@ -110,7 +110,7 @@ def _load_events(prefix: str, settings: Settings) -> tuple[RunId, list[Event]]:
     """Return a run and its events, without writing to the journal."""
     if settings.journal_url is not None:
         return anyio.run(_load_from_database, prefix, settings)
-    from wavewright.executor.sqlite.reader import JournalReader
+    from wavewright.executor.sqlite.transaction import JournalReader
 
     with JournalReader.open(settings.journal) as reader:
         run = reader.find_run(prefix)

@@ -29,7 +29,7 @@ from wavewright.engine.cli.project.project_checks import (
 from wavewright.engine.pipeline.version import __version__
 from wavewright.engine.project.templates import template_names
 from wavewright.engine.project.tools import all_tools
-from wavewright.executor.store.errors import JournalError
+from wavewright.executor.store.journal import JournalError
 from wavewright.executor.stores import place_of_journal
 from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.planner.diagnostics.suggestions import counted

@@ -17,7 +17,7 @@ import anyio
 from wavewright.engine.cli.common.arguments import has_journal
 from wavewright.engine.cli.common.run_text import amount_words, one_line
 from wavewright.engine.cli.project.project_checks import DoctorFinding
-from wavewright.executor.store.errors import JournalError
+from wavewright.executor.store.journal import JournalError
 from wavewright.planner.ports.model_port import ModelCall, ModelError, ModelErrorKind, ModelUse, Role
 from wavewright.reviewer.package.call_reports import sum_costs, usd_text
 from wavewright.tools.models import ModelConfigError, check_models, choose_model, model_configured

@@ -32,8 +32,7 @@ from wavewright.engine.decisions.questions import OpenQuestion, find_question, l
 from wavewright.engine.messages.models import FieldFeedback
 from wavewright.engine.targets.waves import OPEN_JOB_STATES, job_of_run
 from wavewright.executor.events.state import fold
-from wavewright.executor.store.errors import RunBusy
-from wavewright.executor.store.journal import CancelRequest
+from wavewright.executor.store.journal import CancelRequest, RunBusy
 from wavewright.executor.stores import Stores, open_stores
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.planning.outcome import UserQuestion

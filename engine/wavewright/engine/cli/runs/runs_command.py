@@ -28,7 +28,7 @@ from wavewright.executor.run.recording import redacted_events
 from wavewright.executor.store.retention import RunRemoval, find_groups, remove_groups
 from wavewright.planner.diagnostics.rendering import printable, printable_json
 from wavewright.planner.diagnostics.suggestions import counted, suggest_name
-from wavewright.reviewer.package.inspection import proof_of, reviewed_fields
+from wavewright.reviewer.package.summary import proof_of, reviewed_fields
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings

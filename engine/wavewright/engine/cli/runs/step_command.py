@@ -22,7 +22,7 @@ from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.types import Json, JsonObject, RunId
 from wavewright.reviewer.package.call_reports import frame_line
-from wavewright.reviewer.package.inspection import StepRecord, step_record
+from wavewright.reviewer.package.summary import StepRecord, step_record
 from wavewright.reviewer.values import duration_text, iso_of_epoch
 
 _MAX_ITEMS = 20

@@ -41,7 +41,7 @@ from wavewright.engine.operations.logs import StructuredLog, capture_output
 from wavewright.engine.operations.monitoring import Telemetry
 from wavewright.engine.operations.trace_export import TracingError, check_tracing, export_traces
 from wavewright.engine.project.tools import all_tools, load_named_pack
-from wavewright.executor.store.errors import JournalError, JournalLocked, JournalNotOpened
+from wavewright.executor.store.journal import JournalError, JournalLocked, JournalNotOpened
 from wavewright.executor.stores import open_stores
 from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.planner.ports.fallback_ladder import read_ladders

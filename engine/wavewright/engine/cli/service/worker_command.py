@@ -23,7 +23,7 @@ from wavewright.engine.operations.logs import Level, StructuredLog, capture_outp
 from wavewright.engine.operations.metrics import WorkerMetrics
 from wavewright.engine.pipeline.runtimes import fleet_database
 from wavewright.engine.project.tools import all_tools
-from wavewright.executor.fleet.queue_places import served_entrypoints
+from wavewright.executor.fleet.remote_calls import served_entrypoints
 from wavewright.executor.fleet.tables import open_fleet_database
 from wavewright.executor.fleet.worker import FleetWorker
 from wavewright.planner.diagnostics.suggestions import suggest_name
