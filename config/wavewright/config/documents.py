@@ -270,7 +270,7 @@ def _file_error(path: Path, error: OSError | ValueError) -> tuple[str, None, str
 
 
 def _similar_files(path: Path) -> str | None:
-    from wavewright.config.suggestions import similar_names
+    from wavewright.config.errors import similar_names
 
     try:
         if not path.parent.is_dir():

@@ -1,11 +1,12 @@
-"""The root of all errors that this project raises.
+"""The root of all errors that this project raises, and what their hints suggest for an unknown name.
 
 The command line prints any of them in one place, and ends with the exit code that the error names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import islice
 
 from wavewright.config import exit_codes
 
@@ -47,3 +48,29 @@ def describe(message: str, hint: str | None = None, place: str | None = None) ->
     where = f"\n  --> {place}" if place else ""
     fix = f"\n  = help: {hint}" if hint else ""
     return f"{message}{where}{fix}"
+
+
+_MAX_NAMES_COMPARED = 300
+_MAX_LENGTH_COMPARED = 200
+"""Limits of compared names, so that a document with many faults costs linear time."""
+
+
+def similar_names(name: str, known: Iterable[str], count: int = 1) -> list[str]:
+    """Return the known names most similar to `name`, the nearest first, ignoring case; callers only show them."""
+    if len(name) > _MAX_LENGTH_COMPARED:
+        return []
+    folded = {
+        other.casefold(): other
+        for other in islice(known, _MAX_NAMES_COMPARED)
+        if len(other) <= _MAX_LENGTH_COMPARED
+    }
+    from difflib import get_close_matches
+
+    near = get_close_matches(name.casefold(), folded, n=count, cutoff=0.6)
+    return [folded[other] for other in near if folded[other] != name]
+
+
+def did_you_mean(name: str, known: Iterable[str], count: int = 1) -> str | None:
+    """Return `did you mean 'x'?` with at most `count` known names, or None if none is near."""
+    near = similar_names(name, known, count)
+    return f"did you mean {' or '.join(map(repr, near))}?" if near else None

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from wavewright.config.documents import Document
+from wavewright.config.errors import did_you_mean, similar_names
 from wavewright.config.sources import (
     DocumentError,
     DocumentFault,
@@ -24,7 +25,6 @@ from wavewright.config.sources import (
     pointer_token,
     type_hint,
 )
-from wavewright.config.suggestions import did_you_mean, similar_names
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
-from wavewright.config.suggestions import did_you_mean
+from wavewright.config.errors import WavewrightError, did_you_mean
 
 if TYPE_CHECKING:
     from jinja2 import TemplateNotFound

@@ -27,7 +27,7 @@ from aio_pika.exceptions import (
 )
 from aiormq.exceptions import ConnectionClosed, ConnectionNotAllowed
 
-from wavewright.config.suggestions import did_you_mean
+from wavewright.config.errors import did_you_mean
 from wavewright.config.value_types import is_loopback
 from wavewright.engine.bus.faults import (
     CHANNEL_ERRORS,

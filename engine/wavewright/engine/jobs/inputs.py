@@ -15,8 +15,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from wavewright.config.errors import did_you_mean
 from wavewright.config.sources import DocumentError, DocumentFault, Source, Span
-from wavewright.config.suggestions import did_you_mean
 from wavewright.planner.types import Json, JsonObject
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from wavewright.config.documents import Document, read_bytes, read_faulty_document
+from wavewright.config.errors import did_you_mean
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError, DocumentFault, Source
-from wavewright.config.suggestions import did_you_mean
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, locate_diagnostics
 from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.goals import GoalTemplate

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias, cast
 
-from wavewright.config.suggestions import did_you_mean
+from wavewright.config.errors import did_you_mean
 from wavewright.planner.cel.errors import (
     MAX_KEY_LENGTH_SHOWN,
     MAX_NAMES_LISTED,

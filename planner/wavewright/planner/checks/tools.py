@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from wavewright.config.errors import did_you_mean
 from wavewright.config.sources import pointer_keys, pointer_token
-from wavewright.config.suggestions import did_you_mean
 from wavewright.planner.cel.embedded import split_references
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.context import CheckContext

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn, cast
 
-from wavewright.config.suggestions import did_you_mean
+from wavewright.config.errors import did_you_mean
 from wavewright.planner.cel.errors import ExpressionError, join_names
 from wavewright.planner.cel.functions.catalogue import LENGTH_ALIASES, check_function_exists
 from wavewright.planner.cel.nodes import (

@@ -22,8 +22,8 @@ from typing import Annotated, Any, cast
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from wavewright.config.errors import did_you_mean
 from wavewright.config.model_validation import model_faults
-from wavewright.config.suggestions import did_you_mean
 from wavewright.config.value_types import Seconds
 from wavewright.planner.language.plan import DocumentModel, Names, Retry
 from wavewright.planner.types import ConfidenceSource, Effect, Json

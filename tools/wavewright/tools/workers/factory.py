@@ -16,7 +16,7 @@ from typing import cast
 
 from pydantic import ValidationError
 
-from wavewright.config.suggestions import did_you_mean
+from wavewright.config.errors import did_you_mean
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonSchema

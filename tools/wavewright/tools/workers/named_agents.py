@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from wavewright.config.suggestions import did_you_mean
+from wavewright.config.errors import did_you_mean
 from wavewright.planner.language.signatures import FEEDBACK_PARAM, ToolSignature, is_open_to_agents
 from wavewright.planner.types import Json, JsonObject
 from wavewright.prompts import PromptError

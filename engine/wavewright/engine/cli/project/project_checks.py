@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Literal
 import anyio
 
 from wavewright.config.documents import Document
-from wavewright.config.errors import WavewrightError
+from wavewright.config.errors import WavewrightError, did_you_mean
 from wavewright.config.installation import install_hint, is_installed
 from wavewright.config.model_validation import read_as_model
 from wavewright.config.settings import read_settings
 from wavewright.config.sources import DocumentError
-from wavewright.config.suggestions import did_you_mean
 from wavewright.engine.project.prompt_checks import find_prompt_defect
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from wavewright.config.suggestions import did_you_mean
+from wavewright.config.errors import did_you_mean
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.functions import lists, numeric, text, times
 from wavewright.planner.cel.functions.declarations import GLOBAL_FUNCTIONS, METHODS

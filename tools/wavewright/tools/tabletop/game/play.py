@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from wavewright.config.suggestions import did_you_mean
+from wavewright.config.errors import did_you_mean
 from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.tabletop.game.events import GameEvent, Rolled
 from wavewright.tools.tabletop.game.fold import apply
