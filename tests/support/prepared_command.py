@@ -46,7 +46,7 @@ _COPIES.set_forkserver_preload(
         "syrupy",
         "uvicorn.protocols.http.h11_impl",
         "uvloop",
-        "wavewright.config.readers.yaml_reader",
+        "wavewright.config.readers.yaml_and_toml",
         "wavewright.engine.cli.app",
         "wavewright.engine.cli.commands.planning",
         "wavewright.engine.cli.commands.running",

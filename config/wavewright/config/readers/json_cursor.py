@@ -1,4 +1,4 @@
-"""A position in a JSON text, with the faults and departures found so far.
+"""A position in a JSON text, with the faults and departures found so far; strings, numbers and words from there.
 
 A *lenient* cursor accepts a fixed list of departures from JSON that language models make, and records a *note* for
 each. Faults that do not prevent further reading are collected, so that all are reported at once.
@@ -6,12 +6,13 @@ each. Faults that do not prevent further reading are collected, so that all are 
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Literal, NoReturn, TypeAlias
 
 from wavewright.config.errors import WavewrightError
-from wavewright.config.sources import DocumentFault, Scalar, Span
+from wavewright.config.sources import MAX_EXACT_INTEGER, DocumentFault, Scalar, Span
 
 NoteKind: TypeAlias = Literal[
     "comment",
@@ -153,3 +154,161 @@ def end_of(pattern: re.Pattern[str], text: str, offset: int) -> int:
 
 def escape_for_message(text: str) -> str:
     return repr(text if len(text) <= 40 else text[:37] + "…")
+
+
+IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*+")
+# No possessive quantifier on a group: before 3.11.5 it takes half of one, https://github.com/python/cpython/issues/106052.
+NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?P<fraction>\.[0-9]++)?(?P<exponent>[eE][-+]?[0-9]++)?")
+_HEX = re.compile(r"[0-9a-fA-F]{4}")
+_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_LITERALS: dict[str, Scalar] = {"true": True, "false": False, "null": None}
+_NONFINITE = frozenset({"nan", "inf", "infinity"})
+_CLOSERS = {
+    '"': '"',
+    "'": "'",
+    "\N{LEFT DOUBLE QUOTATION MARK}": "\N{RIGHT DOUBLE QUOTATION MARK}",
+    "\N{RIGHT DOUBLE QUOTATION MARK}": "\N{RIGHT DOUBLE QUOTATION MARK}",
+    "\N{DOUBLE LOW-9 QUOTATION MARK}": "\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}",
+    "\N{LEFT SINGLE QUOTATION MARK}": "\N{RIGHT SINGLE QUOTATION MARK}",
+    "\N{RIGHT SINGLE QUOTATION MARK}": "\N{RIGHT SINGLE QUOTATION MARK}",
+}
+_CHUNKS = {opener: re.compile(rf"[^\\{closers}\x00-\x1f]*+") for opener, closers in _CLOSERS.items()}
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_FINITE = "write a finite number, or null where there is none"
+_REMOVE = "remove the character"
+
+
+class ScalarScanner(TextCursor):
+    """Reads the scalars of a JSON text."""
+
+    # --- scalars ------------------------------------------------------------------------------------------
+
+    def _opens_string(self, char: str) -> bool:
+        return char == '"' or (self._lenient and char in _CLOSERS)
+
+    def _string(self) -> str:
+        start = self.position
+        opener = self.text[start]
+        if opener != '"':
+            self._note("quotes", start)
+        closers, chunk = _CLOSERS[opener], _CHUNKS[opener]
+        self.position += 1
+        parts: list[str] = []
+        while True:
+            end = end_of(chunk, self.text, self.position)
+            parts.append(self.text[self.position : end])
+            self.position = end
+            char = self.text[self.position : self.position + 1]
+            if not char:
+                self._stop("truncated", "the text ends inside a string", start)
+            if char in closers:
+                self.position += 1
+                return "".join(parts)
+            parts.append(self._escape() if char == "\\" else self._control_character(char))
+
+    def _control_character(self, char: str) -> str:
+        offset = self.position
+        self.position += 1
+        if char == "\0":
+            self._note_fault(
+                "bad_unicode", "a string holds a NUL character", Span(offset, offset + 1), _REMOVE
+            )
+            return _REPLACEMENT
+        if not self._lenient or char not in "\n\r\t":
+            hint = f"write it as \\u{ord(char):04x}"
+            self._stop("not_json", "a string holds a raw control character", offset, hint=hint)
+        self._note("raw_control_character", offset)
+        self._fence_in_string |= self.text.startswith(FENCE, self.position)
+        return char
+
+    def _escape(self) -> str:
+        offset = self.position
+        char = self.text[offset + 1 : offset + 2]
+        if not char:
+            self._stop("truncated", "the text ends inside a string", offset)
+        if char == "u":
+            return self._unicode_escape(offset)
+        self.position += 2
+        if char in _ESCAPES:
+            return _ESCAPES[char]
+        if not self._lenient:
+            hint = "write a backslash itself as two backslashes"
+            self._stop("not_json", f"'\\{char}' is no escape of JSON", offset, hint=hint)
+        self._note("unknown_escape", offset)
+        return char
+
+    def _unicode_escape(self, offset: int) -> str:
+        code = self._hex(offset + 2)
+        self.position = offset + 6
+        if 0xD800 <= code < 0xDC00 and self.text.startswith("\\u", self.position):
+            low = self._hex(self.position + 2)
+            if 0xDC00 <= low < 0xE000:
+                self.position += 6
+                return chr(0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00))
+        if code == 0 or 0xD800 <= code < 0xE000:
+            what = "a NUL character" if code == 0 else "half of a surrogate pair"
+            self._note_fault("bad_unicode", f"a string holds {what}", Span(offset, self.position), _REMOVE)
+            return _REPLACEMENT
+        return chr(code)
+
+    def _hex(self, offset: int) -> int:
+        digits = _HEX.match(self.text, offset)
+        if digits is None:
+            kind = "truncated" if offset + 4 > len(self.text) else "not_json"
+            self._stop(kind, r"'\u' is followed by four hexadecimal digits, and here it is not", offset - 2)
+        return int(digits[0], 16)
+
+    def _number(self, match: re.Match[str]) -> int | float:
+        start, end = match.span()
+        tail = end_of(WORD_CHARACTERS, self.text, end)
+        if tail > end:
+            self.position = tail
+            kind = "truncated" if self._at_end() else "not_json"
+            self._stop(kind, f"{escape_for_message(self.text[start:tail])} is no number of JSON", start)
+        self.position = end
+        return self._integer(start, end) if match.lastgroup is None else self._fraction(start, end)
+
+    def _integer(self, start: int, end: int) -> int:
+        # The length is looked at first: converting 200,000 digits takes seconds, and Python refuses.
+        number = int(self.text[start:end]) if end - start <= 17 else MAX_EXACT_INTEGER + 1
+        if abs(number) <= MAX_EXACT_INTEGER:
+            return number
+        digits = escape_for_message(self.text[start:end])
+        message = f"the integer {digits} is beyond 2^53 - 1, so readers disagree on its value"
+        self._note_fault("number_out_of_range", message, Span(start, end), "write an identifier as a string")
+        return 0
+
+    def _fraction(self, start: int, end: int) -> float:
+        number = float(self.text[start:end])
+        if math.isfinite(number):
+            return number
+        message = (
+            f"the number {escape_for_message(self.text[start:end])} is too large and would become infinite"
+        )
+        self._note_fault("nonfinite_number", message, Span(start, end), _FINITE)
+        return 0.0
+
+    def _word(self) -> Scalar:
+        word = WORD.match(self.text, self.position)
+        if word is None:
+            cut = self.text[self.position : self.position + 1] == "-" and self.position + 1 >= len(self.text)
+            if cut:
+                self._stop("truncated", "the text ends inside a number")
+            self._expected("a value")
+        start, end, name = word.start(), word.end(), word[0]
+        if name in _LITERALS:
+            self.position = end
+            return _LITERALS[name]
+        if name.lstrip("+-").lower() in _NONFINITE:
+            self.position = end
+            self._note_fault("nonfinite_number", f"{name} is no finite number", Span(start, end), _FINITE)
+            return 0.0
+        if name in PYTHON_LITERALS and self._lenient:
+            self.position = end
+            self._note("python_literal", start)
+            return PYTHON_LITERALS[name]
+        if end == len(self.text) and any(
+            literal.startswith(name) for literal in (*_LITERALS, *PYTHON_LITERALS)
+        ):
+            self._stop("truncated", f"the text ends inside the word {escape_for_message(name)}", start)
+        return self._expected("a value")

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import re
 
-from wavewright.config.readers.json_cursor import ScanError
-from wavewright.config.readers.json_scalars import IDENTIFIER, NUMBER, ScalarScanner
+from wavewright.config.readers.json_cursor import IDENTIFIER, NUMBER, ScalarScanner, ScanError
 from wavewright.config.sources import (
     DocumentError,
     DocumentFault,

@@ -15,13 +15,13 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from wavewright.config.errors import WavewrightError
-from wavewright.config.readers.strict_json import (
+from wavewright.config.documents import (
     UNSTORABLE_ESCAPE,
     StrictJsonError,
     decode_strict_json,
     is_deeper,
 )
+from wavewright.config.errors import WavewrightError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
