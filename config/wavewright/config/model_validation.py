@@ -10,6 +10,7 @@ import re
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Annotated, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -22,6 +23,7 @@ from wavewright.config.sources import (
     DocumentFault,
     describe_value,
     join_alternatives,
+    pointer_keys,
     pointer_token,
     type_hint,
 )
@@ -83,8 +85,6 @@ _MAX_DETAILS = 4 * MAX_FAULTS
 _MAX_LABEL_LENGTH = 100
 """Maximum characters of a name by which a node is called; with a longer one it is called by its path."""
 
-_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
-
 
 @dataclass(frozen=True, slots=True)
 class _Finding:
@@ -119,6 +119,35 @@ def read_as_model(document: Document, model: type[M]) -> M:
     return read
 
 
+def valid_subset(document: Document, error: DocumentError, model: type[M]) -> M | None:
+    """Return a document's value without the faulty nodes, or else without the fields that hold them.
+
+    It is used to find further faults, so that all are reported at once, and is never run. A list with a faulty item is
+    left out whole, so that pointers to the rest stay valid. The result is None if the rest is not valid either.
+    """
+    faulty = [pointer_keys(fault.pointer) for fault in error.faults if fault.pointer]
+    for paths in (faulty, [path[:1] for path in faulty]):
+        try:
+            return model.model_validate(_without(document.value, paths), by_alias=True, by_name=False)
+        except ValidationError:
+            continue
+    return None
+
+
+def _without(value: JsonValue, faulty: Sequence[Sequence[str]]) -> JsonValue:
+    """Return a value without the nodes at these paths."""
+    if not isinstance(value, dict):
+        return value
+    kept: dict[str, JsonValue] = {}
+    for key, inner in value.items():
+        paths = [path[1:] for path in faulty if path[0] == key]
+        if not paths:
+            kept[key] = inner
+        elif isinstance(inner, dict) and all(paths):
+            kept[key] = _without(inner, paths)
+    return kept
+
+
 def sort_by_position(document: Document, faults: Iterable[DocumentFault]) -> tuple[DocumentFault, ...]:
     """Return the faults with their places, in the order of the text; the last one says if there are too many."""
     placed = [locate_fault(document, fault) for fault in faults]
@@ -135,12 +164,12 @@ def locate_fault(document: Document, fault: DocumentFault) -> DocumentFault:
     if fault.span is not None:
         return fault
     span = document.nearest_span(fault.pointer, key=fault.kind == "unknown_field")
-    return DocumentFault(fault.kind, fault.message, span, fault.pointer, fault.hint)
+    return replace(fault, span=span)
 
 
 def model_faults(error: ValidationError, value: JsonValue, model: type[BaseModel]) -> list[DocumentFault]:
     """Return pydantic's findings in terms of the document."""
-    name = "the " + _WORDS.sub(" ", model.__name__.lstrip("_")).lower()
+    name = "the " + re.sub(r"(?<=[a-z])(?=[A-Z])", " ", model.__name__.lstrip("_")).lower()
     details = error.errors(include_url=False)[:_MAX_DETAILS]
     findings = [_finding(detail, value, model, name) for detail in details]
     misspelt = set(_misspelled_fields(findings))
@@ -172,27 +201,25 @@ def _merge_findings(findings: Sequence[_Finding], value: JsonValue, name: str) -
             yield from (finding.fault for finding in others)
         elif path not in inner:
             # Of several types that the field may have, the branch that was validated furthest is reported.
-            expected = list(
-                dict.fromkeys(finding.expected for finding in group if finding.expected is not None)
-            )
-            yield _wrong_type(path, value, name, expected)
+            expected = dict.fromkeys(one.expected for one in group if one.expected is not None)
+            yield _wrong_type(path, value, name, [*expected])
 
 
 def _finding(detail: ErrorDetails, value: JsonValue, model: type[BaseModel], name: str) -> _Finding:
-    path, node, of_union = _follow_location(detail["loc"], value, missing=detail["type"] == "missing")
-    expected = _TYPES.get(detail["type"])
+    kind = detail["type"]
+    path, node, of_union = _follow_location(detail["loc"], value, missing=kind == "missing")
+    expected = _TYPES.get(kind)
     if expected is not None:
         fault = _wrong_type(path, value, name, [expected])
-    elif detail["type"] == "missing":
+    elif kind == "missing":
         fault = _missing(path, value, name)
-    elif detail["type"] == "extra_forbidden":
+    elif kind == "extra_forbidden":
         fault = _unknown(path, value, model, name)
-    elif detail["type"] in {"union_tag_invalid", "union_tag_not_found"}:
+    elif kind in {"union_tag_invalid", "union_tag_not_found"}:
         fault, path = _bad_tag(detail, path, value, name)
     else:
         fault = _bad_value(detail, path, node, value, name)
-    missing = path if fault.kind == "missing_field" else None
-    return _Finding(fault, path, expected, of_union, missing)
+    return _Finding(fault, path, expected, of_union, path if fault.kind == "missing_field" else None)
 
 
 def _follow_location(
@@ -262,11 +289,9 @@ def _bad_value(
         message = f"{what} should be {words} {_number(context.get(bound))}, and is {describe_value(node)}"
     elif kind in _LENGTHS:
         words, bound, unit = _LENGTHS[kind]
-        limit = context.get(bound)
-        count = len(node) if isinstance(node, (str, list)) else 0
-        wanted = (
-            "not be empty" if (limit, count) == (1, 0) else f"have {words} {limit} {unit}, and has {count}"
-        )
+        limit, count = context.get(bound), len(node) if isinstance(node, (str, list)) else 0
+        is_empty = (limit, count) == (1, 0)
+        wanted = "not be empty" if is_empty else f"have {words} {limit} {unit}, and has {count}"
         message = f"{what} should {wanted}"
     elif kind == "string_pattern_mismatch":
         pattern = str(context.get("pattern", ""))
@@ -290,8 +315,7 @@ def _number(bound: object) -> str:
 
 def suggest_nearest(name: str, known: Sequence[str]) -> str | None:
     """Suggest the nearest of the names that exist, or list them."""
-    others = f"there is {', '.join(map(repr, known))}" if known else None
-    return did_you_mean(name, known) or others
+    return did_you_mean(name, known) or (f"there is {', '.join(map(repr, known))}" if known else None)
 
 
 # --- names --------------------------------------------------------------------------------------------------
@@ -332,9 +356,7 @@ def _child(node: JsonValue, key: str | int) -> JsonValue:
 
 
 def _node_at(value: JsonValue, path: Iterable[str | int]) -> JsonValue:
-    for key in path:
-        value = _child(value, key)
-    return value
+    return reduce(_child, path, value)
 
 
 def _pointer(path: Iterable[str | int]) -> str:

@@ -25,7 +25,7 @@ from wavewright.config.environment import (
     read_environment,
 )
 from wavewright.config.mcp_servers import McpSection, literal_secret_faults
-from wavewright.config.model_validation import read_as_model, sort_by_position
+from wavewright.config.model_validation import read_as_model, sort_by_position, valid_subset
 from wavewright.config.sections import (
     BudgetsSection,
     CassetteMode,
@@ -43,7 +43,6 @@ from wavewright.config.sources import (
     Source,
     combine_errors,
 )
-from wavewright.config.valid_subset import valid_subset
 from wavewright.config.value_types import JournalLocation, Seconds, is_url
 
 FILE_NAMES = ("wavewright.yaml", "wavewright.yml")

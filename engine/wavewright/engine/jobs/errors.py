@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import BaseModel
 
 from wavewright.config.documents import Document
-from wavewright.config.model_validation import read_as_model
+from wavewright.config.model_validation import read_as_model, valid_subset
 from wavewright.config.settings import Settings
 from wavewright.config.sources import (
     DocumentError,
@@ -22,7 +22,6 @@ from wavewright.config.sources import (
     pointer_keys,
     pointer_token,
 )
-from wavewright.config.valid_subset import valid_subset
 from wavewright.planner.checks.checker import PartialPlan, read_partial_plan
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
