@@ -1,9 +1,7 @@
-from .escaping import (
-    data_block as data_block,
-    one_line as one_line,
-    prompt_json as prompt_json,
-)
 from .templates import (
     PromptError as PromptError,
     Prompts as Prompts,
+    data_block as data_block,
+    one_line as one_line,
+    prompt_json as prompt_json,
 )

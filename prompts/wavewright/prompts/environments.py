@@ -29,9 +29,7 @@ from jinja2.bccache import Bucket, BytecodeCache
 from jinja2.runtime import Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from wavewright.prompts.escaping import data_block, one_line, prompt_json
-
-__all__ = ["PromptEnvironment"]
+from wavewright.prompts.templates import data_block, one_line, prompt_json
 
 
 class _CompiledPrompts(BytecodeCache):
@@ -94,9 +92,6 @@ def _require_value(value: object) -> object:
         msg = "a value is null here"
         raise TypeError(msg)
     return value
-
-
-__all__ = ["page_environment"]
 
 
 def page_environment(

@@ -1,16 +1,21 @@
-"""Finding and rendering of prompts' templates.
+"""Finding and rendering of prompts' templates, and escaping of the values in them.
 
 A *template* is a Jinja2 file, `planner/request.md.j2` for the prompt `planner/request`. A project's own file of the
 same name replaces the shipped one. Values are never parsed as templates, so text in a document, an input or an answer
 cannot run as part of one.
+
+A *data block* is a value as JSON between two marks, so that it cannot be read as instructions. The value cannot close
+the block: it never contains the characters that marks are made of, nor invisible ones.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError, did_you_mean
@@ -20,7 +25,6 @@ if TYPE_CHECKING:
 
     from wavewright.prompts.environments import PromptEnvironment
 
-__all__ = ["PromptError", "Prompts"]
 
 SUFFIX = ".md.j2"
 SHIPPED = Path(__file__).parent
@@ -126,3 +130,65 @@ class Prompts:
 _UNREADABLE_HINT = "fix the template, or remove it so that the shipped one is used"
 _SYNTAX_HINT = "fix the template's syntax (Jinja2)"
 _EXPRESSION_HINT = "fix the expression, or test the value with {% if … %} first"
+
+
+_BLOCK_NAME = re.compile(r"[^\W\d_][\w .-]{0,80}")
+_MARKS = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
+_LOOK_ALIKES = {ord("<"): "\u2039", ord(">"): "\u203a"}
+_ELLIPSIS = "…"
+
+
+def prompt_json(value: object) -> str:
+    """Return a value as JSON without characters that marks of a prompt are made of.
+
+    Raises:
+        TypeError: the value is no JSON.
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    # Only strings can hold these characters, and there an escape means the same.
+    return _without_hidden(text.translate(_MARKS))
+
+
+def data_block(value: object, name: str) -> str:
+    """Return a value as JSON between marks that declare it as data.
+
+    Raises:
+        TypeError: the value is no JSON.
+        ValueError: the name contains characters that marks are made of.
+    """
+    if not _BLOCK_NAME.fullmatch(name):
+        msg = f"a data block cannot be called {name!r}"
+        raise ValueError(msg)
+    return f'<data name="{name}">\n{_laid_out(value)}\n</data>'
+
+
+def _laid_out(value: object) -> str:
+    """Return a value as JSON, with each item or member of the outermost level on a line of its own."""
+    if isinstance(value, dict):
+        members = cast("dict[str, object]", value)
+        lines = [f"{prompt_json(name)}: {prompt_json(member)}" for name, member in members.items()]
+        return "{\n " + ",\n ".join(lines) + "\n}" if lines else "{}"
+    if isinstance(value, list | tuple):
+        items = cast("Sequence[object]", value)
+        return "[\n " + ",\n ".join(map(prompt_json, items)) + "\n]" if items else "[]"
+    return prompt_json(value)
+
+
+def one_line(text: object, most: int = 500) -> str:
+    """Return text on one line, without marks and invisible characters, truncated if it is long."""
+    words = _without_hidden(" ".join(str(text).split()).translate(_LOOK_ALIKES))
+    return words if len(words) <= most else words[: most - 1].rstrip() + _ELLIPSIS
+
+
+def _without_hidden(text: str) -> str:
+    """Replace characters that do not print by JSON's escapes."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
+
+
+def _escape(char: str) -> str:
+    code = ord(char)
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    # JSON writes characters beyond 16 bits as a surrogate pair.
+    code -= 0x10000
+    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"

@@ -17,7 +17,7 @@ from wavewright.planner.plans.expanded_plan import ExpandedPlan, SubPlan
 from wavewright.planner.plans.sub_plans import expand_plan
 from wavewright.planner.reading.reader import PlanText, read_plan
 from wavewright.planner.types import StepId
-from wavewright.prompts.escaping import one_line
+from wavewright.prompts.templates import one_line
 
 _RESULT = StepId("result")
 _BRIEF_TYPE_LENGTH = 200

@@ -25,8 +25,7 @@ from wavewright.planner.planning.outcome import AnsweredQuestion
 from wavewright.planner.planning.tool_descriptions import ToolEntry, tool_entries, type_text
 from wavewright.planner.schemas.validation import infer_schema, schema_definitions
 from wavewright.planner.types import GateSeverity, Json, JsonObject, JsonSchema, as_object
-from wavewright.prompts.escaping import one_line
-from wavewright.prompts.templates import Prompts
+from wavewright.prompts.templates import Prompts, one_line
 
 
 def emit_schema(tools: Sequence[str], *, sub_plans: Sequence[str] = (), may_ask: bool = True) -> JsonSchema:
