@@ -25,7 +25,7 @@ from benchmarks.measure import show_table
 from wavewright.config.documents import read_document
 from wavewright.config.sections import PlannerSection
 from wavewright.config.settings import Settings, settings_without_file
-from wavewright.engine.api.people import CallbackApprover
+from wavewright.engine.api.plan_run import CallbackApprover
 from wavewright.engine.fake_model.replies import Reply
 from wavewright.engine.fake_model.request import FakeModelRequest
 from wavewright.engine.fake_model.server import FakeModelServer

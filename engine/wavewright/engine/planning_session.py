@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from wavewright.config.settings import Settings
 from wavewright.engine.dry_run.outlook import read_remaining_allowance
-from wavewright.engine.jobs.kept_plans import find_kept_plan
+from wavewright.engine.jobs.goal_in_words import find_kept_plan
 from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job_file
 from wavewright.engine.pipeline.context import Asker, RunRequest
 from wavewright.engine.pipeline.services import open_services, remaining_allowance

@@ -21,7 +21,7 @@ from tests.engine.stale_quotes_project import write_quotes_project
 from wavewright.config.documents import read_document
 from wavewright.config.settings import load_settings
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
-from wavewright.engine.jobs.document_kinds import is_saved_plan
+from wavewright.engine.jobs.documents import is_saved_plan
 from wavewright.engine.jobs.saved_plan import SavedPlanError, read_saved_plan, save_plan
 from wavewright.engine.pipeline.cancellation import CancellationToken
 from wavewright.engine.pipeline.context import RunRequest

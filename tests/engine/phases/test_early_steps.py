@@ -13,7 +13,7 @@ import pytest
 
 from wavewright.config.sections import PlannerSection
 from wavewright.config.settings import Settings, settings_without_file
-from wavewright.engine.api.people import CallbackApprover
+from wavewright.engine.api.plan_run import CallbackApprover
 from wavewright.engine.jobs.goal_in_words import job_in_words
 from wavewright.engine.jobs.inputs import InputOverrides
 from wavewright.engine.phases.early_steps import PREFIX_TOPIC, STREAMED_TOPIC

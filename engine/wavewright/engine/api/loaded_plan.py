@@ -14,7 +14,7 @@ from wavewright.config.settings import Settings
 from wavewright.config.sources import Source
 from wavewright.engine.dry_run.forecast import DryRun, notebook_bundle
 from wavewright.engine.dry_run.outlook import forecast_job
-from wavewright.engine.jobs.document_kinds import is_job, is_template
+from wavewright.engine.jobs.documents import is_job, is_template
 from wavewright.engine.jobs.goal_in_words import job_in_words
 from wavewright.engine.jobs.inputs import InputOverrides
 from wavewright.engine.jobs.plan_drafts import PlanDraft, PlanOrigin

@@ -1,23 +1,30 @@
-"""A run, as a program reads it and as a notebook shows it, the stream of its events, and a phase that runs a plan."""
+"""A run, as a program reads it and as a notebook shows it, the stream of its events, and a phase that runs a plan.
+
+People who are asked by a run are functions here: a program's own answers to approvals and questions.
+"""
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast
 
 import anyio
 import anyio.abc
+import anyio.to_thread
 from pydantic import TypeAdapter, ValidationError
 
 from wavewright.config.errors import WavewrightError
 from wavewright.engine.api.loaded_plan import LoadedPlan
+from wavewright.engine.pipeline.context import ApprovalRequest
 from wavewright.engine.pipeline.phase import PhaseResult, halt, proceed
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Event, StepFinished
+from wavewright.planner.planning.outcome import UserQuestion
 from wavewright.planner.types import Json
 from wavewright.reviewer.package.builder import stored_package
 from wavewright.reviewer.records import Package
@@ -211,3 +218,44 @@ class RunPlan(Generic[C]):
         if ended.status == "interrupted":
             return halt(context, RUN_INTERRUPTED)
         return proceed(self.into(context, ended))
+
+
+Q = TypeVar("Q")
+
+Approve: TypeAlias = Callable[[ApprovalRequest], bool | Awaitable[bool | None] | None]
+"""Returns whether a request is approved; None leaves it open, and the run waits for `wavewright answer`."""
+Ask: TypeAlias = Callable[[UserQuestion], str | Awaitable[str | None] | None]
+"""Returns the answer to a question; None if there is none, and the run waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackApprover:
+    """Asks a function; without one every request stays open."""
+
+    function: Approve | None
+
+    async def approve(self, request: ApprovalRequest) -> bool | None:
+        """Return the function's answer."""
+        return None if self.function is None else await _answer(self.function, request)
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackAsker:
+    """Asks a function."""
+
+    function: Ask
+
+    async def ask(self, question: UserQuestion) -> str | None:
+        """Return the function's answer."""
+        return await _answer(self.function, question)
+
+
+async def _answer(function: Callable[[Q], R | Awaitable[R]], asked: Q) -> R:
+    """Return what a function answers; a plain one runs in a thread, since it may wait for a person."""
+    is_async = inspect.iscoroutinefunction(function)
+    answer: object = (
+        function(asked)
+        if is_async
+        else await anyio.to_thread.run_sync(function, asked, abandon_on_cancel=True)
+    )
+    return cast("R", await answer if inspect.isawaitable(answer) else answer)

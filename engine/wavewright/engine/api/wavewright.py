@@ -21,8 +21,7 @@ from wavewright.config.installation import user_state_dir
 from wavewright.config.settings import Settings, load_settings, settings_without_file
 from wavewright.config.value_types import is_url
 from wavewright.engine.api.loaded_plan import LoadedPlan
-from wavewright.engine.api.people import Approve, Ask, CallbackApprover, CallbackAsker
-from wavewright.engine.api.plan_run import PlanRun, RunStream
+from wavewright.engine.api.plan_run import Approve, Ask, CallbackApprover, CallbackAsker, PlanRun, RunStream
 from wavewright.engine.operations.trace_export import export_traces, traced
 from wavewright.engine.pipeline.context import (
     Ports,

@@ -27,7 +27,7 @@ from wavewright.engine.dry_run.estimates import (
 )
 from wavewright.engine.dry_run.kept_results import CALLING, BegunRunForecast, RerunStatus, StepReuse
 from wavewright.engine.dry_run.trust import Trust, judge_trust
-from wavewright.engine.jobs.errors import no_plan_error
+from wavewright.engine.jobs.documents import no_plan_error
 from wavewright.engine.jobs.resolving import ResolvedJob
 from wavewright.planner.checks.checker import check
 from wavewright.planner.checks.context import CheckContext

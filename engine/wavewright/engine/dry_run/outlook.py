@@ -23,7 +23,7 @@ from wavewright.config.settings import Settings
 from wavewright.engine.dry_run.estimates import ForecastInputs, ModelPrice
 from wavewright.engine.dry_run.history import History
 from wavewright.engine.dry_run.kept_results import BegunRunForecast, FindStored, find_reuse
-from wavewright.engine.jobs.errors import no_plan_error
+from wavewright.engine.jobs.documents import no_plan_error
 from wavewright.engine.jobs.resolving import ResolvedJob
 from wavewright.engine.project.obstacles import find_obstacles
 from wavewright.engine.project.tools import signatures_to_check

@@ -20,7 +20,7 @@ from wavewright.config.documents import Document, read_document, read_document_f
 from wavewright.config.sections import MaxLimitsSection
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError, DocumentFault, pointer_token
-from wavewright.engine.jobs.document_kinds import is_job, is_saved_plan
+from wavewright.engine.jobs.documents import is_job, is_saved_plan
 from wavewright.engine.jobs.inputs import InputOverrides
 from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job
 from wavewright.engine.messages.decoding import goal_of

@@ -11,8 +11,7 @@ from pathlib import Path
 from wavewright.config.documents import Document, read_document, read_document_file
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError, DocumentFault, Source
-from wavewright.engine.jobs.document_kinds import is_saved_plan, is_template
-from wavewright.engine.jobs.errors import JobErrors, valid_part_of_plan
+from wavewright.engine.jobs.documents import JobErrors, is_saved_plan, is_template, valid_part_of_plan
 from wavewright.engine.jobs.saved_plan import SavedPlanError
 from wavewright.engine.project.templates import read_named_document, template_names, template_path
 from wavewright.planner.checks.checker import PartialPlan

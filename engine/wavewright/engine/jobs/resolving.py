@@ -15,9 +15,11 @@ from typing import TypeAlias
 from wavewright.config.documents import Document, read_bytes, read_document_file, read_faulty_document
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError, Source
-from wavewright.engine.jobs.document_kinds import is_job, is_saved_plan, is_template
-from wavewright.engine.jobs.errors import (
+from wavewright.engine.jobs.documents import (
     JobErrors,
+    is_job,
+    is_saved_plan,
+    is_template,
     misuse_error,
     refuse_unknown_preference,
     without_unknown_packs,

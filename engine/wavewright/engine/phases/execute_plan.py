@@ -1,6 +1,6 @@
 """The approval of a patch, the execution of the plan, and what a retry repeats of it.
 
-A person approves a patch here; steps are approved when they are ready (`decisions/step_questions.py`).
+A person approves a patch here; steps are approved when they are ready (`decisions/approvals.py`).
 
 A retry repeats the step that the user names, the steps that depend on it, and reads whose code has changed.
 """
@@ -20,14 +20,15 @@ from wavewright.engine.decisions.approvals import (
     APPROVAL_WANTED,
     APPROVE,
     CallDescriptions,
+    StepQuestions,
     approval_binding,
     has_expired,
     matches_binding,
     pending_approval,
     recorded_answer,
+    take_answer,
     with_nonce,
 )
-from wavewright.engine.decisions.step_questions import StepQuestions, take_answer
 from wavewright.engine.pipeline.context import (
     ApprovalRequest,
     CandidatePlan,

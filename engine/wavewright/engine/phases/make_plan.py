@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import anyio
 
 from wavewright.config.sources import Source
-from wavewright.engine.jobs.errors import no_plan_error
-from wavewright.engine.jobs.kept_plans import KEPT_PLAN_TOPIC, KeptPlan, find_kept_plan
+from wavewright.engine.jobs.documents import no_plan_error
+from wavewright.engine.jobs.goal_in_words import KEPT_PLAN_TOPIC, KeptPlan, find_kept_plan
 from wavewright.engine.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.phases.early_steps import EarlySteps
 from wavewright.engine.pipeline.context import (

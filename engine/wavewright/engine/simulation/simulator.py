@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from wavewright.config.settings import Settings
-from wavewright.engine.jobs.errors import no_plan_error
+from wavewright.engine.jobs.documents import no_plan_error
 from wavewright.engine.jobs.resolving import ResolvedJob
 from wavewright.engine.project.obstacles import find_obstacles
 from wavewright.engine.project.tools import tools_of_goal

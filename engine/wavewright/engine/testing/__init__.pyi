@@ -1,6 +1,3 @@
-from .claims import (
-    Claim as Claim,
-)
 from .doubles import (
     Call as Call,
 )
@@ -8,6 +5,7 @@ from .plan_runner import (
     PlanRunner as PlanRunner,
 )
 from .project import (
+    Claim as Claim,
     DryRunLoader as DryRunLoader,
     PlanLoader as PlanLoader,
     PlanView as PlanView,

@@ -18,8 +18,7 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from wavewright.engine.cli.planning.plan_report import plan_json
 from wavewright.engine.testing.changes import describe_changes
-from wavewright.engine.testing.claims import assertion_failure
-from wavewright.engine.testing.project import PlanView
+from wavewright.engine.testing.project import PlanView, assertion_failure
 from wavewright.engine.testing.redactions import (
     DEFAULT_REDACTIONS,
     Redaction,

@@ -35,10 +35,15 @@ from wavewright.engine.recordings.job_recording import (
 )
 from wavewright.engine.recordings.recorded_calls import recorded_calls
 from wavewright.engine.session import run_request, run_to_end
-from wavewright.engine.testing.claims import assertion_failure, unknown_name
 from wavewright.engine.testing.doubles import Call, CallRecorder, ScriptedUser, Stub
 from wavewright.engine.testing.plugin import LIVE_MARKER, model_requests
-from wavewright.engine.testing.project import Loadable, ProjectUnderTest, read_tested_plan
+from wavewright.engine.testing.project import (
+    Loadable,
+    ProjectUnderTest,
+    assertion_failure,
+    read_tested_plan,
+    unknown_name,
+)
 from wavewright.engine.testing.run_view import RunView
 from wavewright.executor.events.types import Event
 from wavewright.executor.run.reuse import JournalReplayCache

@@ -80,9 +80,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 def pytest_assertrepr_compare(left: object, right: object, op: str) -> list[str] | None:
     """Show the reason of a status, a verdict or a confidence that is not as it was wanted."""
-    if "wavewright.engine.testing.claims" not in sys.modules:
+    if "wavewright.engine.testing.project" not in sys.modules:
         return None
-    from wavewright.engine.testing.claims import comparison_reasons
+    from wavewright.engine.testing.project import comparison_reasons
 
     reasons = comparison_reasons(left, right)
     return [f"{left!r} {op} {right!r}", *reasons] if reasons else None

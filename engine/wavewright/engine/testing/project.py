@@ -6,6 +6,10 @@ not count, but for live tests.
 
 The fixtures `plan` and `dry_run` load plans by the name of their file. A *plan view* is always of a valid plan: an
 invalid one fails the test that loads it, with its diagnostics.
+
+What a test asserts says why it fails: a *claim* is true or false and shows its reason; an explained text or number is a
+plain one with the reason for it. pytest shows the reason only where an assertion fails, and comparisons are those of
+the plain values.
 """
 
 from __future__ import annotations
@@ -13,12 +17,14 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import os
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Self, TypeAlias
+
+import pytest
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
@@ -27,13 +33,13 @@ from wavewright.engine.api.loaded_plan import LoadedPlan
 from wavewright.engine.cli.common.arguments import parse_instant
 from wavewright.engine.cli.common.output import error_text
 from wavewright.engine.dry_run.forecast import DryRun, forecast
-from wavewright.engine.jobs.errors import no_plan_error
+from wavewright.engine.jobs.documents import no_plan_error
 from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job_file
 from wavewright.engine.pipeline.context import RunRequest, utc_now
 from wavewright.engine.project.tools import signatures_to_check, tools_of_goal
-from wavewright.engine.testing.claims import Claim, assertion_failure, unknown_name
 from wavewright.planner.checks.checker import check
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, error_diagnostics
+from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
@@ -281,3 +287,60 @@ def read_tested_plan(
     if order.draft is None:
         return order, tools_of_goal(order.goal, settings).signatures
     return order, signatures_to_check(order.draft.plan, order.goal, settings)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Claim:
+    """Something that holds or not, and why; `assert` shows the reason."""
+
+    holds: bool
+    why: str
+
+    def __bool__(self) -> bool:
+        """Whether it holds."""
+        return self.holds
+
+    def __repr__(self) -> str:
+        return self.why
+
+
+class ExplainedText(str):
+    """A word with the reason for it."""
+
+    __slots__ = ("why",)
+
+    why: str
+
+    def __new__(cls, word: str, why: str) -> Self:
+        """Return the word, with its reason."""
+        explained = super().__new__(cls, word)
+        explained.why = why
+        return explained
+
+
+class ExplainedNumber(float):
+    """A number with the reason for it."""
+
+    why: str
+
+    def __new__(cls, number: float, why: str) -> Self:
+        """Return the number, with its reason."""
+        explained = super().__new__(cls, number)
+        explained.why = why
+        return explained
+
+
+def assertion_failure(message: str) -> BaseException:
+    """Return what fails the test with a message alone: what is wrong lies in a plan, not in the lines that led here."""
+    return pytest.fail.Exception(message, pytrace=False)
+
+
+def unknown_name(name: str, known: Collection[str], *, what: str, of: str) -> BaseException:
+    """Return what fails the test because it names something that is not there; the traceback shows where it does."""
+    hint = suggest_name(name, known, what=f"{what}s") or f"it has no {what}s"
+    return pytest.fail.Exception(f"{of} has no {what} {name!r}; {hint}")
+
+
+def comparison_reasons(*sides: object) -> list[str]:
+    """Return the reasons that the sides of a comparison carry."""
+    return [side.why for side in sides if isinstance(side, ExplainedText | ExplainedNumber)]

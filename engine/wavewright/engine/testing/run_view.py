@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavewright.engine.api.plan_run import PlanRun
-from wavewright.engine.testing.claims import (
+from wavewright.engine.testing.doubles import Call
+from wavewright.engine.testing.project import (
     Claim,
     ExplainedNumber,
     ExplainedText,
+    PlanView,
     assertion_failure,
     unknown_name,
 )
-from wavewright.engine.testing.doubles import Call
-from wavewright.engine.testing.project import PlanView
 from wavewright.executor.events.state import blocking_gate
 from wavewright.planner.types import StepId
 

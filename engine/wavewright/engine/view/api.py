@@ -16,7 +16,7 @@ from starlette.routing import Route
 from wavewright.config.errors import WavewrightError
 from wavewright.engine.decisions.questions import OpenQuestion
 from wavewright.engine.pipeline.version import __version__
-from wavewright.engine.view.page_templates import reason_of
+from wavewright.engine.view.served_pages import reason_of
 from wavewright.engine.view.stored_runs import RunQuery, page_of_runs
 from wavewright.engine.view.viewed_jobs import JobOverview, SentJob, ViewedJobs
 from wavewright.engine.view.viewed_project import DecisionAnswer, Person, ViewedProject

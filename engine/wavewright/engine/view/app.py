@@ -20,8 +20,8 @@ from starlette.routing import Route
 from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
 from wavewright.engine.view.api import Api
-from wavewright.engine.view.page_templates import page, reason_of, script_route, style_routes
 from wavewright.engine.view.run_pages import RunPages, StepPages, render_fragment
+from wavewright.engine.view.served_pages import page, reason_of, script_route, style_routes
 from wavewright.engine.view.stored_runs import RunWatches
 from wavewright.engine.view.viewed_jobs import JobOffer, Submissions, ViewedJobs, input_fields
 from wavewright.engine.view.viewed_project import DecisionAnswer, Person, ViewedProject

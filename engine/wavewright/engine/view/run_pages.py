@@ -17,7 +17,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from wavewright.config.redaction import known_secrets_redactor
-from wavewright.engine.view.page_templates import page, reason_of, render
+from wavewright.engine.view.served_pages import page, reason_of, render
 from wavewright.engine.view.stored_runs import (
     LABEL_KINDS,
     RunQuery,

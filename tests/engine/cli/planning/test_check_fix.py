@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.engine.conftest import CommandLine
 from tests.engine.normalized_output import worded
-from wavewright.engine.fixing.edits import FileChanged, replace_text
+from wavewright.engine.cli.planning.text_edits import FileChanged, replace_text
 
 PLAN = """\
 version: 1

@@ -126,9 +126,9 @@ def tail(
 
     Other consumers still receive every message.
     """
-    from wavewright.engine.cli.service import tail_command
+    from wavewright.engine.cli.service import submit_command
 
-    raise typer.Exit(tail_command.tail(job, packages=packages, as_json=as_json))
+    raise typer.Exit(submit_command.tail(job, packages=packages, as_json=as_json))
 
 
 @group.command()

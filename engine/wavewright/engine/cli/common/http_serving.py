@@ -47,7 +47,7 @@ async def page_served(
     from sse_starlette.sse import AppStatus
 
     from wavewright.engine.operations.health import http_served
-    from wavewright.engine.view.access import LOOPBACK, TokenAccess
+    from wavewright.engine.view.served_pages import LOOPBACK, TokenAccess
 
     token = os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(32)
     address = listener_address(listener)

@@ -21,8 +21,7 @@ from wavewright.engine.cli.common.output import CommandError, write_file
 from wavewright.engine.cli.common.terminal import may_ask
 from wavewright.engine.dry_run.forecast import DryRun, forecast
 from wavewright.engine.dry_run.outlook import forecast_job, gather_forecast_inputs
-from wavewright.engine.jobs.document_kinds import is_saved_plan
-from wavewright.engine.jobs.errors import no_plan_error
+from wavewright.engine.jobs.documents import is_saved_plan, no_plan_error
 from wavewright.engine.jobs.inputs import TARGET, InputOverrides
 from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job_file
 from wavewright.planner.diagnostics.rendering import printable_json

@@ -16,7 +16,7 @@ from wavewright.engine.cli.common.arguments import load_run, project_settings
 from wavewright.engine.cli.common.output import CommandError, unwritable
 from wavewright.engine.cli.common.terminal import confirm, is_attended
 from wavewright.engine.cli.planning.plan_report import as_yaml, plan_as_yaml
-from wavewright.engine.jobs.kept_plans import generalised, kept_template, tool_lock, unbound_plan
+from wavewright.engine.jobs.goal_in_words import generalised, kept_template, tool_lock, unbound_plan
 from wavewright.engine.jobs.plan_drafts import PlanOrigin
 from wavewright.engine.project.templates import template_names
 from wavewright.engine.project.tools import signatures_to_check

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from wavewright.config.documents import Document, read_faulty_document
 from wavewright.config.sources import DocumentError
 from wavewright.engine.cli.planning.check_options import CheckOptions
-from wavewright.engine.jobs.document_kinds import is_agent, is_job, is_settings, is_template, is_worker
+from wavewright.engine.jobs.documents import is_agent, is_job, is_settings, is_template, is_worker
 from wavewright.planner.checks.checker import check, check_partial, in_file_order
 from wavewright.planner.checks.feasibility import Obstacle, check_readiness
 from wavewright.planner.diagnostics.diagnostic import (
@@ -173,7 +173,7 @@ def _check_job(document: Document, options: CheckOptions, settings: Settings) ->
 
     A job without a plan is faulty only if no model is configured to make one.
     """
-    from wavewright.engine.jobs.errors import no_plan_error
+    from wavewright.engine.jobs.documents import no_plan_error
     from wavewright.engine.jobs.resolving import resolve_job
 
     try:
@@ -375,7 +375,7 @@ def _tools(options: CheckOptions, plan: Plan | None, goal: Goal | None) -> Mappi
         try:
             return read_tools_file(options.tools)
         except PlanError as error:
-            from wavewright.engine.jobs.errors import misuse_error
+            from wavewright.engine.jobs.documents import misuse_error
 
             raise misuse_error(error) from error
     from wavewright.engine.project.tools import signatures_to_check, tools_of_goal, tools_of_plan

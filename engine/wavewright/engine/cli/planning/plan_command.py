@@ -34,9 +34,8 @@ from wavewright.engine.cli.planning.plan_report import (
     valid_plan,
 )
 from wavewright.engine.dry_run.outlook import forecast_job
-from wavewright.engine.jobs.goal_in_words import FoundTemplate, find_templates, job_in_words
+from wavewright.engine.jobs.goal_in_words import FoundTemplate, find_kept_plan, find_templates, job_in_words
 from wavewright.engine.jobs.inputs import InputOverrides
-from wavewright.engine.jobs.kept_plans import find_kept_plan
 from wavewright.engine.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.jobs.resolving import ResolvedJob
 from wavewright.engine.pipeline.cancellation import signals_wake_loop

@@ -23,8 +23,7 @@ from wavewright.config.documents import Document, read_document_file
 from wavewright.config.settings import Settings
 from wavewright.engine.cli.common.arguments import from_root, has_journal, load_run, project_settings
 from wavewright.engine.cli.common.output import CommandError, print_json
-from wavewright.engine.jobs.document_kinds import is_job, is_template
-from wavewright.engine.jobs.errors import misuse_error
+from wavewright.engine.jobs.documents import is_job, is_template, misuse_error
 from wavewright.engine.jobs.plan_drafts import plan_with_sub_plans
 from wavewright.engine.jobs.resolving import resolve_job
 from wavewright.engine.project.tools import tools_of_plan

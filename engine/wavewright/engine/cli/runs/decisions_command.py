@@ -27,9 +27,9 @@ from wavewright.engine.cli.common.terminal import chosen_option, local_user
 from wavewright.engine.daemon.outbox import OutboxJournal
 from wavewright.engine.daemon.reports import Reporter
 from wavewright.engine.decisions import answering
-from wavewright.engine.decisions.cancelling import cancel_reason, end_cancelled, has_ended
 from wavewright.engine.decisions.questions import OpenQuestion, find_question, list_questions
 from wavewright.engine.messages.models import FieldFeedback
+from wavewright.engine.session import cancel_reason, end_cancelled, has_ended
 from wavewright.engine.targets.waves import OPEN_JOB_STATES, job_of_run
 from wavewright.executor.events.state import fold
 from wavewright.executor.store.journal import CancelRequest, RunBusy

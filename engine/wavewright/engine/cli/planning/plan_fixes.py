@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from wavewright.config.documents import Document
 from wavewright.config.sources import ListNode, ObjectNode, find_node, pointer_keys
-from wavewright.engine.fixing.edits import (
+from wavewright.engine.cli.planning.text_edits import (
     Edit,
     NotEditable,
     WordRename,

@@ -13,8 +13,8 @@ from hypothesis import given, settings, strategies as st
 
 from tests.executor.execution_harness import ExecutionHarness
 from wavewright.config.documents import read_document
-from wavewright.engine.fixing.fixes import difference
-from wavewright.engine.fixing.plan_fixer import CheckedPlan, FixedDocument, fix_plan
+from wavewright.engine.cli.planning.check_fix import CheckedPlan, FixedDocument, fix_plan
+from wavewright.engine.cli.planning.plan_fixes import difference
 from wavewright.engine.jobs.plan_drafts import PlanOrigin
 from wavewright.planner.checks.checker import check
 from wavewright.planner.diagnostics.diagnostic import Diagnostic
