@@ -14,16 +14,19 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from wavewright.tools.extraction.blocks import Block, BlockLink, PageStructure
-from wavewright.tools.extraction.entries import entries_of, without_repeats
-from wavewright.tools.extraction.names import (
+from wavewright.tools.extraction.blocks import (
     SUFFIX,
+    Block,
+    BlockLink,
     NameIndex,
+    PageStructure,
     clean_title,
     common_words,
+    entries_of,
     is_name,
     is_plural,
     listed_name,
+    without_repeats,
     words_of,
 )
 from wavewright.tools.text.cross_reference import normal_name

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
-from wavewright.tools.extraction.blocks import Block, PageStructure
+from wavewright.tools.extraction.blocks import Block, PageStructure, clean_title
 from wavewright.tools.extraction.entities import EntityMention, Gazetteer, NamedEntity
-from wavewright.tools.extraction.names import clean_title
 
 Takes: TypeAlias = Literal["text", "list", "quote", "target"]
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
-from wavewright.tools.extraction.names import clean_title, singular
+from wavewright.tools.extraction.blocks import clean_title, singular
 from wavewright.tools.knowledge.chunking import TextDocument
 from wavewright.tools.knowledge.models import KnownName
 

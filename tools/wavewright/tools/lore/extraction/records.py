@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from wavewright.tools.extraction import kinds
-from wavewright.tools.extraction.blocks import PageStructure
+from wavewright.tools.extraction.blocks import PageStructure, words_of
 from wavewright.tools.extraction.facts import Fact, FactCues, FactReader
-from wavewright.tools.extraction.names import words_of
 from wavewright.tools.extraction.relation_words import KIN_LABELS
 from wavewright.tools.lore.extraction import cues
 from wavewright.tools.lore.extraction.view import Subject, ZoneView

@@ -9,10 +9,9 @@ from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
 from wavewright.tools.extraction import kinds
-from wavewright.tools.extraction.blocks import PageStructure
+from wavewright.tools.extraction.blocks import PageStructure, clean_title
 from wavewright.tools.extraction.entities import EntityMention, Gazetteer, NamedEntity
 from wavewright.tools.extraction.facts import Fact, FactReader
-from wavewright.tools.extraction.names import clean_title
 from wavewright.tools.lore.extraction import cues
 from wavewright.tools.lore.models import Evidence, slug
 
