@@ -7,7 +7,7 @@ from typing import Final
 
 from wavewright.tools.extraction.facts import FactCues
 from wavewright.tools.extraction.kinds import FACTION, PRESENCES, ZONE, phrases, words
-from wavewright.tools.extraction.relation_words import KINSHIP, MEMBERSHIPS, OWNERS, PARENTS
+from wavewright.tools.extraction.relations import KINSHIP, MEMBERSHIPS, OWNERS, PARENTS
 from wavewright.tools.lore.models import LoreCategory
 
 PRESENCE: Final = FactCues("present", "target", labels=PRESENCES, headings=PRESENCES, kinds=frozenset({ZONE}))

@@ -9,7 +9,7 @@ from typing import Final
 from wavewright.tools.extraction import kinds
 from wavewright.tools.extraction.blocks import PageStructure, words_of
 from wavewright.tools.extraction.facts import Fact, FactCues, FactReader
-from wavewright.tools.extraction.relation_words import KIN_LABELS
+from wavewright.tools.extraction.relations import KIN_LABELS
 from wavewright.tools.lore.extraction import cues
 from wavewright.tools.lore.extraction.view import Subject, ZoneView
 from wavewright.tools.lore.models import (
