@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import posixpath
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeAlias
@@ -19,7 +19,7 @@ from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.functions.tool import Tool
 from wavewright.tools.knowledge.graph.document import graph_document
 from wavewright.tools.knowledge.graph.exports import FileFormat, SinkName, graph_file, graph_sink
-from wavewright.tools.knowledge.graph.merging import conflicts_of, find_merges
+from wavewright.tools.knowledge.graph.merging import alike_names, conflicts_of, find_merges
 from wavewright.tools.knowledge.graph.store import WrittenStage, open_store
 from wavewright.tools.knowledge.models import (
     Chunk,
@@ -219,32 +219,16 @@ class GraphTools:
             now: The instant of the run.
         """
         with open_store(self._path, now) as store:
-            entities = store.read.graph().entities
-            store.merge(find_merges(entities, store.read.undone_merges(), self._alike(entities)))
+            entities, settings = store.read.graph().entities, self._settings.embeddings
+            # The tool runs in a thread of the event loop's.
+            alike = [] if settings is None else anyio.from_thread.run(alike_names, settings, entities)
+            store.merge(find_merges(entities, store.read.undone_merges(), alike))
             return MergedEntities(
                 counts=store.counts(),
                 merges=store.read.merges(),
                 conflicts=conflicts_of(store.read.graph()),
                 difference=store.difference(),
             )
-
-    def _alike(self, entities: Iterable[GraphEntity]) -> list[tuple[str, str, float]]:
-        """Return the pairs of ids whose names the server of embeddings finds alike; none where there is no server."""
-        settings = self._settings.embeddings
-        if settings is None:
-            return []
-        from wavewright.tools.knowledge.graph.embeddings import MAX_EMBEDDED, embed, nearest
-
-        asked = sorted(
-            (one for one in entities if one.type != "document"), key=lambda one: -len(one.evidence)
-        )
-        named = [(one.id, one.name) for one in asked[:MAX_EMBEDDED]]
-        # The tool runs in a thread of the event loop's.
-        vectors = anyio.from_thread.run(embed, settings, [name for _, name in named])
-        return [
-            (named[one][0], named[other][0], similarity)
-            for one, other, similarity in nearest(vectors, settings.threshold)
-        ]
 
     def undo_merge(self, merge: str, *, now: dt.datetime) -> EntityMerge:
         """Take apart two entities that were taken for one; they are not merged again.
