@@ -21,9 +21,8 @@ from wavewright.config.installation import install_hint, is_installed
 from wavewright.tools.folder import Folder, PathRefused
 from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.functions.tool import Tool, ToolError
-from wavewright.tools.knowledge.chunking import TextDocument, chunks_of
+from wavewright.tools.knowledge.chunking import NameFinder, TextDocument, chunks_of, known_names
 from wavewright.tools.knowledge.models import Chunk
-from wavewright.tools.knowledge.names import NameFinder, known_names
 from wavewright.tools.knowledge.settings import KnowledgeSettings
 from wavewright.tools.web.guarded_client import WebAnswer
 from wavewright.tools.web.index import markdown_title

@@ -14,7 +14,16 @@ from wavewright.tools.extraction.entities import Gazetteer, NamedEntity
 from wavewright.tools.extraction.kinds import KINDS, kind_of_word
 from wavewright.tools.extraction.relations import FoundRelation, relations
 from wavewright.tools.extraction.structure import SourcePage, read_structure
-from wavewright.tools.knowledge.chunking import TextSpan, sentence_spans
+from wavewright.tools.knowledge.chunking import (
+    DOCUMENT,
+    THING,
+    FoundName,
+    NameFinder,
+    TextSpan,
+    plain_text,
+    sentence_spans,
+    title_name,
+)
 from wavewright.tools.knowledge.models import (
     Chunk,
     ChunkRecords,
@@ -24,7 +33,6 @@ from wavewright.tools.knowledge.models import (
     QuotedEvidence,
     RelationRecord,
 )
-from wavewright.tools.knowledge.names import DOCUMENT, THING, FoundName, NameFinder, plain_text, title_name
 
 MAX_OBSERVATIONS: Final = 5
 """About one entity in one chunk."""
