@@ -6,20 +6,20 @@ import pytest
 
 from wavewright.tools.extraction.blocks import PageStructure
 from wavewright.tools.extraction.structure import SourcePage, read_structure
-from wavewright.tools.lore.extraction import heuristics
-from wavewright.tools.lore.extraction.heuristics import ZonePages
+from wavewright.tools.lore.extraction import records
+from wavewright.tools.lore.extraction.records import ZonePages
 from wavewright.tools.lore.extraction.view import ZoneView
 
 _VIEWS = dict[tuple[str, ...], ZoneView]()
 _STRUCTURES = dict[tuple[str, ...], PageStructure]()
-_view_of = heuristics._view  # pyright: ignore[reportPrivateUsage]
+_view_of = records._view  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.fixture
 def pages_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read each page once, and what a zone's pages name once for all categories: both are the same each time."""
-    monkeypatch.setattr(heuristics, "_view", _view)
-    monkeypatch.setattr(heuristics, "read_structure", _structure)
+    monkeypatch.setattr(records, "_view", _view)
+    monkeypatch.setattr(records, "read_structure", _structure)
 
 
 def _view(source: ZonePages) -> ZoneView:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wavewright.tools.extraction.structure import SourcePage
-from wavewright.tools.lore.extraction.heuristics import (
+from wavewright.tools.lore.extraction.records import (
     ZonePages,
     connected_zones,
     extract,

@@ -11,7 +11,7 @@ import pytest
 from tests.repository.tree import ROOT
 from wavewright.tools.extraction.structure import SourcePage
 from wavewright.tools.lore.concluding import cross_reference
-from wavewright.tools.lore.extraction.heuristics import ZonePages, connected_zones, extract
+from wavewright.tools.lore.extraction.records import ZonePages, connected_zones, extract
 from wavewright.tools.lore.models import (
     Category,
     FactionData,

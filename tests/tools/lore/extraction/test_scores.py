@@ -23,7 +23,7 @@ from tests.repository.tree import ROOT
 from wavewright.tools.extraction.entities import Gazetteer
 from wavewright.tools.extraction.kinds import FACTION, ITEM, KINDS, LORE, NPC, ZONE
 from wavewright.tools.extraction.structure import SourcePage, read_structure
-from wavewright.tools.lore.extraction.heuristics import ZonePages, connected_zones, extract, links_to_follow
+from wavewright.tools.lore.extraction.records import ZonePages, connected_zones, extract, links_to_follow
 from wavewright.tools.lore.models import CATEGORIES, Category, LoreRecord, NPCData, slug
 from wavewright.tools.web.index import FolderIndex
 

@@ -16,7 +16,7 @@ from tests.tools.lore.extraction.sites import GOLD, SITES, pages
 from wavewright.tools.extraction.entities import Gazetteer
 from wavewright.tools.extraction.kinds import KINDS, OTHER, ZONE
 from wavewright.tools.extraction.structure import read_structure
-from wavewright.tools.lore.extraction.heuristics import ZonePages, connected_zones, extract
+from wavewright.tools.lore.extraction.records import ZonePages, connected_zones, extract
 from wavewright.tools.lore.models import CATEGORIES, Category, LoreRecord, NarrativeItemData, NPCData, slug
 from wavewright.tools.web.index import FolderIndex
 

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.functions.run_data import RunData
 from wavewright.tools.functions.tool import Agents, ToolError
-from wavewright.tools.lore.extraction.heuristics import METHOD, ZonePages, connected_zones, read_apart
+from wavewright.tools.lore.extraction.records import METHOD, ZonePages, connected_zones, read_apart
 from wavewright.tools.lore.gathering import game_of, references, stored_pages, zone_of
 from wavewright.tools.lore.models import (
     CATEGORIES,

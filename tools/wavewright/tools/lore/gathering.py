@@ -20,7 +20,7 @@ from wavewright.tools.folder import Folder, PathRefused
 from wavewright.tools.functions.log_events import Emit
 from wavewright.tools.functions.run_data import RunData
 from wavewright.tools.functions.tool import Agents, ToolError
-from wavewright.tools.lore.extraction.heuristics import ZonePages, links_to_follow, read_apart
+from wavewright.tools.lore.extraction.records import ZonePages, links_to_follow, read_apart
 from wavewright.tools.lore.models import DIRECT, Category, PageReference, SourceTiers, Tier, Topic
 from wavewright.tools.lore.settings import LoreSettings
 from wavewright.tools.web.addresses import MAX_URL_LENGTH, AddressRefused, read_address

@@ -1,24 +1,34 @@
-"""Records of a zone, each value with the sentence or the row that says it; what no page says stays empty."""
+"""Records of a zone that are read without a model, each value with the sentence or the row that says it.
+
+What no page says stays empty. Pages are hostile: `read_apart` calls a function in the process that parses pages.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, TypeVar
 
 from wavewright.tools.extraction import kinds
 from wavewright.tools.extraction.blocks import PageStructure, words_of
+from wavewright.tools.extraction.entities import Gazetteer
 from wavewright.tools.extraction.facts import Fact, FactCues, FactReader
 from wavewright.tools.extraction.relations import KIN_LABELS
+from wavewright.tools.extraction.structure import SourcePage, read_structure
 from wavewright.tools.lore.extraction import cues
 from wavewright.tools.lore.extraction.view import Subject, ZoneView
 from wavewright.tools.lore.models import (
+    Category,
+    ConnectedZone,
+    ConnectedZonesResult,
     Evidence,
     FactionData,
     FactionRelation,
     LevelRange,
     LoreCategory,
     LoreData,
+    LoreRecord,
     NarrativeItemData,
     NPCData,
     NPCRelationship,
@@ -28,13 +38,89 @@ from wavewright.tools.lore.models import (
     slug,
 )
 from wavewright.tools.text.cross_reference import normal_name
+from wavewright.tools.web.pages import parsed
 
 MAX_EVIDENCE: Final = 12
 """Passages of one record that say no more than that it belongs to the zone."""
 
-_NUMBERS: Final = re.compile(r"\d{1,3}")
 _STANCES: Final[tuple[Stance, ...]] = ("allied", "hostile", "neutral")
 _LEVELS: Final = re.compile(r"(?P<min>\d{1,3})(?:\s*(?:-|–|—|to|and)\s*(?P<max>\d{1,3}))?")
+_PEOPLE: Final = frozenset({kinds.NPC})
+_KIN: Final = tuple(dict.fromkeys(KIN_LABELS.values()))
+_NPC_CUES: Final = (
+    *cues.NPC_FACTS,
+    *(
+        FactCues(
+            f"relation {kin}",
+            "target",
+            labels=frozenset(label for label, named in KIN_LABELS.items() if named == kin),
+            kinds=_PEOPLE,
+        )
+        for kin in _KIN
+    ),
+    FactCues("relation", "target", pattern=cues.RELATION_SENTENCE, kinds=_PEOPLE),
+)
+
+METHOD: Final = "heuristic"
+"""What answers say of how such records were found."""
+EXTRACTION_SECONDS: Final = 60.0
+
+_T = TypeVar("_T")
+_KINDS: Final[Mapping[Category, tuple[str, ...]]] = {
+    "zone": (kinds.ZONE,),
+    "npcs": (kinds.NPC, kinds.FOE),
+    "factions": (kinds.FACTION,),
+    "lore": (kinds.LORE,),
+    "narrative_items": (kinds.ITEM,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ZonePages:
+    """What is read: pages, and for which zone and category."""
+
+    pages: Sequence[SourcePage]
+    """All pages that were read for the zone, of whatever topic: the more there are, the more names are known."""
+    zone: str
+    category: Category = "zone"
+
+
+def extract(source: ZonePages) -> list[LoreRecord]:
+    """Return the records of a category about a zone, each with its evidence; those in the zone first."""
+    view, category = _view(source), source.category
+    if category == "zone":
+        return [_zone(view)]
+    makers = {"npcs": _npc, "factions": _faction, "lore": _lore, "narrative_items": _item}
+    found = [makers[category](view, subject) for subject in view.subjects(*_KINDS[category])]
+    return [*found, *_lore_sections(view)] if category == "lore" else [*found]
+
+
+def connected_zones(source: ZonePages) -> ConnectedZonesResult:
+    """Return the zones that can be reached: those of rows and lists first, then those of sentences."""
+    found = _view(source).connections().items()
+    return ConnectedZonesResult(
+        zones=[ConnectedZone(name=name, evidence=sentence) for name, sentence in found]
+    )
+
+
+def links_to_follow(source: ZonePages) -> list[str]:
+    """Return addresses of pages that are linked but were not read, about things of the category: those in it first."""
+    subjects = _view(source).subjects(*_KINDS[source.category])
+    return [one.url for subject in subjects for one in subject.entities if one.url and one.page is None]
+
+
+async def read_apart(read: Callable[[ZonePages], _T], source: ZonePages) -> _T:
+    """Return what one of these functions finds, called in another process.
+
+    Raises:
+        ToolError: it takes longer than a minute, or the process ends.
+    """
+    return await parsed(read, source, what=f"what was read about {source.zone}", seconds=EXTRACTION_SECONDS)
+
+
+def _view(source: ZonePages) -> ZoneView:
+    pages = {page.url: page for page in source.pages}
+    return ZoneView(Gazetteer([*map(read_structure, pages.values())], kinds.KINDS), source.zone)
 
 
 class _Facts:
@@ -91,15 +177,14 @@ class _Facts:
         return list(self._evidence)
 
 
-def zone_record(view: ZoneView) -> ZoneData:
+def _zone(view: ZoneView) -> ZoneData:
     """Return the record of the zone itself; of one that no page is about, its name."""
     reader = FactReader(view.gazetteer, view.entity, view.pages)
     found = _Facts(reader.facts([cues.ARC, *cues.ZONE_FACTS]), map(_naming, view.pages))
     levels = _LEVELS.fullmatch(found.one("level_range", _levels))
     phases = _phases(view, found)
     connected = view.connections()
-    evidence = found.evidence
-    record = ZoneData(
+    return ZoneData(
         name=view.name,
         level_range=LevelRange(min=int(levels["min"]), max=int(levels["max"] or levels["min"]))
         if levels
@@ -110,16 +195,15 @@ def zone_record(view: ZoneView) -> ZoneData:
         phase_states=phases,
         connected_zones=[slug(name) for name in connected],
         era=found.one("era"),
+        evidence=[  # last: what is read above keeps it
+            *found.evidence,
+            *(
+                one.model_copy(update={"field": "connected_zones", "value": name})
+                for name, facts in connected.items()
+                for one in facts[:1]
+            ),
+        ],
     )
-    evidence = [
-        *found.evidence,
-        *(
-            one.model_copy(update={"field": "connected_zones", "value": name})
-            for name, facts in connected.items()
-            for one in facts[:1]
-        ),
-    ]
-    return record.model_copy(update={"evidence": evidence})
 
 
 def _levels(text: str) -> str:
@@ -148,20 +232,8 @@ def _phases(view: ZoneView, found: _Facts) -> list[PhaseState]:
     return [PhaseState(name=name, description="\n\n".join(texts)) for name, texts in phases.items()]
 
 
-def npc_records(view: ZoneView) -> list[NPCData]:
-    """Return the characters and foes of the zone, those that are in it first."""
-    return [_npc(view, subject) for subject in view.subjects(kinds.NPC, kinds.FOE)]
-
-
 def _npc(view: ZoneView, subject: Subject) -> NPCData:
-    relation_cues = [
-        FactCues(f"relation {kind}", "target", labels=frozenset(labels), kinds=frozenset({kinds.NPC}))
-        for kind, labels in _labels_by_relation().items()
-    ]
-    relations = FactCues("relation", "target", pattern=cues.RELATION_SENTENCE, kinds=frozenset({kinds.NPC}))
-    found = _Facts(
-        _facts_of(view, subject, [*cues.NPC_FACTS, *relation_cues, relations]), _naming_of(subject)
-    )
+    found = _Facts(_facts_of(view, subject, _NPC_CUES), _naming_of(subject))
     listed = list(_listed_factions(view, subject))
     role = found.one("role")
     record = NPCData(
@@ -170,7 +242,7 @@ def _npc(view: ZoneView, subject: Subject) -> NPCData:
         faction_ids=[*dict.fromkeys([*found.targets("faction_ids"), *(slug(fact.value) for fact in listed)])],
         personality=" ".join(found.many("personality")),
         motivations=[value.removeprefix("to ") for value in found.many("motivations")],
-        relationships=[*_relationships(found, [*_labels_by_relation()])],
+        relationships=[*_relationships(found)],
         quest_threads=found.many("quest_threads"),
         phased_state=found.one("phased_state"),
         role=role or ("foe" if subject.kind == kinds.FOE else ""),
@@ -180,27 +252,18 @@ def _npc(view: ZoneView, subject: Subject) -> NPCData:
     return record.model_copy(update={"evidence": found.evidence})
 
 
-def _labels_by_relation() -> Mapping[str, list[str]]:
-    labels: dict[str, list[str]] = {}
-    for label, relation in KIN_LABELS.items():
-        labels.setdefault(relation, []).append(label)
-    return labels
-
-
-def _relationships(found: _Facts, relations: Sequence[str]) -> Iterator[NPCRelationship]:
-    seen = set[tuple[str, str]]()
-    for kind in relations:
-        for fact in found.of(f"relation {kind}"):
-            if (kind, slug(fact.value)) not in seen:
-                seen.add((kind, slug(fact.value)))
-                found.keep(fact, "relationships", f"{kind} {fact.value}")
-                yield NPCRelationship(npc_id=slug(fact.value), type=kind, description=fact.quote)
+def _relationships(found: _Facts) -> Iterator[NPCRelationship]:
+    told = [(kin, fact) for kin in _KIN for fact in found.of(f"relation {kin}")]
     for fact in found.of("relation"):
         match = cues.RELATION_SENTENCE.search(fact.quote[fact.quote.find(" ") :])
-        if match is not None and (match["type"].lower(), slug(fact.value)) not in seen:
-            seen.add((match["type"].lower(), slug(fact.value)))
-            found.keep(fact, "relationships", f"{match['type'].lower()} {fact.value}")
-            yield NPCRelationship(npc_id=slug(fact.value), type=match["type"].lower(), description=fact.quote)
+        told += [] if match is None else [(match["type"].lower(), fact)]
+    seen = set[tuple[str, str]]()
+    for kin, fact in told:
+        npc = slug(fact.value)
+        if (kin, npc) not in seen:
+            seen.add((kin, npc))
+            found.keep(fact, "relationships", f"{kin} {fact.value}")
+            yield NPCRelationship(npc_id=npc, type=kin, description=fact.quote)
 
 
 def _listed_factions(view: ZoneView, subject: Subject) -> Iterator[Fact]:
@@ -214,11 +277,6 @@ def _listed_factions(view: ZoneView, subject: Subject) -> Iterator[Fact]:
                         yield Fact("faction_ids", mention.entity.name, block.text, page.url, mention.entity)
 
 
-def faction_records(view: ZoneView) -> list[FactionData]:
-    """Return the factions of the zone; only what pages treat as one is one."""
-    return [_faction(view, subject) for subject in view.subjects(kinds.FACTION)]
-
-
 def _faction(view: ZoneView, subject: Subject) -> FactionData:
     noun = FactCues("noun", pattern=cues.FACTION_NOUN)
     found = _Facts(_facts_of(view, subject, [*cues.FACTION_FACTS, noun]), _naming_of(subject))
@@ -230,7 +288,7 @@ def _faction(view: ZoneView, subject: Subject) -> FactionData:
             found.keep(fact, f"inter_faction {key}", stance)
             stances.setdefault(key, FactionRelation(faction_id=key, stance=stance))
     level = found.one("level") or found.one("noun").lower()
-    record = FactionData(
+    return FactionData(
         name=subject.name,
         parent_faction_id=parents[0] if parents else "",
         level=level,
@@ -238,14 +296,8 @@ def _faction(view: ZoneView, subject: Subject) -> FactionData:
         exclusive_with=found.targets("exclusive_with"),
         ideology=found.one("ideology"),
         goals=[value.removeprefix("to ") for value in found.many("goals")],
+        evidence=found.evidence,  # last: what is read above keeps it
     )
-    return record.model_copy(update={"evidence": found.evidence})
-
-
-def lore_records(view: ZoneView) -> list[LoreData]:
-    """Return the lore that the zone's pages name, that names the zone, and that its own sections tell."""
-    named = [_lore(view, subject) for subject in view.subjects(kinds.LORE)]
-    return [*named, *_lore_sections(view)]
 
 
 def _lore(view: ZoneView, subject: Subject) -> LoreData:
@@ -253,14 +305,14 @@ def _lore(view: ZoneView, subject: Subject) -> LoreData:
     content = found.prose("content") or _all_prose(found, subject.pages)
     rows = [row.value for page in subject.pages for row in page.rows() if row.label.casefold() == "category"]
     trail = [name for page in subject.pages for name in page.trail]
-    record = LoreData(
+    return LoreData(
         title=subject.name,
         zone_id=view.zone_id if subject.mentioned or subject.located else "",
         category=_category([*rows, *trail, subject.name]),
         content=content,
         era=found.one("era"),
+        evidence=found.evidence,  # last: what is read above keeps it
     )
-    return record.model_copy(update={"evidence": found.evidence})
 
 
 def _all_prose(found: _Facts, pages: Sequence[PageStructure]) -> str:
@@ -300,22 +352,17 @@ def _lore_sections(view: ZoneView) -> Iterator[LoreData]:
             )
 
 
-def item_records(view: ZoneView) -> list[NarrativeItemData]:
-    """Return the items of the zone, those that are in it first."""
-    return [_item(view, subject) for subject in view.subjects(kinds.ITEM)]
-
-
 def _item(view: ZoneView, subject: Subject) -> NarrativeItemData:
     found = _Facts(_facts_of(view, subject, [cues.ITEM_STORY, *cues.ITEM_FACTS]), _naming_of(subject))
-    record = NarrativeItemData(
+    return NarrativeItemData(
         name=subject.name,
         zone_id=view.zone_id if subject.located else "",
         story_arc=found.prose("story_arc"),
         wielder_lineage=found.many("wielder_lineage"),
         power_description=" ".join(found.many("power_description")),
         significance=found.one("significance"),
+        evidence=found.evidence,  # last: what is read above keeps it
     )
-    return record.model_copy(update={"evidence": found.evidence})
 
 
 def _facts_of(view: ZoneView, subject: Subject, fields: Sequence[FactCues]) -> list[Fact]:
