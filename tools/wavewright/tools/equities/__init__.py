@@ -24,8 +24,7 @@ def pack(settings: JsonObject, root: Path) -> Pack:
         PackError: a setting is unknown or has a wrong value.
     """
     from wavewright.tools.equities.conclusions import summary_worker
-    from wavewright.tools.equities.settings import read_settings
-    from wavewright.tools.equities.tools import equity_tools
+    from wavewright.tools.equities.tools import equity_tools, read_settings
     from wavewright.tools.packs import Pack
 
     tools = equity_tools(read_settings(settings), root)

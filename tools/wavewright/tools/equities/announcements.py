@@ -19,9 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from wavewright.tools.equities.documents import Announcement, AnnouncementsDocument, SourceNote
+from wavewright.tools.equities.documents import (
+    Announcement,
+    AnnouncementsDocument,
+    SourceNote,
+    counted,
+    one_line,
+)
 from wavewright.tools.equities.prices import parse_date
-from wavewright.tools.equities.wording import counted, one_line
 from wavewright.tools.folder import Folder, PathRefused
 from wavewright.tools.functions.tool import ToolError
 

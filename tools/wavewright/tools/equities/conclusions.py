@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 from wavewright.planner.types import Json, JsonObject, as_list
+from wavewright.tools.equities.documents import one_line
 from wavewright.tools.equities.summary import BY_CODE_ALONE, require_schema
-from wavewright.tools.equities.wording import one_line
 from wavewright.tools.functions.tool import Tool, ToolError
 from wavewright.tools.workers.specs import AnswerRefused, AnswerToFinish, Worker, WorkerSpec
 

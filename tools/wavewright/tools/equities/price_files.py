@@ -134,28 +134,11 @@ class PriceTable:
     """Rows by code; empty where there is no symbol column."""
 
 
-def _table_of(header: list[str], rows: list[TableRow], file: str) -> PriceTable:
-    columns = find_columns(header, file)
-    return PriceTable(columns, rows, group_by_symbol(rows, columns))
-
-
-def _read_csv(content: bytes, file: str) -> PriceTable:
-
-    header, rows = read_csv_table(content, file)
-    return _table_of(header, rows, file)
-
-
-def _read_parquet(content: bytes, file: str) -> PriceTable:
-
-    header, rows = read_parquet_table(content, file)
-    return _table_of(header, rows, file)
-
-
-_READERS: dict[str, Callable[[bytes, str], PriceTable]] = {
-    ".csv": _read_csv,
-    ".txt": _read_csv,
-    ".tsv": _read_csv,
-    ".parquet": _read_parquet,
+_READERS: dict[str, Callable[[bytes, str], tuple[list[str], list[TableRow]]]] = {
+    ".csv": read_csv_table,
+    ".txt": read_csv_table,
+    ".tsv": read_csv_table,
+    ".parquet": read_parquet_table,
 }
 
 
@@ -246,7 +229,9 @@ class FilePrices:
             kept = self._tables.get(name)
             if kept is not None and kept[0] == stamp and not fresh:
                 return kept[1]
-            table = reader(_read_content(opened, name, shown), shown)
+            header, rows = reader(_read_content(opened, name, shown), shown)
+            columns = find_columns(header, shown)
+            table = PriceTable(columns, rows, group_by_symbol(rows, columns))
             self._tables[name] = (stamp, table)
             return table
 

@@ -14,10 +14,17 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from wavewright.tools.equities.documents import Figures, IndexDocument, Point, SourceNote, StockDocument
+from wavewright.tools.equities.documents import (
+    Figures,
+    IndexDocument,
+    Point,
+    SourceNote,
+    StockDocument,
+    figures_text,
+    signed_percent,
+)
 from wavewright.tools.equities.figures import Series, compute_figures, detect_frequency
 from wavewright.tools.equities.prices import PriceSeries
-from wavewright.tools.equities.wording import figures_text, signed_percent
 from wavewright.tools.functions.tool import ToolError
 
 EQUAL_WEIGHT = "EQUAL_WEIGHT"

@@ -20,6 +20,7 @@ from wavewright.tools.equities.documents import (
     AnnouncementsDocument,
     BenchmarkComparison,
     BenchmarkResult,
+    Figures,
     IndexDocument,
     InputDocument,
     NewsLine,
@@ -29,10 +30,13 @@ from wavewright.tools.equities.documents import (
     StockDocument,
     StockResult,
     SummaryDocument,
+    benchmark_text,
+    news_list,
+    stocks_table,
+    stocks_text,
 )
 from wavewright.tools.equities.figures import compare, confidence_by_figure
 from wavewright.tools.equities.series_documents import round_numbers
-from wavewright.tools.equities.wording import benchmark_text, news_list, stocks_table, stocks_text
 from wavewright.tools.functions.tool import ToolError
 
 
@@ -215,16 +219,9 @@ def _stock_result(document: StockDocument, index: IndexDocument | None) -> Stock
     if comparison is not None:
         comparison = BenchmarkComparison.model_validate(round_numbers(comparison.model_dump()))
     return StockResult(
-        code=document.code,
+        **_shown_figures(document, figures),
         currency=document.currency,
-        as_of=document.as_of,
         current_price=document.current_price,
-        period_return=figures.period_return,
-        return_1y=figures.return_1y,
-        annual_growth=figures.annual_growth,
-        volatility=figures.volatility,
-        max_drawdown=figures.max_drawdown,
-        trend_signal=figures.trend.signal,
         trend=figures.trend,
         comparison=comparison,
         confidence=confidence_by_figure(figures, comparison),
@@ -293,17 +290,15 @@ def _benchmark_result(index: IndexDocument) -> BenchmarkResult:
             hint="fetch more of its history, or compare with another benchmark",
         )
     return BenchmarkResult(
-        code=index.code,
-        index_kind=index.index_kind,
-        constituents=index.constituents,
-        as_of=index.as_of,
-        period_return=figures.period_return,
-        return_1y=figures.return_1y,
-        annual_growth=figures.annual_growth,
-        volatility=figures.volatility,
-        max_drawdown=figures.max_drawdown,
-        trend_signal=figures.trend.signal,
+        **_shown_figures(index, figures), index_kind=index.index_kind, constituents=index.constituents
     )
+
+
+def _shown_figures(document: StockDocument | IndexDocument, figures: Figures) -> dict[str, Any]:
+    """Return the fields that stocks and benchmarks have in a summary."""
+    shared = {"period_return", "return_1y", "annual_growth", "volatility", "max_drawdown"}
+    shown = figures.model_dump(include=shared)
+    return {**shown, "code": document.code, "as_of": document.as_of, "trend_signal": figures.trend.signal}
 
 
 def _shared_notes(stocks: list[StockResult], index: IndexDocument | None) -> list[str]:

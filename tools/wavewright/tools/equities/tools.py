@@ -1,7 +1,8 @@
-"""The tools of the pack, bound to the settings of one job.
+"""The settings of the pack, and its tools, bound to those of one job.
 
-Each is a plain typed function; what a tool fetches is one document. `now` is the run's current time: nothing dated
-after it is returned.
+Paths in settings are relative to the folder of the file they stand in. A key for a provider is named by its environment
+variable and never written down. Each tool is a plain typed function; what it fetches is one document. `now` is the
+run's current time: nothing dated after it is returned.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ import datetime as dt
 import hashlib
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from wavewright.planner.language.plan import Retry
-from wavewright.planner.types import Effect
+from wavewright.planner.language.plan import DocumentModel, Retry
+from wavewright.planner.types import JsonObject
 from wavewright.tools.equities.documents import (
     AnnouncementsDocument,
     IndexDocument,
@@ -23,9 +24,17 @@ from wavewright.tools.equities.documents import (
     SearchHit,
     SourceNote,
     StockDocument,
+    one_line,
 )
 from wavewright.tools.equities.price_files import VEGA_DATASETS, FilePrices, vega_prices
-from wavewright.tools.equities.prices import PriceSeries, PriceSource, checked_code, known_at
+from wavewright.tools.equities.prices import (
+    EodPrices,
+    PriceSeries,
+    PriceServiceSettings,
+    PriceSource,
+    checked_code,
+    known_at,
+)
 from wavewright.tools.equities.series_documents import (
     EQUAL_WEIGHT,
     basket_document,
@@ -33,12 +42,43 @@ from wavewright.tools.equities.series_documents import (
     index_document,
     stock_document,
 )
-from wavewright.tools.equities.settings import BasketSettings, EquitiesSettings, PriceServiceSettings
 from wavewright.tools.equities.summary import analyze_summary
-from wavewright.tools.equities.wording import one_line
 from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.functions.tool import Tool, ToolError, ignore_emission
-from wavewright.tools.web.search import Search, SearchResult, open_search
+from wavewright.tools.packs import validated_settings
+from wavewright.tools.web.search import Search, SearchResult, SearchSettings, open_search
+
+
+class BasketSettings(DocumentModel):
+    """An equal-weight basket of some of the source's codes."""
+
+    kind: Literal["equal_weight_basket"] = "equal_weight_basket"
+    codes: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
+
+
+class EquitiesSettings(DocumentModel):
+    """All settings of the pack; each part is optional until a tool needs it."""
+
+    prices: str | PriceServiceSettings | None = None
+    """`vega_datasets`, a folder, a file, or a provider."""
+    currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")] | None = None
+    exchange: Annotated[str, Field(pattern=r"^[a-z][a-z0-9]{0,11}$")] = "local"
+    """First part of document ids, such as `asx` in `asx:GNP:stock_collector`."""
+    indices: dict[str, str | BasketSettings] = {}
+    """Benchmark code → a price file, or a basket. `EQUAL_WEIGHT`, the basket of all codes, is always there."""
+    announcements: str | None = None
+    """A folder of Markdown or HTML files with dates."""
+    search: SearchSettings | None = None
+    """Provider of `search_web`."""
+
+
+def read_settings(settings: JsonObject) -> EquitiesSettings:
+    """Return the settings of the pack.
+
+    Raises:
+        PackError: fields are unknown or have wrong values.
+    """
+    return validated_settings("equities", EquitiesSettings, settings)
 
 
 def open_price_source(settings: EquitiesSettings, root: Path) -> PriceSource:
@@ -55,8 +95,6 @@ def open_price_source(settings: EquitiesSettings, root: Path) -> PriceSource:
             f"{VEGA_DATASETS!r} (pip install 'wavewright[equities]'), or {{provider: eodhd, …}}",
         )
     if isinstance(where, PriceServiceSettings):
-        from wavewright.tools.equities.web_services import EodPrices
-
         return EodPrices(where, settings.currency)
     if where == VEGA_DATASETS:
         return vega_prices()
@@ -283,7 +321,7 @@ def equity_tools(settings: EquitiesSettings, root: Path) -> tuple[Tool, ...]:
     functions = EquityTools(settings, root)
     over_http = isinstance(settings.prices, PriceServiceSettings)
     fetches: dict[str, Any] = {
-        "effects": _effects(over_http),
+        "effects": {"read", "egress"} if over_http else {"read"},
         "tags": {"data"},
         "freshness_field": "as_of",
         "expected_seconds": 2.0 if over_http else 0.05,
@@ -314,7 +352,3 @@ def equity_tools(settings: EquitiesSettings, root: Path) -> tuple[Tool, ...]:
         ),
         make_tool(analyze_summary, tags={"analysis"}, expected_seconds=0.1, timeout="2m"),
     )
-
-
-def _effects(over_http: bool) -> set[Effect]:
-    return {"read", "egress"} if over_http else {"read"}
