@@ -36,8 +36,7 @@ def pack(settings: JsonObject, root: Path) -> Pack:
         PackError: a setting is unknown or has a wrong value.
     """
     from wavewright.tools.packs import Pack, PackPage
-    from wavewright.tools.tabletop.plan_tools import plan_tools
-    from wavewright.tools.tabletop.settings import read_settings
+    from wavewright.tools.tabletop.settings import plan_tools, read_settings
 
     return Pack(
         name="tabletop",

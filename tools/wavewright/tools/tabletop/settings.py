@@ -1,4 +1,7 @@
-"""What a project sets for the pack `tabletop`."""
+"""What a project sets for the pack `tabletop`, and the tools of the game for plans.
+
+Each tool takes the name of a game, and acts in it beside its turns.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,10 @@ from pydantic import Field
 from wavewright.config.sections import LogLevel
 from wavewright.engine import TwinSettings
 from wavewright.planner.language.plan import DocumentModel
-from wavewright.planner.types import JsonObject
+from wavewright.planner.types import Json, JsonObject
+from wavewright.tools.functions.tool import Tool, ToolCall
 from wavewright.tools.packs import validated_settings
+from wavewright.tools.tabletop.game.rules import GAME_TOOLS, tool_signatures
 from wavewright.tools.tabletop.game.world import SHIPPED_WORLD, World, read_world
 
 AUTO_RUN_CAP: Final = 20
@@ -54,3 +59,39 @@ def read_settings(settings: JsonObject) -> TabletopSettings:
         PackError: fields are unknown or have wrong values.
     """
     return validated_settings("tabletop", TabletopSettings, settings)
+
+
+def plan_tools(settings: TabletopSettings, root: Path) -> tuple[Tool, ...]:
+    """Return the tools over the games of a project; paths in the settings are relative to `root`."""
+    return tuple(_plan_tool(name, settings, root) for name in GAME_TOOLS)
+
+
+def _plan_tool(name: str, settings: TabletopSettings, root: Path) -> Tool:
+    own = tool_signatures()[name]
+    properties, required = own.input_schema.get("properties"), own.input_schema.get("required", [])
+    assert isinstance(properties, dict)
+    assert isinstance(required, list)
+    game: Json = {"type": "string", "minLength": 1, "description": "Name of the game."}
+    signature = own.model_copy(
+        update={
+            "name": f"tabletop.{name}",
+            "input_schema": {
+                **own.input_schema,
+                "properties": {"game": game, **properties},
+                "required": ["game", *required],
+            },
+            "output_schema": {"type": "string"},
+            "concurrency": 1,
+        }
+    )
+
+    async def call(request: ToolCall) -> Json:
+        from wavewright.tools.tabletop.session import Game
+
+        params = {key: value for key, value in request.params.items() if key != "game"}
+        file = settings.games_file(root)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        async with Game.open(file, str(request.params["game"]), world=settings.world_of(root)) as open_game:
+            return await open_game.call(name, params, str(request.key))
+
+    return Tool(signature, call)

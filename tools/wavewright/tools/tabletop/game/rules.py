@@ -14,7 +14,7 @@ from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.tabletop.game import events as happened
 from wavewright.tools.tabletop.game.events import GameEvent
-from wavewright.tools.tabletop.game.play import D20, DiceExpression, Play, read_dice
+from wavewright.tools.tabletop.game.fold import D20, DiceExpression, Play, read_dice
 from wavewright.tools.tabletop.game.state import EXPERIENCE_PER_LEVEL, Creature, GameState
 from wavewright.tools.tabletop.game.world import GOLD, PLAYER, Place, Side
 
