@@ -26,8 +26,7 @@ from wavewright.planner.types import JsonObject, RunId
 from wavewright.tools.tabletop.game.events import GameEvent, Rolled, Said, TurnBegan, TurnEnded
 from wavewright.tools.tabletop.session import MAX_WAITING, Game
 from wavewright.tools.tabletop.turn.agents import AgentRequest, ToolUser, TurnAgent
-from wavewright.tools.tabletop.turn.growth_agents import CREATOR, LEVEL_UP
-from wavewright.tools.tabletop.turn.header import standard_registry
+from wavewright.tools.tabletop.turn.header import CREATOR, LEVEL_UP, standard_registry
 
 pytestmark = pytest.mark.anyio
 

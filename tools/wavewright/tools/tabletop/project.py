@@ -18,8 +18,7 @@ from wavewright.tools.models import open_models
 from wavewright.tools.tabletop.session import Game
 from wavewright.tools.tabletop.settings import TabletopSettings, read_settings
 from wavewright.tools.tabletop.turn.agents import AgentRegistry
-from wavewright.tools.tabletop.turn.growth_agents import CREATOR, LEVEL_UP
-from wavewright.tools.tabletop.turn.header import TurnTwin, standard_registry
+from wavewright.tools.tabletop.turn.header import CREATOR, LEVEL_UP, TurnTwin, standard_registry
 from wavewright.tools.workers import Services, make_services
 
 

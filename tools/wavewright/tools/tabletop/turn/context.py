@@ -133,6 +133,17 @@ class TurnContext:
         }
 
 
+class TurnPhase:
+    """Base of the phases of a turn: each is named as its class."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """The name of the class."""
+        return type(self).__name__
+
+
 Guard: TypeAlias = Callable[[TurnContext], bool]
 
 

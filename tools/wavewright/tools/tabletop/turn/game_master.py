@@ -43,7 +43,7 @@ async def narrate(request: AgentRequest, tools: ToolUser) -> str:
     if intended is None:
         is_understood = not request.by_player or _LOOK.search(request.message.lower())
         return f"{'' if is_understood else _PUZZLED}{describe_scene(before)}"
-    done = await _try(tools, intended)
+    done = await attempt(tools, intended)
     state = tools.table.state
     if state.combat is not None:
         return f"{state.player.name} attacks."  # that and how the fight begins is said by the engine
@@ -62,19 +62,19 @@ async def fight(request: AgentRequest, tools: ToolUser) -> str:
     if state.combat is None:
         return ""
     if not state.standing("hostile") or not state.standing("party"):
-        done = await _try(tools, IntendedCall("end_combat", {}))
+        done = await attempt(tools, IntendedCall("end_combat", {}))
         return "" if tools.table.state.combat is None else done  # how it ended is said by the engine
     current = state.creatures[state.combat.current]
     if current.side == "hostile":
         weakest = min(state.standing("party"), key=lambda one: (one.hit_points, one.id))
-        return await _try(tools, IntendedCall("attack", {"target": weakest.id}))
+        return await attempt(tools, IntendedCall("attack", {"target": weakest.id}))
     if not request.by_player:
         return f"It is {current.name}'s turn."
     intended = intended_call(request.message, state)
     if intended is None:
         offered = ", ".join(option.label for option in options_of(state, current.id))
         return f"{current.name} hesitates. You can: {offered}."
-    return await _try(tools, intended)
+    return await attempt(tools, intended)
 
 
 async def speak(request: AgentRequest, tools: ToolUser) -> str:
@@ -85,13 +85,13 @@ async def speak(request: AgentRequest, tools: ToolUser) -> str:
     if not request.by_player:
         return f"I could {request.suggestions[0].label}." if request.suggestions else ""
     intended = intended_call(request.message, state, person)
-    done = await _try(tools, intended) if intended is not None and intended.tool == "give" else ""
+    done = await attempt(tools, intended) if intended is not None and intended.tool == "give" else ""
     lines = person.sheet.lines or ("…",)
     said = lines[(state.talks.get(person.id, 1) - 1) % len(lines)]
     return f"“{said}” {done}".strip()
 
 
-async def _try(tools: ToolUser, call: IntendedCall) -> str:
+async def attempt(tools: ToolUser, call: IntendedCall) -> str:
     """Make a call and return what happened, or why the rules do not allow it."""
     try:
         return await tools.call(call.tool, call.params)

@@ -28,7 +28,13 @@ from wavewright.tools.tabletop.turn.agents import (
     AgentRequest,
     TurnAgents,
 )
-from wavewright.tools.tabletop.turn.context import TurnContext, TurnEvent, reload_context, wrap_ally_action
+from wavewright.tools.tabletop.turn.context import (
+    TurnContext,
+    TurnEvent,
+    TurnPhase,
+    reload_context,
+    wrap_ally_action,
+)
 from wavewright.tools.tabletop.turn.table import GameTable
 
 _HALT_AFTER_NPC_DIALOGUE: Final = "HALT_AFTER_NPC_DIALOGUE"
@@ -36,11 +42,8 @@ _ADDRESS: Final = r"@{0}\b|^{0}\s*[,:]|^(?:talk|speak|say)\s+(?:to|with)\s+{0}\b
 _NEXT_NAME: Final = r"\band\s+@?{0}\b"
 
 
-@dataclass(frozen=True, slots=True)
-class WrapAllyActionIfNeeded:
+class WrapAllyActionIfNeeded(TurnPhase):
     """Mark a message that says what an ally does in its turn of a fight."""
-
-    name: str = "WrapAllyActionIfNeeded"
 
     async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
         """Wrap the message once; one that is wrapped already stays as it is."""
@@ -53,11 +56,10 @@ class WrapAllyActionIfNeeded:
 
 
 @dataclass(frozen=True, slots=True)
-class SelectAgent:
+class SelectAgent(TurnPhase):
     """Choose the agent that answers."""
 
     registry: AgentRegistry
-    name: str = "SelectAgent"
 
     async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
         """Choose among the registered agents by the state machine and the caller's hint."""
@@ -66,11 +68,8 @@ class SelectAgent:
         return proceed(reload_context(context).with_updates(selected_agent_type=agent))
 
 
-@dataclass(frozen=True, slots=True)
-class BuildAgentContext:
+class BuildAgentContext(TurnPhase):
     """Write down what the agent is told of the game."""
-
-    name: str = "BuildAgentContext"
 
     async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
         """Tell the scene, the party, and what was said lately."""
@@ -82,11 +81,8 @@ def _context_text(state: GameState) -> str:
     return "\n\n".join([describe_scene(state), describe_party(state), "\n".join(state.said)])
 
 
-@dataclass(frozen=True, slots=True)
-class EnrichContextWithToolSuggestions:
+class EnrichContextWithToolSuggestions(TurnPhase):
     """Add the calls of tools that the rules allow now."""
-
-    name: str = "EnrichContextWithToolSuggestions"
 
     async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
         """Suggest what whoever acts can do, whichever agent answers."""
@@ -96,11 +92,10 @@ class EnrichContextWithToolSuggestions:
 
 
 @dataclass(frozen=True, slots=True)
-class ExecuteAgent:
+class ExecuteAgent(TurnPhase):
     """Let the agent act and answer."""
 
     agents: TurnAgents
-    name: str = "ExecuteAgent"
 
     async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
         """Ask the agent that was selected; what happens is shown as it happens."""
@@ -115,11 +110,8 @@ class ExecuteAgent:
         return proceed(context.with_updates(errors=asked.errors))
 
 
-@dataclass(frozen=True, slots=True)
-class ReloadState:
+class ReloadState(TurnPhase):
     """Read the state again, and take the transitions of what has happened."""
-
-    name: str = "ReloadState"
 
     async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
         """Return the context with the state of now; a second reload changes nothing."""
@@ -140,11 +132,8 @@ def addressed_people(message: str, state: GameState) -> tuple[str, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class DetectNpcDialogueTargets:
+class DetectNpcDialogueTargets(TurnPhase):
     """Find out whether the message is said to somebody, outside a fight."""
-
-    name: str = "DetectNpcDialogueTargets"
 
     async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
         """Take the event of the turn, and end a dialogue that the message does not continue."""
@@ -158,11 +147,8 @@ class DetectNpcDialogueTargets:
         return proceed(context.with_updates(flags=flags, machine=machine.after(event)))
 
 
-@dataclass(frozen=True, slots=True)
-class BeginDialogueSession:
+class BeginDialogueSession(TurnPhase):
     """Turn the player to the people that it speaks to."""
-
-    name: str = "BeginDialogueSession"
 
     async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
         """Begin the dialogue, unless it goes on already."""
@@ -174,11 +160,10 @@ class BeginDialogueSession:
 
 
 @dataclass(frozen=True, slots=True)
-class ExecuteNpcDialogue:
+class ExecuteNpcDialogue(TurnPhase):
     """Let each of them answer; the turn ends here."""
 
     agents: TurnAgents
-    name: str = "ExecuteNpcDialogue"
 
     async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
         """Ask the agent of each person, with what the rules allow as suggestions."""
@@ -209,11 +194,8 @@ async def _say_from(table: GameTable, kind: type[CombatBegan | CombatEnded]) -> 
         await table.say(ENGINE, describe_events(events[at : at + count], table.state), "system")
 
 
-@dataclass(frozen=True, slots=True)
-class TransitionNarrativeToCombat:
+class TransitionNarrativeToCombat(TurnPhase):
     """Say that a fight has begun, and in which order."""
-
-    name: str = "TransitionNarrativeToCombat"
 
     async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
         """Sum up the begin of the fight."""
@@ -222,11 +204,10 @@ class TransitionNarrativeToCombat:
 
 
 @dataclass(frozen=True, slots=True)
-class InitialCombatPrompt:
+class InitialCombatPrompt(TurnPhase):
     """Let the combat agent open the fight."""
 
     agents: TurnAgents
-    name: str = "InitialCombatPrompt"
 
     async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
         """Prompt it with whose turn it is; an enemy may act at once, the player is only told."""
@@ -248,13 +229,12 @@ class InitialCombatPrompt:
 
 
 @dataclass(frozen=True, slots=True)
-class CombatAutoRun:
+class CombatAutoRun(TurnPhase):
     """Play the turns of enemies until the player or an ally acts, or the fight is over."""
 
     agents: TurnAgents
     cap: int
     """Most turns of enemies in one turn of the player."""
-    name: str = "CombatAutoRun"
 
     async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
         """Play turn after turn; end the fight by its tool when one side is beaten."""
@@ -314,11 +294,10 @@ class CombatAutoRun:
 
 
 @dataclass(frozen=True, slots=True)
-class TransitionCombatToNarrative:
+class TransitionCombatToNarrative(TurnPhase):
     """Say how the fight ended, and let the narrative agent tell what comes of it."""
 
     agents: TurnAgents
-    name: str = "TransitionCombatToNarrative"
 
     async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
         """Sum up the fight and prompt for its aftermath."""
