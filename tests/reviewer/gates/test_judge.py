@@ -169,7 +169,7 @@ async def test_where_a_model_gave_no_verdict_the_hint_is_what_would_get_one(
     )
 
     assert record.hint == hint
-    assert [action.hint for action in recovery_actions([gate], [], None)] == [hint]
+    assert [action.hint for action in recovery_actions([gate], [], goal_for(plan_of()))] == [hint]
 
 
 async def test_a_question_is_made_and_its_answer_read_away_from_the_event_loop() -> None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 
-from tests.reviewer.scripted_runs import NOW, Fails, ScriptedRun, goal_for, plan_of, run_plan, signature
+from tests.reviewer.scripted_runs import Fails, ScriptedRun, goal_for, plan_of, run_plan, signature
 from wavewright.planner.language.goals import AvailableTool
 from wavewright.planner.types import JsonObject, StepId
 from wavewright.reviewer.package.builder import build_package
 from wavewright.reviewer.package.call_reports import list_calls
 from wavewright.reviewer.records import CallReport
+from wavewright.reviewer.review.results import ReviewedRun
 
 
 def calls_of(run: ScriptedRun) -> tuple[CallReport, ...]:
-    return list_calls(run.plan, run.goal, run.state, run.tools, NOW)
+    return list_calls(ReviewedRun(run.plan, run.goal, run.state, run.tools))
 
 
 PRICES: JsonObject = {

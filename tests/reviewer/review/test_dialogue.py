@@ -1,15 +1,15 @@
 from __future__ import annotations
 
-from tests.reviewer.scripted_runs import NOW, ScriptedRun, goal_for, plan_of, run_plan
+from tests.reviewer.scripted_runs import ScriptedRun, goal_for, plan_of, run_plan
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.asking_models import OMITTED_KEY, prompt_size
 from wavewright.reviewer.review.dialogue import Digest, digest_run
-from wavewright.reviewer.review.results import read_result
+from wavewright.reviewer.review.results import ReviewedRun, read_result
 
 
 def digest(run: ScriptedRun, tokens: int) -> Digest:
-    result = read_result(run.plan, run.state, run.tools, NOW)
-    return digest_run(run.plan, run.goal, run.state, result, NOW, tokens=tokens)
+    reviewed = ReviewedRun(run.plan, run.goal, run.state, run.tools)
+    return digest_run(reviewed, read_result(reviewed), tokens=tokens)
 
 
 def long_rows(name: str) -> list[Json]:

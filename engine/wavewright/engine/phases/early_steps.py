@@ -25,7 +25,7 @@ from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.ports.budgets import Allowance
 from wavewright.planner.types import JsonObject, StepId
 from wavewright.reviewer.gates.verifier import make_verifier
-from wavewright.reviewer.review.by_code import run_instant
+from wavewright.reviewer.review.results import run_instant
 
 PREFIX_TOPIC: Final = "plan_prefix"
 """Topic of the note that steps of a plan prefix start."""

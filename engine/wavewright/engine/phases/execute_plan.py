@@ -55,7 +55,7 @@ from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import JsonObject, StepId
 from wavewright.reviewer.gates.verifier import make_verifier
 from wavewright.reviewer.recovery.recipes import is_feedback
-from wavewright.reviewer.review.by_code import run_instant
+from wavewright.reviewer.review.results import run_instant
 
 if TYPE_CHECKING:
     from wavewright.reviewer.gates.judge import GateJudge

@@ -7,7 +7,6 @@ written atomically, and equal when read back.
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 from collections.abc import Mapping
 from itertools import pairwise
@@ -21,7 +20,7 @@ from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import Noted, PlanAccepted, StepFinished
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import canonical_json, plan_hash
-from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import Json, JsonObject
@@ -44,10 +43,9 @@ from wavewright.reviewer.records import (
     StepReport,
     Timings,
 )
-from wavewright.reviewer.review.by_code import run_instant
 from wavewright.reviewer.review.caps import PLANNER, REVIEWER, cap_stated_confidence, patch_rungs
 from wavewright.reviewer.review.findings import item_labels
-from wavewright.reviewer.review.results import RunResult, read_result, superseded_steps, terminal_steps
+from wavewright.reviewer.review.results import ReviewedRun, RunResult, read_result, terminal_steps
 from wavewright.reviewer.values import iso_of_epoch, shape, shorten
 
 PACKAGE_NAME = "package.json"
@@ -77,20 +75,12 @@ def build_package(
         review: The last review; None if the run was not reviewed.
         tools: Signatures by name.
     """
-    now = run_instant(state)
     shown = RedactedRun(state)
     state, review = shown.state, None if review is None else shown.review(review)
     assert state.started is not None
-    replaced = superseded_steps(plan)
-    outputs = state.outputs()
-    found = collect_artifacts(
-        (
-            (step.id, outputs[step.id])
-            for step in plan.steps
-            if step.id in outputs and step.id not in replaced
-        ),
-        terminal_steps(plan),
-    )
+    run, outputs = ReviewedRun(plan, goal, state, tools), state.outputs()
+    counted = (step.id for step in plan.steps if step.id in outputs and step.id not in run.replaced)
+    found = collect_artifacts(((step_id, outputs[step_id]) for step_id in counted), terminal_steps(plan))
     caps = () if review is None else review.caps
     orchestrator_tokens, worker_tokens = token_shares(state)
     return Package(
@@ -101,7 +91,7 @@ def build_package(
         goal=goal.text,
         status=_package_status(state, review),
         reason=state.finished.reason if state.finished else "" if review else _NO_END_REASON,
-        result=shown.value(_capped_result(plan, read_result(plan, state, tools, now), review)),
+        result=shown.value(_capped_result(plan, read_result(run), review)),
         documents=tuple(
             document.model_copy(update={"content": cap_stated_confidence(document.content, caps)})
             for document in found.documents
@@ -109,7 +99,7 @@ def build_package(
         sources=found.sources,
         charts=found.charts,
         conflicts=found.conflicts,
-        warnings=tuple(dict.fromkeys((*_warnings(plan, state), *found.warnings))),
+        warnings=tuple(dict.fromkeys((*_warnings(run), *found.warnings))),
         review=review,
         earlier_reviews=_earlier_reviews(state, review),
         gates=state.gates,
@@ -120,8 +110,8 @@ def build_package(
             (KeptPlanUse.model_validate(note.body) for note in state.notes if note.topic == "kept_plan"), None
         ),
         patches=tuple(_patches(state, tools)),
-        execution_log=_execution_log(plan, goal, state, now),
-        calls=list_calls(plan, goal, state, tools, now),
+        execution_log=_execution_log(run),
+        calls=list_calls(run),
         failed_attempts=list_failed_attempts(state),
         timings=_timings(plan, state),
         model_uses=sum_uses(state),
@@ -130,7 +120,7 @@ def build_package(
         rungs=list_rungs(state),
         loop_calls=list_loop_calls(state),
         versions=state.started.versions,
-        now=iso_of_epoch(now.timestamp()),
+        now=iso_of_epoch(run.now.timestamp()),
     )
 
 
@@ -232,9 +222,9 @@ def _earlier_reviews(state: RunState, last: ReviewResult | None) -> tuple[Review
     return tuple(noted[number] for number in sorted(noted) if last is None or number < last.round)
 
 
-def _warnings(plan: Plan, state: RunState) -> list[str]:
+def _warnings(run: ReviewedRun) -> list[str]:
     texts: list[str] = []
-    replaced = superseded_steps(plan)
+    state, replaced = run.state, run.replaced
     for accepted in state.plans:
         texts += [_note_message(warning) for warning in accepted.warnings]
     texts += [text for note in state.notes for text in _note_messages(note)]
@@ -254,7 +244,7 @@ def _warnings(plan: Plan, state: RunState) -> list[str]:
         for gate in state.gates
         if gate.has_failed and gate.severity == "warn" and gate.step not in replaced
     ]
-    for step in plan.steps:
+    for step in run.plan.steps:
         if step.id in replaced:
             continue
         end = state.steps.get(step.id)
@@ -332,8 +322,8 @@ def _diff(before: PlanAccepted, after: PlanAccepted, tools: Mapping[str, ToolSig
     return str(diff_plans(old, new, tools))
 
 
-def _execution_log(plan: Plan, goal: Goal, state: RunState, now: dt.datetime) -> tuple[StepReport, ...]:
-    graph = PlanGraph.of(plan)
+def _execution_log(run: ReviewedRun) -> tuple[StepReport, ...]:
+    plan, state, graph = run.plan, run.state, PlanGraph.of(run.plan)
     wave_of = graph.wave_of()
     place = {step.id: number for number, step in enumerate(plan.steps)}
     log: list[StepReport] = []
@@ -354,20 +344,13 @@ def _execution_log(plan: Plan, goal: Goal, state: RunState, now: dt.datetime) ->
                 seconds=end.seconds if end else 0.0,
                 attempts=end.attempts if end else 0,
                 items=end.items if end else None,
-                labels=_step_labels(plan, goal, state, step, now),
+                labels=item_labels(run, step.id)[:_MAX_LABELS] if end and end.items is not None else (),
                 output=shape(end.output) if end and end.status in SUCCESSES else None,
                 error=end.error if end else None,
                 reason=end.reason if end else "never ran",
             )
         )
     return tuple(log)
-
-
-def _step_labels(plan: Plan, goal: Goal, state: RunState, step: Step, now: dt.datetime) -> tuple[str, ...]:
-    end = state.steps.get(step.id)
-    if end is None or end.items is None:
-        return ()
-    return item_labels(plan, goal, state, now, step.id)[:_MAX_LABELS]
 
 
 def _round_of(end: StepFinished | None, state: RunState) -> int:

@@ -21,7 +21,7 @@ from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import ItemFinished, LoopToolCalled, StepFinished, TracebackFrame
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.diagnostics.suggestions import counted
-from wavewright.planner.language.goals import AvailableTool, Goal
+from wavewright.planner.language.goals import AvailableTool
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.expressions import Renderer, compile_render
@@ -30,6 +30,7 @@ from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.reviewer.cost_records import Cost, LoopCallReport, ModelUses, NamedCost, RungReport
 from wavewright.reviewer.records import AttemptReport, CallReport
+from wavewright.reviewer.review.results import ReviewedRun
 from wavewright.reviewer.values import duration_text, shape, shorten
 
 MAX_CALLS: Final = 1000
@@ -70,21 +71,21 @@ def params_of_call(
     return maker.params_of(index) if maker is not None else None
 
 
-def list_calls(
-    plan: Plan, goal: Goal, state: RunState, tools: Mapping[str, ToolSignature], now: dt.datetime
-) -> tuple[CallReport, ...]:
+def list_calls(run: ReviewedRun) -> tuple[CallReport, ...]:
     """Return the calls in the plan's order, and of one step in the order of its items.
 
     Steps that were skipped, blocked or never ran have none. Of one step the first `MAX_CALLS` calls are listed.
     """
-    graph = PlanGraph.of(plan)
+    plan, state, graph = run.plan, run.state, PlanGraph.of(run.plan)
     outputs = state.outputs()
-    allowed = {tool.name: tool for tool in goal.tools}
+    allowed = {tool.name: tool for tool in run.goal.tools}
     return tuple(
-        _call_report(step, ending, maker, state, allowed.get(step.tool, _UNKNOWN_TOOL), tools.get(step.tool))
+        _call_report(
+            step, ending, maker, state, allowed.get(step.tool, _UNKNOWN_TOOL), run.tools.get(step.tool)
+        )
         for step in plan.steps
         if (endings := _finished_calls(step, state))
-        for maker in (_params_renderer(step, plan, graph, outputs, now),)
+        for maker in (_params_renderer(step, plan, graph, outputs, run.now),)
         for ending in endings
     )
 

@@ -32,8 +32,8 @@ from wavewright.planner.ports.model_port import ModelQuestion
 from wavewright.planner.types import JsonObject, StepId
 from wavewright.reviewer.package.call_reports import cost_lines, frame_line, params_of_call
 from wavewright.reviewer.records import CapRecord, Confidence, Package, ReviewResult, StepReport
-from wavewright.reviewer.review.by_code import run_instant
 from wavewright.reviewer.review.caps import confidence_in, is_cap_on
+from wavewright.reviewer.review.results import run_instant
 from wavewright.reviewer.values import duration_text, shorten, visible
 
 _MAX_LINES = 30

@@ -39,8 +39,8 @@ from wavewright.planner.reading.normalization import ALIASES
 from wavewright.planner.reading.reader import read_model
 from wavewright.planner.types import ID_PATTERN, GateId, GateKind, Json, JsonObject, JsonSchema, StepId
 from wavewright.reviewer.records import Action, ReviewResult
-from wavewright.reviewer.review.by_code import run_instant
 from wavewright.reviewer.review.findings import failed_gates
+from wavewright.reviewer.review.results import ReviewedRun
 from wavewright.reviewer.values import look_up, shorten
 
 _MAX_ITEMS = 50
@@ -129,7 +129,7 @@ def view_for_recovery(
             _failed_items(state, found.step, found.gate),
             tuple(_missing_fields(gates[found.gate], state, found.step)),
         )
-        for found in failed_gates(plan, goal, state, run_instant(state))
+        for found in failed_gates(ReviewedRun(plan, goal, state, {}))
         if found.severity == "block" and found.gate in gates
     )
     return RecoveryView(state.round, tuple(steps), gate_views, tuple(_requested_actions(plan, goal, review)))

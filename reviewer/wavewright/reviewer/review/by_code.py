@@ -11,7 +11,6 @@ model starts from the same one.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -42,7 +41,13 @@ from wavewright.reviewer.review.findings import (
     step_problems,
     unchecked_gates,
 )
-from wavewright.reviewer.review.results import RunResult, measure_evidence, read_result, result_faults
+from wavewright.reviewer.review.results import (
+    ReviewedRun,
+    RunResult,
+    measure_evidence,
+    read_result,
+    result_faults,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,19 +91,17 @@ class SettledConfidences:
         return next(confidence for confidence in self.confidences if confidence.field == OVERALL)
 
 
-def assess(
-    plan: Plan, goal: Goal, state: RunState, tools: Mapping[str, ToolSignature], now: dt.datetime
-) -> Assessment:
-    """Return the assessment of a run of a (bound) plan."""
-    gates = (*failed_gates(plan, goal, state, now), *unchecked_gates(plan, goal, state))
-    ends = step_problems(plan, goal, state, now)
-    result = read_result(plan, state, tools, now)
-    optional = {step.id for step in plan.steps if step.optional}
+def assess(run: ReviewedRun) -> Assessment:
+    """Return the assessment of a run."""
+    gates = (*failed_gates(run), *unchecked_gates(run))
+    ends = step_problems(run)
+    result = read_result(run)
+    optional = {step.id for step in run.plan.steps if step.optional}
     return Assessment(
         gates=gates,
         problems=ends,
         result=result,
-        faults=result_faults(plan, goal, state, result),
+        faults=result_faults(run, result),
         stopping_gates=tuple(
             gate for gate in gates if gate.severity == "block" and gate.step not in optional
         ),
@@ -108,11 +111,7 @@ def assess(
 
 
 def settle_confidences(
-    plan: Plan,
-    goal: Goal,
-    state: RunState,
-    tools: Mapping[str, ToolSignature],
-    now: dt.datetime,
+    run: ReviewedRun,
     result: RunResult,
     *,
     ceiling: Ceiling | None,
@@ -121,32 +120,23 @@ def settle_confidences(
     """Return the confidences of a run under every cap.
 
     Args:
-        plan: The bound plan in force.
-        goal: What was asked for.
-        state: What happened.
-        tools: Signatures by name.
-        now: What `now()` gives.
+        run: The run.
         result: What came out.
         ceiling: The ceiling of the review's own rung.
         claims: Further claims of the overall confidence, by source; the lowest counts, and none raises a figure.
     """
+    state = run.state
     stated = stated_confidence(confidence_claims(result.terminal, state, result.value))
     claimants: dict[str, list[StepId]] = {field: [] for field in stated if field != OVERALL}
     for step in result.terminal:
         output = state.steps[step].output if state.is_present(step) else None
         for field in stated_confidence([(step, output)]).keys() & claimants.keys():
             claimants[field].append(step)
-    feeders = field_feeders(plan, claimants, data_writers(plan, state, tools), tools)
-    caps = evaluate_caps(plan, goal, state, now, review=ceiling, feeders=feeders, tools=tools)
+    feeders = field_feeders(run.plan, claimants, data_writers(run.plan, state, run.tools), run.tools)
+    caps = evaluate_caps(run, review=ceiling, feeders=feeders)
     if claims:
         stated[OVERALL] = {**stated.get(OVERALL, {}), **claims}
-    return SettledConfidences(compute_confidences(measure_evidence(plan, state, tools), stated, caps), caps)
-
-
-def run_instant(state: RunState) -> dt.datetime:
-    """Return the time that a run uses as now."""
-    assert state.started is not None, "a run is reviewed after it has started"
-    return dt.datetime.fromtimestamp(state.started.now, dt.UTC)
+    return SettledConfidences(compute_confidences(measure_evidence(run), stated, caps), caps)
 
 
 def _fails_the_run(end: StepProblem) -> bool:
@@ -270,9 +260,9 @@ def review_by_code(
         state: What happened.
         tools: Signatures by name.
     """
-    now = run_instant(state)
-    found = assess(plan, goal, state, tools, now)
-    settled = settle_confidences(plan, goal, state, tools, now, found.result, ceiling=CODE_REVIEW_CEILING)
+    run = ReviewedRun(plan, goal, state, tools)
+    found = assess(run)
+    settled = settle_confidences(run, found.result, ceiling=CODE_REVIEW_CEILING)
     return ReviewResult(
         goal_achieved=found.is_achieved,
         confidence=settled.overall.capped,
@@ -283,7 +273,7 @@ def review_by_code(
         reviewer="code",
         confidences=settled.confidences,
         caps=settled.caps,
-        steps=_step_confidences(plan, state, tools),
+        steps=_step_confidences(run),
         round=state.round,
     )
 
@@ -302,20 +292,13 @@ def _summary_sentences(found: Assessment, settled: SettledConfidences, goal: Goa
     yield "Reviewed by code from the gates and the steps' ends; no model read the result."
 
 
-def _step_confidences(
-    plan: Plan, state: RunState, tools: Mapping[str, ToolSignature]
-) -> tuple[StepConfidence, ...]:
-    """Return the confidences of the present outputs that are below 1, each with the way by which it came.
-
-    Args:
-        plan: The bound plan in force.
-        state: What happened.
-        tools: Signatures by name.
-    """
-    waves, sources = PlanGraph.of(plan).wave_of(), confidence_sources(plan, tools)
+def _step_confidences(run: ReviewedRun) -> tuple[StepConfidence, ...]:
+    """Return the confidences of the present outputs that are below 1, each with the way by which it came."""
+    plan, waves = run.plan, PlanGraph.of(run.plan).wave_of()
+    sources, ceilings = confidence_sources(plan, run.tools), step_ceilings(run)
     found: dict[StepId, StepConfidence] = {}
-    ceilings = step_ceilings(plan, state)
-    for step in sorted((each.id for each in plan.steps if state.is_present(each.id)), key=waves.__getitem__):
+    present = (each.id for each in plan.steps if run.state.is_present(each.id))
+    for step in sorted(present, key=waves.__getitem__):
         own = (
             StepConfidence(step=step, confidence=ceiling.max, because=ceiling.because, way=(step,))
             for ceiling in ceilings

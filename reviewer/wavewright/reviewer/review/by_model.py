@@ -8,7 +8,6 @@ code stands, and the record says so; if the answer holds no valid review, the go
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -40,7 +39,6 @@ from wavewright.reviewer.review.by_code import (
     failure_sentences,
     fix_sentences,
     remark_sentences,
-    run_instant,
     settle_confidences,
     with_full_stop,
 )
@@ -55,6 +53,7 @@ from wavewright.reviewer.review.dialogue import (
     review_schema,
     to_opinion,
 )
+from wavewright.reviewer.review.results import ReviewedRun
 from wavewright.reviewer.values import iso, shorten
 
 MAX_REVIEWED_TOKENS: Final = 24_000
@@ -103,7 +102,8 @@ async def review_by_model(  # noqa: PLR0913 - what the review depends on, each b
         on_rung: Called with every rung that was tried.
         tokens: Maximum tokens of outputs in the prompt; fewer are shown if the model has no room for them.
     """
-    run = _ReviewedRun(plan, goal, state, tools, assess(plan, goal, state, tools, run_instant(state)))
+    reviewed = ReviewedRun(plan, goal, state, tools)
+    run = _AssessedRun(reviewed, assess(reviewed))
     question = _ReviewQuestion(run, by_code, models, prompts, history, on_use, tokens)
     unread: list[str] = []
 
@@ -129,13 +129,10 @@ async def review_by_model(  # noqa: PLR0913 - what the review depends on, each b
 
 
 @dataclass(frozen=True, slots=True)
-class _ReviewedRun:
-    """A run under review."""
+class _AssessedRun:
+    """A run under review, with what code finds of it."""
 
-    plan: Plan
-    goal: Goal
-    state: RunState
-    tools: Mapping[str, ToolSignature]
+    run: ReviewedRun
     assessment: Assessment
 
     def merged(
@@ -143,7 +140,7 @@ class _ReviewedRun:
     ) -> ReviewResult:
         """Return the common verdict of code and model: achieved if both say so, with the lower confidence."""
         opinion = to_opinion(answer.value, answer.model)
-        actions, refused = accept_actions(answer.value, self.plan, self.goal)
+        actions, refused = accept_actions(answer.value, self.run.plan, self.run.goal)
         claims = {f"the reviewing model ({opinion.model})": opinion.confidence}
         settled = self._settled_confidences(ceiling, claims)
         is_achieved = by_code.goal_achieved and opinion.goal_achieved
@@ -194,9 +191,7 @@ class _ReviewedRun:
     def _settled_confidences(
         self, ceiling: Ceiling | None, claims: Mapping[str, float] | None = None
     ) -> SettledConfidences:
-        plan, goal, state, tools = self.plan, self.goal, self.state, self.tools
-        now, result = run_instant(state), self.assessment.result
-        return settle_confidences(plan, goal, state, tools, now, result, ceiling=ceiling, claims=claims)
+        return settle_confidences(self.run, self.assessment.result, ceiling=ceiling, claims=claims)
 
     def _verdict(self, by_code: ReviewResult, opinion: Opinion) -> Iterator[str]:
         if by_code.goal_achieved and opinion.goal_achieved:
@@ -211,7 +206,7 @@ class _ReviewedRun:
                 yield "The model that read the result finds the goal achieved, which lifts no gate."
         yield from remark_sentences(self.assessment)
         if not by_code.goal_achieved:
-            yield from fix_sentences(self.assessment, self.goal)
+            yield from fix_sentences(self.assessment, self.run.goal)
         yield with_full_stop(f"{opinion.model} says: {opinion.summary}")
 
 
@@ -219,7 +214,7 @@ class _ReviewedRun:
 class _ReviewQuestion:
     """The question to a reviewing model."""
 
-    run: _ReviewedRun
+    reviewed: _AssessedRun
     by_code: ReviewResult
     models: ModelClient
     prompts: Prompts
@@ -259,35 +254,35 @@ class _ReviewQuestion:
         return None
 
     def _call(self, rung: Rung, tokens: int) -> ModelCall:
-        plan, goal, state = self.run.plan, self.run.goal, self.run.state
-        now = run_instant(state)
-        digest = digest_run(plan, goal, state, self.run.assessment.result, now, tokens=tokens)
+        run = self.reviewed.run
+        goal = run.goal
+        digest = digest_run(run, self.reviewed.assessment.result, tokens=tokens)
         return ModelCall(
             role="reviewer",
             name="reviewer",
             instructions=self.prompts.render("reviewer/instructions", actions=ACTIONS),
-            prompt=self.prompts.render("reviewer/request", **self._values(digest, now)),
-            schema=review_schema([step.id for step in plan.steps], goal.tool_names),
+            prompt=self.prompts.render("reviewer/request", **self._values(digest)),
+            schema=review_schema([step.id for step in run.plan.steps], goal.tool_names),
             schema_name="review",
             preference=goal.model_preference,
             thinking=goal.thinking_level,
             max_tokens=_ANSWER_TOKENS,
             rung=rung.name,
-            run=state.run,
+            run=run.state.run,
             job=goal.job,
         )
 
-    def _values(self, digest: Digest, now: dt.datetime) -> Mapping[str, object]:
-        goal = self.run.goal
+    def _values(self, digest: Digest) -> Mapping[str, object]:
+        run, goal = self.reviewed.run, self.reviewed.run.goal
         steps: list[Json] = [*digest.steps]
         gates: list[Json] = [*digest.gates]
         return {
             "goal": goal.text,
-            "reasoning": self.run.plan.reasoning or "",
+            "reasoning": run.plan.reasoning or "",
             "inputs": truncate(goal.inputs, _MAX_INPUT_CHARS),
             "targets": goal.targets,
-            "now": iso(now),
-            "round": self.run.state.round,
+            "now": iso(run.now),
+            "round": run.state.round,
             "steps": truncate(steps, _MAX_STEPS_CHARS),
             "gates": truncate(gates, _MAX_GATES_CHARS),
             "missing": [*self.by_code.missing_data[:40]],

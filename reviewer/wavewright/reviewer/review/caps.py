@@ -8,30 +8,26 @@ replaced no longer count.
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import RungTaken
 from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Cap, Plan
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.plan import Cap
 from wavewright.planner.plans.expressions import evaluate
 from wavewright.planner.plans.uses import condition_use
 from wavewright.planner.ports.fallback_ladder import RungRecord
-from wavewright.planner.types import Json, JsonObject, StepId
+from wavewright.planner.types import Json, StepId
 from wavewright.reviewer.records import EVERY_FIELD, CapRecord, Confidence, ReviewResult
 from wavewright.reviewer.review.feeds import Feeders, way_of
 from wavewright.reviewer.review.results import (
     WARNED_SHARE,
+    ReviewedRun,
     StepEvidence,
-    plan_scope,
     raw_overall,
-    superseded_steps,
     warned_shares,
 )
 from wavewright.reviewer.values import brief, shorten
@@ -42,7 +38,6 @@ _RECOVERY = "recovery"
 
 _MadeOf: TypeAlias = Mapping[StepId, Mapping[str, frozenset[str]]]
 """By step and field of its output: the run data that the field is made of."""
-_NO_TOOLS: Final[Mapping[str, ToolSignature]] = {}
 
 _DEFAULT_CEILINGS: Mapping[str, tuple[float, str]] = {
     "template": (0.9, "the plan is the goal template's own; no planner fitted it to this job"),
@@ -70,18 +65,6 @@ def ceiling_of(record: RungRecord) -> Ceiling | None:
     return Ceiling(record.ceiling, because)
 
 
-def _rung_ceilings(plan: Plan, state: RunState) -> Iterator[Ceiling]:
-    """Yield the ceilings of the plan, of the patches, and of the outputs that count, each once."""
-    seen = dict.fromkeys((*_plan_ceilings(state), *_patch_ceilings(state), *_worker_ceilings(plan, state)))
-    yield from seen
-
-
-def _planner_record(state: RunState) -> RungRecord | None:
-    """Return the record of the rung that made the first plan."""
-    reached = _rungs_of(state, PLANNER)
-    return reached[-1].rung if reached else None
-
-
 def patch_rungs(state: RunState) -> tuple[RungRecord | None, ...]:
     """Return, for each patch that was applied, the record of the rung that made it; None where there is none."""
     found: list[RungRecord | None] = []
@@ -95,27 +78,21 @@ def patch_rungs(state: RunState) -> tuple[RungRecord | None, ...]:
 
 def _plan_ceilings(state: RunState) -> Iterator[Ceiling]:
     # A patch does not change the rung that its plan came from.
-    record = _planner_record(state)
-    if record is not None:
-        yield from _ceilings([record])
+    if reached := _rungs_of(state, PLANNER):
+        yield from _ceilings([reached[-1].rung])
     elif state.rung is not None and state.rung in _DEFAULT_CEILINGS:
         yield Ceiling(*_DEFAULT_CEILINGS[state.rung])
 
 
-def _patch_ceilings(state: RunState) -> Iterator[Ceiling]:
-    yield from _ceilings(record for record in patch_rungs(state) if record is not None)
-
-
-def _worker_ceilings(plan: Plan, state: RunState) -> Iterator[Ceiling]:
+def _worker_ceilings(run: ReviewedRun) -> Iterator[Ceiling]:
     """Yield the ceilings of the workers' rungs for each step that counts, with the share of its items."""
-    replaced = superseded_steps(plan)
     latest: dict[StepId, dict[tuple[str, int | None], RungRecord]] = {}
-    for taken in state.rungs:
+    for taken in run.state.rungs:
         if taken.step is not None and taken.rung.outcome == "reached":
             # Of a call that was made more than once, by a retry or after a crash, the last record counts.
             latest.setdefault(taken.step, {})[taken.rung.ladder, taken.index] = taken.rung
-    for step in plan.steps:
-        if step.id in replaced or not state.is_present(step.id):
+    for step in run.plan.steps:
+        if step.id in run.replaced or not run.state.is_present(step.id):
             continue
         records = latest.get(step.id, {})
         for record in dict.fromkeys(_comparable_record(each) for each in records.values()):
@@ -136,10 +113,9 @@ def _rungs_of(state: RunState, ladder: str) -> list[RungTaken]:
     return [taken for taken in state.rungs if taken.rung.ladder == ladder and taken.rung.outcome == "reached"]
 
 
-def _ceilings(records: Iterable[RungRecord]) -> Iterator[Ceiling]:
+def _ceilings(records: Iterable[RungRecord | None]) -> Iterator[Ceiling]:
     for record in records:
-        ceiling = ceiling_of(record)
-        if ceiling is not None:
+        if record is not None and (ceiling := ceiling_of(record)) is not None:
             yield ceiling
 
 
@@ -152,38 +128,26 @@ CODE_REVIEW_CEILING = Ceiling(0.8, "reviewed by code alone; no model read the re
 
 
 def evaluate_caps(
-    plan: Plan,
-    goal: Goal | None,
-    state: RunState,
-    now: dt.datetime,
-    *,
-    review: Ceiling | None,
-    feeders: Mapping[str, Feeders] | None = None,
-    tools: Mapping[str, ToolSignature] = _NO_TOOLS,
+    run: ReviewedRun, *, review: Ceiling | None, feeders: Mapping[str, Feeders]
 ) -> tuple[CapRecord, ...]:
     """Return one record for each cap of the bound plan and of the engine, evaluated over inputs and present outputs.
 
+    Of the fields that a tool declares to be made of run data, a ceiling that is about run data lowers only those that
+    are made of it.
+
     Args:
-        plan: The bound plan in force.
-        goal: What was asked for.
-        state: What happened.
-        now: What `now()` gives.
+        run: The run.
         review: The ceiling of the review's own rung, where it has one.
         feeders: The steps that feed each field, as `field_feeders` returns them; a ceiling that is about one step
             lowers `overall`, the fields that it feeds and those that are not here.
-        tools: Signatures by name: of the fields that a tool declares to be made of run data, a ceiling that is about
-            run data lowers only those that are made of it.
     """
-    variables = plan_scope(plan, state)
-    of_goal = goal.caps if goal is not None else ()
-    asked = [_evaluate_cap(cap, variables, now, "goal" if cap in of_goal else "plan") for cap in plan.caps]
-    ceilings = (
-        *_rung_ceilings(plan, state),
-        *_gate_ceilings(plan, state),
-        *((review,) if review is not None else ()),
-    )
+    plan, goal, tools = run.plan, run.goal, run.tools
+    asked = [_evaluate_cap(cap, run, "goal" if cap in goal.caps else "plan") for cap in plan.caps]
+    of_rungs = (*_plan_ceilings(run.state), *_ceilings(patch_rungs(run.state)), *_worker_ceilings(run))
+    of_review = (review,) if review is not None else ()
+    ceilings = (*dict.fromkeys(of_rungs), *_gate_ceilings(run), *of_review)
     made_of = {step.id: tools[step.tool].output_data for step in plan.steps if step.tool in tools}
-    return (*asked, *(_engine_cap(ceiling, feeders or {}, made_of) for ceiling in ceilings))
+    return (*asked, *(_engine_cap(ceiling, feeders, made_of) for ceiling in ceilings))
 
 
 def compute_confidences(
@@ -271,13 +235,11 @@ def _figures(output: Json) -> Iterator[tuple[str, float]]:
             yield field, float(figure)
 
 
-def _evaluate_cap(
-    cap: Cap, variables: JsonObject, now: dt.datetime, origin: Literal["plan", "goal"]
-) -> CapRecord:
+def _evaluate_cap(cap: Cap, run: ReviewedRun, origin: Literal["plan", "goal"]) -> CapRecord:
     fault: str | None = None
     applied = True
     try:
-        answer = evaluate(condition_use(cap.when, "", "cap").expression, variables, now)
+        answer = evaluate(condition_use(cap.when, "", "cap").expression, run.scope, run.now)
         if isinstance(answer, bool):
             applied = answer
         else:
@@ -295,19 +257,19 @@ def _evaluate_cap(
     )
 
 
-def step_ceilings(plan: Plan, state: RunState) -> tuple[Ceiling, ...]:
+def step_ceilings(run: ReviewedRun) -> tuple[Ceiling, ...]:
     """Return the ceilings that are about one step: of its worker's rung and of its gates."""
-    return (*dict.fromkeys(_worker_ceilings(plan, state)), *_gate_ceilings(plan, state))
+    return (*dict.fromkeys(_worker_ceilings(run)), *_gate_ceilings(run))
 
 
-def _gate_ceilings(plan: Plan, state: RunState) -> Iterator[Ceiling]:
+def _gate_ceilings(run: ReviewedRun) -> Iterator[Ceiling]:
     """Yield a ceiling for each gate on a step that counts which was not evaluated, or which failed and only warns."""
-    replaced = superseded_steps(plan)
+    state = run.state
     for gate in state.gates:
-        if gate.verdict == "not_evaluated" and gate.step not in replaced:
+        if gate.verdict == "not_evaluated" and gate.step not in run.replaced:
             yield Ceiling(_NOT_EVALUATED_MAX, f"gate {gate.gate!r} was {gate.message}", gate.step)
-    for step in plan.steps:
-        if step.id not in replaced and state.is_present(step.id):
+    for step in run.plan.steps:
+        if step.id not in run.replaced and state.is_present(step.id):
             for name, share in warned_shares(state.steps[step.id]).items():
                 most = round(1 - (1 - WARNED_SHARE) * share, 4)
                 yield Ceiling(most, f"gate {name!r} left a warning on step {step.id!r}", step.id)

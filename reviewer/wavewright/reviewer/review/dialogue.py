@@ -11,7 +11,6 @@ in the vocabulary, its step in the plan, its tool in the goal. All others are re
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Final, get_args
@@ -26,7 +25,7 @@ from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
 from wavewright.reviewer.asking_models import AnswerModel, allot_chars, prompt_size, read_answer, truncate
 from wavewright.reviewer.records import Action, Opinion, RecoveryAction, RefusedAction
 from wavewright.reviewer.review.findings import item_labels
-from wavewright.reviewer.review.results import RunResult, superseded_steps
+from wavewright.reviewer.review.results import ReviewedRun, RunResult
 from wavewright.reviewer.values import shape, shorten
 from wavewright.tools.models.pricing import CHARS_PER_TOKEN
 
@@ -66,17 +65,14 @@ class Digest:
     """Outputs without room, by name and shape."""
 
 
-def digest_run(
-    plan: Plan, goal: Goal, state: RunState, result: RunResult, now: dt.datetime, *, tokens: int
-) -> Digest:
+def digest_run(run: ReviewedRun, result: RunResult, *, tokens: int) -> Digest:
     """Return what a model is shown of a run; the outputs take about `tokens` tokens at most."""
-    replaced = superseded_steps(plan)
-    steps = tuple(_step(step, state.steps.get(step.id), replaced.get(step.id)) for step in plan.steps)
-    labels = {step.id: _item_labels(plan, goal, state, now, step) for step in plan.steps if step.for_each}
-    gates = tuple(_gates(state, replaced, labels))
-    shown, left_out = _allot_outputs(
-        list(_ranked_outputs(plan, state, result, labels)), tokens * CHARS_PER_TOKEN
-    )
+    ends, given = run.state.steps, run.plan.steps
+    steps = tuple(_step(step, ends.get(step.id), run.replaced.get(step.id)) for step in given)
+    with_items = [step.id for step in given if step.for_each and (end := ends.get(step.id)) and end.items]
+    labels = {step_id: item_labels(run, step_id) for step_id in with_items}
+    gates = tuple(_gates(run, labels))
+    shown, left_out = _allot_outputs(list(_ranked_outputs(run, result, labels)), tokens * CHARS_PER_TOKEN)
     return Digest(steps, gates, tuple(shown), tuple(left_out))
 
 
@@ -90,15 +86,13 @@ class _RankedOutput:
 
 
 def _ranked_outputs(
-    plan: Plan, state: RunState, result: RunResult, labels: Mapping[StepId, Sequence[str]]
+    run: ReviewedRun, result: RunResult, labels: Mapping[StepId, Sequence[str]]
 ) -> Iterator[_RankedOutput]:
     """Yield the outputs, by rank and then in the plan's order; a result that equals one of them is not repeated."""
-    replaced = superseded_steps(plan)
-    outputs = {
-        step.id: state.steps[step.id].output
-        for step in plan.steps
-        if step.id not in replaced and step.id in state.steps and state.steps[step.id].status in SUCCESSES
-    }
+    plan, state = run.plan, run.state
+    counted = [step.id for step in plan.steps if step.id not in run.replaced and step.id in state.steps]
+    ends = {step_id: state.steps[step_id] for step_id in counted}
+    outputs = {step_id: end.output for step_id, end in ends.items() if end.status in SUCCESSES}
     found: list[_RankedOutput] = []
     if plan.result is not None and not any(result.value == outputs.get(name) for name in result.terminal):
         found.append(_RankedOutput("result", 1, result.value))
@@ -181,13 +175,11 @@ def _step(step: Step, end: StepFinished | None, replaced_by: StepId | None) -> J
     return summary
 
 
-def _gates(
-    state: RunState, replaced: Mapping[StepId, StepId], labels: Mapping[StepId, Sequence[str]]
-) -> Iterator[JsonObject]:
+def _gates(run: ReviewedRun, labels: Mapping[StepId, Sequence[str]]) -> Iterator[JsonObject]:
     """Yield one entry for each gate on a step, failed ones first."""
     by_gate: dict[tuple[str, StepId], list[GateRecord]] = {}
-    for record in state.gates:
-        if record.step not in replaced:
+    for record in run.state.gates:
+        if record.step not in run.replaced:
             by_gate.setdefault((record.gate, record.step), []).append(record)
     groups = sorted(by_gate.values(), key=lambda records: not any(record.has_failed for record in records))
     for records in groups[:_MAX_GATES]:
@@ -223,11 +215,6 @@ def _record_summary(record: GateRecord, labels: Sequence[str]) -> JsonObject:
         known = record.index < len(labels)
         summary["item"] = labels[record.index] if known else f"item {record.index}"
     return summary
-
-
-def _item_labels(plan: Plan, goal: Goal, state: RunState, now: dt.datetime, step: Step) -> tuple[str, ...]:
-    end = state.steps.get(step.id)
-    return item_labels(plan, goal, state, now, step.id) if end is not None and end.items else ()
 
 
 ACTIONS: Final[tuple[Action, ...]] = get_args(Action)

@@ -8,40 +8,37 @@ else the item itself where it is short, else its position.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from wavewright.executor.events.state import SUCCESSES, RunState
-from wavewright.executor.events.types import ErrorKind, GateRecord, StepFinished, StepStatus
+from wavewright.executor.events.state import SUCCESSES
+from wavewright.executor.events.types import ErrorKind, GateRecord, StepStatus
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.language.plan import Step
 from wavewright.planner.plans.binding import recipes_for_gate, template_gate_of
 from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.types import GateId, GateKind, GateSeverity, Json, JsonObject, StepId, as_list
 from wavewright.reviewer.records import Action, RecoveryAction
-from wavewright.reviewer.review.results import superseded_steps
+from wavewright.reviewer.review.results import ReviewedRun
 from wavewright.reviewer.values import shorten
 
 _LABEL_KEYS = ("code", "id", "name", "key", "title")
 
 
-def item_labels(
-    plan: Plan, goal: Goal | None, state: RunState, now: dt.datetime, step_id: StepId
-) -> tuple[str, ...]:
+def item_labels(run: ReviewedRun, step_id: StepId) -> tuple[str, ...]:
     """Return the labels of a step's items, in their order; empty where its list can no longer be resolved."""
-    items = plan.step(step_id).for_each
+    items = run.plan.step(step_id).for_each
     if isinstance(items, str):
         variables: JsonObject = {
-            "inputs": plan.inputs,
-            "steps": {name: end.output for name, end in state.steps.items() if end.status in SUCCESSES},
+            "inputs": run.plan.inputs,
+            "steps": {name: end.output for name, end in run.state.steps.items() if end.status in SUCCESSES},
         }
         try:
-            items = as_list(render(items, lambda expression: evaluate(expression, variables, now)))
+            items = as_list(render(items, lambda expression: evaluate(expression, variables, run.now)))
         except ExpressionError:
             return ()
-    key = goal.targets.key if goal is not None else None
+    key = run.goal.targets.key
     return tuple(_label(item, position, key) for position, item in enumerate(items or []))
 
 
@@ -93,33 +90,31 @@ class StepProblem:
     """Labels of the items that failed."""
 
 
-def failed_gates(plan: Plan, goal: Goal, state: RunState, now: dt.datetime) -> tuple[FailedGate, ...]:
+def failed_gates(run: ReviewedRun) -> tuple[FailedGate, ...]:
     """Return the failed gates that count, block gates first, then warnings; each in the plan's order."""
-    replaced = superseded_steps(plan)
+    ends = run.state.steps
     found: list[FailedGate] = []
-    for end in (state.steps[step.id] for step in plan.steps if step.id in state.steps):
+    for end in (ends[step.id] for step in run.plan.steps if step.id in ends):
         by_gate: dict[GateId, list[GateRecord]] = {}
         for entry in end.gates:
-            if entry.has_failed and not _is_asked_again(entry, replaced, state):
+            if entry.has_failed and not _is_asked_again(entry, run):
                 by_gate.setdefault(entry.gate, []).append(entry)
-        for gate_id, entries in by_gate.items():
-            found.append(_failed_gate(plan, goal, state, now, gate_id, entries))
+        found += [_failed_gate(run, entries) for entries in by_gate.values()]
     return tuple(sorted(found, key=lambda gate: gate.severity != "block"))
 
 
-def unchecked_gates(plan: Plan, goal: Goal, state: RunState) -> tuple[FailedGate, ...]:
+def unchecked_gates(run: ReviewedRun) -> tuple[FailedGate, ...]:
     """Return the block gates that should have been evaluated and were not, which counts as failed.
 
     A gate on a step that was skipped, is optional or was replaced has nothing to evaluate; for a step that failed or
     never ran, the step's own end is the finding.
     """
-    replaced = superseded_steps(plan)
-    steps = {step.id: step for step in plan.steps}
+    steps = {step.id: step for step in run.plan.steps}
     found: list[FailedGate] = []
-    for gate in plan.gates:
-        if gate.on is None or gate.on in replaced or gate.judge is not None or gate.severity != "block":
+    for gate in run.plan.gates:
+        if gate.on is None or gate.on in run.replaced or gate.judge is not None or gate.severity != "block":
             continue
-        step, end = steps.get(gate.on), state.steps.get(gate.on)
+        step, end = steps.get(gate.on), run.state.steps.get(gate.on)
         if step is None or step.optional or end is None or end.status not in SUCCESSES:
             continue
         if any(entry.gate == gate.id for entry in end.gates):
@@ -133,31 +128,25 @@ def unchecked_gates(plan: Plan, goal: Goal, state: RunState) -> tuple[FailedGate
                 labels=(),
                 message="was not evaluated",
                 hint=gate.hint,
-                template_gate=template_gate_of(gate.id, goal),
+                template_gate=template_gate_of(gate.id, run.goal),
                 asked=False,
             )
         )
     return tuple(found)
 
 
-def step_problems(plan: Plan, goal: Goal, state: RunState, now: dt.datetime) -> tuple[StepProblem, ...]:
+def step_problems(run: ReviewedRun) -> tuple[StepProblem, ...]:
     """Return the steps that failed, were blocked or cancelled, never ended or have failed items, in plan order."""
-    replaced = superseded_steps(plan)
-    return tuple(
-        end
-        for step in plan.steps
-        if step.id not in replaced
-        for end in _step_problem(plan, goal, state, now, step, state.steps.get(step.id))
-    )
+    counted = (step for step in run.plan.steps if step.id not in run.replaced)
+    return tuple(end for step in counted for end in _step_problem(run, step))
 
 
-def _step_problem(
-    plan: Plan, goal: Goal, state: RunState, now: dt.datetime, step: Step, end: StepFinished | None
-) -> Iterator[StepProblem]:
+def _step_problem(run: ReviewedRun, step: Step) -> Iterator[StepProblem]:
+    end = run.state.steps.get(step.id)
     if end is None:
         yield StepProblem(step.id, None, step.optional, None, "never ran", None)
         return
-    items = state.items.get(step.id)
+    items = run.state.items.get(step.id)
     failed = {index: item.error for index, item in items.items() if item.error is not None} if items else {}
     lost_items = end.items is not None and end.items[0] < end.items[1]
     if end.status == "skipped" or (end.status in SUCCESSES and not lost_items):
@@ -170,17 +159,17 @@ def _step_problem(
         error=first.kind if first else None,
         message=shorten((first.message if first else None) or end.reason or end.status, 300),
         hint=first.hint if first else None,
-        labels=_failed_item_labels(plan, goal, state, now, step.id, sorted(failed)),
+        labels=_failed_item_labels(run, step.id, sorted(failed)),
     )
 
 
-def _is_asked_again(entry: GateRecord, replaced: dict[StepId, StepId], state: RunState) -> bool:
+def _is_asked_again(entry: GateRecord, run: ReviewedRun) -> bool:
     """Whether the same gate was evaluated on the step that supersedes the gate's own.
 
     Only then the old verdict no longer counts; the new records say whether the gate passed.
     """
-    successor = replaced.get(entry.step)
-    end = state.steps.get(successor) if successor is not None else None
+    successor = run.replaced.get(entry.step)
+    end = run.state.steps.get(successor) if successor is not None else None
     return end is not None and any(_template_gate(other) == _template_gate(entry) for other in end.gates)
 
 
@@ -188,36 +177,26 @@ def _template_gate(entry: GateRecord) -> str:
     return entry.template_gate or entry.gate.partition("__")[0]
 
 
-def _failed_gate(
-    plan: Plan,
-    goal: Goal,
-    state: RunState,
-    now: dt.datetime,
-    gate_id: GateId,
-    entries: list[GateRecord],
-) -> FailedGate:
+def _failed_gate(run: ReviewedRun, entries: list[GateRecord]) -> FailedGate:
+    """Return a gate with its failed records on one step."""
     first = entries[0]
     positions = [entry.index for entry in entries if entry.index is not None]
     return FailedGate(
-        gate=gate_id,
+        gate=first.gate,
         step=first.step,
         severity=first.severity,
         kind=first.kind,
-        labels=_failed_item_labels(plan, goal, state, now, first.step, positions),
+        labels=_failed_item_labels(run, first.step, positions),
         message=first.message,
         hint=first.hint,
-        template_gate=first.template_gate or template_gate_of(gate_id, goal),
+        template_gate=first.template_gate or template_gate_of(first.gate, run.goal),
         is_undecided=all(entry.verdict == "error" for entry in entries),
         is_unevaluated=first.verdict == "not_evaluated",
     )
 
 
-def _failed_item_labels(
-    plan: Plan, goal: Goal, state: RunState, now: dt.datetime, step_id: StepId, positions: list[int]
-) -> tuple[str, ...]:
-    if not positions:
-        return ()
-    labels = item_labels(plan, goal, state, now, step_id)
+def _failed_item_labels(run: ReviewedRun, step_id: StepId, positions: list[int]) -> tuple[str, ...]:
+    labels = item_labels(run, step_id) if positions else ()
     return tuple(labels[at] if at < len(labels) else f"item {at}" for at in positions)
 
 
@@ -227,7 +206,7 @@ _LIMIT_HINT = "raise the limit that was reached, under 'limits' in the goal temp
 
 
 def recovery_actions(
-    gates: Iterable[FailedGate], ends: Iterable[StepProblem], goal: Goal | None
+    gates: Iterable[FailedGate], ends: Iterable[StepProblem], goal: Goal
 ) -> tuple[RecoveryAction, ...]:
     """Return one action for each failed gate, and for each step that failed by itself."""
     actions = [_gate_action(gate, goal) for gate in gates]
@@ -235,11 +214,11 @@ def recovery_actions(
     return tuple(dict.fromkeys(actions))
 
 
-def _gate_action(gate: FailedGate, goal: Goal | None) -> RecoveryAction:
+def _gate_action(gate: FailedGate, goal: Goal) -> RecoveryAction:
     if gate.kind == "judge" and gate.is_undecided:
         hint = gate.hint or _NO_JUDGE_HINT
         return RecoveryAction(action="configure", step=gate.step, gate=gate.gate, hint=hint)
-    recipe = None if goal is None else next(recipes_for_gate(goal, gate.gate, gate.template_gate), None)
+    recipe = next(recipes_for_gate(goal, gate.gate, gate.template_gate), None)
     if recipe is not None:
         action: Action = "add_step" if recipe.add and not recipe.set_params else "refetch"
         hint = gate.hint or recipe.reason

@@ -20,6 +20,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from wavewright.executor.events.json_values import is_empty
 from wavewright.executor.events.state import SUCCESSES, RunState, blocking_gate
@@ -37,10 +38,41 @@ from wavewright.planner.types import GateId, Json, JsonObject, StepId
 from wavewright.reviewer.values import misfit_texts, shorten
 
 
+@dataclass(frozen=True)
+class ReviewedRun:
+    """A run that is reviewed: its (bound) plan and goal, its state, and the tools that are known."""
+
+    plan: Plan
+    goal: Goal
+    state: RunState
+    tools: Mapping[str, ToolSignature]
+
+    @cached_property
+    def now(self) -> dt.datetime:
+        """The time that the run uses as now."""
+        return run_instant(self.state)
+
+    @cached_property
+    def replaced(self) -> dict[StepId, StepId]:
+        """For each step that a patch superseded, the step that replaces it now."""
+        return superseded_steps(self.plan)
+
+    @cached_property
+    def scope(self) -> JsonObject:
+        """The variables of caps and of the plan's result."""
+        return plan_scope(self.plan, self.state)
+
+
 def plan_scope(plan: Plan, state: RunState) -> JsonObject:
     """Return the variables of caps and of the plan's result: the inputs and the outputs that are present."""
     outputs: dict[str, Json] = {str(step_id): output for step_id, output in state.outputs().items()}
     return {"inputs": plan.inputs, "steps": outputs}
+
+
+def run_instant(state: RunState) -> dt.datetime:
+    """Return the time that a run uses as now."""
+    assert state.started is not None, "a run is reviewed after it has started"
+    return dt.datetime.fromtimestamp(state.started.now, dt.UTC)
 
 
 _OPTIONAL_WEIGHT = 0.5
@@ -59,17 +91,14 @@ class StepEvidence:
     """What is lacking; empty where nothing is."""
 
 
-def measure_evidence(
-    plan: Plan, state: RunState, tools: Mapping[str, ToolSignature]
-) -> tuple[StepEvidence, ...]:
+def measure_evidence(run: ReviewedRun) -> tuple[StepEvidence, ...]:
     """Return the evidence of every step that counts, in the plan's order."""
-    replaced = superseded_steps(plan)
     found: list[StepEvidence] = []
-    for step in plan.steps:
-        end = state.steps.get(step.id)
-        if step.id in replaced or (end is not None and end.status == "skipped"):
+    for step in run.plan.steps:
+        end = run.state.steps.get(step.id)
+        if step.id in run.replaced or (end is not None and end.status == "skipped"):
             continue
-        share, why = _present_share(end, tools.get(step.tool))
+        share, why = _present_share(end, run.tools.get(step.tool))
         found.append(StepEvidence(step.id, _OPTIONAL_WEIGHT if step.optional else 1.0, share, why))
     return tuple(found)
 
@@ -153,34 +182,32 @@ def terminal_steps(plan: Plan) -> tuple[StepId, ...]:
     return tuple(step_id for step_id in PlanGraph.of(plan).terminal if step_id not in replaced)
 
 
-def read_result(
-    plan: Plan, state: RunState, tools: Mapping[str, ToolSignature], now: dt.datetime
-) -> RunResult:
-    """Return the result of a run of a (bound) plan, with what is missing from it."""
-    terminal = terminal_steps(plan)
-    if plan.result is not None:
-        return _declared_result(plan, state, tools, now, terminal)
-    outputs = state.outputs()
-    missing = tuple(_missing_terminals(plan, state, tools, terminal))
+def read_result(run: ReviewedRun) -> RunResult:
+    """Return the result of a run, with what is missing from it."""
+    terminal = terminal_steps(run.plan)
+    if run.plan.result is not None:
+        return _declared_result(run, terminal)
+    outputs = run.state.outputs()
+    missing = tuple(_missing_terminals(run, terminal))
     if len(terminal) == 1:
         return RunResult(outputs.get(terminal[0]), terminal, missing)
     return RunResult({step_id: outputs.get(step_id) for step_id in terminal}, terminal, missing)
 
 
-def result_faults(plan: Plan, goal: Goal, state: RunState, result: RunResult) -> tuple[str, ...]:
+def result_faults(run: ReviewedRun, result: RunResult) -> tuple[str, ...]:
     """Return the violations of the goal's output schema by the result.
 
     The schema applies to the outputs of the terminal steps whose tools the goal's rules name; where there are none, to
     the plan's `result`, or else to every terminal output. A list that does not fit as a whole is validated entry by
     entry. A missing result violates nothing.
     """
+    plan, goal, outputs = run.plan, run.goal, run.state.outputs()
     if goal.output_schema is None or result.value is None:
         return ()
     try:
         validator = validator_of(goal.output_schema)
     except InvalidSchemaError as error:
         return (f"the goal's output schema is not a JSON Schema: {shorten(str(error), 200)}",)
-    outputs = state.outputs()
     ruled = {rule.tool for rule in goal.rules.terminal}
     checked = [
         step_id for step_id in result.terminal if step_id in outputs and plan.step(step_id).tool in ruled
@@ -194,24 +221,18 @@ def result_faults(plan: Plan, goal: Goal, state: RunState, result: RunResult) ->
     )
 
 
-def _declared_result(
-    plan: Plan,
-    state: RunState,
-    tools: Mapping[str, ToolSignature],
-    now: dt.datetime,
-    terminal: tuple[StepId, ...],
-) -> RunResult:
-    variables = plan_scope(plan, state)
+def _declared_result(run: ReviewedRun, terminal: tuple[StepId, ...]) -> RunResult:
+    variables = run.scope
     missing: list[str] = []
     absent: list[str] = []
 
     def value_of(expression: str) -> Json:
         try:
-            value = evaluate(expression, variables, now)
+            value = evaluate(expression, variables, run.now)
         except ExpressionError:
             value = None
         if value is None:
-            lacking = absent if _may_be_absent(expression, plan, state) else missing
+            lacking = absent if _may_be_absent(expression, run) else missing
             lacking.append(f"result: ${{{expression}}} is missing")
         return value
 
@@ -224,8 +245,8 @@ def _declared_result(
                 missing.append(f"result: {shorten(text, 80)} could not be rendered ({fault.message})")
             return None
 
-    value = _render_result(plan.result, text_of)
-    if is_empty(value) and not missing and not _all_may_be_empty(plan, state, tools, terminal):
+    value = _render_result(run.plan.result, text_of)
+    if is_empty(value) and not missing and not _all_may_be_empty(run, terminal):
         missing.append("result: it is empty")
     return RunResult(value, terminal, tuple(dict.fromkeys(missing)), tuple(dict.fromkeys(absent)))
 
@@ -242,9 +263,9 @@ def _render_result(node: Json, text_of: Callable[[str], Json]) -> Json:
             return node
 
 
-def _may_be_absent(expression: str, plan: Plan, state: RunState) -> bool:
+def _may_be_absent(expression: str, run: ReviewedRun) -> bool:
     """Whether all outputs that an expression reads and that are absent may be absent."""
-    steps = {step.id: step for step in plan.steps}
+    steps, state = {step.id: step for step in run.plan.steps}, run.state
     try:
         names = {StepId(read.name) for read in reads(expression) if read.root == "steps" and read.name}
     except ExpressionError:
@@ -253,27 +274,25 @@ def _may_be_absent(expression: str, plan: Plan, state: RunState) -> bool:
     return bool(lacking) and all(step.optional or state.status(step.id) == "skipped" for step in lacking)
 
 
-def _all_may_be_empty(
-    plan: Plan, state: RunState, tools: Mapping[str, ToolSignature], terminal: tuple[StepId, ...]
-) -> bool:
-    ends = [(plan.step(step_id), state.steps[step_id]) for step_id in terminal if state.is_present(step_id)]
-    return bool(ends) and all(_may_be_empty(end, tools.get(step.tool)) for step, end in ends)
+def _all_may_be_empty(run: ReviewedRun, terminal: tuple[StepId, ...]) -> bool:
+    present = [step_id for step_id in terminal if run.state.is_present(step_id)]
+    ends = [(run.plan.step(step_id), run.state.steps[step_id]) for step_id in present]
+    return bool(ends) and all(_may_be_empty(end, run.tools.get(step.tool)) for step, end in ends)
 
 
-def _missing_terminals(
-    plan: Plan, state: RunState, tools: Mapping[str, ToolSignature], terminal: tuple[StepId, ...]
-) -> Iterator[str]:
+def _missing_terminals(run: ReviewedRun, terminal: tuple[StepId, ...]) -> Iterator[str]:
     """Yield each terminal output that is missing.
 
     An optional terminal step, or one that its `when` skipped, may be absent as long as another one is present.
     """
+    state = run.state
     any_present = any(state.is_present(step_id) for step_id in terminal)
     for step_id in terminal:
-        step, end = plan.step(step_id), state.steps.get(step_id)
+        step, end = run.plan.step(step_id), state.steps.get(step_id)
         status = end.status if end is not None else "never ran"
         if state.is_present(step_id):
             assert end is not None
-            if is_empty(end.output) and not _may_be_empty(end, tools.get(step.tool)):
+            if is_empty(end.output) and not _may_be_empty(end, run.tools.get(step.tool)):
                 yield f"{step_id}: its output is empty"
         elif not any_present or not (step.optional or status == "skipped"):
             yield f"{step_id}: {status}"
