@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, JsonValue
 
@@ -187,25 +187,12 @@ class PatchedStep(DocumentModel):
     supersedes: StepId | None = None
 
 
-class _AddOp(DocumentModel):
-    op: Literal["add"]
+class _StepOp(DocumentModel):
+    op: Literal["add", "replace"]
     step: PatchedStep
 
 
-class _ReplaceOp(DocumentModel):
-    op: Literal["replace"]
-    step: PatchedStep
-
-
-class _RemoveOp(DocumentModel):
-    op: Literal["remove"]
-    id: StepId
-
-
-class _RewireOp(DocumentModel):
-    op: Literal["rewire"]
-    id: StepId
-    depends_on: Annotated[tuple[StepId, ...], Field(strict=False)]
+_EmittedOp: TypeAlias = _StepOp | RemoveStep | RewireStep
 
 
 class EmittedPatch(DocumentModel):
@@ -216,8 +203,7 @@ class EmittedPatch(DocumentModel):
     """Not read: code knows which plan the patch is for."""
     reason: Annotated[str, Field(min_length=1)]
     ops: Annotated[
-        tuple[Annotated[_AddOp | _ReplaceOp | _RemoveOp | _RewireOp, Field(discriminator="op")], ...],
-        Field(strict=False, min_length=1),
+        tuple[Annotated[_EmittedOp, Field(discriminator="op")], ...], Field(strict=False, min_length=1)
     ]
     expect: Annotated[tuple[GateId, ...], Field(strict=False)] = ()
 
@@ -288,16 +274,12 @@ def patch_schema(tools: Sequence[str], steps: Collection[StepId]) -> JsonSchema:
     )
 
 
-def _patch_op(op: _AddOp | _ReplaceOp | _RemoveOp | _RewireOp, plan: Plan) -> PatchOp:
-    match op:
-        case _AddOp(step=step):
-            return AddStep(step=_added_step(step, plan))
-        case _ReplaceOp(step=step):
-            return ReplaceStep(step=_replacement_step(step, plan))
-        case _RemoveOp(id=step_id):
-            return RemoveStep(id=step_id)
-        case _RewireOp(id=step_id, depends_on=names):
-            return RewireStep(id=step_id, depends_on=names)
+def _patch_op(op: _EmittedOp, plan: Plan) -> PatchOp:
+    if not isinstance(op, _StepOp):
+        return op
+    if op.op == "add":
+        return AddStep(step=_added_step(op.step, plan))
+    return ReplaceStep(step=_replacement_step(op.step, plan))
 
 
 def _added_step(step: PatchedStep, plan: Plan) -> Step:

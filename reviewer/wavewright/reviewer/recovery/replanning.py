@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -135,7 +135,7 @@ async def replan(  # noqa: PLR0913 - what a replan depends on, each by its name
     checker = _PatchChecker(
         plan, goal, view, tools, state.finished_steps(), frozenset(seen) if feedback is None else frozenset()
     )
-    refused: list[Diagnostic] = []
+    refused = checker.refused
 
     async def by_recipe(_rung: Rung) -> CheckedPatch | FallbackFailure:
         if feedback is not None:
@@ -159,7 +159,6 @@ async def replan(  # noqa: PLR0913 - what a replan depends on, each by its name
 
     async def by_model(rung: Rung) -> CheckedPatch | FallbackFailure:
         assert models is not None
-        reader = _PatchReader(checker, refused)
         try:
             call = recovery_call(plan, goal, view, tools, prompts, rung=rung.name)
             call = replace(call, run=state.run, timeout=await rung_seconds(rung, call, models, history))
@@ -171,7 +170,7 @@ async def replan(  # noqa: PLR0913 - what a replan depends on, each by its name
             ask = partial(
                 ask_until_fit,
                 models,
-                read=reader.read,
+                read=checker.read,
                 tries=rung.tries,
                 repair=lambda faults: prompts.render("recovery/repair", faults=faults),
                 on_use=on_use,
@@ -277,7 +276,7 @@ def _plan_as_json(plan: Plan) -> JsonObject:
 
 @dataclass(frozen=True, slots=True)
 class _PatchChecker:
-    """Checks patches against the plan, the goal and the earlier patches."""
+    """Reads patches from answers and checks them against the plan, the goal and the earlier patches."""
 
     plan: Plan
     goal: Goal
@@ -285,6 +284,8 @@ class _PatchChecker:
     tools: Mapping[str, ToolSignature]
     finished: frozenset[StepId]
     seen: frozenset[str]
+    refused: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    """The faults of the last patch."""
 
     def check(self, patch: PlanPatch) -> tuple[PatchCheck, tuple[Diagnostic, ...]]:
         """Return the check of a patch, with every error in it and in the plan that it makes."""
@@ -303,30 +304,22 @@ class _PatchChecker:
         found = check(checked.plan, self.goal, self.tools)
         return checked, tuple(error_diagnostics(found))
 
-
-class _PatchReader:
-    """Reads patches from answers, and keeps the faults of the last one."""
-
-    def __init__(self, checker: _PatchChecker, refused: list[Diagnostic]) -> None:
-        self._checker = checker
-        self._refused = refused
-
     def read(self, text: str) -> CheckedPatch:
         """Return the patch of an answer.
 
         Raises:
             AnswerMisfit: there is none that can be applied; it lists every fault.
         """
-        self._refused.clear()
+        self.refused.clear()
         document = find_object(text, _KEYS)
         value = document.value
         if isinstance(value, dict) and not value.get("ops") and value.get("cannot_plan"):
             raise AnswerDeclined(shorten(str(value["cannot_plan"]), 300))
         try:
-            patch = bind_patch(document, self._checker.plan)
+            patch = bind_patch(document, self.plan)
         except PlanError as error:
             raise self._misfit(error.diagnostics, "the patch") from error
-        checked, faults = self._checker.check(patch)
+        checked, faults = self.check(patch)
         if faults:
             raise self._misfit(faults, "the patch" if checked.plan is None else "the plan with the patch")
         assert checked.plan is not None
@@ -335,6 +328,6 @@ class _PatchReader:
         return CheckedPatch(patch.model_copy(update={"expect": kept}), checked)
 
     def _misfit(self, found: Collection[Diagnostic], name: str) -> AnswerMisfit:
-        self._refused[:] = found
+        self.refused[:] = found
         bare = [replace(each, span=None) for each in list(found)[:_MAX_DIAGNOSTICS]]
         return AnswerMisfit(*(render_text([each], Source(name, "")) for each in bare))
