@@ -6,8 +6,8 @@ calls request at once is one transaction.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Final, NamedTuple, Protocol, Self, TypeVar
 
@@ -149,29 +149,21 @@ class _OpenReservation(NamedTuple):
     amount: Amount
 
 
+@dataclass(slots=True)
 class _ReservationBatch:
     """What a transaction has read and will write."""
 
-    def __init__(
-        self,
-        limits: BudgetLimits,
-        *,
-        day: str,
-        now: float,
-        latest_id: int,
-        reserved: dict[int, _OpenReservation],
-        totals: dict[BudgetCounter, Amount],
-    ) -> None:
-        self._limits = limits
-        self._day = day
-        self._now = now
-        self._ids = count(latest_id + 1)
-        self._reserved = reserved
-        """Reservations that are to be settled and are not yet."""
-        self._totals = totals
-        self._added = defaultdict[BudgetCounter, Amount](Amount)
-        self._new = list[tuple[object, ...]]()
-        self._settled = list[tuple[object, ...]]()
+    _limits: BudgetLimits
+    _day: str
+    _now: float
+    _ids: Iterator[int]
+    """Of new reservations."""
+    _reserved: dict[int, _OpenReservation]
+    """Reservations that are to be settled and are not yet."""
+    _totals: dict[BudgetCounter, Amount]
+    _added: dict[BudgetCounter, Amount] = field(default_factory=dict[BudgetCounter, Amount])
+    _new: list[tuple[object, ...]] = field(default_factory=list[tuple[object, ...]])
+    _settled: list[tuple[object, ...]] = field(default_factory=list[tuple[object, ...]])
 
     @classmethod
     async def load(
@@ -190,14 +182,9 @@ class _ReservationBatch:
         in_list = statements.in_list("$1", "bigint")
         rows = await statements.fetch(f"{_RESERVED}{in_list}", settles)
         ids = await statements.fetch(_LATEST_ID) if reserves else [(0,)]
-        return cls(
-            limits,
-            day=day,
-            now=now,
-            latest_id=ids[0][0],
-            reserved={row[0]: _open_reservation(row) for row in rows},
-            totals=await _totals(statements, counters) if reserves else {},
-        )
+        totals = await _totals(statements, counters) if reserves else {}
+        reserved = {row[0]: _open_reservation(row) for row in rows}
+        return cls(limits, day, now, count(ids[0][0] + 1), reserved, totals)
 
     def apply(self, request: BudgetRequest) -> BudgetReply:
         if isinstance(request, Reserve):
@@ -238,7 +225,7 @@ class _ReservationBatch:
     def _add(self, counters: Iterable[BudgetCounter], amount: Amount) -> None:
         for counter in map(_key, counters):
             self._totals[counter] = self._totals.get(counter, NO_AMOUNT).plus(amount)
-            self._added[counter] = self._added[counter].plus(amount)
+            self._added[counter] = self._added.get(counter, NO_AMOUNT).plus(amount)
 
     async def write(self, statements: Statements) -> None:
         await statements.execute_many(_RESERVE, self._new)

@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from wavewright.executor.sqlite.errors import explain_opening, is_locked
@@ -180,9 +179,7 @@ class SqliteTransaction:
             self._connection.execute("BEGIN IMMEDIATE")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None and self._connection.in_transaction:
                 self._connection.execute("COMMIT")

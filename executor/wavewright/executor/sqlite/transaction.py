@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 
 import time
-from types import TracebackType
 from typing import Self, TypeVar
 
 from wavewright.executor.events.types import Event
@@ -318,9 +317,7 @@ class JournalReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -291,31 +291,22 @@ def read_event(run: RunId, seq: int, kind: str, crc: int, body: bytes | None, *,
         raise event_damaged_error(run, seq, str(error), place=place) from error
 
 
-@dataclass(frozen=True, slots=True)
-class _SeenHeartbeat:
-    """An owner as first seen."""
-
-    heartbeat: int
-    at: float
-    seconds: float
-
-
 class LeaseProbes:
     """Owners who may be dead, probed from one claim to the next so that no claim waits."""
 
     def __init__(self) -> None:
-        self._seen = dict[RunId, _SeenHeartbeat]()
+        self._seen = dict[RunId, tuple[Lease, float]]()
+        """The lease as first seen, and until when it is probed, by the monotonic clock."""
 
     def expired_heartbeat(self, run: RunId) -> int | None:
         """Return the heartbeat that a run's owner had at first, once its probe has ended."""
-        seen = self._seen.get(run)
-        is_over = seen is not None and time.monotonic() - seen.at >= seen.seconds
-        return seen.heartbeat if seen is not None and is_over else None
+        lease, until = self._seen.get(run, (None, 0.0))
+        return lease.heartbeat if lease is not None and time.monotonic() >= until else None
 
     def note(self, run: RunId, watch: LeaseProbe | None) -> None:
         """Note the result of an acquisition: the lease to probe until the next one, if any."""
         seen = self._seen.pop(run, None)
         if watch is not None:
-            is_same = seen is not None and seen.heartbeat == watch.lease.heartbeat
-            first = _SeenHeartbeat(watch.lease.heartbeat, time.monotonic(), watch.lease.probe_seconds)
+            is_same = seen is not None and seen[0].heartbeat == watch.lease.heartbeat
+            first = (watch.lease, time.monotonic() + watch.lease.probe_seconds)
             self._seen[run] = seen if seen is not None and is_same else first

@@ -16,8 +16,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Final, Generic, Protocol, Self, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from wavewright.executor.store.journal import JournalError, JournalStopped
 
@@ -57,15 +56,10 @@ class CoroutineRunner(Protocol):
         ...
 
 
-class InlineRunner:
+class InlineRunner(AbstractContextManager["InlineRunner"]):
     """Runs coroutines that never wait."""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Do nothing: there is nothing to close."""
 
     def run(self, coroutine: Coroutine[Any, Any, _T], /) -> _T:

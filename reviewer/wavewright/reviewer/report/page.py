@@ -197,7 +197,7 @@ def _environment() -> Environment:
     filters = cast("dict[str, Callable[..., object]]", environment.filters)
     filters |= {
         "two": "{:.2f}".format,
-        "thousands": _thousands,
+        "thousands": "{:,}".format,
         "money": money_text,
         "percent": _percent,
         "px": _number,
@@ -338,10 +338,6 @@ def _subline(node: StepNode) -> str:
     parts = [part for part in (items, took) if part]
     room = int((node.width - 42) / 6.1) - sum(len(part) + 3 for part in parts)
     return " · ".join([shorten_middle(step.tool, max(6, room)), *parts])
-
-
-def _thousands(count: int) -> str:
-    return f"{count:,}"
 
 
 def _percent(share: float) -> str:

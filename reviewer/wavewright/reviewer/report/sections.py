@@ -27,7 +27,7 @@ from wavewright.planner.types import GateId, GateSeverity, Json, JsonObject, Ste
 from wavewright.reviewer.cost_records import NamedCost
 from wavewright.reviewer.package.call_reports import cost_lines
 from wavewright.reviewer.records import Package, StepReport
-from wavewright.reviewer.report.charts import Tick, linear_ticks
+from wavewright.reviewer.report.charts import PlacedTick, Tick, linear_ticks
 from wavewright.reviewer.values import shorten, visible
 
 if TYPE_CHECKING:
@@ -183,19 +183,12 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class AxisMark:
-    """A tick, in percent of the axis."""
-
-    at: float
-    label: str
-
-
-@dataclass(frozen=True, slots=True)
 class Gantt:
     """Bars in the order in which the steps began."""
 
     bars: tuple[Bar, ...]
-    marks: tuple[AxisMark, ...]
+    marks: tuple[PlacedTick, ...]
+    """In percent of the axis, as the bars."""
 
 
 def draw_gantt(log: Sequence[StepReport]) -> Gantt:
@@ -210,7 +203,7 @@ def draw_gantt(log: Sequence[StepReport]) -> Gantt:
     for started, entry in at_work:
         width = max(_MIN_BAR_PERCENT, entry.seconds / whole * 100)
         bars.append(Bar(entry, min((started - begin) / whole * 100, 100 - width), width))
-    marks = tuple(AxisMark(tick.value / whole * 100, tick.label) for tick in duration_ticks(whole, 6))
+    marks = tuple(PlacedTick(tick.value / whole * 100, tick.label) for tick in duration_ticks(whole, 6))
     return Gantt(tuple(bars), marks)
 
 
