@@ -25,8 +25,7 @@ from wavewright.engine.dry_run.history import History
 from wavewright.engine.dry_run.kept_results import BegunRunForecast, FindStored, find_reuse
 from wavewright.engine.jobs.documents import no_plan_error
 from wavewright.engine.jobs.resolving import ResolvedJob
-from wavewright.engine.project.obstacles import find_obstacles
-from wavewright.engine.project.tools import signatures_to_check
+from wavewright.engine.project.tools import find_obstacles, signatures_to_check
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import AGENT, ToolSignature

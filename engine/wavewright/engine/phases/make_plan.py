@@ -36,8 +36,7 @@ from wavewright.engine.pipeline.services import (
     remaining_allowance,
     run_model_phase,
 )
-from wavewright.engine.project.obstacles import find_obstacles
-from wavewright.engine.project.tools import signatures_to_check
+from wavewright.engine.project.tools import find_obstacles, signatures_to_check
 from wavewright.executor.events.state import SUCCESSES, RunState, fold
 from wavewright.executor.events.types import PlanAccepted
 from wavewright.planner.checks.checker import check

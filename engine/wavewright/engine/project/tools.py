@@ -1,5 +1,8 @@
 """The tools of a run: the project's own functions and workers, those of packs, `agent` and `ask_person`.
 
+What keeps a tool from working here is an *obstacle*: a broken prompt of a worker, no model to ask, or a variable of an
+MCP server that is not set.
+
 Workers are made with the services of the run. Without services they are only described, which is enough for checks,
 lists and dry runs; no code that asks models is loaded then.
 
@@ -11,11 +14,12 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from wavewright.config.errors import WavewrightError
 from wavewright.config.redaction import Redactor, known_secrets, redactor_of
 from wavewright.config.settings import Settings
 from wavewright.engine.project.tool_sources import (
@@ -34,10 +38,16 @@ from wavewright.tools.ask_person import ask_person_tool
 from wavewright.tools.functions.registry import Registry
 from wavewright.tools.functions.tool import Tool, ToolCall
 from wavewright.tools.packs import is_listed, load_pack, pack_names, pack_tool_names
-from wavewright.tools.workers.services import Services, make_services
+from wavewright.tools.workers.services import MODEL_HINT, Services, make_services
 
 if TYPE_CHECKING:
+    from wavewright.engine.project.prompt_checks import PromptDefect
+    from wavewright.planner.checks.feasibility import Obstacle
     from wavewright.tools.workers.specs import Worker
+
+
+_WORKER_PROMPTS = ("workers/instructions", "workers/repair")
+_AGENT_PROMPTS = ("workers/agent_instructions", "workers/agent")
 
 
 def tools_of_goal(goal: Goal, settings: Settings, services: Services | None = None) -> Registry:
@@ -145,6 +155,51 @@ def load_named_pack(name: str, settings: Settings) -> None:
     ToolSources({}, packs_of_project(settings), settings, make_services(settings)).pack_tools(name)
 
 
+def tools_with_redacted_outputs(tools: Mapping[str, Tool], settings: Settings) -> Registry:
+    """Return the tools with known secrets redacted from their outputs."""
+    known = known_secrets(settings, os.environ)
+    redactor = redactor_of(known)
+    return Registry(_with_redacted_output(tool, redactor) if known else tool for tool in tools.values())
+
+
+def find_obstacles(
+    plan: Plan, tools: Mapping[str, ToolSignature], settings: Settings
+) -> Mapping[str, Obstacle]:
+    """Return what keeps tools that the plan calls from working, by their names; asks no model.
+
+    Where a configured model cannot be asked, which keeps every run from beginning, that stands under `WHOLE_RUN`.
+
+    Raises:
+        ToolDefinitionError: a worker's file is faulty.
+    """
+    from wavewright.planner.checks.feasibility import WHOLE_RUN, Obstacle  # not loaded to list tools
+
+    called = {step.tool for step in plan.steps}
+    servers = _called_servers(called, settings)
+    # A worker sends data out: packs are not made to look for any other tool.
+    suspects = {name for name in called - servers.keys() if name in tools and "egress" in tools[name].effects}
+    found_workers = project_workers(settings, suspects).items() if suspects else ()
+    workers = {name: worker for name, worker in found_workers if name in called}
+    has_model = settings.model is not None
+    found = {
+        tool: Obstacle("not_ready", str(error), error.hint)
+        for tool, error in _unusable_servers(servers, settings)
+    }
+    if has_model and (fault := _model_fault(settings)) is not None:
+        message = f"the configured model cannot be asked: {fault}"
+        found[WHOLE_RUN] = Obstacle("not_ready", message, fault.hint)
+    asking = {name for name, worker in workers.items() if has_model or worker.needs_model}
+    if AGENT in called and AGENT not in workers:
+        asking.add(AGENT)
+    if not has_model:
+        missing = Obstacle("not_ready", "it needs a model, and none is configured", MODEL_HINT)
+        found |= dict.fromkeys(asking, missing)
+    for name, defect in _prompt_defects(asking, workers, settings):
+        message = f"its prompt cannot be rendered: {defect.place}: {defect.message}"
+        found[name] = Obstacle("bad_prompt", message, defect.hint)
+    return found
+
+
 def _named_tools(
     names: frozenset[str],
     packs: JsonObject,
@@ -181,13 +236,6 @@ def _agent_tool(
     return agent_tool(sources.services, tools, goal, agents=agents, is_closed=is_closed)
 
 
-def tools_with_redacted_outputs(tools: Mapping[str, Tool], settings: Settings) -> Registry:
-    """Return the tools with known secrets redacted from their outputs."""
-    known = known_secrets(settings, os.environ)
-    redactor = redactor_of(known)
-    return Registry(_with_redacted_output(tool, redactor) if known else tool for tool in tools.values())
-
-
 def _with_redacted_output(tool: Tool, redactor: Redactor) -> Tool:
     async def call(request: ToolCall) -> Json:
         return map_texts(
@@ -200,3 +248,64 @@ def _with_redacted_output(tool: Tool, redactor: Redactor) -> Tool:
 def _redact_key(name: Any, redactor: Redactor) -> Any:
     # A key that is no text is not JSON; the executor reports it.
     return redactor.redact_known(name) if isinstance(name, str) else name
+
+
+def _called_servers(called: Collection[str], settings: Settings) -> dict[str, str]:
+    """Return the MCP server of each of these tools that is one of a server."""
+    servers = settings.mcp.servers
+    if not servers:
+        return {}
+    from wavewright.tools.mcp.lock import read_lock
+    from wavewright.tools.mcp.tools import locked_tools
+
+    return {
+        written: server
+        for server, name, _ in locked_tools(servers, read_lock(settings.root))
+        for written in (name, full_name(server, name))
+        if written in called
+    }
+
+
+def _unusable_servers(
+    servers: Mapping[str, str], settings: Settings
+) -> Iterator[tuple[str, WavewrightError]]:
+    """Yield the tools whose server cannot be started or reached as the settings say, with the reason."""
+    if not servers:
+        return
+    from wavewright.tools.mcp.settings import McpServerError, server_settings
+
+    for tool, server in servers.items():
+        try:
+            server_settings(server, settings.mcp.servers[server], settings.root)
+        except McpServerError as error:
+            yield tool, error
+
+
+def _model_fault(settings: Settings) -> WavewrightError | None:
+    from wavewright.tools.models import ModelConfigError, check_models
+
+    try:
+        check_models(settings, os.environ)
+    except ModelConfigError as error:
+        return error
+    return None
+
+
+def _prompt_defects(
+    asking: Collection[str], workers: Mapping[str, Worker], settings: Settings
+) -> Iterator[tuple[str, PromptDefect]]:
+    """Yield the workers whose prompts cannot be rendered, whatever they are given, with the first defect."""
+    if not asking:
+        return
+    from wavewright.engine.project.prompt_checks import find_prompt_defect
+    from wavewright.prompts import Prompts
+
+    own = Prompts(settings.prompts)
+    for name in sorted(asking):
+        used = (workers[name].spec.prompt, *_WORKER_PROMPTS) if name in workers else _AGENT_PROMPTS
+        tried = tuple(worker for worker in workers.values() if worker.spec.name == name)
+        defects = (
+            find_prompt_defect(prompt, own, tried) for prompt in used if own.file_of(prompt) is not None
+        )
+        if (defect := next((one for one in defects if one is not None), None)) is not None:
+            yield name, defect

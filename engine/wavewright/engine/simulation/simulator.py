@@ -12,8 +12,7 @@ from pathlib import Path
 from wavewright.config.settings import Settings
 from wavewright.engine.jobs.documents import no_plan_error
 from wavewright.engine.jobs.resolving import ResolvedJob
-from wavewright.engine.project.obstacles import find_obstacles
-from wavewright.engine.project.tools import tools_of_goal
+from wavewright.engine.project.tools import find_obstacles, tools_of_goal
 from wavewright.engine.simulation.branches import (
     Branch,
     FailureKey,

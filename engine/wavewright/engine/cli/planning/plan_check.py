@@ -352,7 +352,7 @@ def _obstacles(
     """Return why tools of the plan cannot work; unknown for tools that are given as signatures."""
     if options.tools is not None:
         return {}
-    from wavewright.engine.project.obstacles import find_obstacles
+    from wavewright.engine.project.tools import find_obstacles
 
     return find_obstacles(plan, tools, _settings(options))
 
