@@ -91,7 +91,7 @@ def check(
     """Check plans, and show every fault with its place and fix."""
     from wavewright.engine.cli.common.arguments import input_overrides
     from wavewright.engine.cli.planning import check_command
-    from wavewright.engine.cli.planning.check_options import CheckOptions
+    from wavewright.engine.cli.planning.plan_check import CheckOptions
 
     changes = input_overrides(set_, inputs)
     options = [

@@ -22,7 +22,7 @@ from wavewright.config.sources import DocumentError
 from wavewright.engine.cli.common.output import CommandError
 from wavewright.engine.cli.planning import plan_check
 from wavewright.engine.cli.planning.check_command import check_json, verdict_text
-from wavewright.engine.cli.planning.check_options import CheckOptions
+from wavewright.engine.cli.planning.plan_check import CheckOptions
 from wavewright.engine.cli.project.tools_command import tool_json
 from wavewright.engine.dry_run.exports import dry_run_json
 from wavewright.engine.dry_run.outlook import forecast_job

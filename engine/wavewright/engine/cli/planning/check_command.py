@@ -10,8 +10,7 @@ from wavewright.config import exit_codes
 from wavewright.config.sources import Source
 from wavewright.engine.cli.common.arguments import warn_of_foreign_job
 from wavewright.engine.cli.common.output import print_json
-from wavewright.engine.cli.planning.check_options import CheckOptions
-from wavewright.engine.cli.planning.plan_check import CheckedDocument, check_plan
+from wavewright.engine.cli.planning.plan_check import CheckedDocument, CheckOptions, check_plan
 from wavewright.engine.jobs.documents import is_template
 from wavewright.planner.diagnostics.suggestions import counted
 from wavewright.planner.plans.graph import PlanGraph

@@ -15,8 +15,7 @@ from pathlib import Path
 from wavewright.config.documents import Document, read_document
 from wavewright.config.sources import DocumentError, pointer_keys
 from wavewright.engine.cli.common.output import CommandError
-from wavewright.engine.cli.planning.check_options import CheckOptions
-from wavewright.engine.cli.planning.plan_check import CheckBasis, CheckedDocument, check_plan
+from wavewright.engine.cli.planning.plan_check import CheckBasis, CheckedDocument, CheckOptions, check_plan
 from wavewright.engine.cli.planning.plan_fixes import (
     Fix,
     difference,

@@ -1,15 +1,17 @@
-"""The checks of `wavewright check`: of a plan, a job's plan, a goal template, a settings file or a worker."""
+"""The options and checks of `wavewright check`: of a plan, a job's plan, a goal template, settings or a worker."""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
-from wavewright.config.documents import Document, read_faulty_document
-from wavewright.config.sources import DocumentError
-from wavewright.engine.cli.planning.check_options import CheckOptions
+from wavewright.config.documents import Document, read_bytes, read_faulty_document
+from wavewright.config.sources import DocumentError, ReadLimits
 from wavewright.engine.jobs.documents import is_agent, is_job, is_settings, is_template, is_worker
+from wavewright.engine.jobs.inputs import InputOverrides
 from wavewright.planner.checks.checker import check, check_partial, in_file_order
 from wavewright.planner.checks.feasibility import Obstacle, check_readiness
 from wavewright.planner.diagnostics.diagnostic import (
@@ -20,18 +22,22 @@ from wavewright.planner.diagnostics.diagnostic import (
 )
 from wavewright.planner.language.plan import Limits, Plan
 from wavewright.planner.reading.reader import (
+    MODEL_LIMITS,
     PlanText,
+    read_model,
     read_model_answer,
     read_plan,
     read_plan_document,
+    read_tools_file,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from wavewright.config.settings import Settings
     from wavewright.engine.jobs.plan_drafts import PlanDraft
-    from wavewright.engine.jobs.resolving import DraftChecker, ResolvedJob
+    from wavewright.engine.jobs.resolving import ResolvedJob
+    from wavewright.planner.checks.checker import PartialPlan
     from wavewright.planner.language.goals import Goal
     from wavewright.planner.language.signatures import ToolSignature
     from wavewright.planner.plans.expanded_plan import ExpandedPlan
@@ -39,20 +45,70 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """What is checked, against which goal and tools, within which limits."""
+
+    file: Path
+    content: bytes | None = None
+    """The document, if it is not read from the file; the file's path then only stands for it."""
+    goal: str | None = None
+    """A job file, or a goal template: its file or its name."""
+    tools: Path | None = None
+    from_model: bool = False
+    max_steps: int | None = None
+    max_waves: int | None = None
+    max_bytes: int | None = None
+    max_depth: int | None = None
+    inputs: InputOverrides = field(default_factory=InputOverrides)
+    """Values that replace inputs of a job or a plan."""
+    approve: str | None = None
+    """What the run would be given with `--approve`."""
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether a person can be asked in the run."""
+        if self.approve is None:
+            return True
+        from wavewright.engine.cli.common.terminal import may_ask
+
+        return may_ask(self.approve)
+
+    @property
+    def read_limits(self) -> ReadLimits:
+        """Limits of the document's size and nesting."""
+        given = MODEL_LIMITS if self.from_model else ReadLimits()
+        return ReadLimits(
+            max_bytes=self.max_bytes or given.max_bytes, max_depth=self.max_depth or given.max_depth
+        )
+
+    def read(self) -> tuple[bytes, str]:
+        """Return the document's text and name.
+
+        Raises:
+            DocumentError: the file cannot be read.
+        """
+        if self.content is not None:
+            return self.content, self.file.name
+        if str(self.file) == "-":
+            return sys.stdin.buffer.read(), "<stdin>"
+        return read_bytes(self.file, self.read_limits), str(self.file)
+
+
+@dataclass(frozen=True, slots=True)
 class CheckBasis:
     """A plan as its author wrote it, with the goal and tools that it is checked against."""
 
     plan: Plan
-    document: Document | None
-    """Its document; None if a model's answer was repaired."""
-    pointer: str
-    """Pointer to the plan in that document."""
     goal: Goal | None
     tools: Mapping[str, ToolSignature]
     limits: Limits
-    rung: str = "given"
-    allowance: Allowance | None = None
+    allowance: Allowance | None
     """What a run of it may still spend; None without a project or a configured model."""
+    document: Document | None = None
+    """Its document; None if a model's answer was repaired."""
+    pointer: str = ""
+    """Pointer to the plan in that document."""
+    rung: str = "given"
     obstacles: Mapping[str, Obstacle] = field(default_factory=dict[str, "Obstacle"])
     """Why tools cannot work in the project, by tool name."""
     can_ask: bool = True
@@ -75,6 +131,10 @@ class CheckBasis:
         )
         return plan, tuple(in_file_order([*found, *check_readiness(plan, self.obstacles)], plan))
 
+    def check_partial(self, part: PartialPlan) -> Sequence[Diagnostic]:
+        """Return the diagnostics of the valid part of a plan that has faults of shape."""
+        return check_partial(part, self.goal, self.tools, limits=self.limits, allowance=self.allowance)
+
 
 @dataclass(frozen=True, slots=True)
 class CheckedDocument:
@@ -90,6 +150,11 @@ class CheckedDocument:
     """The kind of the document, if it is neither a plan, a job nor a goal template."""
     others: tuple[CheckedDocument, ...] = ()
     """Further documents of a job that have faults."""
+
+    @classmethod
+    def without_plan(cls, document: Document, found: Iterable[Diagnostic], kind: str | None = None) -> Self:
+        """Return a document that has no plan, or none that can be checked, with its diagnostics."""
+        return cls(PlanText(None, document.source, document), None, tuple(found), kind=kind)
 
     @property
     def documents(self) -> tuple[CheckedDocument, ...]:
@@ -126,21 +191,18 @@ def check_plan(options: CheckOptions) -> CheckedDocument:
     plan = text.plan or (text.partial.plan if text.partial is not None else None)
     if plan is None:
         return CheckedDocument(text, None, text.diagnostics)
-    plan = options.inputs.applied_to_plan(plan)
-    expanded = _with_sub_plans(text, plan, options)
+    expanded = _with_sub_plans(text, options.inputs.applied_to_plan(plan), options)
     if expanded.faults:
         assert text.document is not None
         placed = locate_diagnostics([*text.diagnostics, *expanded.faults], text.document)
         return CheckedDocument(text, None, tuple(placed))
-    plan = expanded.plan
     try:
-        goal = _goal(options, plan, text.document)
+        goal = _goal(options, expanded.plan, text.document)
     except PlanError as error:
         return CheckedDocument(text, None, (*text.diagnostics, *error.diagnostics))
-    tools = _tools(options, plan, goal)
     if text.plan is None:
-        return _check_partial(text, goal, tools, options)
-    return _check_plan(text, expanded, goal, tools, options)
+        return _check_partial(text, goal, options)
+    return _check_plan(text, expanded, goal, options)
 
 
 def _with_sub_plans(text: PlanText, plan: Plan, options: CheckOptions) -> ExpandedPlan:
@@ -159,13 +221,13 @@ def _check_other(document: Document, options: CheckOptions) -> CheckedDocument:
     """Check a settings file, an agent or a worker: a document without a plan."""
     from wavewright.engine.cli.project.project_checks import check_agent, check_settings, check_worker
 
-    text = PlanText(None, document.source, document)
     if is_settings(document):
-        found = check_settings(document, lambda: _settings(options))
-        return CheckedDocument(text, None, found, kind="settings")
-    if is_agent(document):
-        return CheckedDocument(text, None, check_agent(document, _settings(options)), kind="an agent")
-    return CheckedDocument(text, None, check_worker(document, _settings(options)), kind="a worker")
+        found, kind = check_settings(document, partial(_settings, options)), "settings"
+    elif is_agent(document):
+        found, kind = check_agent(document, _settings(options)), "an agent"
+    else:
+        found, kind = check_worker(document, _settings(options)), "a worker"
+    return CheckedDocument.without_plan(document, found, kind)
 
 
 def _check_job(document: Document, options: CheckOptions, settings: Settings) -> CheckedDocument:
@@ -183,7 +245,7 @@ def _check_job(document: Document, options: CheckOptions, settings: Settings) ->
             None,
             settings,
             inputs_follow=True,
-            judge=_draft_checker(options),
+            judge=partial(_check_draft, options),
             inputs=options.inputs,
         )
         if is_template(document) and order.draft is None:
@@ -191,35 +253,24 @@ def _check_job(document: Document, options: CheckOptions, settings: Settings) ->
         if order.draft is None and settings.model is None:
             raise no_plan_error(order.goal, order.source)
         if order.draft is None:
-            return CheckedDocument(PlanText(None, document.source, document), None, ())
+            return CheckedDocument.without_plan(document, ())
     except PlanError as error:
-        return _checked_with_errors(error, document)
-    draft = order.draft
-    origin = draft.origin
+        first, *others = (
+            CheckedDocument(PlanText(None, one.source, document), None, one.diagnostics)
+            for one in (error, *error.others)
+        )
+        return replace(first, others=tuple(others))
+    draft, origin = order.draft, order.draft.origin
     text = PlanText(draft.plan, origin.document.source, origin.document)
-    tools = _tools(options, draft.plan, order.goal)
-    limits, allowance = _limits(options, order.goal), _allowance(options, draft.plan, order.goal)
-    obstacles = _obstacles(options, draft.plan, tools)
-    goal, unfound = _check_expansion(order, tools)
-    basis = CheckBasis(
-        draft.plan,
-        origin.document,
-        origin.pointer,
-        goal,
-        tools,
-        limits,
-        draft.rung,
-        allowance,
-        obstacles,
-        options.can_ask,
-    )
+    basis = _run_basis(options, draft.plan, order.goal)
+    goal, unfound = _check_expansion(order, basis.tools)
+    basis = replace(basis, goal=goal, document=origin.document, pointer=origin.pointer, rung=draft.rung)
     plan, found = basis.check(draft.plan)
     found = origin.place(found)
     if unfound and order.expansion is not None and order.expansion.origin.document is not origin.document:
         # Its place is in another document than the plan.
-        other = order.expansion.origin.document
-        others = (CheckedDocument(PlanText(None, other.source, other), None, unfound),)
-        return CheckedDocument(text, plan, found, basis, others=others)
+        other = CheckedDocument.without_plan(order.expansion.origin.document, unfound)
+        return CheckedDocument(text, plan, found, basis, others=(other,))
     found = (*found, *unfound)
     if is_template(document):
         own = _check_template(document, options, order.goal).diagnostics
@@ -238,84 +289,64 @@ def _check_expansion(
     return goal_of_found_targets(order, tools), check_expansion_of_job(order, tools)
 
 
-def _draft_checker(options: CheckOptions) -> DraftChecker:
-    """Return the checker of a plan in a job that has other faults."""
-
-    def check_draft(draft: PlanDraft, goal: Goal) -> tuple[Diagnostic, ...]:
-        tools, limits = _tools(options, draft.plan, goal), _limits(options, goal)
-        allowance = _allowance(options, draft.plan, goal)
-        if draft.partial is not None:
-            return tuple(check_partial(draft.partial, goal, tools, limits=limits, allowance=allowance))
-        _, found = CheckBasis(draft.plan, None, "", goal, tools, limits, allowance=allowance).check(
-            draft.plan
-        )
-        return tuple(error_diagnostics(found))
-
-    return check_draft
-
-
-def _checked_with_errors(error: PlanError, document: Document) -> CheckedDocument:
-    """Return the diagnostics of an unusable job, by document."""
-    first, *others = (
-        CheckedDocument(PlanText(None, one.source, document), None, one.diagnostics)
-        for one in (error, *error.others)
-    )
-    return replace(first, others=tuple(others))
+def _check_draft(options: CheckOptions, draft: PlanDraft, goal: Goal) -> tuple[Diagnostic, ...]:
+    """Return the errors of a plan in a job that has other faults."""
+    basis = _basis(options, draft.plan, goal)
+    if draft.partial is not None:
+        return tuple(basis.check_partial(draft.partial))
+    return tuple(error_diagnostics(basis.check(draft.plan)[1]))
 
 
 def _check_template(document: Document, options: CheckOptions, goal: Goal) -> CheckedDocument:
     """Check what a goal template says of tools, rules and gates; its plan, if it has one, is not checked."""
     from wavewright.planner.language.goals import GoalTemplate
     from wavewright.planner.plans.goal_resolution import check_template
-    from wavewright.planner.reading.reader import read_model
 
-    template = read_model(document, GoalTemplate)
-    found = check_template(template, _tools(options, None, goal))
-    return CheckedDocument(
-        PlanText(None, document.source, document), None, tuple(locate_diagnostics(found, document))
-    )
+    found = check_template(read_model(document, GoalTemplate), _tools(options, None, goal))
+    return CheckedDocument.without_plan(document, locate_diagnostics(found, document))
 
 
 def _check_plan(
-    text: PlanText,
-    expanded: ExpandedPlan,
-    goal: Goal | None,
-    tools: Mapping[str, ToolSignature],
-    options: CheckOptions,
+    text: PlanText, expanded: ExpandedPlan, goal: Goal | None, options: CheckOptions
 ) -> CheckedDocument:
-    own = expanded.plan
-    document = None if text.repairs else text.document
-    allowance = _allowance(options, own, goal)
-    obstacles, limits = _obstacles(options, own, tools), _limits(options, goal)
-    basis = CheckBasis(
-        own,
-        document,
-        "",
-        goal,
-        tools,
-        limits,
-        allowance=allowance,
-        obstacles=obstacles,
-        can_ask=options.can_ask,
-    )
-    plan, found = basis.check(own)
+    basis = _run_basis(options, expanded.plan, goal)
+    basis = replace(basis, document=None if text.repairs else text.document)
+    plan, found = basis.check(expanded.plan)
     found = tuple(map(expanded.place, found))
     placed = tuple(locate_diagnostics(found, text.document)) if text.document is not None else found
     # An editor of the text cannot fix what stands in a sub-plan.
     return CheckedDocument(text, plan, (*text.diagnostics, *placed), None if expanded.places else basis)
 
 
-def _check_partial(
-    text: PlanText, goal: Goal | None, tools: Mapping[str, ToolSignature], options: CheckOptions
-) -> CheckedDocument:
+def _check_partial(text: PlanText, goal: Goal | None, options: CheckOptions) -> CheckedDocument:
     """Check the valid part of a plan that has faults of shape."""
     assert text.partial is not None
     assert text.document is not None
-    limits, allowance = _limits(options, goal), _allowance(options, text.partial.plan, goal)
-    further = check_partial(text.partial, goal, tools, limits=limits, allowance=allowance)
-    return CheckedDocument(
-        text, None, tuple(locate_diagnostics([*text.diagnostics, *further], text.document))
-    )
+    further = _basis(options, text.partial.plan, goal).check_partial(text.partial)
+    placed = locate_diagnostics([*text.diagnostics, *further], text.document)
+    return CheckedDocument(text, None, tuple(placed))
+
+
+def _run_basis(options: CheckOptions, plan: Plan, goal: Goal | None) -> CheckBasis:
+    """Return what a plan is checked against, with the tools and the people that a run of it would lack.
+
+    Why tools cannot work is unknown of those that are given as signatures.
+    """
+    basis = replace(_basis(options, plan, goal), can_ask=options.can_ask)
+    if options.tools is not None:
+        return basis
+    from wavewright.engine.project.tools import find_obstacles
+
+    return replace(basis, obstacles=find_obstacles(plan, basis.tools, _settings(options)))
+
+
+def _basis(options: CheckOptions, plan: Plan, goal: Goal | None) -> CheckBasis:
+    """Return what a plan is checked against, without what a run of it would lack."""
+    tools, allowance = _tools(options, plan, goal), _allowance(options, plan, goal)
+    limits = goal.limits if goal is not None else Limits()
+    given = {"max_steps": options.max_steps, "max_waves": options.max_waves}
+    limits = limits.model_copy(update={name: value for name, value in given.items() if value is not None})
+    return CheckBasis(plan, goal, tools, limits, allowance)
 
 
 def _settings(options: CheckOptions) -> Settings:
@@ -323,12 +354,6 @@ def _settings(options: CheckOptions) -> Settings:
     from wavewright.engine.cli.common.arguments import project_settings
 
     return project_settings(options.file)
-
-
-def _limits(options: CheckOptions, goal: Goal | None) -> Limits:
-    limits = goal.limits if goal is not None else Limits()
-    given = {"max_steps": options.max_steps, "max_waves": options.max_waves}
-    return limits.model_copy(update={name: value for name, value in given.items() if value is not None})
 
 
 def _allowance(options: CheckOptions, plan: Plan, goal: Goal | None) -> Allowance | None:
@@ -346,17 +371,6 @@ def _allowance(options: CheckOptions, plan: Plan, goal: Goal | None) -> Allowanc
     )
 
 
-def _obstacles(
-    options: CheckOptions, plan: Plan, tools: Mapping[str, ToolSignature]
-) -> Mapping[str, Obstacle]:
-    """Return why tools of the plan cannot work; unknown for tools that are given as signatures."""
-    if options.tools is not None:
-        return {}
-    from wavewright.engine.project.tools import find_obstacles
-
-    return find_obstacles(plan, tools, _settings(options))
-
-
 def _goal(options: CheckOptions, plan: Plan, document: Document | None) -> Goal | None:
     if options.goal is None:
         return None
@@ -370,8 +384,6 @@ def _goal(options: CheckOptions, plan: Plan, document: Document | None) -> Goal 
 
 def _tools(options: CheckOptions, plan: Plan | None, goal: Goal | None) -> Mapping[str, ToolSignature]:
     if options.tools is not None:
-        from wavewright.planner.reading.reader import read_tools_file
-
         try:
             return read_tools_file(options.tools)
         except PlanError as error:

@@ -28,8 +28,7 @@ from wavewright.engine.bus.topology import REASON_HEADER, daemon_user_of
 from wavewright.engine.cli.common.arguments import project_settings, warn_of_foreign_job
 from wavewright.engine.cli.common.broker import open_command_bus
 from wavewright.engine.cli.common.output import CommandError, print_error, print_line
-from wavewright.engine.cli.planning.check_options import CheckOptions
-from wavewright.engine.cli.planning.plan_check import check_plan
+from wavewright.engine.cli.planning.plan_check import CheckOptions, check_plan
 from wavewright.engine.cli.service.daemon_command import check_broker_configured
 from wavewright.engine.jobs.documents import is_template
 from wavewright.engine.jobs.inline import portable_job, resolve_inline_job
