@@ -8,7 +8,7 @@ and only what is journaled is published.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from immutables import Map
@@ -18,8 +18,6 @@ from wavewright.engine.daemon.note_projection import (
     answered_decision,
     packages_sent_by,
     project_completion,
-    project_failure,
-    project_start,
     project_target,
     requested_decision,
 )
@@ -70,19 +68,6 @@ class JobProjection:
     """Packages that the validator may reject or accept, where the goal limits them."""
 
 
-@dataclass(slots=True)
-class _Projected:
-    """What one batch of events writes, collected event by event."""
-
-    messages: list[OutgoingMessage]
-    decisions: list[Decision]
-    taken: list[DecisionId]
-    change: JobChange | None = None
-    sent: tuple[SentPackage, ...] = ()
-    """Packages of targets."""
-    last_step: StepFinished | None = None
-
-
 def replay(projection: JobProjection, events: Iterable[Event]) -> JobProjection:
     """Return the projection after events that were journaled before."""
     for event in events:
@@ -109,12 +94,12 @@ def project(
         of_targets: Packages of the runs of targets.
         has_advanced: Whether the job gets further with these events than its interrupted attempts.
     """
-    projected = _Projected([], [], [])
+    projected = _Projected(reporter, package)
     # The start of a job with several targets is reported differently, and both events are in one batch.
     if wanted := [event for event in events if isinstance(event, Noted) and event.topic == TARGETS_WANTED]:
         projection = replace(projection, waves=initial_waves(wanted[0]))
     for event in events:
-        _project_event(projection, event, reporter, package, projected)
+        projected.add(projection, event)
         projection = _apply(projection, event)
         if isinstance(event, Noted) and event.topic in TARGET_TOPICS and projection.waves is not None:
             projected.messages += project_target(
@@ -178,80 +163,107 @@ def _apply(projection: JobProjection, event: Event) -> JobProjection:
             return projection
 
 
-def _project_event(
-    projection: JobProjection,
-    event: Event,
-    reporter: Reporter,
-    package: Package | None,
-    projected: _Projected,
-) -> None:
-    job = projection.job
-    match event:
-        case RunStarted():
-            projected.messages += project_start(job, projection.waves, event, reporter)
-        case Noted(topic="resumed"):
-            projected.messages.append(reporter.status(job, "JOB_RESUMED", event.at, repr(event.at)))
-        case Noted(topic="question" | "approval_wanted"):
-            _project_question(
-                projection, requested_decision(job, event, projection.target), reporter, projected
+@dataclass(slots=True)
+class _Projected:
+    """What one batch of events writes, collected event by event."""
+
+    reporter: Reporter
+    package: Package | None
+    """The run's package, where the batch ends the run."""
+    messages: list[OutgoingMessage] = field(default_factory=list[OutgoingMessage])
+    decisions: list[Decision] = field(default_factory=list[Decision])
+    taken: list[DecisionId] = field(default_factory=list[DecisionId])
+    change: JobChange | None = None
+    sent: tuple[SentPackage, ...] = ()
+    """Packages of targets."""
+    last_step: StepFinished | None = None
+
+    def add(self, projection: JobProjection, event: Event) -> None:
+        """Collect what an event writes; the projection is that before it."""
+        job = projection.job
+        match event:
+            case RunStarted() if projection.waves is None:
+                self.messages += self.reporter.started(job, event.at)
+            case RunStarted():
+                # Several targets are reported when each starts.
+                self.messages.append(self.reporter.status(job, "JOB_STARTED", event.at))
+            case Noted(topic="resumed"):
+                self.messages.append(self.reporter.status(job, "JOB_RESUMED", event.at, repr(event.at)))
+            case Noted(topic="question" | "approval_wanted"):
+                self._add_question(projection, requested_decision(job, event, projection.target))
+            case Noted(topic="answer" | "approval"):
+                if (taken := answered_decision(projection.open_decision, event)) is not None:
+                    self.taken.append(taken)
+            case StepFinished():
+                self.last_step = event
+            case RunFinished():
+                self._add_end(projection, event)
+            case _:
+                pass
+
+    def _add_question(self, projection: JobProjection, decision: Decision) -> None:
+        self.decisions.append(decision)
+        self.messages += [
+            self.reporter.decision(projection.job, decision),
+            self.reporter.status(
+                projection.job,
+                "DECISION_REQUIRED",
+                decision.asked,
+                decision.id,
+                decision_id=decision.id,
+                reason=decision.question,
+                **_target_field(projection),
+            ),
+        ]
+
+    def _add_end(self, projection: JobProjection, event: RunFinished) -> None:
+        job, waves, reporter = projection.job, projection.waves, self.reporter
+        if (reason := _failure_reason(projection, event, self.package)) is not None:
+            failed = replace(job, state="failed", reason=shorten_reason(reason), state_since=event.at)
+            self.messages += (
+                reporter.failed(failed, event.at)
+                if waves is None
+                else [project_completion(failed, waves, event, reporter)]
             )
-        case Noted(topic="answer" | "approval"):
-            if (taken := answered_decision(projection.open_decision, event)) is not None:
-                projected.taken.append(taken)
-        case StepFinished():
-            projected.last_step = event
-        case RunFinished():
-            _project_end(projection, event, reporter, package, projected)
-        case _:
-            pass
-
-
-def _project_question(
-    projection: JobProjection, decision: Decision, reporter: Reporter, projected: _Projected
-) -> None:
-    job = projection.job
-    projected.decisions.append(decision)
-    projected.messages += [
-        reporter.decision(job, decision),
-        reporter.status(
-            job,
-            "DECISION_REQUIRED",
-            decision.asked,
-            decision.id,
-            decision_id=decision.id,
-            reason=decision.question,
-            **_target_field(projection),
-        ),
-    ]
-
-
-def _project_end(
-    projection: JobProjection,
-    event: RunFinished,
-    reporter: Reporter,
-    package: Package | None,
-    projected: _Projected,
-) -> None:
-    if (reason := _failure_reason(projection, event, package)) is not None:
-        failed = replace(projection.job, state="failed", reason=shorten_reason(reason), state_since=event.at)
-        projected.messages += project_failure(failed, projection.waves, event, reporter)
-        projected.change = JobChange(failed.job, "failed", reason=failed.reason)
-        return
-    match event.status:
-        case "interrupted" | "failed":
-            # `JobRunner` changes the state of its job.
+            self.change = JobChange(job.job, "failed", reason=failed.reason)
             return
-        case "cancelled":
-            reason = shorten_reason(event.reason)
-            ended = replace(projection.job, state="cancelled", reason=reason, state_since=event.at)
-            projected.messages += reporter.cancelled(ended, event.at)
-            projected.change = JobChange(ended.job, "cancelled", reason=reason)
-        case "achieved" | "not_achieved" if projection.waves is not None:
-            projected.messages.append(project_completion(projection.job, projection.waves, event, reporter))
-            projected.change = JobChange(projection.job.job, "completed", reason=shorten_reason(event.reason))
-        case "achieved" | "not_achieved":
-            assert package is not None, "a run ends with its package"
-            _project_package(projection, event, reporter, package, projected)
+        reason = shorten_reason(event.reason)
+        match event.status:
+            case "interrupted" | "failed":
+                # `JobRunner` changes the state of its job.
+                return
+            case "cancelled":
+                ended = replace(job, state="cancelled", reason=reason, state_since=event.at)
+                self.messages += reporter.cancelled(ended, event.at)
+                self.change = JobChange(job.job, "cancelled", reason=reason)
+            case "achieved" | "not_achieved" if waves is not None:
+                self.messages.append(project_completion(job, waves, event, reporter))
+                self.change = JobChange(job.job, "completed", reason=reason)
+            case "achieved" | "not_achieved":
+                assert self.package is not None, "a run ends with its package"
+                self._add_package(projection, event, self.package)
+
+    def _add_package(self, projection: JobProjection, event: RunFinished, package: Package) -> None:
+        job, iterations, reporter = projection.job, projection.max_iterations, self.reporter
+        if iterations is None:
+            iterations = reporter.section.validation.iterations
+        iteration = job.iteration + 1
+        state: JobState = "validating" if iterations > 0 else "completed"
+        sent = replace(
+            job,
+            state=state,
+            iteration=iteration,
+            package=package_id(job.job, iteration),
+            reason=shorten_reason(event.reason),
+            state_since=event.at,
+        )
+        self.messages += [
+            reporter.package(job, package, event.at),
+            reporter.status(sent, "PACKAGE_SENT", event.at, iteration=iteration, package_id=sent.package),
+        ]
+        if state == "completed":
+            self.messages += reporter.completed(sent, event.at, is_whole=event.status == "achieved")
+        self.change = JobChange(job.job, state, reason=sent.reason, iteration=iteration, package=sent.package)
 
 
 def _failure_reason(projection: JobProjection, event: RunFinished, package: Package | None) -> str | None:
@@ -265,33 +277,6 @@ def _failure_reason(projection: JobProjection, event: RunFinished, package: Pack
     if target_of(projection.job) is None or package is None or package.review is None:
         return None
     return "; ".join(package.review.invalid_because) or None
-
-
-def _project_package(
-    projection: JobProjection, event: RunFinished, reporter: Reporter, package: Package, projected: _Projected
-) -> None:
-    job, iterations = projection.job, projection.max_iterations
-    if iterations is None:
-        iterations = reporter.section.validation.iterations
-    iteration = job.iteration + 1
-    state: JobState = "validating" if iterations > 0 else "completed"
-    sent = replace(
-        job,
-        state=state,
-        iteration=iteration,
-        package=package_id(job.job, iteration),
-        reason=shorten_reason(event.reason),
-        state_since=event.at,
-    )
-    projected.messages += [
-        reporter.package(job, package, event.at),
-        reporter.status(sent, "PACKAGE_SENT", event.at, iteration=iteration, package_id=sent.package),
-    ]
-    if state == "completed":
-        projected.messages += reporter.completed(sent, event.at, is_whole=event.status == "achieved")
-    projected.change = JobChange(
-        sent.job, state, reason=sent.reason, iteration=iteration, package=sent.package
-    )
 
 
 def _is_progress_due(projection: JobProjection) -> bool:

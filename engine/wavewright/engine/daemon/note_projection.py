@@ -6,7 +6,7 @@ often it is asked, and an answer fits no other question.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -21,7 +21,7 @@ from wavewright.engine.targets.waves import (
     TARGET_STARTED,
     TargetWaves,
 )
-from wavewright.executor.events.types import Noted, RunFinished, RunStarted
+from wavewright.executor.events.types import Noted, RunFinished
 from wavewright.executor.store.job_records import Decision, DecisionId, JobRow, OutgoingMessage, SentPackage
 from wavewright.planner.language.hashing import content_hash
 from wavewright.planner.types import Json, JsonObject
@@ -82,9 +82,6 @@ def _approval_decision(job: JobRow, asked: Noted) -> Decision:
     )
 
 
-TARGET_TOPICS: Final = frozenset(
-    {TARGET_STARTED, TARGET_PACKAGE_SENT, TARGET_PACKAGE_JUDGED, TARGET_COMPLETED, TARGET_FAILED}
-)
 _STATUSES: Final[dict[str, JobStatus]] = {
     TARGET_PACKAGE_SENT: "PACKAGE_SENT",
     TARGET_PACKAGE_JUDGED: "VALIDATION_RECEIVED",
@@ -93,6 +90,7 @@ _STATUSES: Final[dict[str, JobStatus]] = {
     TARGET_FAILED: "TARGET_FAILED",
 }
 """By topic of the note."""
+TARGET_TOPICS: Final = _STATUSES.keys()
 _ENDS: Final[dict[str, JobStatus]] = {
     "achieved": "JOB_COMPLETED",
     "not_achieved": "JOB_PARTIALLY_COMPLETED",
@@ -136,26 +134,6 @@ def packages_sent_by(job: JobRow, waves: TargetWaves, noted: Noted) -> tuple[Sen
     target = str(noted.body["target"])
     iteration = waves.packages[target].iteration
     return (SentPackage(package_id(job.job, iteration, target), iteration),)
-
-
-def project_start(
-    job: JobRow, waves: TargetWaves | None, started: RunStarted, reporter: Reporter
-) -> Sequence[OutgoingMessage]:
-    """Return the messages about a run that starts; several targets are reported when each starts."""
-    if waves is None:
-        return reporter.started(job, started.at)
-    return (reporter.status(job, "JOB_STARTED", started.at),)
-
-
-def project_failure(
-    job: JobRow, waves: TargetWaves | None, ended: RunFinished, reporter: Reporter
-) -> Sequence[OutgoingMessage]:
-    """Return the messages about a run that has failed."""
-    return (
-        reporter.failed(job, ended.at)
-        if waves is None
-        else (project_completion(job, waves, ended, reporter),)
-    )
 
 
 def project_completion(
