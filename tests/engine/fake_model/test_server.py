@@ -44,8 +44,7 @@ from wavewright.engine.fake_model.replies import (
     with_usage,
 )
 from wavewright.engine.fake_model.request import Wire
-from wavewright.engine.fake_model.script import add_script
-from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, asked_for, offering
+from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, add_script, asked_for, offering
 from wavewright.planner.types import JsonObject
 
 WIRES: tuple[Wire, ...] = ("chat", "responses", "messages")

@@ -9,8 +9,7 @@ from typing import NoReturn
 from wavewright.config import exit_codes
 from wavewright.config.installation import install_hint, is_installed
 from wavewright.engine.cli.common.output import CommandError, print_line
-from wavewright.engine.fake_model.script import add_script, describe_exchange
-from wavewright.engine.fake_model.server import FakeModelServer
+from wavewright.engine.fake_model.server import FakeModelServer, add_script, describe_exchange
 
 
 def serve_script(script: Path, *, port: int, quiet: bool) -> int:
