@@ -103,14 +103,18 @@ def fix_document(options: CheckOptions, *, writes: bool) -> tuple[CheckedDocumen
 
 def _refuse_unwritable(options: CheckOptions) -> None:
     if str(options.file) == "-" or options.from_model:
-        msg = "only a file can be fixed"
-        raise CommandError(msg, hint="name a plan's or a job's file, or leave out --fix and --diff")
+        raise CommandError(
+            "only a file can be fixed", hint="name a plan's or a job's file, or leave out --fix and --diff"
+        )
 
 
 def _refuse_toml(name: str) -> None:
     if name.lower().endswith(".toml"):
-        msg = f"{name!r} is TOML, and only JSON and YAML are fixed"
-        raise CommandError(msg, hint="leave out --fix; the warnings say what to change", place=name)
+        raise CommandError(
+            f"{name!r} is TOML, and only JSON and YAML are fixed",
+            hint="leave out --fix; the warnings say what to change",
+            place=name,
+        )
 
 
 def _refuse_elsewhere(basis: CheckBasis, options: CheckOptions) -> None:
@@ -118,8 +122,11 @@ def _refuse_elsewhere(basis: CheckBasis, options: CheckOptions) -> None:
     assert basis.document is not None
     name = basis.document.source.name
     if basis.rung == "template" and name != str(options.file):
-        msg = f"the plan of {str(options.file)!r} is in a goal template, which other jobs may use as well"
-        raise CommandError(msg, hint=f"fix it there: wavewright check {name} --fix", place=name)
+        raise CommandError(
+            f"the plan of {str(options.file)!r} is in a goal template, which other jobs may use as well",
+            hint=f"fix it there: wavewright check {name} --fix",
+            place=name,
+        )
 
 
 def _plan_checker(basis: CheckBasis) -> PlanChecker:
@@ -230,8 +237,7 @@ def _apply_fixes(fixed: FixedDocument, fixes: Sequence[Fix], judge: PlanChecker)
     judged = judge(plan)
     fault = next((found for found in judged.diagnostics if found.severity == "error"), None)
     if fault is not None:
-        msg = f"without it the plan is not valid: {fault.message}"
-        raise NotEditable(msg)
+        raise NotEditable(f"without it the plan is not valid: {fault.message}")
     return replace(fixed, origin=origin, plan=plan, checked=judged, fixes=(*fixed.fixes, *fixes))
 
 
@@ -241,11 +247,9 @@ def _fixed_origin(origin: PlanOrigin, fixes: Sequence[Fix]) -> PlanOrigin:
     try:
         after = read_document(text, document.source.name)
     except DocumentError as error:
-        msg = "the text could not be read afterwards"
-        raise NotEditable(msg) from error
+        raise NotEditable("the text could not be read afterwards") from error
     if after.value != fixed_value(document.value, origin.pointer, fixes):
-        msg = "the text would say something else"
-        raise NotEditable(msg)
+        raise NotEditable("the text would say something else")
     return PlanOrigin(after, origin.pointer)
 
 

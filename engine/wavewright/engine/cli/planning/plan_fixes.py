@@ -155,19 +155,15 @@ def _refuse_unequal(first: Step, again: Step, bound: Plan, tool: ToolSignature) 
     """Raise where one result in place of two would change more than the number of calls."""
     own = {"id", "why", "depends_on"}
     if first.model_dump(exclude=own) != again.model_dump(exclude=own):
-        msg = f"it and {first.id!r} are tried, timed or bounded in other ways"
-        raise NotEditable(msg)
+        raise NotEditable(f"it and {first.id!r} are tried, timed or bounded in other ways")
     read = frozenset(step_reads(first))  # which both do
     if read.union(first.depends_on) != read.union(again.depends_on):
-        msg = f"it and {first.id!r} wait for other steps"
-        raise NotEditable(msg)
+        raise NotEditable(f"it and {first.id!r} wait for other steps")
     if not tool.only_reads or tool.needs_approval:
-        msg = f"{again.tool!r} does more than read, or needs approval, so two calls are not one"
-        raise NotEditable(msg)
+        raise NotEditable(f"{again.tool!r} does more than read, or needs approval, so two calls are not one")
     replaced = {step.supersedes for step in bound.steps}
     if {first.id, again.id} & replaced:
-        msg = "a patch has put another step in its place"
-        raise NotEditable(msg)
+        raise NotEditable("a patch has put another step in its place")
 
 
 def _renamings(plan: Plan, old: StepId, new: StepId) -> Iterator[tuple[str, tuple[WordRename, ...]]]:
@@ -177,8 +173,7 @@ def _renamings(plan: Plan, old: StepId, new: StepId) -> Iterator[tuple[str, tupl
                 yield f"/steps/{number}/depends_on/{place}", (WordRename(0, name, new),)
     for gate in plan.gates:
         if gate.on in (old, new):
-            msg = f"gate {gate.id!r} looks at {gate.on!r} alone"
-            raise NotEditable(msg)
+            raise NotEditable(f"gate {gate.id!r} looks at {gate.on!r} alone")
     for text in plan_texts(plan):
         renamings = tuple(_mentions(text, old, new))
         if renamings:
@@ -190,8 +185,7 @@ def _mentions(text: ExpressionText, old: StepId, new: StepId) -> Iterator[WordRe
         for mention in step_mentions(use.expression, old):
             word = use.expression.find(old, mention.start, mention.end)
             if word < 0:
-                msg = f"{old!r} is written with escapes"
-                raise NotEditable(msg)
+                raise NotEditable(f"{old!r} is written with escapes")
             yield WordRename(use.start + word, old, new)
 
 

@@ -50,8 +50,7 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
     position = 0
     for edit in sorted(set(edits)):
         if edit.start < position:
-            msg = "two changes meet in one place"
-            raise NotEditable(msg)
+            raise NotEditable("two changes meet in one place")
         parts += [text[position : edit.start], edit.text]
         position = edit.end
     return "".join([*parts, text[position:]])
@@ -69,8 +68,7 @@ def rename_words(text: str, node: Node, value: str, renamings: Sequence[WordRena
         written = [found.start() for found in word.finditer(text, node.start, node.end)]
         meant = [found.start() for found in word.finditer(value)]
         if len(written) != len(meant):
-            msg = f"{old!r} is written with escapes"
-            raise NotEditable(msg)
+            raise NotEditable(f"{old!r} is written with escapes")
         for renaming in renamings:
             if renaming.old == old:
                 start = written[meant.index(renaming.start)]
@@ -100,8 +98,7 @@ def remove_member(text: str, node: ObjectNode, key: str) -> list[Edit]:
     place = names.index(key)
     spans = [Span(member.key.start, member.node.end) for member in node.members.values()]
     if len(spans) == 1:
-        msg = "nothing would be left of what it stands in"
-        raise NotEditable(msg)
+        raise NotEditable("nothing would be left of what it stands in")
     if _is_flow(text, node):
         return _without_flow_items(text, spans, {place})
     start = _line_start(text, spans[place].start)
@@ -109,8 +106,7 @@ def remove_member(text: str, node: ObjectNode, key: str) -> list[Edit]:
         return [Edit(start, _rest_of_line(text, spans[place].end))]
     # It shares its line with the dash of its step: the next member takes its place.
     if place + 1 == len(spans) or "#" in text[spans[place].end : spans[place + 1].start]:
-        msg = "a comment stands behind it"
-        raise NotEditable(msg)
+        raise NotEditable("a comment stands behind it")
     return [Edit(spans[place].start, spans[place + 1].start)]
 
 
@@ -136,8 +132,7 @@ def _without_flow_items(text: str, spans: Sequence[Span], places: Collection[int
 def _start_with_separator(text: str, spans: Sequence[Span], place: int) -> int:
     """Return where an item starts, if nothing but a comma stands between it and the next one."""
     if text[spans[place].end : spans[place + 1].start].strip() != ",":
-        msg = "a comment stands between it and what follows"
-        raise NotEditable(msg)
+        raise NotEditable("a comment stands between it and what follows")
     return spans[place].start
 
 
@@ -145,8 +140,7 @@ def _without_block_item(text: str, span: Span) -> Edit:
     dash = len(text[: span.start].rstrip()) - 1
     start = _line_start(text, max(dash, 0))
     if text[dash : dash + 1] != "-" or text[start:dash].strip():
-        msg = "its line holds something else as well"
-        raise NotEditable(msg)
+        raise NotEditable("its line holds something else as well")
     end = _rest_of_line(text, span.end)
     before_is_blank = not text[_line_start(text, max(start - 1, 0)) : start].strip()
     after = _line_end(text, end)
@@ -169,8 +163,7 @@ def _rest_of_line(text: str, place: int) -> int:
     end = _line_end(text, place)
     rest = text[place:end].strip()
     if rest and not rest.startswith("#"):
-        msg = "something else stands behind it on its line"
-        raise NotEditable(msg)
+        raise NotEditable("something else stands behind it on its line")
     return end
 
 
