@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from anyio.from_thread import start_blocking_portal
@@ -58,36 +58,25 @@ def opened_tools(
             ToolHost(
                 # A container that is started again has the same host and process number as the one that died.
                 name=f"{owner.host}/{owner.pid}/{owner.token[:8]}",
-                tools_for=_ToolsOfRun(settings, services).load,
-                loop=portal.call(_running_loop),
+                tools_for=partial(_tools_of_run, settings, services),
+                loop=portal.call(asyncio.get_running_loop),
                 redactor=known_secrets_redactor(settings),
             ),
             services,
         )
 
 
-async def _running_loop() -> asyncio.AbstractEventLoop:
-    return asyncio.get_running_loop()
+def _tools_of_run(settings: Settings, services: Services, run: RunId, goal: Goal) -> Mapping[str, Tool]:
+    """Return the tools of a run as its own process makes them, with what its goal says of them.
 
-
-@dataclass(frozen=True, slots=True)
-class _ToolsOfRun:
-    """Makes the tools of a run as its own process does, with what its goal says of them."""
-
-    settings: Settings
-    services: Services
-
-    def load(self, run: RunId, goal: Goal) -> Mapping[str, Tool]:
-        """Return the tools of a run.
-
-        Raises:
-            ToolDefinitionError: a function or a worker of the project cannot be a tool.
-            PackError: a pack cannot be imported or refuses its settings.
-        """
-        here = {"root": str(self.settings.root), "file": str(self.settings.file)}
-        packs = {name: {**given, **here} for name, given in goal.packs.items() if isinstance(given, dict)}
-        goal = goal.model_copy(update={"packs": packs})
-        services = self.services.for_goal(goal)
-        if services.budget_store is not None:
-            services.budget_store.limit_run(run, goal.limits.budget)
-        return tools_with_redacted_outputs(tools_of_goal(goal, self.settings, services), self.settings)
+    Raises:
+        ToolDefinitionError: a function or a worker of the project cannot be a tool.
+        PackError: a pack cannot be imported or refuses its settings.
+    """
+    here = {"root": str(settings.root), "file": str(settings.file)}
+    packs = {name: {**given, **here} for name, given in goal.packs.items() if isinstance(given, dict)}
+    goal = goal.model_copy(update={"packs": packs})
+    services = services.for_goal(goal)
+    if services.budget_store is not None:
+        services.budget_store.limit_run(run, goal.limits.budget)
+    return tools_with_redacted_outputs(tools_of_goal(goal, settings, services), settings)

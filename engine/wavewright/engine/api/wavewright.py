@@ -20,7 +20,7 @@ from wavewright.config.errors import WavewrightError
 from wavewright.config.installation import user_state_dir
 from wavewright.config.settings import Settings, load_settings, settings_without_file
 from wavewright.config.value_types import is_url
-from wavewright.engine.api.loaded_plan import LoadedPlan
+from wavewright.engine.api.loaded_plan import LoadedPlan, make_loaded_plan, unplanned_job
 from wavewright.engine.api.plan_run import Approve, Ask, CallbackApprover, CallbackAsker, PlanRun, RunStream
 from wavewright.engine.operations.trace_export import export_traces, traced
 from wavewright.engine.pipeline.context import (
@@ -199,8 +199,6 @@ class Wavewright:
             PlanError: the job is faulty, or no answer of the model was a valid plan.
             WavewrightError: no model is configured, or the model has a question or says that there is no plan.
         """
-        from wavewright.engine.api.loaded_plan import make_loaded_plan
-
         if isinstance(goal, Path):
             asked = self.load(goal, inputs)
         else:
@@ -247,8 +245,6 @@ class Wavewright:
         Raises:
             WavewrightError: no model is configured, or there is no tool or pack of a name.
         """
-        from wavewright.engine.api.loaded_plan import unplanned_job
-
         return await self._execute(
             RunRequest(resolved_job=unplanned_job(self._settings, goal, inputs, tools))
         )
@@ -293,20 +289,17 @@ class Wavewright:
             async with self:
                 return await self.run(plan, run=run)
 
-        self._refuse_if_open("run")
+        if self._opened is not None:
+            raise WavewrightError(
+                "`run_sync` is for plain programs, and this one is inside `async with`",
+                "write `await ww.run(…)`",
+            )
         ended = run_to_end(work)
         return ended if result_type is None else _typed(ended, result_type)
 
     def plan_sync(self, goal: str | Path, inputs: Mapping[str, Json] | None = None) -> LoadedPlan:
         """Return the plan that the model makes, outside `async with`; otherwise as `plan`."""
         return run_to_end(lambda: self.plan(goal, inputs))
-
-    def _refuse_if_open(self, name: str) -> None:
-        if self._opened is not None:
-            raise WavewrightError(
-                f"`{name}_sync` is for plain programs, and this one is inside `async with`",
-                f"write `await ww.{name}(…)`",
-            )
 
     @property
     def _open(self) -> _Opened:

@@ -110,8 +110,6 @@ def _whole_draft(
     """Return the draft of a plan with its sub-plans put in; None if one of them cannot be."""
     if all(step.plan is None for step in plan.steps):
         return PlanDraft(plan, origin, rung)
-    from wavewright.engine.jobs.plan_drafts import plan_with_sub_plans  # most plans call none
-
     expanded = plan_with_sub_plans(plan, origin.document, settings)
     faults.add(origin.place(expanded.faults), origin.document)
     return None if expanded.faults else PlanDraft(expanded.plan, replace(origin, expanded=expanded), rung)

@@ -28,6 +28,7 @@ from wavewright.engine.jobs.inputs import InputOverrides, first_target, inputs_o
 from wavewright.engine.jobs.plan_drafts import (
     PlanDraft,
     PlanOrigin,
+    allowed_sub_plans,
     draft_of_job,
     embedded_draft,
     plan_draft,
@@ -325,8 +326,6 @@ def _sub_plans(parts: _JobParts, settings: Settings) -> dict[str, Plan]:
     """Return the plans that a planner may call."""
     if parts.template is None or not parts.template.sub_plans:
         return {}
-    from wavewright.engine.jobs.plan_drafts import allowed_sub_plans  # few goals allow any
-
     return allowed_sub_plans(parts.template, parts.template_document, settings)
 
 
