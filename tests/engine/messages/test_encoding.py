@@ -13,9 +13,9 @@ from hypothesis import example, given, strategies as st
 from tests.engine.messages.sample_messages import JOB, NOW, RULES
 from wavewright.config.redaction import Redactor
 from wavewright.config.secret_patterns import REDACTED
-from wavewright.engine.messages.decoding import correlation_of, decode
+from wavewright.engine.messages.decoding import correlation_of, decode, sender_of
 from wavewright.engine.messages.delivery import Delivery
-from wavewright.engine.messages.encoding import MessageAddress, encode, sender_of
+from wavewright.engine.messages.encoding import MessageAddress, encode
 from wavewright.engine.messages.models import (
     REPORTS,
     Envelope,

@@ -15,7 +15,7 @@ from wavewright.config.sections import DaemonSection
 from wavewright.config.settings import Settings
 from wavewright.engine.bus.topology import ATTEMPTS_HEADER, KIND_HEADER, QUEUE_HEADER, REASON_HEADER
 from wavewright.engine.messages.contract import message_contract
-from wavewright.engine.messages.decoding import correlation_of, target_of, trace_of
+from wavewright.engine.messages.decoding import correlation_of, sender_of, target_of, trace_of
 from wavewright.engine.messages.encoding import (
     InvalidResult,
     MessageAddress,
@@ -24,7 +24,6 @@ from wavewright.engine.messages.encoding import (
     failure_report,
     package_report,
     request_payload,
-    sender_of,
 )
 from wavewright.engine.messages.models import JobStatusUpdate, UserDecisionRequired, message_id
 from wavewright.engine.pipeline.context import PackageNotPublished
@@ -88,11 +87,7 @@ class Reporter:
 
     def package(self, job: JobRow, package: Package, at: float) -> OutgoingMessage:
         """Return the message with a package, the next one after those that were published."""
-        report = self._package_report(job, job.iteration + 1, package)
-        section = self.section
-        return self._message(
-            job, report, at, section.queues.packages, section.validation.target_agent, "package"
-        )
+        return self._to_validator(job, self._package_report(job, job.iteration + 1, package), at, "package")
 
     def check_publishable(self, job: JobRow, package: Package) -> None:
         """Raise where a package cannot be published.
@@ -124,8 +119,7 @@ class Reporter:
     ) -> OutgoingMessage:
         """Return the message with the package of one of a job's targets."""
         report = self._package_report(job, iteration, package, target)
-        queue, validator = self.section.queues.packages, self.section.validation.target_agent
-        return self._message(job, report, at, queue, validator, "package", target, iteration)
+        return self._to_validator(job, report, at, "package", target, iteration)
 
     def decision(self, job: JobRow, decision: Decision) -> OutgoingMessage:
         """Return the message with a question to a person."""
@@ -135,16 +129,9 @@ class Reporter:
             context=decision.context,
             decision_id=decision.id,
         )
-        queue = self.section.queues.decisions
-        return self._message(
-            job,
-            question,
-            decision.asked,
-            queue,
-            _requesting_agent(job),
-            "user_decision_required",
-            decision.id,
-        )
+        queue, agent = self.section.queues.decisions, _requesting_agent(job)
+        kind = question.message_type
+        return self._message(job, question, decision.asked, queue, agent, kind, decision.id)
 
     def dead_letter(self, job: JobRow, at: float) -> OutgoingMessage:
         """Return the dead letter of a job: its request, which can be sent again under a new id; it is not signed."""
@@ -208,7 +195,7 @@ class Reporter:
         return (*self._failure_answer(job, at), end)
 
     def _failure_answer(self, job: JobRow, at: float) -> tuple[OutgoingMessage, ...]:
-        target, request, section = target_of(job), request_payload(job), self.section
+        target, request = target_of(job), request_payload(job)
         if target is None or request is None:
             return ()
         payload = failure_report(
@@ -218,10 +205,13 @@ class Reporter:
             goal_target=target,
             request=request,
         )
-        if payload is None:
-            return ()
-        queue, reader = section.queues.packages, section.validation.target_agent
-        return (self._message(job, payload, at, queue, reader, "failure"),)
+        return () if payload is None else (self._to_validator(job, payload, at, "failure"),)
+
+    def _to_validator(
+        self, job: JobRow, payload: Payload, at: float, kind: str, *what: str | int
+    ) -> OutgoingMessage:
+        queue, validator = self.section.queues.packages, self.section.validation.target_agent
+        return self._message(job, payload, at, queue, validator, kind, *what)
 
     def _target(
         self, job: JobRow, status: JobStatus, at: float, done: int, **fields: Json

@@ -55,10 +55,10 @@ from wavewright.tools.message_contract import RequestedGoal, RequestPayload, Wir
 _Model = TypeVar("_Model", bound=WireModel)
 
 CORRELATION_KEY: Final = "correlation_id"
+"""Key of a stored request: the correlation id of its message."""
 TRACE_KEY: Final = "traceparent"
 """Header of messages that names the span to which they belong (W3C Trace Context, level 1)."""
 _TRACEPARENT: Final = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
-"""Key of a stored request: the correlation id of its message."""
 SOURCE_KEY: Final = "source_agent"
 """Key of a stored request: its sender."""
 SUBMITTER_KEY: Final = "submitted_by"
@@ -311,19 +311,27 @@ def target_of(job: JobRow) -> str | None:
     """Return the first target of a job; None where its messages are neutral."""
     if (goal := goal_of(job.request)) is not None:
         return goal.target
-    known = job.request.get(TARGET_KEY)
-    return known if isinstance(known, str) else None
+    return stored_text(job, TARGET_KEY)
 
 
 def correlation_of(job: JobRow) -> str:
     """Return what all messages of a job have in common: what its request was correlated by, or the job's own id."""
-    known = job.request.get(CORRELATION_KEY)
-    return known if isinstance(known, str) else job.job
+    return stored_text(job, CORRELATION_KEY) or job.job
 
 
 def trace_of(job: JobRow) -> str | None:
     """Return the header `traceparent` of the message that asked for a job; None where it had none."""
-    known = job.request.get(TRACE_KEY)
+    return stored_text(job, TRACE_KEY)
+
+
+def sender_of(job: JobRow) -> str | None:
+    """Return the agent that asked for a job, where it came as a message."""
+    return stored_text(job, SOURCE_KEY)
+
+
+def stored_text(job: JobRow, key: str) -> str | None:
+    """Return a text of a stored request by its key; None where it has none."""
+    known = job.request.get(key)
     return known if isinstance(known, str) else None
 
 

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from wavewright.config.errors import WavewrightError
 from wavewright.config.redaction import Redactor
-from wavewright.engine.messages.decoding import PAYLOAD_KEY, SOURCE_KEY, TRACE_KEY, TYPE_KEY, correlation_of
+from wavewright.engine.messages.decoding import PAYLOAD_KEY, TRACE_KEY, TYPE_KEY, correlation_of, stored_text
 from wavewright.engine.messages.delivery import SIGNATURE_HEADER, sign
 from wavewright.engine.messages.models import (
     VERSION,
@@ -98,7 +98,7 @@ def encode(
 def encode_request(job: JobRow, address: MessageAddress, *, message: MessageId) -> OutgoingMessage:
     """Return the request of a job as a new message, with the payload as it was sent."""
     payload = request_payload(job) or {"job_id": job.job, "job": job.request["job"]}
-    kind = _text(job, TYPE_KEY) or "job_request"
+    kind = stored_text(job, TYPE_KEY) or "job_request"
     return _outgoing(kind, payload, address, message, correlation_of(job), job.received, job.job)
 
 
@@ -140,16 +140,6 @@ def _outgoing(
         headers=_headers(document, body, address),
         at=at,
     )
-
-
-def sender_of(job: JobRow) -> str | None:
-    """Return the agent that asked for a job, where it came as a message."""
-    return _text(job, SOURCE_KEY)
-
-
-def _text(job: JobRow, field_name: str) -> str | None:
-    value = job.request.get(field_name)
-    return value if isinstance(value, str) else None
 
 
 def _renamed(content: JsonObject, contract: MessageContract) -> JsonObject:

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Final
 
 import anyio
@@ -190,18 +191,18 @@ class StoreMonitor:
                 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Telemetry:
     """Log, metrics, health and traces of one daemon."""
 
     log: StructuredLog
     metrics: Metrics = field(default_factory=Metrics)
     health: HealthStatus = field(default_factory=HealthStatus)
-    store: StoreMonitor = field(init=False)
 
-    def __post_init__(self) -> None:
-        """Make the monitor of the store, with the same log, metrics and health."""
-        object.__setattr__(self, "store", StoreMonitor(self.log, self.metrics, self.health))
+    @cached_property
+    def store(self) -> StoreMonitor:
+        """The monitor of the store, with the same log, metrics and health."""
+        return StoreMonitor(self.log, self.metrics, self.health)
 
     def note_sent(self, sent: OutgoingMessage) -> None:
         """Count and log a message that the broker has confirmed."""

@@ -225,9 +225,9 @@ def record_phase_span(tracer: Tracer, event: PhaseRecord, parent: Span | None = 
     span = tracer.start_span(
         f"phase {event.phase}",
         None if parent is None else trace.set_span_in_context(parent),
-        start_time=int(event.started * 1_000_000_000),
+        start_time=_ns(event.started),
         attributes=attributes,
     )
     if event.outcome is Outcome.FAILED:
         span.set_status(Status(StatusCode.ERROR, event.reason))
-    span.end(int((event.started + event.seconds) * 1_000_000_000))
+    span.end(_ns(event.started + event.seconds))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, cast, get_type_hints
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -55,11 +56,11 @@ class Operation:
     method: str
     path: str
     function: Callable[..., Awaitable[object]]
-    types: Mapping[str, Any] = field(init=False)
 
-    def __post_init__(self) -> None:
-        """Read the types of the function."""
-        object.__setattr__(self, "types", get_type_hints(self.function, include_extras=True))
+    @cached_property
+    def types(self) -> Mapping[str, Any]:
+        """The types of the function's parameters and answer."""
+        return get_type_hints(self.function, include_extras=True)
 
     @property
     def name(self) -> str:

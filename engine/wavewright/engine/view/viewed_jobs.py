@@ -28,6 +28,7 @@ from wavewright.engine.messages.decoding import (
     SUBMITTER_KEY,
     document_refusal,
     document_request,
+    stored_text,
 )
 from wavewright.engine.messages.delivery import document_rule
 from wavewright.engine.project.templates import read_template, template_names
@@ -171,20 +172,8 @@ class ViewedJobs:
 
 
 def _summary(row: JobRow) -> JobSummary:
-    by = row.request.get(SUBMITTER_KEY)
-    return JobSummary(
-        job=row.job,
-        name=job_name(row),
-        state=row.state,
-        reason=row.reason,
-        run=row.run,
-        received=row.received,
-        state_since=row.state_since,
-        not_before=row.not_before,
-        attempts=row.attempts,
-        owner=row.owner,
-        submitted_by=by if isinstance(by, str) else None,
-    )
+    own = {name: getattr(row, name) for name in JobSummary.model_fields if hasattr(row, name)}
+    return JobSummary(**own, name=job_name(row), submitted_by=stored_text(row, SUBMITTER_KEY))
 
 
 def _refused(message: OutgoingMessage) -> RefusedMessage:
