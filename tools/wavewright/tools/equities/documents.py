@@ -101,7 +101,7 @@ class BenchmarkComparison(FrozenRecord):
     """Annualised standard deviation of the difference of the returns."""
 
 
-class _Document(FrozenRecord):
+class _StockDocument(FrozenRecord):
     id: str
     title: str
     tags: list[str]
@@ -110,7 +110,7 @@ class _Document(FrozenRecord):
     warnings: list[str]
 
 
-class _SeriesDocument(_Document):
+class _SeriesDocument(_StockDocument):
     code: str
     currency: str | None
     as_of: dt.date
@@ -149,7 +149,7 @@ class Announcement(FrozenRecord):
     source: str
 
 
-class AnnouncementsDocument(_Document):
+class AnnouncementsDocument(_StockDocument):
     """A company's announcements, latest first."""
 
     kind: Literal["announcements"]
@@ -167,7 +167,7 @@ class SearchHit(FrozenRecord):
     text: str
 
 
-class SearchDocument(_Document):
+class SearchDocument(_StockDocument):
     """Results of one web search."""
 
     kind: Literal["web-search"]
