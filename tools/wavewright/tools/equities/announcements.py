@@ -209,27 +209,10 @@ _RAW_TAGS = frozenset({"script", "style", "iframe", "noembed", "noframes", "xmp"
 """Elements that hold text up to their end mark, whatever that text looks like."""
 
 _DROPPED_TAGS = frozenset({"template", "noscript", "object", "svg", "math", "select", "button"})
-_BLOCK_TAGS = frozenset(
-    {
-        "p",
-        "div",
-        "br",
-        "li",
-        "tr",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "section",
-        "article",
-        "table",
-        "ul",
-        "ol",
-    }
-    | {"header", "footer", "blockquote", "pre", "hr", "dt", "dd"}
+_BLOCK_NAMES = (
+    "p div br li tr h1 h2 h3 h4 h5 h6 section article table ul ol header footer blockquote pre hr dt dd"
 )
+_BLOCK_TAGS = frozenset(_BLOCK_NAMES.split())
 _DATE_NAMES = frozenset({"date", "dc.date", "dcterms.date", "article:published_time", "pubdate"})
 _CODE_NAMES = frozenset({"code", "symbol", "ticker"})
 

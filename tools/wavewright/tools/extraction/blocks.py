@@ -118,6 +118,16 @@ _PLURALS: Final = frozenset(
 _T = TypeVar("_T")
 
 
+def words(text: str) -> frozenset[str]:
+    """Return the words of a text."""
+    return frozenset(text.split())
+
+
+def phrases(text: str) -> frozenset[str]:
+    """Return the parts of a text between commas; one may be empty."""
+    return frozenset(phrase.strip() for phrase in text.split(","))
+
+
 def singular(word: str) -> str:
     """Return a word in lower case and, by its ending, in the singular."""
     word = word.casefold()
@@ -208,28 +218,9 @@ def _plain(word: str) -> str:
     return word.removesuffix("'s")
 
 
-_SECTION_WORDS: Final = frozenset(
-    [
-        "overview",
-        "introduction",
-        "contents",
-        "notes",
-        "references",
-        "links",
-        "sources",
-        "credits",
-        "trivia",
-        "gallery",
-        "summary",
-        "description",
-        "background",
-        "appendix",
-        "index",
-        "conclusion",
-        "faq",
-        "other",
-        "miscellaneous",
-    ]
+_SECTION_WORDS: Final = words(
+    "overview introduction contents notes references links sources credits trivia gallery summary description "
+    "background appendix index conclusion faq other miscellaneous"
 )
 _LEAST_PAGES: Final = 3
 """Of a site that repeat a text which belongs to none of them."""

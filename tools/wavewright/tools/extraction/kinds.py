@@ -5,18 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from wavewright.tools.extraction.blocks import phrases, words
 from wavewright.tools.extraction.entities import KindCues
-
-
-def words(text: str) -> frozenset[str]:
-    """Return the words of a text."""
-    return frozenset(text.split())
-
-
-def phrases(text: str) -> frozenset[str]:
-    """Return the parts of a text between commas; one may be empty."""
-    return frozenset(phrase.strip() for phrase in text.split(","))
-
 
 ZONE: Final = "zone"
 NPC: Final = "npc"
@@ -155,19 +145,7 @@ KINDS: Final = (
             "trooper loader docker porter gardener caretaker detective inspector journalist lawyer judge governor "
             "ambassador senator emperor empress sultan regent heir mercenary gladiator monarch orphan twin bishop"
         ),
-        endings=(
-            "ist",
-            "man",
-            "woman",
-            "keeper",
-            "smith",
-            "maker",
-            "monger",
-            "wright",
-            "seller",
-            "mender",
-            "master",
-        ),
+        endings=tuple(words("ist man woman keeper smith maker monger wright seller mender master")),
         labels=words(
             "rank occupation profession race gender sex age allegiance affiliation species personality role father "
             "mother spouse siblings parents born died title"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, TypeAlias
 
-from wavewright.tools.extraction.blocks import Block, PageStructure
+from wavewright.tools.extraction.blocks import Block, PageStructure, phrases, words
 from wavewright.tools.extraction.entities import EntityMention, Gazetteer, NamedEntity
 from wavewright.tools.extraction.facts import subject_end
 from wavewright.tools.extraction.kinds import (
@@ -27,8 +27,6 @@ from wavewright.tools.extraction.kinds import (
     WAYS_IN,
     WAYS_OUT,
     ZONE,
-    phrases,
-    words,
 )
 
 _AND: Final = re.compile(r"\s*(?:,\s*(?:and|or)?|and|or|&)\s+(?:(?:the|an?)\s+)?$")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from wavewright.tools.extraction.blocks import phrases, words
 from wavewright.tools.extraction.facts import FactCues
-from wavewright.tools.extraction.kinds import FACTION, PRESENCES, ZONE, phrases, words
+from wavewright.tools.extraction.kinds import FACTION, PRESENCES, ZONE
 from wavewright.tools.extraction.relations import KINSHIP, MEMBERSHIPS, OWNERS, PARENTS
 from wavewright.tools.lore.models import LoreCategory
 
