@@ -49,8 +49,8 @@ async def test_all_relations_are_written_whichever_package_comes_first(
     first, second = (port_merrow(), ash_vale()) if is_reversed else (ash_vale(), port_merrow())
 
     async with opened(place, tmp_path) as (store, connection):
-        await store.put(first)
-        written = await store.put(second)
+        await store.world_lore_put_package(first)
+        written = await store.world_lore_put_package(second)
         relations = await relations_in(connection)
 
     assert relations == ALL_RELATIONS
@@ -59,10 +59,10 @@ async def test_all_relations_are_written_whichever_package_comes_first(
 
 async def test_a_zone_that_is_only_named_is_no_record(place: StoreSettings, tmp_path: Path) -> None:
     async with opened(place, tmp_path) as (store, _):
-        written = await store.put(ash_vale())
-        neighbours = await store.neighbours("Ash Vale")
+        written = await store.world_lore_put_package(ash_vale())
+        neighbours = await store.world_lore_neighbours("Ash Vale")
         with pytest.raises(SurrealStoreError, match="no zone 'Port Merrow'"):
-            await store.zone("Port Merrow")
+            await store.world_lore_zone("Port Merrow")
 
     assert (written.records, written.relations, written.waiting) == (5, 4, 4)
     assert (neighbours.neighbours, neighbours.not_stored) == ([], ["port_merrow"])
@@ -70,12 +70,12 @@ async def test_a_zone_that_is_only_named_is_no_record(place: StoreSettings, tmp_
 
 async def test_a_package_that_is_written_again_changes_nothing(place: StoreSettings, tmp_path: Path) -> None:
     async with opened(place, tmp_path) as (store, connection):
-        await store.put(ash_vale())
-        await store.put(port_merrow())
-        before = (await store.zone("ash vale"), await relations_in(connection))
-        await store.put(ash_vale())
-        await store.put(port_merrow())
-        after = (await store.zone("ash vale"), await relations_in(connection))
+        await store.world_lore_put_package(ash_vale())
+        await store.world_lore_put_package(port_merrow())
+        before = (await store.world_lore_zone("ash vale"), await relations_in(connection))
+        await store.world_lore_put_package(ash_vale())
+        await store.world_lore_put_package(port_merrow())
+        after = (await store.world_lore_zone("ash vale"), await relations_in(connection))
 
     times = re.compile(r'"updated_at":"[^"]+"')
     assert after[1] == before[1]
@@ -84,9 +84,9 @@ async def test_a_package_that_is_written_again_changes_nothing(place: StoreSetti
 
 async def test_a_zone_is_read_with_all_that_belongs_to_it(place: StoreSettings, tmp_path: Path) -> None:
     async with opened(place, tmp_path) as (store, _):
-        await store.put(ash_vale())
-        await store.put(port_merrow())
-        found = await store.zone("The Ash Vale")
+        await store.world_lore_put_package(ash_vale())
+        await store.world_lore_put_package(port_merrow())
+        found = await store.world_lore_zone("The Ash Vale")
 
     assert found.zone.level_range is not None
     assert found.zone.level_range.max == 5
@@ -112,11 +112,11 @@ async def test_what_a_later_package_leaves_empty_stays(place: StoreSettings, tmp
     }
 
     async with opened(place, tmp_path) as (store, _):
-        await store.put(ash_vale())
-        await store.put(package_of("Ash Vale", zone_data=zone))
-        await store.put(package_of("Ash Vale", zone_data=later))
-        await store.put(port_merrow())
-        found = await store.zone("Ash Vale")
+        await store.world_lore_put_package(ash_vale())
+        await store.world_lore_put_package(package_of("Ash Vale", zone_data=zone))
+        await store.world_lore_put_package(package_of("Ash Vale", zone_data=later))
+        await store.world_lore_put_package(port_merrow())
+        found = await store.world_lore_zone("Ash Vale")
 
     assert found.zone.narrative_arc == "Corsairs burn the orchards."
     assert found.zone.era == "second"
@@ -127,10 +127,10 @@ async def test_what_a_later_package_leaves_empty_stays(place: StoreSettings, tmp
 
 async def test_a_faction_has_one_parent(place: StoreSettings, tmp_path: Path) -> None:
     async with opened(place, tmp_path) as (store, connection):
-        await store.put(ash_vale())
-        await store.put(port_merrow())
+        await store.world_lore_put_package(ash_vale())
+        await store.world_lore_put_package(port_merrow())
         moved = [{"name": "Orchard Wardens", "parent_faction_id": "corsairs"}]
-        await store.put(package_of("Gull Isle", factions=moved))
+        await store.world_lore_put_package(package_of("Gull Isle", factions=moved))
         relations = await relations_in(connection)
 
     assert [one for one in relations if one[1] == "CHILD_OF"] == [("orchard_wardens", "CHILD_OF", "corsairs")]
@@ -140,45 +140,50 @@ async def test_ways_lead_over_connections_in_both_directions(place: StoreSetting
     connections = {"A": ["B"], "B": ["C"], "C": ["D"], "D": [], "E": ["B", "D"], "Island": []}
     async with opened(place, tmp_path) as (store, _):
         for name, towards in connections.items():
-            await store.put(package_of(name, zone_data={"name": name, "connected_zones": [*towards]}))
+            await store.world_lore_put_package(
+                package_of(name, zone_data={"name": name, "connected_zones": [*towards]})
+            )
 
-        assert [zone.name for zone in (await store.way("D", "A")).zones] in (list("DCBA"), list("DEBA"))
-        assert [zone.name for zone in (await store.way("A", "A")).zones] == ["A"]
-        assert (await store.way("A", "Island")).zones == []
-        assert [zone.name for zone in (await store.neighbours("B")).neighbours] == ["A", "C", "E"]
+        assert [zone.name for zone in (await store.world_lore_way("D", "A")).zones] in (
+            list("DCBA"),
+            list("DEBA"),
+        )
+        assert [zone.name for zone in (await store.world_lore_way("A", "A")).zones] == ["A"]
+        assert (await store.world_lore_way("A", "Island")).zones == []
+        assert [zone.name for zone in (await store.world_lore_neighbours("B")).neighbours] == ["A", "C", "E"]
         with pytest.raises(SurrealStoreError, match="no zone 'Nowhere'"):
-            await store.way("A", "Nowhere")
+            await store.world_lore_way("A", "Nowhere")
 
 
 async def test_a_search_finds_words_in_any_form_and_most_words_first(
     place: StoreSettings, tmp_path: Path
 ) -> None:
     async with opened(place, tmp_path) as (store, _):
-        await store.put(ash_vale())
-        await store.put(port_merrow())
+        await store.world_lore_put_package(ash_vale())
+        await store.world_lore_put_package(port_merrow())
         for number in range(20):
-            await store.put(package_of(f"Plain {number}"))
-        found = (await store.search("a corsair's orchard")).records
-        captain = (await store.search("CAPTAIN", limit=1)).records
-        nothing = (await store.search("'; DELETE zone; --")).records
+            await store.world_lore_put_package(package_of(f"Plain {number}"))
+        found = (await store.world_lore_search("a corsair's orchard")).records
+        captain = (await store.world_lore_search("CAPTAIN", limit=1)).records
+        nothing = (await store.world_lore_search("'; DELETE zone; --")).records
 
         assert {one.id for one in found[:2]} == {"ash_vale", "orchard_wardens"}
         assert "orchards" in next(one.excerpt for one in found if one.id == "ash_vale")
         assert {one.id for one in found} >= {"corsairs", "ember_lantern"}
         assert [(one.name, one.zones) for one in captain] == [("Old Tam", ["port_merrow"])]
-        assert nothing == (await store.search("")).records == []
-        assert (await store.zone("Ash Vale")).zone.name == "Ash Vale"
+        assert nothing == (await store.world_lore_search("")).records == []
+        assert (await store.world_lore_zone("Ash Vale")).zone.name == "Ash Vale"
 
 
 async def test_a_package_is_written_whole_or_not_at_all(place: StoreSettings, tmp_path: Path) -> None:
     async with opened(place, tmp_path) as (store, connection):
         await connection.run("DEFINE FIELD OVERWRITE role ON npc TYPE string ASSERT $value != 'traitor';")
         with pytest.raises(SurrealStoreError, match="refused a statement: Found 'traitor'"):
-            await store.put(
+            await store.world_lore_put_package(
                 package_of("Ash Vale", npcs=[{"name": "Loyal"}, {"name": "Sly", "role": "traitor"}])
             )
         with pytest.raises(SurrealStoreError, match="no zone"):
-            await store.zone("Ash Vale")
+            await store.world_lore_zone("Ash Vale")
         [people] = await connection.run("SELECT * FROM npc;")
 
     assert people == []
@@ -190,8 +195,8 @@ async def test_a_package_is_written_whole_or_not_at_all(place: StoreSettings, tm
 )
 async def test_any_name_is_stored_and_found_again(place: StoreSettings, tmp_path: Path, name: str) -> None:
     async with opened(place, tmp_path) as (store, _):
-        await store.put(package_of(name, npcs=[{"name": name, "zone_id": name}]))
-        found = await store.zone(name)
+        await store.world_lore_put_package(package_of(name, npcs=[{"name": name, "zone_id": name}]))
+        found = await store.world_lore_zone(name)
 
     assert found.zone.name == name.replace("\0", "")
     assert [npc.name for npc in found.npcs] == [found.zone.name]
@@ -204,8 +209,8 @@ async def test_no_package_is_lost_that_others_are_written_beside(
         async with anyio.create_task_group() as group:
             for number in range(30):
                 mira = {"name": "Mira Fenn", "motivations": [f"reach {number}"]}
-                group.start_soon(store.put, package_of(f"Zone {number}", npcs=[mira]))
-        found = await store.zone("Zone 7")
+                group.start_soon(store.world_lore_put_package, package_of(f"Zone {number}", npcs=[mira]))
+        found = await store.world_lore_zone("Zone 7")
 
     assert set(found.npcs[0].motivations) == {f"reach {number}" for number in range(30)}
 
@@ -221,7 +226,7 @@ async def write(root):
     async with opened(StoreSettings(), root) as (store, _):
         for number in range(10_000):
             people = [{"name": f"Person {number} {each}", "zone_id": f"zone_{number}"} for each in range(10)]
-            await store.put(package_of(f"Zone {number}", npcs=people))
+            await store.world_lore_put_package(package_of(f"Zone {number}", npcs=people))
             print(number, flush=True)
 
 anyio.run(write, Path(sys.argv[1]))
@@ -245,7 +250,7 @@ async def test_nothing_that_was_acknowledged_is_lost_when_the_writer_is_killed(t
 
     async with opened(StoreSettings(), tmp_path) as (store, connection):
         for number in range(acknowledged + 1):
-            assert len((await store.zone(f"Zone {number}")).npcs) == 10
+            assert len((await store.world_lore_zone(f"Zone {number}")).npcs) == 10
         [zones, people] = await connection.run("SELECT VALUE id FROM zone; SELECT VALUE id FROM npc;")
 
     assert len(people) == 10 * len(zones)  # the package that was being written is there whole, or not at all
@@ -261,4 +266,4 @@ async def test_a_second_owner_of_a_folder_is_refused(tmp_path: Path) -> None:
     assert "--http" in refused.value.hint
 
     async with opened(StoreSettings(), tmp_path) as (store, _):
-        assert (await store.search("anything")).records == []
+        assert (await store.world_lore_search("anything")).records == []

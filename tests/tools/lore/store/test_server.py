@@ -23,7 +23,7 @@ from tests.support.prepared_command import PipedCommand, run_prepared
 from tests.tools.lore.store.stores import ash_vale, opened, port_merrow
 from wavewright.tools.lore.models import FailedZone, ResearchCheckpoint
 from wavewright.tools.lore.settings import StoreSettings
-from wavewright.tools.lore.store.server import CheckpointStore
+from wavewright.tools.lore.store.server import ResearcherTools
 
 CHECKPOINT = {"zone_name": "Ash Vale", "current_step": 3, "step_data": {"seen": [None, 1]}}
 
@@ -183,18 +183,18 @@ WHOLE_CHECKPOINT = ResearchCheckpoint(
 @pytest.mark.anyio
 async def test_a_checkpoint_is_loaded_as_it_was_saved(place: StoreSettings, tmp_path: Path) -> None:
     async with opened(place, tmp_path) as (_, connection):
-        checkpoints = CheckpointStore(connection)
-        await checkpoints.save("researcher", ResearchCheckpoint(zone_name="Lantern Fen"))
-        await checkpoints.save("another", ResearchCheckpoint(zone_name="Gull Isle"))
-        saved = await checkpoints.save("researcher", WHOLE_CHECKPOINT)
+        checkpoints = ResearcherTools(connection)
+        await checkpoints.checkpoint_save(ResearchCheckpoint(zone_name="Lantern Fen"), "researcher")
+        await checkpoints.checkpoint_save(ResearchCheckpoint(zone_name="Gull Isle"), "another")
+        saved = await checkpoints.checkpoint_save(WHOLE_CHECKPOINT, "researcher")
 
-        assert await checkpoints.load("researcher") == saved
+        assert await checkpoints.checkpoint_load("researcher") == saved
         assert saved.checkpoint == WHOLE_CHECKPOINT
-        listed = (await checkpoints.list()).checkpoints
+        listed = (await checkpoints.checkpoint_list()).checkpoints
         assert [(one.name, one.zone_name, one.current_step) for one in listed] == [
             ("researcher", "Ash Vale", 4),
             ("another", "Gull Isle", 0),
         ]
-        assert (await checkpoints.delete("researcher")).deleted
-        assert not (await checkpoints.delete("researcher")).deleted
-        assert (await checkpoints.load("researcher")).checkpoint is None
+        assert (await checkpoints.checkpoint_delete("researcher")).deleted
+        assert not (await checkpoints.checkpoint_delete("researcher")).deleted
+        assert (await checkpoints.checkpoint_load("researcher")).checkpoint is None

@@ -41,11 +41,11 @@ async def test_a_lost_connection_is_opened_again(tmp_path: Path, monkeypatch: py
     with served_surreal() as port, TcpProxy("127.0.0.1", port) as proxy:
         settings = StoreSettings(url=f"ws://127.0.0.1:{proxy.port}", user=USER)
         async with opened(settings, tmp_path) as (store, connection):
-            await store.put(ash_vale())
+            await store.world_lore_put_package(ash_vale())
             proxy.reset()
-            assert (await store.zone("Ash Vale")).zone.name == "Ash Vale"
+            assert (await store.world_lore_zone("Ash Vale")).zone.name == "Ash Vale"
             proxy.cut_after(1, "back")  # the statement arrives, its answer does not
-            assert (await store.put(ash_vale())).records == 5
+            assert (await store.world_lore_put_package(ash_vale())).records == 5
             assert await connection.run("RETURN 1;") == [1]
 
 

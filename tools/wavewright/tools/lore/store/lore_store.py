@@ -31,6 +31,7 @@ from wavewright.tools.surreal import Row, SurrealConnection, SurrealStoreError, 
 
 Place: TypeAlias = tuple[str, str]
 """Table and key of a record."""
+ZoneNameOrId: TypeAlias = Annotated[str, Field(min_length=1, description="Its name or identity.")]
 TableName: TypeAlias = Literal["zone", "npc", "faction", "lore", "narrative_item"]
 
 _MAX_TERMS: Final = 8
@@ -102,19 +103,19 @@ class FoundRecords(StoreAnswer):
 
 
 class LoreStore:
-    """The tables of validated lore, over an open connection."""
+    """What a validator calls: the tables of validated lore, over an open connection.
+
+    Every method raises `SurrealStoreError` where the store cannot be used, or has no zone of a name.
+    """
 
     def __init__(self, connection: SurrealConnection) -> None:
         self._connection = connection
         # A package is merged with what is stored: nothing may be written between reading and writing.
         self._writing = anyio.Lock()
 
-    async def put(self, package: ResearchPackage) -> WrittenPackage:
-        """Write a package's records and the relations between stored records, all in one transaction.
-
-        Raises:
-            SurrealStoreError: the store cannot be used; nothing has been written.
-        """
+    async def world_lore_put_package(self, package: ResearchPackage) -> WrittenPackage:
+        """Write an accepted package, whole or not at all; writing it again changes nothing."""
+        # Records, and the relations between stored records, are one transaction.
         async with self._writing:
             rows: dict[Place, Row] = {}
             for table, key, row in package_rows(package, dt.datetime.now(dt.UTC)):
@@ -127,12 +128,8 @@ class LoreStore:
             zone_id=package.zone_data.id, records=len(rows), relations=len(edges), waiting=waiting
         )
 
-    async def zone(self, name: str) -> StoredZone:
-        """Return a zone with all that packages about it hold, and who and what else is in it.
-
-        Raises:
-            SurrealStoreError: there is no such zone.
-        """
+    async def world_lore_zone(self, name: ZoneNameOrId) -> StoredZone:
+        """Return a zone with the people, factions, lore and items that belong to it."""
         key, row = await self._zone_row(name)
         found = await self._connection.run(
             "SELECT * FROM npc WHERE zones CONTAINS $zone OR zone_id = $zone ORDER BY name;"
@@ -150,12 +147,8 @@ class LoreStore:
             narrative_items=[record_of(one, NarrativeItemData) for one in items],
         )
 
-    async def neighbours(self, name: str) -> ZoneNeighbours:
-        """Return the zones that a zone is connected with.
-
-        Raises:
-            SurrealStoreError: there is no such zone.
-        """
+    async def world_lore_neighbours(self, name: ZoneNameOrId) -> ZoneNeighbours:
+        """Return the zones that a zone is connected with, and those that are named but not stored."""
         key, row = await self._zone_row(name)
         [found] = await self._connection.run(
             "SELECT id, name FROM array::distinct("
@@ -170,12 +163,8 @@ class LoreStore:
             not_stored=[one for one in row["connected_zones"] if one not in stored and one != key],
         )
 
-    async def way(self, start: str, end: str) -> ZoneWay:
-        """Return a shortest way between two zones over connections in either direction.
-
-        Raises:
-            SurrealStoreError: there is no zone of one of the names.
-        """
+    async def world_lore_way(self, start: ZoneNameOrId, end: ZoneNameOrId) -> ZoneWay:
+        """Return a shortest way between two zones."""
         first, _ = await self._zone_row(start)
         last, _ = await self._zone_row(end)
         # The engine's own search for a shortest way does not end where there is none and zones lie in a circle.
@@ -190,8 +179,12 @@ class LoreStore:
         way: list[str] = nx.shortest_path(graph, first, last)  # pyright: ignore[reportUnknownMemberType]
         return ZoneWay(zones=[ZoneName(id=key, name=name_of[key]) for key in way])
 
-    async def search(self, query: str, limit: int = 10) -> FoundRecords:
-        """Return the records that hold most words of a query, and of those the ones in which the words say most."""
+    async def world_lore_search(
+        self,
+        query: Annotated[str, Field(min_length=1, description="Words in any form; the first eight count.")],
+        limit: Annotated[int, Field(ge=1, le=100)] = 10,
+    ) -> FoundRecords:
+        """Return the records that hold most words of the query, best first."""
         terms = [*dict.fromkeys(_TERM.findall(query.casefold()))][:_MAX_TERMS]
         if not terms:
             return FoundRecords(records=[])

@@ -12,18 +12,9 @@ from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field
 
-from wavewright.tools.lore.messages import ResearchPackage
 from wavewright.tools.lore.models import ResearchCheckpoint
 from wavewright.tools.lore.settings import StoreSettings
-from wavewright.tools.lore.store.lore_store import (
-    FoundRecords,
-    LoreStore,
-    StoreAnswer,
-    StoredZone,
-    WrittenPackage,
-    ZoneNeighbours,
-    ZoneWay,
-)
+from wavewright.tools.lore.store.lore_store import LoreStore, StoreAnswer
 from wavewright.tools.lore.store.tables import CHECKPOINTS, definitions
 from wavewright.tools.packs import PackServer, ServerTool
 from wavewright.tools.surreal import Row, SurrealConnection, record_id
@@ -59,62 +50,6 @@ class DeletedCheckpoint(StoreAnswer):
     deleted: bool = Field(description="False where there was none.")
 
 
-class CheckpointStore:
-    """The table of checkpoints of research, over an open connection."""
-
-    def __init__(self, connection: SurrealConnection) -> None:
-        self._connection = connection
-
-    async def save(self, name: str, checkpoint: ResearchCheckpoint) -> StoredCheckpoint:
-        """Write a checkpoint in place of the former one of its name.
-
-        Raises:
-            SurrealStoreError: the store cannot be used.
-        """
-        now = dt.datetime.now(dt.UTC)
-        row = checkpoint.model_dump(mode="json", exclude_none=True)
-        row |= {"step_data": json.dumps(checkpoint.step_data), "updated_at": now}
-        await self._connection.run(
-            "UPSERT $id CONTENT $row RETURN NONE;", id=record_id(CHECKPOINTS, name), row=row
-        )
-        return StoredCheckpoint(name=name, checkpoint=checkpoint, updated_at=now)
-
-    async def load(self, name: str) -> StoredCheckpoint:
-        """Return the checkpoint of a name; without one where there is none.
-
-        Raises:
-            SurrealStoreError: the store cannot be used.
-        """
-        [row] = await self._connection.run("SELECT * FROM ONLY $id;", id=record_id(CHECKPOINTS, name))
-        if row is None:
-            return StoredCheckpoint(name=name)
-        fields: Row = {field: value for field, value in row.items() if field not in {"id", "updated_at"}}
-        fields["step_data"] = json.loads(fields["step_data"])
-        return StoredCheckpoint(
-            name=name, checkpoint=ResearchCheckpoint.model_validate(fields), updated_at=row["updated_at"]
-        )
-
-    async def list(self) -> ListedCheckpoints:
-        """Return all checkpoints, the newest first.
-
-        Raises:
-            SurrealStoreError: the store cannot be used.
-        """
-        [rows] = await self._connection.run(
-            f"SELECT id, zone_name, current_step, updated_at FROM {CHECKPOINTS} ORDER BY updated_at DESC;"  # noqa: S608 - our name
-        )
-        return ListedCheckpoints(checkpoints=[ListedCheckpoint(name=row.pop("id").id, **row) for row in rows])
-
-    async def delete(self, name: str) -> DeletedCheckpoint:
-        """Delete the checkpoint of a name.
-
-        Raises:
-            SurrealStoreError: the store cannot be used.
-        """
-        [found] = await self._connection.run("DELETE $id RETURN BEFORE;", id=record_id(CHECKPOINTS, name))
-        return DeletedCheckpoint(name=name, deleted=bool(found))
-
-
 RESEARCHER: Final = "researcher"
 VALIDATOR: Final = "validator"
 
@@ -125,7 +60,6 @@ reads what is known of a world."""
 _CheckpointName: TypeAlias = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,128}$", description="Whose checkpoint it is.")
 ]
-_ZoneName: TypeAlias = Annotated[str, Field(min_length=1, description="Its name or identity.")]
 
 
 def store_server(settings: StoreSettings, root: Path) -> PackServer:
@@ -139,8 +73,7 @@ def store_server(settings: StoreSettings, root: Path) -> PackServer:
 async def _opened(settings: StoreSettings, root: Path) -> AsyncGenerator[Mapping[str, Sequence[ServerTool]]]:
     async with SurrealConnection(settings, root) as connection:
         await connection.run(definitions())
-        checkpoints = ResearcherTools(CheckpointStore(connection))
-        lore = ValidatorTools(LoreStore(connection))
+        checkpoints, lore = ResearcherTools(connection), LoreStore(connection)
         yield {
             RESEARCHER: (
                 ServerTool(checkpoints.checkpoint_save),
@@ -159,56 +92,45 @@ async def _opened(settings: StoreSettings, root: Path) -> AsyncGenerator[Mapping
 
 
 class ResearcherTools:
-    """What a researcher calls."""
+    """What a researcher calls: the table of checkpoints of research, over an open connection.
 
-    def __init__(self, checkpoints: CheckpointStore) -> None:
-        self._checkpoints = checkpoints
+    Every method raises `SurrealStoreError` where the store cannot be used.
+    """
+
+    def __init__(self, connection: SurrealConnection) -> None:
+        self._connection = connection
 
     async def checkpoint_save(
         self, checkpoint: ResearchCheckpoint, name: _CheckpointName = "world_lore_researcher"
     ) -> StoredCheckpoint:
         """Write where the research stands, in place of what was written under the name before."""
-        return await self._checkpoints.save(name, checkpoint)
+        now = dt.datetime.now(dt.UTC)
+        row = checkpoint.model_dump(mode="json", exclude_none=True)
+        row |= {"step_data": json.dumps(checkpoint.step_data), "updated_at": now}
+        await self._connection.run(
+            "UPSERT $id CONTENT $row RETURN NONE;", id=record_id(CHECKPOINTS, name), row=row
+        )
+        return StoredCheckpoint(name=name, checkpoint=checkpoint, updated_at=now)
 
     async def checkpoint_load(self, name: _CheckpointName = "world_lore_researcher") -> StoredCheckpoint:
         """Return where the research of a name stands; `checkpoint` is null where nothing was written."""
-        return await self._checkpoints.load(name)
+        [row] = await self._connection.run("SELECT * FROM ONLY $id;", id=record_id(CHECKPOINTS, name))
+        if row is None:
+            return StoredCheckpoint(name=name)
+        fields: Row = {field: value for field, value in row.items() if field not in {"id", "updated_at"}}
+        fields["step_data"] = json.loads(fields["step_data"])
+        return StoredCheckpoint(
+            name=name, checkpoint=ResearchCheckpoint.model_validate(fields), updated_at=row["updated_at"]
+        )
 
     async def checkpoint_list(self) -> ListedCheckpoints:
         """Return all checkpoints without their data, the newest first."""
-        return await self._checkpoints.list()
+        [rows] = await self._connection.run(
+            f"SELECT id, zone_name, current_step, updated_at FROM {CHECKPOINTS} ORDER BY updated_at DESC;"  # noqa: S608 - our name
+        )
+        return ListedCheckpoints(checkpoints=[ListedCheckpoint(name=row.pop("id").id, **row) for row in rows])
 
     async def checkpoint_delete(self, name: _CheckpointName) -> DeletedCheckpoint:
         """Delete the checkpoint of a name."""
-        return await self._checkpoints.delete(name)
-
-
-class ValidatorTools:
-    """What a validator calls."""
-
-    def __init__(self, lore: LoreStore) -> None:
-        self._lore = lore
-
-    async def world_lore_put_package(self, package: ResearchPackage) -> WrittenPackage:
-        """Write an accepted package, whole or not at all; writing it again changes nothing."""
-        return await self._lore.put(package)
-
-    async def world_lore_zone(self, name: _ZoneName) -> StoredZone:
-        """Return a zone with the people, factions, lore and items that belong to it."""
-        return await self._lore.zone(name)
-
-    async def world_lore_neighbours(self, name: _ZoneName) -> ZoneNeighbours:
-        """Return the zones that a zone is connected with, and those that are named but not stored."""
-        return await self._lore.neighbours(name)
-
-    async def world_lore_way(self, start: _ZoneName, end: _ZoneName) -> ZoneWay:
-        """Return a shortest way between two zones."""
-        return await self._lore.way(start, end)
-
-    async def world_lore_search(
-        self,
-        query: Annotated[str, Field(min_length=1, description="Words in any form; the first eight count.")],
-        limit: Annotated[int, Field(ge=1, le=100)] = 10,
-    ) -> FoundRecords:
-        """Return the records that hold most words of the query, best first."""
-        return await self._lore.search(query, limit)
+        [found] = await self._connection.run("DELETE $id RETURN BEFORE;", id=record_id(CHECKPOINTS, name))
+        return DeletedCheckpoint(name=name, deleted=bool(found))
