@@ -15,13 +15,12 @@ from wavewright.tools.lore.models import (
     LevelRange,
     LoreData,
     NPCData,
-    SourceTiers,
     Tier,
     ZoneData,
     ZoneExtraction,
-    read_tiers,
     slug,
 )
+from wavewright.tools.lore.settings import SourceTiers, read_tiers
 from wavewright.tools.packs import PackError
 
 

@@ -22,12 +22,11 @@ from wavewright.tools.lore.models import (
     FactionRelation,
     NPCData,
     PageReference,
-    SourceTiers,
     ZoneData,
     ZoneExtraction,
-    read_tiers,
 )
 from wavewright.tools.lore.packages import ceilings, quality_warnings, validate, zone_package
+from wavewright.tools.lore.settings import SourceTiers, read_tiers
 
 ARC = "A town that lost its lake and would not move. " * 5
 FULL = NPCData(name="Mara", personality="wry", role="baker")

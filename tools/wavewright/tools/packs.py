@@ -128,6 +128,22 @@ def validated_settings(name: str, model: type[_Model], settings: JsonObject) -> 
         raise PackError(f"settings of the pack {name!r}: {reasons}", hint=hint) from error
 
 
+def read_pack_file(file: Path, model: type[_Model], setting: str) -> _Model:
+    """Return what a file holds that comes with a pack, or that a setting names in place of it.
+
+    Raises:
+        PackError: it cannot be read, or holds something else; it names the place.
+    """
+    from wavewright.config.documents import read_document_file
+    from wavewright.config.model_validation import read_as_model
+    from wavewright.config.sources import DocumentError
+
+    try:
+        return read_as_model(read_document_file(file), model)
+    except DocumentError as error:
+        raise PackError(str(error), hint=f"fix the file that the setting {setting!r} names") from error
+
+
 def pack_names() -> tuple[str, ...]:
     """Return the names of the installed packs, without importing one."""
     return tuple(sorted(_entry_points()))

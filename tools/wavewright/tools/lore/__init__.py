@@ -36,16 +36,22 @@ def pack(settings: JsonObject, root: Path) -> Pack:
         PackError: a setting is unknown or has a wrong value.
     """
     from wavewright.tools.lore.messages import CONTRACT
-    from wavewright.tools.lore.models import DEFAULT_FILE, SHIPPED, read_tiers, read_topics
     from wavewright.tools.lore.packages import validate_package_tool
-    from wavewright.tools.lore.settings import read_settings, with_environment
+    from wavewright.tools.lore.settings import (
+        SHIPPED_SOURCES,
+        SHIPPED_TOPICS,
+        read_settings,
+        read_tiers,
+        read_topics,
+        with_environment,
+    )
     from wavewright.tools.lore.store.server import store_server
     from wavewright.tools.lore.tools import lore_agents, lore_tools
     from wavewright.tools.packs import Pack
 
     given = read_settings(settings)
-    tiers = read_tiers(root / Path(given.sources).expanduser() if given.sources else DEFAULT_FILE)
-    topics = read_topics(root / Path(given.topics).expanduser() if given.topics else SHIPPED)
+    tiers = read_tiers(root / Path(given.sources).expanduser() if given.sources else SHIPPED_SOURCES)
+    topics = read_topics(root / Path(given.topics).expanduser() if given.topics else SHIPPED_TOPICS)
     return Pack(
         name="lore",
         tools=(*lore_tools(given, root, topics, tiers), validate_package_tool(tiers)),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypedDict, TypeVar
+from typing import Final, TypedDict
 
 from pydantic import ValidationError
 
@@ -20,14 +20,12 @@ from wavewright.tools.lore.extraction.records import METHOD, ZonePages, connecte
 from wavewright.tools.lore.gathering import game_of, references, stored_pages, zone_of
 from wavewright.tools.lore.models import (
     CATEGORIES,
-    DIRECT,
     Category,
     ConnectedZonesResult,
     CrossReferenceResult,
     Evidence,
     LoreRecord,
     SourceConflict,
-    Topic,
     ZoneExtraction,
     slug,
 )
@@ -39,9 +37,8 @@ from wavewright.tools.lore.recording import (
     found_records,
     topic_texts,
 )
+from wavewright.tools.lore.settings import DIRECT, Topic
 from wavewright.tools.text.cross_reference import RecordMention, merge_mentions
-
-_Record = TypeVar("_Record", bound=LoreRecord)
 
 _EXCLUSIVE: Final = frozenset(
     {"level_range", "era", "level", "parent_faction_id", "phased_state", "significance"}
@@ -57,37 +54,24 @@ def cross_reference(found: ZoneExtraction) -> tuple[CrossReferenceResult, ZoneEx
     The confidence of a record is the mean of those of its fields; of a category, that of its records; of the zone's own
     fields, as `zone.level_range`, what the pages that tell it make of it.
     """
-    groups: Mapping[Category, Sequence[LoreRecord]] = {
-        "zone": [found.zone],
-        "npcs": found.npcs,
-        "factions": found.factions,
-        "lore": found.lore,
-        "narrative_items": found.narrative_items,
-    }
     confidence: dict[str, float] = {}
     conflicts: list[SourceConflict] = []
-    figures: dict[tuple[Category, str], float] = {}
-    for category, records in groups.items():
-        for record in records:
+    rated: dict[Category, list[LoreRecord]] = {}
+    for category in CATEGORIES:
+        figures: list[float] = []
+        for record in found.records(category):
             entry, against = _compare(record)
-            figures[category, record.id] = float(str(entry["confidence"])) if record.evidence else 0.0
+            figures.append(float(str(entry["confidence"])) if record.evidence else 0.0)
             conflicts += against
             if category == "zone":
                 confidence |= {f"zone.{name}": figure for name, figure in _field_figures(entry)}
-        confidences = [figures[category, record.id] for record in records]
-        confidence[category] = round(math.fsum(confidences) / len(confidences), 4) if confidences else 0.0
-
-    def rated(category: Category, record: _Record) -> _Record:
-        return record.model_copy(update={"confidence": figures[category, record.id]})
-
+        confidence[category] = round(math.fsum(figures) / len(figures), 4) if figures else 0.0
+        rated[category] = [
+            record.model_copy(update={"confidence": figure})
+            for record, figure in zip(found.records(category), figures, strict=True)
+        ]
     result = CrossReferenceResult(is_consistent=not conflicts, conflicts=conflicts, confidence=confidence)
-    return result, ZoneExtraction(
-        zone=rated("zone", found.zone),
-        npcs=[rated("npcs", one) for one in found.npcs],
-        factions=[rated("factions", one) for one in found.factions],
-        lore=[rated("lore", one) for one in found.lore],
-        narrative_items=[rated("narrative_items", one) for one in found.narrative_items],
-    )
+    return result, ZoneExtraction.of(rated)
 
 
 def _compare(record: LoreRecord) -> tuple[JsonObject, Iterator[SourceConflict]]:
@@ -276,7 +260,7 @@ class ResearchConclusion:
 
 def _record_count(data: RunData) -> int:
     found = found_records(data)
-    return 1 + len(found.npcs) + len(found.factions) + len(found.lore) + len(found.narrative_items)
+    return sum(len(found.records(category)) for category in CATEGORIES)
 
 
 def _known_zones(data: RunData) -> set[str]:

@@ -21,8 +21,8 @@ from wavewright.tools.functions.log_events import Emit
 from wavewright.tools.functions.run_data import RunData
 from wavewright.tools.functions.tool import Agents, ToolError
 from wavewright.tools.lore.extraction.records import ZonePages, links_to_follow, read_apart
-from wavewright.tools.lore.models import DIRECT, Category, PageReference, SourceTiers, Tier, Topic
-from wavewright.tools.lore.settings import LoreSettings
+from wavewright.tools.lore.models import Category, PageReference, Tier
+from wavewright.tools.lore.settings import DIRECT, LoreSettings, SourceTiers, Topic
 from wavewright.tools.web.addresses import MAX_URL_LENGTH, AddressRefused, read_address
 from wavewright.tools.web.guarded_client import WebAnswer
 from wavewright.tools.web.pages import CrawlExecuted, read_answer

@@ -1,5 +1,4 @@
-"""Records about a game world: a zone, who and what is in it, what sources say of it, and the state of its research,
-with the topics that are researched and how far sources are trusted.
+"""Records about a game world: a zone, who and what is in it, what sources say of it, and the state of its research.
 
 Each record has the fields of its table in the store, with empty defaults: what no source says stays empty.
 """
@@ -7,21 +6,12 @@ Each record has the fields of its table in the store, with empty defaults: what 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
-from fnmatch import fnmatchcase
-from functools import cache, lru_cache
-from pathlib import Path
-from typing import Annotated, ClassVar, Final, Literal, TypeAlias, get_args
-from urllib.parse import urlsplit
+from collections.abc import Mapping, Sequence
+from typing import Annotated, ClassVar, Final, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from wavewright.config.documents import read_document_file
-from wavewright.config.model_validation import read_as_model
-from wavewright.config.sources import DocumentError
-from wavewright.planner.language.plan import DocumentModel
-from wavewright.planner.types import ID_PATTERN, JsonObject
-from wavewright.tools.packs import PackError
+from wavewright.planner.types import JsonObject
 from wavewright.tools.text.cross_reference import normal_name
 
 Category: TypeAlias = Literal["zone", "npcs", "factions", "lore", "narrative_items"]
@@ -212,6 +202,16 @@ class ZoneExtraction(LoreModel):
     lore: list[LoreData] = []
     narrative_items: list[NarrativeItemData] = []
 
+    @classmethod
+    def of(cls, records: Mapping[Category, Sequence[object]]) -> Self:
+        """Return records by category, or what they are read from, as one; of several zones the first."""
+        return cls.model_validate({**records, "zone": records["zone"][0]})
+
+    def records(self, category: Category) -> Sequence[LoreRecord]:
+        """Return the records of a category."""
+        found: Sequence[LoreRecord] = [self.zone] if category == "zone" else getattr(self, category)
+        return found
+
 
 class SourceConflict(LoreModel):
     """Two statements that cannot both be right."""
@@ -294,105 +294,3 @@ class ZoneVerdict(LoreModel):
     feedback: list[ValidationFeedback] = []
     iteration: Annotated[int, Field(ge=1)]
     """Number of the package within the job, from 1."""
-
-
-DIRECT: Final = "_direct"
-"""The topic of pages that no research of a topic has opened; they are extracted with every category."""
-SHIPPED: Final = Path(__file__).with_name("research_topics.yml")
-
-
-class Topic(DocumentModel):
-    """One topic; in its texts `{zone}` and `{game}` stand for the names."""
-
-    category: Category
-    """What is extracted from its pages."""
-    section_header: str
-    """Put before its texts."""
-    queries: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
-    """What is searched for where no model chooses the words."""
-    instructions: str
-    """What the research agent is told."""
-    schema_hints: str
-    """What a summary must keep."""
-
-
-class TopicsFile(DocumentModel):
-    """The form of `research_topics.yml`."""
-
-    topics: Annotated[dict[Annotated[str, Field(pattern=ID_PATTERN)], Topic], Field(min_length=1)]
-
-
-@lru_cache(maxsize=8)
-def read_topics(file: Path = SHIPPED) -> Mapping[str, Topic]:
-    """Return the topics of a file by name, in their order.
-
-    Raises:
-        PackError: it cannot be read, or holds something else.
-    """
-    try:
-        return read_as_model(read_document_file(file), TopicsFile).topics
-    except DocumentError as error:
-        raise PackError(str(error), hint="fix the file that the setting 'lore.topics' names") from error
-
-
-TIERS: Final[tuple[Tier, ...]] = get_args(Tier)
-DEFAULT_FILE: Final = Path(__file__).with_name("sources.yml")
-
-
-class SourceTiers(DocumentModel):
-    """The list of sources: `sources.yml` of the pack, or the file that the setting `sources` names."""
-
-    version: Literal[1] = 1
-    tiers: dict[Literal["official", "primary", "secondary", "tertiary"], list[str]] = {}
-    """Places by tier; see the pack's own file for their form."""
-
-    def tier(self, url: str) -> Tier:
-        """Return the tier of a page, the most trusted one that lists its place."""
-        for tier in TIERS:
-            if tier != "unlisted" and any(_is_at(url, place) for place in self.tiers.get(tier, ())):
-                return tier
-        return "unlisted"
-
-    def rank(self, url: str) -> int:
-        """Return the place of a page's tier in the order of trust, from 0; what is sorted by it keeps its order."""
-        return TIERS.index(self.tier(url))
-
-    def reference(self, url: str, accessed_at: dt.datetime) -> PageReference:
-        """Return the reference of a page that was read at a time."""
-        return PageReference(url=url, domain=domain(url), tier=self.tier(url), accessed_at=accessed_at)
-
-
-def domain(url: str) -> str:
-    """Return the host of an address in lower case, without `www.`."""
-    return (urlsplit(url).hostname or "").removeprefix("www.")
-
-
-def _is_at(url: str, place: str) -> bool:
-    parts = urlsplit(url)
-    host, slash, path = place.lower().partition("/")
-    given = parts.netloc.rpartition("@")[2].lower() if ":" in host else parts.hostname or ""
-    at_host = fnmatchcase(given, host) or given.endswith(f".{host}")
-    at_path = (
-        f"{parts.path.lower().rstrip('/')}/".startswith(f"/{path.rstrip('/')}/") if slash and path else True
-    )
-    return at_host and at_path
-
-
-@cache
-def read_tiers(file: Path = DEFAULT_FILE) -> SourceTiers:
-    """Return the tiers of a file.
-
-    Raises:
-        PackError: the file cannot be read, or has another form.
-    """
-    try:
-        return SourceTiers.model_validate(read_document_file(file).value)
-    except DocumentError as error:
-        raise PackError(f"the sources of the pack lore cannot be read: {error}", hint=error.hint) from error
-    except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        where = ".".join(map(str, fault["loc"]))
-        raise PackError(
-            f"{file}: {where}: {fault['msg'].lower()}",
-            hint=f"tiers are {', '.join(TIERS[:-1])}, each a list of places",
-        ) from error

@@ -24,13 +24,12 @@ from wavewright.tools.lore.models import (
     CrossReferenceResult,
     LoreRecord,
     PageReference,
-    SourceTiers,
     ValidationFeedback,
     ZoneExtraction,
     ZoneVerdict,
-    domain,
     slug,
 )
+from wavewright.tools.lore.settings import SourceTiers, domain
 
 _MIN_ARC: Final = 200
 """Characters of a narrative arc that is more than a caption."""
@@ -109,10 +108,7 @@ def zone_package(
     return {
         "zone_name": zone_name,
         "zone_data": shown(found.zone, "zone"),
-        "npcs": [shown(one, "npcs") for one in found.npcs],
-        "factions": [shown(one, "factions") for one in found.factions],
-        "lore": [shown(one, "lore") for one in found.lore],
-        "narrative_items": [shown(one, "narrative_items") for one in found.narrative_items],
+        **{name: [shown(one, name) for one in found.records(name)] for name in CATEGORIES[1:]},
         "sources": [source.model_dump(mode="json") for source in sources],
         "confidence": {name: min(figure, most.get(name, 1.0)) for name, figure in stated.items()},
         "conflicts": [one.model_dump(mode="json") for one in cross_reference.conflicts]
@@ -154,8 +150,9 @@ def _verdict(zone: str, iteration: int, remarks: Sequence[ValidationFeedback]) -
 def _records(research: ResearchPackage) -> Iterator[tuple[Category, str, LoreRecord]]:
     """Yield category, name of the field in a remark, and record."""
     yield "zone", "zone_data", research.zone_data
+    found = _extraction(research)
     for category in CATEGORIES[1:]:
-        for record in getattr(research, category):
+        for record in found.records(category):
             yield category, f"{category}[{record.id}]", record
 
 
@@ -223,12 +220,8 @@ def _evidence(research: ResearchPackage) -> Iterator[ValidationFeedback]:
 
 
 def _extraction(research: ResearchPackage) -> ZoneExtraction:
-    return ZoneExtraction(
-        zone=research.zone_data,
-        npcs=research.npcs,
-        factions=research.factions,
-        lore=research.lore,
-        narrative_items=research.narrative_items,
+    return ZoneExtraction.of(
+        {"zone": [research.zone_data], **{name: getattr(research, name) for name in CATEGORIES[1:]}}
     )
 
 

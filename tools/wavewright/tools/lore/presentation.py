@@ -10,13 +10,12 @@ from typing_extensions import TypedDict
 
 from wavewright.planner.types import Json, JsonObject, as_list
 from wavewright.tools.lore.models import (
+    CATEGORIES,
     FactionData,
-    LoreData,
     LoreRecord,
-    NarrativeItemData,
-    NPCData,
     SourceConflict,
     ZoneData,
+    ZoneExtraction,
 )
 from wavewright.tools.text.markdown_tables import markdown_table
 
@@ -40,22 +39,23 @@ def present_zone(package: JsonObject) -> ZonePresentation:
 
 def zone_document(package: JsonObject) -> JsonObject:
     """Return a `research_package` as a document: Markdown, with the zone's graph as its content."""
-    zone = ZoneData.model_validate(package["zone_data"])
-    npcs = [NPCData.model_validate(one) for one in _list(package, "npcs")]
-    factions = [FactionData.model_validate(one) for one in _list(package, "factions")]
-    lore = [LoreData.model_validate(one) for one in _list(package, "lore")]
-    items = [NarrativeItemData.model_validate(one) for one in _list(package, "narrative_items")]
-    conflicts = [SourceConflict.model_validate(one) for one in _list(package, "conflicts")]
+    listed = {category: as_list(package.get(category)) for category in CATEGORIES[1:]}
+    found = ZoneExtraction.of({"zone": [package["zone_data"]], **listed})
+    zone = found.zone
+    conflicts = [SourceConflict.model_validate(one) for one in as_list(package.get("conflicts"))]
     parts = [
         zone.narrative_arc or "No page tells the story of this zone.",
         *markdown_table("The zone", ("field", "value"), _zone_rows(zone)),
         *_records(
-            "Characters", npcs, ("role", "factions"), lambda one: (one.role, ", ".join(one.faction_ids))
+            "Characters", found.npcs, ("role", "factions"), lambda one: (one.role, ", ".join(one.faction_ids))
         ),
-        *_records("Factions", factions, ("kind", "stances"), lambda one: (one.level, _stances(one))),
-        *_records("Lore", lore, ("category", "told"), lambda one: (one.category, one.content)),
+        *_records("Factions", found.factions, ("kind", "stances"), lambda one: (one.level, _stances(one))),
+        *_records("Lore", found.lore, ("category", "told"), lambda one: (one.category, one.content)),
         *_records(
-            "Items", items, ("significance", "power"), lambda one: (one.significance, one.power_description)
+            "Items",
+            found.narrative_items,
+            ("significance", "power"),
+            lambda one: (one.significance, one.power_description),
         ),
         *markdown_table(
             "Contradictions",
@@ -68,24 +68,16 @@ def zone_document(package: JsonObject) -> JsonObject:
         *markdown_table(
             "Warnings",
             ("warning",),
-            [(str(one),) for one in _list(package, "quality_warnings")],
+            [(str(one),) for one in as_list(package.get("quality_warnings"))],
         ),
     ]
-    graph = _ZoneGraph(zone)
-    graph.add_groups(factions)
-    graph.add_characters(npcs)
-    graph.add_things(lore, items)
     return {
         "id": f"zone-{zone.id}",
         "title": zone.name,
         "tags": ["zone"],
         "markdown": "\n\n".join(parts),
-        "content": {"graph": graph.json()},
+        "content": {"graph": _ZoneGraph(found).json()},
     }
-
-
-def _list(package: JsonObject, name: str) -> Sequence[Json]:
-    return as_list(package.get(name))
 
 
 def _zone_rows(zone: ZoneData) -> Iterator[tuple[str, ...]]:
@@ -130,39 +122,34 @@ def _sources(record: LoreRecord) -> str:
 class _ZoneGraph:
     """The things of a zone and how they are related, the zone first."""
 
-    zone: ZoneData
+    found: ZoneExtraction
     nodes: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     edges: list[Json] = field(default_factory=list[Json])
 
     def __post_init__(self) -> None:
-        here = self._add("zone", self.zone.id, self.zone.name)
-        for other in self.zone.connected_zones:
+        found, zone = self.found, self.found.zone
+        here = self._add("zone", zone.id, zone.name)
+        for other in zone.connected_zones:
             self._relate(here, "leads to", self._add("zone", other))
-
-    def add_groups(self, factions: Sequence[FactionData]) -> None:
-        for faction in factions:
+        for faction in found.factions:
             self._add("faction", faction.id, faction.name)
-        for faction in factions:
+        for faction in found.factions:
             for one in faction.inter_faction:
                 self._relate(
                     f"faction {faction.id}", f"is {one.stance} to", self._add("faction", one.faction_id)
                 )
-
-    def add_characters(self, npcs: Sequence[NPCData]) -> None:
-        for npc in npcs:
+        for npc in found.npcs:
             own = self._add("character", npc.id, npc.name)
             self._place(own, "is in", npc.zone_id)
             for group in npc.faction_ids:
                 self._relate(own, "belongs to", self._add("faction", group))
-        for npc in npcs:
-            for one in npc.relationships:
-                if f"character {one.npc_id}" in self.nodes:
-                    self._relate(f"character {npc.id}", f"has {one.type}", f"character {one.npc_id}")
-
-    def add_things(self, lore: Sequence[LoreData], items: Sequence[NarrativeItemData]) -> None:
-        for entry in lore:
-            self._place(self._add("lore", entry.id, entry.title), "is about", self.zone.id)
-        for item in items:
+        for npc in found.npcs:
+            for kin in npc.relationships:
+                if f"character {kin.npc_id}" in self.nodes:
+                    self._relate(f"character {npc.id}", f"has {kin.type}", f"character {kin.npc_id}")
+        for entry in found.lore:
+            self._place(self._add("lore", entry.id, entry.title), "is about", zone.id)
+        for item in found.narrative_items:
             self._place(self._add("item", item.id, item.name), "is found in", item.zone_id)
 
     def json(self) -> JsonObject:
@@ -173,7 +160,8 @@ class _ZoneGraph:
         return f"{kind} {name}"
 
     def _place(self, name: str, relation: str, zone: str) -> None:
-        self._relate(name, relation if zone == self.zone.id else "is named with", f"zone {self.zone.id}")
+        own = self.found.zone.id
+        self._relate(name, relation if zone == own else "is named with", f"zone {own}")
 
     def _relate(self, start: str, label: str, end: str) -> None:
         self.edges.append({"from": start, "to": end, "label": label})

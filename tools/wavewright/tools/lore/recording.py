@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,23 +13,18 @@ from wavewright.tools.extraction.structure import SourcePage
 from wavewright.tools.functions.run_data import RunData
 from wavewright.tools.functions.tool import Agents, ToolError
 from wavewright.tools.lore.extraction.records import METHOD, ZonePages, extract, read_apart
-from wavewright.tools.lore.gathering import content_name, references, stored_pages, zone_of
+from wavewright.tools.lore.gathering import content_name, game_of, references, stored_pages, zone_of
 from wavewright.tools.lore.models import (
     CATEGORIES,
-    DIRECT,
     RECORD_TYPES,
     Category,
     Evidence,
-    FactionData,
-    LoreData,
     LoreRecord,
-    NarrativeItemData,
-    NPCData,
-    Topic,
     ZoneData,
     ZoneExtraction,
     slug,
 )
+from wavewright.tools.lore.settings import DIRECT, Topic
 
 EXTRACTED: Final = "extracted"
 """Run data: categories that were extracted, with how."""
@@ -193,20 +188,8 @@ def merge_records(before: JsonObject, new: JsonObject) -> JsonObject:
     return merged
 
 
-def _records(data: RunData, category: Category) -> Iterator[LoreRecord]:
-    for value in data.read(records_name(category)).values():
-        yield RECORD_TYPES[category].model_validate(value)
-
-
 def found_records(data: RunData) -> ZoneExtraction:
     """Return all records of the run; of a zone that no page is about, its name."""
     zone = zone_of(data)
-    by_category = {category: [*_records(data, category)] for category in CATEGORIES}
-    zones = [one for one in by_category["zone"] if isinstance(one, ZoneData)]
-    return ZoneExtraction(
-        zone=next(iter(zones), ZoneData(name=zone, game=str(data.inputs.get("game") or ""))),
-        npcs=[one for one in by_category["npcs"] if isinstance(one, NPCData)],
-        factions=[one for one in by_category["factions"] if isinstance(one, FactionData)],
-        lore=[one for one in by_category["lore"] if isinstance(one, LoreData)],
-        narrative_items=[one for one in by_category["narrative_items"] if isinstance(one, NarrativeItemData)],
-    )
+    found = {category: [*data.read(records_name(category)).values()] for category in CATEGORIES}
+    return ZoneExtraction.of({**found, "zone": found["zone"] or [ZoneData(name=zone, game=game_of(data))]})

@@ -1,4 +1,6 @@
-"""What a project or a job sets for the pack `lore`, and the environment of a daemon that researches zones in cycles.
+"""What a project or a job sets for the pack `lore`, with the files of topics and of sources that it may name.
+
+The environment sets up a daemon that researches zones in cycles.
 
 The variables are defaults of the daemon's settings: what `wavewright.yaml` states wins over them. Those of the standing
 job count where `STARTING_ZONE` is set.
@@ -6,22 +8,116 @@ job count where `STARTING_ZONE` is set.
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Annotated, ClassVar, Final, TypeVar
+from fnmatch import fnmatchcase
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Annotated, ClassVar, Final, Literal, TypeVar, get_args
+from urllib.parse import urlsplit
 
 from pydantic import Field
 
 from wavewright.planner.language.plan import DocumentModel
-from wavewright.planner.types import JsonObject, as_object
+from wavewright.planner.types import ID_PATTERN, JsonObject, as_object
+from wavewright.tools.lore.models import Category, PageReference, Tier
 from wavewright.tools.message_contract import MessageContract
-from wavewright.tools.packs import PackError, validated_settings
+from wavewright.tools.packs import PackError, read_pack_file, validated_settings
 from wavewright.tools.surreal import DatabaseName, SurrealSettings
 from wavewright.tools.web.settings import WebSettings
 
 _VARIABLES: Final = ("CRAWL_CONTENT_TRUNCATE_CHARS", "RATE_LIMIT_REQUESTS_PER_MINUTE")
 """Environment variables that stand for `crawl_content_truncate_chars` and `web.requests_per_minute`."""
+
+DIRECT: Final = "_direct"
+"""The topic of pages that no research of a topic has opened; they are extracted with every category."""
+SHIPPED_TOPICS: Final = Path(__file__).with_name("research_topics.yml")
+
+
+class Topic(DocumentModel):
+    """One topic; in its texts `{zone}` and `{game}` stand for the names."""
+
+    category: Category
+    """What is extracted from its pages."""
+    section_header: str
+    """Put before its texts."""
+    queries: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
+    """What is searched for where no model chooses the words."""
+    instructions: str
+    """What the research agent is told."""
+    schema_hints: str
+    """What a summary must keep."""
+
+
+class TopicsFile(DocumentModel):
+    """The form of `research_topics.yml`."""
+
+    topics: Annotated[dict[Annotated[str, Field(pattern=ID_PATTERN)], Topic], Field(min_length=1)]
+
+
+@lru_cache(maxsize=8)
+def read_topics(file: Path = SHIPPED_TOPICS) -> Mapping[str, Topic]:
+    """Return the topics of a file by name, in their order.
+
+    Raises:
+        PackError: it cannot be read, or holds something else.
+    """
+    return read_pack_file(file, TopicsFile, "lore.topics").topics
+
+
+TIERS: Final[tuple[Tier, ...]] = get_args(Tier)
+SHIPPED_SOURCES: Final = Path(__file__).with_name("sources.yml")
+
+
+class SourceTiers(DocumentModel):
+    """The list of sources: `sources.yml` of the pack, or the file that the setting `sources` names."""
+
+    version: Literal[1] = 1
+    tiers: dict[Literal["official", "primary", "secondary", "tertiary"], list[str]] = {}
+    """Places by tier; see the pack's own file for their form."""
+
+    def tier(self, url: str) -> Tier:
+        """Return the tier of a page, the most trusted one that lists its place."""
+        for tier in TIERS:
+            if tier != "unlisted" and any(_is_at(url, place) for place in self.tiers.get(tier, ())):
+                return tier
+        return "unlisted"
+
+    def rank(self, url: str) -> int:
+        """Return the place of a page's tier in the order of trust, from 0; what is sorted by it keeps its order."""
+        return TIERS.index(self.tier(url))
+
+    def reference(self, url: str, accessed_at: dt.datetime) -> PageReference:
+        """Return the reference of a page that was read at a time."""
+        return PageReference(url=url, domain=domain(url), tier=self.tier(url), accessed_at=accessed_at)
+
+
+def domain(url: str) -> str:
+    """Return the host of an address in lower case, without `www.`."""
+    return (urlsplit(url).hostname or "").removeprefix("www.")
+
+
+def _is_at(url: str, place: str) -> bool:
+    parts = urlsplit(url)
+    host, slash, path = place.lower().partition("/")
+    given = parts.netloc.rpartition("@")[2].lower() if ":" in host else parts.hostname or ""
+    at_host = fnmatchcase(given, host) or given.endswith(f".{host}")
+    at_path = (
+        f"{parts.path.lower().rstrip('/')}/".startswith(f"/{path.rstrip('/')}/") if slash and path else True
+    )
+    return at_host and at_path
+
+
+@cache
+def read_tiers(file: Path = SHIPPED_SOURCES) -> SourceTiers:
+    """Return the tiers of a file.
+
+    Raises:
+        PackError: the file cannot be read, or has another form.
+    """
+    return read_pack_file(file, SourceTiers, "lore.sources")
 
 
 class StoreSettings(SurrealSettings):

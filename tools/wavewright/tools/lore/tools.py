@@ -17,18 +17,15 @@ from wavewright.tools.lore.concluding import CROSS_REFERENCE, DISCOVERED, Resear
 from wavewright.tools.lore.gathering import SOURCES, PageGathering, content_name
 from wavewright.tools.lore.models import (
     CATEGORIES,
-    DIRECT,
     RECORD_TYPES,
     Category,
     ConnectedZonesResult,
     CrossReferenceResult,
     LoreModel,
-    SourceTiers,
-    Topic,
 )
 from wavewright.tools.lore.presentation import present_zone
 from wavewright.tools.lore.recording import EXTRACTED, SUMMARY, RecordExtraction, records_name
-from wavewright.tools.lore.settings import LoreSettings
+from wavewright.tools.lore.settings import DIRECT, LoreSettings, SourceTiers, Topic
 from wavewright.tools.workers.agent_specs import AgentLimits, AgentSpec
 
 _TIMEOUT: Final = "20m"

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from wavewright.planner.types import Json
 from wavewright.tools.lore.messages import ResearchPackage
 from wavewright.tools.lore.models import (
+    CATEGORIES,
     FactionData,
     LoreData,
     NarrativeItemData,
@@ -26,7 +27,14 @@ from wavewright.tools.lore.models import (
     ZoneData,
     slug,
 )
-from wavewright.tools.lore.store.tables import RELATIONS, TABLES, Relation, merged, package_rows, record_of
+from wavewright.tools.lore.store.tables import (
+    RELATIONS,
+    TABLES,
+    Relation,
+    merged,
+    package_rows,
+    record_fields,
+)
 from wavewright.tools.surreal import Row, SurrealConnection, SurrealStoreError, record_id
 
 Place: TypeAlias = tuple[str, str]
@@ -138,14 +146,8 @@ class LoreStore:
             "SELECT * FROM narrative_item WHERE zones CONTAINS $zone OR zone_id = $zone ORDER BY name;",
             zone=key,
         )
-        npcs, factions, lore, items = found
-        return StoredZone(
-            zone=record_of(row, ZoneData),
-            npcs=[record_of(one, NPCData) for one in npcs],
-            factions=[record_of(one, FactionData) for one in factions],
-            lore=[record_of(one, LoreData) for one in lore],
-            narrative_items=[record_of(one, NarrativeItemData) for one in items],
-        )
+        listed = {name: [*map(record_fields, rows)] for name, rows in zip(CATEGORIES[1:], found, strict=True)}
+        return StoredZone.model_validate({"zone": record_fields(row), **listed})
 
     async def world_lore_neighbours(self, name: ZoneNameOrId) -> ZoneNeighbours:
         """Return the zones that a zone is connected with, and those that are named but not stored."""

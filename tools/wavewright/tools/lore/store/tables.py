@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, TypeVar, cast, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, cast, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -13,35 +13,26 @@ from wavewright.planner.types import Json
 from wavewright.tools.lore.messages import ResearchPackage
 from wavewright.tools.lore.models import (
     CATEGORIES,
+    RECORD_TYPES,
     Category,
-    FactionData,
     LoreData,
     LoreRecord,
-    NarrativeItemData,
-    NPCData,
     ResearchCheckpoint,
-    ZoneData,
     slug,
 )
 from wavewright.tools.surreal import Row
 
-_Record = TypeVar("_Record", bound=LoreRecord)
-
 CHECKPOINTS: Final = "research_state"
 """Table of research checkpoints."""
-TABLES: Final[Mapping[str, type[LoreRecord]]] = {
-    "zone": ZoneData,
-    "npc": NPCData,
-    "faction": FactionData,
-    "lore": LoreData,
-    "narrative_item": NarrativeItemData,
-}
 _TABLE_OF_CATEGORY: Final[Mapping[Category, str]] = {
     "zone": "zone",
     "npcs": "npc",
     "factions": "faction",
     "lore": "lore",
     "narrative_items": "narrative_item",
+}
+TABLES: Final[Mapping[str, type[LoreRecord]]] = {
+    table: RECORD_TYPES[category] for category, table in _TABLE_OF_CATEGORY.items()
 }
 _STORED_ONLY: Final = frozenset({"id", "zones", "text"})
 """Columns that are no fields of the record: its key, slugs of the zones whose packages hold it, what is searched."""
@@ -261,6 +252,6 @@ def _words(row: Row) -> Iterator[str]:
                 yield from (str(part).replace("_", " ") for part in cast("Row", one).values())
 
 
-def record_of(row: Row, model: type[_Record]) -> _Record:
-    """Return the record that a row holds."""
-    return model.model_validate({name: value for name, value in row.items() if name not in _STORED_ONLY})
+def record_fields(row: Row) -> Row:
+    """Return the fields of the record that a row holds."""
+    return {name: value for name, value in row.items() if name not in _STORED_ONLY}

@@ -9,11 +9,8 @@ from typing import Annotated, Final, Literal, Self, TypeAlias, get_args
 
 from pydantic import Field, model_validator
 
-from wavewright.config.documents import read_document_file
-from wavewright.config.model_validation import read_as_model
-from wavewright.config.sources import DocumentError
 from wavewright.planner.language.plan import DocumentModel
-from wavewright.tools.packs import PackError
+from wavewright.tools.packs import read_pack_file
 
 SHIPPED_WORLD: Final = Path(__file__).with_name("world.yaml")
 PLAYER: Final = "player"
@@ -121,7 +118,4 @@ def read_world(file: Path = SHIPPED_WORLD) -> World:
     Raises:
         PackError: it cannot be read, or holds something else.
     """
-    try:
-        return read_as_model(read_document_file(file), World)
-    except DocumentError as error:
-        raise PackError(str(error), hint="fix the file that the setting 'tabletop.world' names") from error
+    return read_pack_file(file, World, "tabletop.world")
