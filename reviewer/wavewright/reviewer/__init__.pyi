@@ -2,14 +2,12 @@ from .atomic_files import (
     FileNotWrittenError as FileNotWrittenError,
     write_atomically as write_atomically,
 )
-from .gates.calibration import (
-    Calibration as Calibration,
-    read_calibration as read_calibration,
-    rubric_hash as rubric_hash,
-)
 from .gates.judge import (
+    Calibration as Calibration,
     GateJudge as GateJudge,
     ModelJudge as ModelJudge,
+    read_calibration as read_calibration,
+    rubric_hash as rubric_hash,
 )
 from .gates.judge_agreement import (
     JudgeCase as JudgeCase,

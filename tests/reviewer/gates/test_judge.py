@@ -15,8 +15,9 @@ from wavewright.planner.ports.model_port import ModelCall, ModelError, ModelUse
 from wavewright.planner.types import GateId, Json, JsonObject, RunId, StepId
 from wavewright.prompts import Prompts
 from wavewright.reviewer import Calibration, ModelJudge, make_verifier
-from wavewright.reviewer.gates.calibration import Measurement
-from wavewright.reviewer.review.findings import FailedGate, recovery_actions
+from wavewright.reviewer.gates.judge import Measurement
+from wavewright.reviewer.review.by_code import recovery_actions
+from wavewright.reviewer.review.findings import FailedGate
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ from wavewright.planner.language.plan import Gate
 from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, ModelUse
 from wavewright.prompts import Prompts
 from wavewright.reviewer import Calibration, JudgeCase, JudgeMeasurement, measure_judge, read_cases
-from wavewright.reviewer.gates.calibration import Measurement
+from wavewright.reviewer.gates.judge import Measurement
 from wavewright.reviewer.gates.judge_agreement import SeveralModelsAnswered
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,7 @@ from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.reviewer.package.builder import build_package
 from wavewright.reviewer.records import ReviewResult
 from wavewright.reviewer.review.by_code import review_by_code
-from wavewright.reviewer.review.feeds import field_feeders, way_of
+from wavewright.reviewer.review.findings import field_feeders, way_of
 
 FORCED = RungRecord("worker", "forced", "reached", ceiling=0.2, because="nothing better came")
 STEPS: list[JsonObject] = [

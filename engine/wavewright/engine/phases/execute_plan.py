@@ -251,8 +251,7 @@ class ExecutePlan:
         if models is None or all(gate.judge is None for gate in context.plan.gates):
             yield None, ()
             return
-        from wavewright.reviewer.gates.calibration import Calibration, read_calibration
-        from wavewright.reviewer.gates.judge import ModelJudge
+        from wavewright.reviewer.gates.judge import Calibration, ModelJudge, read_calibration
 
         file = self.ports.settings.calibration
         async with open_recorder(self.ports, context.run) as recorder:

@@ -339,7 +339,7 @@ async def _open_models(
         yield make_services(settings)
         return
     from wavewright.executor.stores import budget_store_of
-    from wavewright.reviewer.gates.calibration import read_calibration
+    from wavewright.reviewer.gates.judge import read_calibration
     from wavewright.tools.models import open_models
 
     if settings.calibration is not None:

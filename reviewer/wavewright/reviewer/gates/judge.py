@@ -1,27 +1,33 @@
-"""Judge gates: a model decides by a rubric whether an output passes, with quotes as evidence.
+"""Judge gates: a model decides by a rubric whether an output passes, with quotes as evidence; and its calibration.
 
 A judge gate is pinned to one model. Its verdict is only a warning unless a calibration lets this model block on this
 gate with this rubric. A gate that could not be decided has the verdict `error` and counts as failed.
 
 A *quote* counts if it occurs in the output literally, whitespace aside, and is long enough not to occur by chance. It
 may be part of a text, a whole value, or part of the output as JSON.
+
+A *calibration* records a measurement: how often a model, judging by a rubric, agreed with people on the same outputs.
+It is valid for one gate, one wording of its rubric and one model; without a measurement a judge gate only warns. The
+file is written by a person: no template, plan or model can replace it.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
+import datetime as dt
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
+from pathlib import Path
 from typing import Annotated, Final, Literal, Protocol
 
 import anyio
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from wavewright.executor.events.json_values import is_empty
 from wavewright.executor.events.types import GateRecord
 from wavewright.executor.run.ports import GateView
-from wavewright.planner.language.plan import Gate
+from wavewright.planner.language.hashing import content_hash
+from wavewright.planner.language.plan import DocumentModel, Gate
 from wavewright.planner.ports.model_port import (
     ModelCall,
     ModelClient,
@@ -29,8 +35,18 @@ from wavewright.planner.ports.model_port import (
     OnUse,
     ask_with_smaller_prompt,
 )
-from wavewright.planner.types import GateSeverity, Json, JsonSchema, RunId, StepId
-from wavewright.prompts import PromptError, Prompts, prompt_json
+from wavewright.planner.reading.reader import read_model_file
+from wavewright.planner.types import (
+    GATE_ID_PATTERN,
+    GATE_ID_SEPARATOR,
+    GateId,
+    GateSeverity,
+    Json,
+    JsonSchema,
+    RunId,
+    StepId,
+)
+from wavewright.prompts import PromptError, Prompts
 from wavewright.reviewer.asking_models import (
     AnswerMisfit,
     AnswerModel,
@@ -40,68 +56,10 @@ from wavewright.reviewer.asking_models import (
     read_answer,
     truncate,
 )
-from wavewright.reviewer.gates.calibration import Calibration
-from wavewright.reviewer.values import shorten
+from wavewright.reviewer.values import QuoteSource, shorten
 from wavewright.tools.models.pricing import CHARS_PER_TOKEN
 
-_MIN_QUOTE_CHARS = 8
-"""Characters of a quote that is not a whole value."""
-_QUOTATION_MARKS = "\"'\u201c\u201d\u2018\u2019«»"
-
-
-class _QuoteSource:
-    """An output in which quotes are looked up."""
-
-    def __init__(self, output: Json) -> None:
-        self._output = output
-
-    def missing(self, quotes: Sequence[str]) -> tuple[str, ...]:
-        """Return the quotes that do not occur in the output, or are too short to be evidence."""
-        return tuple(quote for quote in quotes if not self.holds(quote))
-
-    def holds(self, quote: str) -> bool:
-        """Whether a quote occurs in the output."""
-        spaced = _normalized_spaces(quote)
-        readings = {spaced, spaced.strip(_QUOTATION_MARKS)} - {""}
-        long = [reading for reading in readings if len(reading) >= _MIN_QUOTE_CHARS]
-        # Searching a large output as a whole is much faster than taking it apart.
-        return (
-            any(reading in whole for whole in self._json_texts for reading in long)
-            or any(reading in self._values for reading in readings)
-            or any(reading in value for value in self._values for reading in long)
-        )
-
-    @cached_property
-    def _values(self) -> frozenset[str]:
-        return frozenset(_normalized_spaces(text) for text in _leaves(self._output))
-
-    @cached_property
-    def _json_texts(self) -> tuple[str, str]:
-        """The output as JSON: as it is usually written, and as a prompt shows it."""
-        return _normalized_spaces(json.dumps(self._output, ensure_ascii=False)), _normalized_spaces(
-            prompt_json(self._output)
-        )
-
-
-def _normalized_spaces(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _leaves(value: Json) -> Iterator[str]:
-    """Yield every text of a value, and every number and truth value as JSON writes it."""
-    match value:
-        case str():
-            yield value
-        case dict():
-            for entry in value.values():
-                yield from _leaves(entry)
-        case list():
-            for entry in value:
-                yield from _leaves(entry)
-        case _:
-            yield json.dumps(value)
-
-
+_HASH = r"^sha256:[0-9a-f]{64}$"
 _MAX_JUDGED_TOKENS: Final = 16_000
 """Maximum tokens of an output in a judge's prompt."""
 _MAX_TRIES: Final = 2
@@ -126,6 +84,81 @@ _VERDICT_SCHEMA: Final[JsonSchema] = {
     "required": ["reason", "quotes", "verdict"],
     "additionalProperties": False,
 }
+
+
+class CalibrationRequirements(DocumentModel):
+    """What a measurement must reach before a judge may block."""
+
+    agreement: Annotated[float, Field(gt=0.5, le=1)] = 0.9
+    """Minimum share of cases in which judge and people agree."""
+    cases: Annotated[int, Field(ge=1)] = 30
+    """Minimum number of cases."""
+
+
+class Measurement(DocumentModel):
+    """The measurement of one judge."""
+
+    gate: Annotated[GateId, Field(pattern=GATE_ID_PATTERN)]
+    """Id of the gate; that of a template's gate on a tool stands for the gate on each of its steps."""
+    rubric: Annotated[str, Field(min_length=1)] | None = None
+    """The rubric that was measured, word for word; or its hash instead."""
+    rubric_hash: Annotated[str, Field(pattern=_HASH)] | None = None
+    """`sha256:…` of the rubric, as `wavewright.reviewer.rubric_hash` gives it."""
+    model: Annotated[str, Field(min_length=1)]
+    """The model that judged, as `provider:name`; this gate is pinned to it."""
+    agreement: Annotated[float, Field(ge=0, le=1)]
+    """Share of the cases in which it agreed with people."""
+    cases: Annotated[int, Field(ge=1)]
+    """How many outputs it judged."""
+    date: Annotated[dt.date, Field(strict=False)]
+    """Date of the measurement."""
+
+    @model_validator(mode="after")
+    def _names_one_rubric(self) -> Measurement:
+        if (self.rubric is None) == (self.rubric_hash is None):
+            msg = "a measurement names its rubric once: 'rubric' (the text) or 'rubric_hash'"
+            raise ValueError(msg)
+        return self
+
+    def is_of(self, gate: Gate) -> bool:
+        """Whether this gate, with this wording of its rubric, was measured."""
+        if gate.judge is None or self.gate not in {gate.id, gate.id.partition(GATE_ID_SEPARATOR)[0]}:
+            return False
+        measured = self.rubric_hash if self.rubric is None else rubric_hash(self.rubric)
+        return measured == rubric_hash(gate.judge.rubric)
+
+
+class Calibration(DocumentModel):
+    """The measurements of judges, and what a measurement must reach."""
+
+    version: int = Field(default=1, ge=1, le=1)
+    """Version of this format."""
+    demands: CalibrationRequirements = Field(default_factory=CalibrationRequirements)
+    """What a judge must reach to block."""
+    gates: Annotated[tuple[Measurement, ...], Field(strict=False)] = ()
+    """The measurements; of several for one gate and rubric the latest counts."""
+
+    def measured(self, gate: Gate) -> Measurement | None:
+        """Return the latest measurement of a gate with its rubric as it is."""
+        found = [measurement for measurement in self.gates if measurement.is_of(gate)]
+        return max(found, key=lambda measurement: measurement.date, default=None)
+
+    def may_block(self, gate: Gate, model: str) -> bool:
+        """Whether a verdict of this model on this gate may stop what depends on the step."""
+        return self.warning_reason(gate, model) is None
+
+    def warning_reason(self, gate: Gate, model: str) -> str | None:
+        """Return why a judge may not block; None if it may."""
+        found = self.measured(gate)
+        if found is None:
+            return "no calibration speaks of this gate with this rubric"
+        if found.model != model:
+            return f"the calibration is of {found.model}"
+        if found.agreement < self.demands.agreement:
+            return f"its agreement is {found.agreement:g}, and {self.demands.agreement:g} is asked for"
+        if found.cases < self.demands.cases:
+            return f"it was measured on {found.cases} cases, and {self.demands.cases} are asked for"
+        return None
 
 
 class GateJudge(Protocol):
@@ -306,7 +339,7 @@ def _rubric(gate: Gate) -> str:
 
 def _verdict_reader(output: Json) -> Callable[[str], _JudgeAnswer]:
     """Return a reader of verdicts on an output, which refuses verdicts without valid evidence."""
-    quotable = _QuoteSource(output)
+    quotable = QuoteSource(output)
 
     def read(text: str) -> _JudgeAnswer:
         answer = read_answer(text, _JudgeAnswer, ("verdict",))
@@ -321,3 +354,17 @@ def _verdict_reader(output: Json) -> Callable[[str], _JudgeAnswer]:
         return answer.model_copy(update={"quotes": quotes})
 
     return read
+
+
+def rubric_hash(rubric: str) -> str:
+    """Return the hash of a rubric's words; how they are broken into lines makes no difference."""
+    return content_hash(" ".join(rubric.split()))
+
+
+def read_calibration(path: Path) -> Calibration:
+    """Return the calibration that a file of YAML, JSON or TOML holds.
+
+    Raises:
+        PlanError: the file cannot be read or is not valid; each fault has its place and its fix.
+    """
+    return read_model_file(path, Calibration)

@@ -25,8 +25,7 @@ from wavewright.planner.ports.model_port import ModelClient, ModelUse
 from wavewright.planner.reading.reader import read_model_file
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.prompts import Prompts
-from wavewright.reviewer.gates.calibration import Measurement
-from wavewright.reviewer.gates.judge import ModelJudge
+from wavewright.reviewer.gates.judge import Measurement, ModelJudge
 
 _MAX_PARALLEL_CASES: Final = 8
 

@@ -11,7 +11,7 @@ model starts from the same one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from wavewright.executor.events.state import SUCCESSES, RunState
@@ -19,9 +19,17 @@ from wavewright.planner.diagnostics.suggestions import counted
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.binding import recipes_for_gate
 from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.types import StepId
-from wavewright.reviewer.records import CapRecord, Confidence, ReviewResult, StepConfidence
+from wavewright.planner.types import GateKind, StepId
+from wavewright.reviewer.records import (
+    Action,
+    CapRecord,
+    Confidence,
+    RecoveryAction,
+    ReviewResult,
+    StepConfidence,
+)
 from wavewright.reviewer.review.caps import (
     CODE_REVIEW_CEILING,
     OVERALL,
@@ -32,12 +40,13 @@ from wavewright.reviewer.review.caps import (
     stated_confidence,
     step_ceilings,
 )
-from wavewright.reviewer.review.feeds import confidence_sources, data_writers, field_feeders
 from wavewright.reviewer.review.findings import (
     FailedGate,
     StepProblem,
+    confidence_sources,
+    data_writers,
     failed_gates,
-    recovery_actions,
+    field_feeders,
     step_problems,
     unchecked_gates,
 )
@@ -132,7 +141,7 @@ def settle_confidences(
         output = state.steps[step].output if state.is_present(step) else None
         for field in stated_confidence([(step, output)]).keys() & claimants.keys():
             claimants[field].append(step)
-    feeders = field_feeders(run.plan, claimants, data_writers(run.plan, state, run.tools), run.tools)
+    feeders = field_feeders(run.plan, claimants, data_writers(run), run.tools)
     caps = evaluate_caps(run, review=ceiling, feeders=feeders)
     if claims:
         stated[OVERALL] = {**stated.get(OVERALL, {}), **claims}
@@ -312,3 +321,71 @@ def _step_confidences(run: ReviewedRun) -> tuple[StepConfidence, ...]:
         if least is not None and least.confidence < 1:
             found[step] = least
     return tuple(found[step.id] for step in plan.steps if step.id in found)
+
+
+_NO_JUDGE_HINT = "configure a model, so that the rubric can be judged"
+_LIMIT_HINT = "raise the limit that was reached, under 'limits' in the goal template or the job's overrides"
+"""Hint for a cancelled step: a run that was interrupted is resumed before its review, so a limit was reached."""
+
+
+def recovery_actions(
+    gates: Iterable[FailedGate], ends: Iterable[StepProblem], goal: Goal
+) -> tuple[RecoveryAction, ...]:
+    """Return one action for each failed gate, and for each step that failed by itself."""
+    actions = [_gate_action(gate, goal) for gate in gates]
+    actions += [action for end in ends for action in _problem_actions(end)]
+    return tuple(dict.fromkeys(actions))
+
+
+def _gate_action(gate: FailedGate, goal: Goal) -> RecoveryAction:
+    if gate.kind == "judge" and gate.is_undecided:
+        hint = gate.hint or _NO_JUDGE_HINT
+        return RecoveryAction(action="configure", step=gate.step, gate=gate.gate, hint=hint)
+    recipe = next(recipes_for_gate(goal, gate.gate, gate.template_gate), None)
+    if recipe is not None:
+        action: Action = "add_step" if recipe.add and not recipe.set_params else "refetch"
+        hint = gate.hint or recipe.reason
+        return RecoveryAction(action=action, step=gate.step, gate=gate.gate, hint=hint, recipe=recipe.gate)
+    action, hint = _default_action(gate.kind)
+    return RecoveryAction(action=action, step=gate.step, gate=gate.gate, hint=gate.hint or hint)
+
+
+def _default_action(kind: GateKind) -> tuple[Action, str]:
+    """Return what is done about a failed gate without a recipe, and the hint where the gate has none."""
+    match kind:
+        case "fresh_within":
+            return "refetch", "fetch newer data, or set the job's as_of to the day that the data is of"
+        case "required":
+            return "refetch", "fetch again, or from a source that has the missing fields"
+        case "schema":
+            return "refetch", "fetch again, or correct the source whose output breaks the schema"
+        case "check":
+            return "replace_step", "correct the data that the condition reads, or the condition"
+        case "judge":
+            return "replace_step", "make the output anew, so that it passes the rubric"
+
+
+def _problem_actions(end: StepProblem) -> Iterator[RecoveryAction]:
+    """Yield the fixes of a step's own failure; a blocked step needs only what blocked it."""
+    match end.error:
+        case None:
+            if end.status in {"cancelled", None}:
+                yield RecoveryAction(action="configure", step=end.step, hint=_LIMIT_HINT)
+        case "transient" | "timeout":
+            hint = end.hint or "call it again later, or allow more attempts or a longer timeout"
+            yield RecoveryAction(action="refetch", step=end.step, hint=hint)
+        case "cancelled" | "interrupted":
+            yield RecoveryAction(action="refetch", step=end.step, hint=end.hint or _LIMIT_HINT)
+        case "params" | "expression" | "items":
+            hint = end.hint or "correct the step's parameters, or the inputs that they are made from"
+            yield RecoveryAction(action="replace_step", step=end.step, hint=hint)
+        case "output":
+            hint = (
+                end.hint or "the tool's output breaks its own schema: correct the source or use another tool"
+            )
+            yield RecoveryAction(action="replace_step", step=end.step, hint=hint)
+        case "tool":
+            hint = end.hint or "correct the tool or what it was given; `wavewright logs` shows what it raised"
+            yield RecoveryAction(action="provide_input", step=end.step, hint=hint)
+        case "refused":
+            return  # a person has decided

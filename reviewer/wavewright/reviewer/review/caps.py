@@ -22,7 +22,7 @@ from wavewright.planner.plans.uses import condition_use
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.types import Json, StepId
 from wavewright.reviewer.records import EVERY_FIELD, CapRecord, Confidence, ReviewResult
-from wavewright.reviewer.review.feeds import Feeders, way_of
+from wavewright.reviewer.review.findings import Feeders, way_of
 from wavewright.reviewer.review.results import (
     WARNED_SHARE,
     ReviewedRun,

@@ -1,25 +1,44 @@
-"""Findings of a review: failed gates and steps without a complete output, and the actions that would fix them.
+"""Findings of a review: failed gates, steps without a complete output, and which steps feed which fields of a result.
 
 A *finding* holds all that one gate, or the end of one step, has against a run: the step, its items and the reason.
 A failed gate counts until the same gate is evaluated on the step that superseded its own. Items are named by their
 *label*: the field that the goal names as a target's identifier (a product's `code`), else a usual identifier field,
 else the item itself where it is short, else its position.
+
+A step *feeds* a field if the field's part of the plan's `result` reads it, or reads what depends on it. A step that
+only states the confidence of a field feeds it too, but not by what that step was made of. A field that the plan's
+`result` does not name is fed by the outputs that state a confidence of it.
+
+Where a field is one of an output whose tool declares the run data that it is made of (`output_data`), only the steps
+that have written that data feed it, and not all that the step of the output depends on. Nothing feeds a field by way of
+a step whose tool has a confidence of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final, TypeAlias
 
-from wavewright.executor.events.state import SUCCESSES
+from wavewright.executor.events.state import SUCCESSES, written_data
 from wavewright.executor.events.types import ErrorKind, GateRecord, StepStatus
 from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Step
-from wavewright.planner.plans.binding import recipes_for_gate, template_gate_of
+from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.binding import template_gate_of
 from wavewright.planner.plans.expressions import evaluate, render
-from wavewright.planner.types import GateId, GateKind, GateSeverity, Json, JsonObject, StepId, as_list
-from wavewright.reviewer.records import Action, RecoveryAction
+from wavewright.planner.plans.graph import PlanGraph, superseded_by
+from wavewright.planner.plans.uses import value_reads
+from wavewright.planner.types import (
+    GateId,
+    GateKind,
+    GateSeverity,
+    Json,
+    JsonObject,
+    StepId,
+    as_list,
+    as_object,
+)
 from wavewright.reviewer.review.results import ReviewedRun
 from wavewright.reviewer.values import shorten
 
@@ -200,69 +219,137 @@ def _failed_item_labels(run: ReviewedRun, step_id: StepId, positions: list[int])
     return tuple(labels[at] if at < len(labels) else f"item {at}" for at in positions)
 
 
-_NO_JUDGE_HINT = "configure a model, so that the rubric can be judged"
-_LIMIT_HINT = "raise the limit that was reached, under 'limits' in the goal template or the job's overrides"
-"""Hint for a cancelled step: a run that was interrupted is resumed before its review, so a limit was reached."""
+Feeders: TypeAlias = Mapping[StepId, StepId | None]
+"""The steps that feed a field, each with the next step on its way there; None for one that the field reads."""
 
 
-def recovery_actions(
-    gates: Iterable[FailedGate], ends: Iterable[StepProblem], goal: Goal
-) -> tuple[RecoveryAction, ...]:
-    """Return one action for each failed gate, and for each step that failed by itself."""
-    actions = [_gate_action(gate, goal) for gate in gates]
-    actions += [action for end in ends for action in _problem_actions(end)]
-    return tuple(dict.fromkeys(actions))
+Writers: TypeAlias = Mapping[StepId, Mapping[str, Collection[StepId]]]
+"""By step and field of its output: the steps before it that have written the run data which the field is made of."""
 
 
-def _gate_action(gate: FailedGate, goal: Goal) -> RecoveryAction:
-    if gate.kind == "judge" and gate.is_undecided:
-        hint = gate.hint or _NO_JUDGE_HINT
-        return RecoveryAction(action="configure", step=gate.step, gate=gate.gate, hint=hint)
-    recipe = next(recipes_for_gate(goal, gate.gate, gate.template_gate), None)
-    if recipe is not None:
-        action: Action = "add_step" if recipe.add and not recipe.set_params else "refetch"
-        hint = gate.hint or recipe.reason
-        return RecoveryAction(action=action, step=gate.step, gate=gate.gate, hint=hint, recipe=recipe.gate)
-    action, hint = _default_action(gate.kind)
-    return RecoveryAction(action=action, step=gate.step, gate=gate.gate, hint=gate.hint or hint)
+_NO_WRITERS: Final[Writers] = {}
+_NO_MAKERS: Final[Mapping[StepId, Collection[StepId]]] = {}
+_NO_TOOLS: Final[Mapping[str, ToolSignature]] = {}
 
 
-def _default_action(kind: GateKind) -> tuple[Action, str]:
-    """Return what is done about a failed gate without a recipe, and the hint where the gate has none."""
-    match kind:
-        case "fresh_within":
-            return "refetch", "fetch newer data, or set the job's as_of to the day that the data is of"
-        case "required":
-            return "refetch", "fetch again, or from a source that has the missing fields"
-        case "schema":
-            return "refetch", "fetch again, or correct the source whose output breaks the schema"
-        case "check":
-            return "replace_step", "correct the data that the condition reads, or the condition"
-        case "judge":
-            return "replace_step", "make the output anew, so that it passes the rubric"
+def confidence_sources(plan: Plan, tools: Mapping[str, ToolSignature]) -> dict[StepId, frozenset[StepId]]:
+    """Return the steps whose confidence bounds that of each step: all that it depends on, unless it has its own."""
+    own = {name for name, tool in tools.items() if tool.confidence == "own"}
+    graph = PlanGraph.of(plan)
+    return {
+        step.id: frozenset() if step.tool in own else frozenset(graph.dependencies[step.id])
+        for step in plan.steps
+    }
 
 
-def _problem_actions(end: StepProblem) -> Iterator[RecoveryAction]:
-    """Yield the fixes of a step's own failure; a blocked step needs only what blocked it."""
-    match end.error:
-        case None:
-            if end.status in {"cancelled", None}:
-                yield RecoveryAction(action="configure", step=end.step, hint=_LIMIT_HINT)
-        case "transient" | "timeout":
-            hint = end.hint or "call it again later, or allow more attempts or a longer timeout"
-            yield RecoveryAction(action="refetch", step=end.step, hint=hint)
-        case "cancelled" | "interrupted":
-            yield RecoveryAction(action="refetch", step=end.step, hint=end.hint or _LIMIT_HINT)
-        case "params" | "expression" | "items":
-            hint = end.hint or "correct the step's parameters, or the inputs that they are made from"
-            yield RecoveryAction(action="replace_step", step=end.step, hint=hint)
-        case "output":
-            hint = (
-                end.hint or "the tool's output breaks its own schema: correct the source or use another tool"
+def data_writers(run: ReviewedRun) -> Writers:
+    """Return the writers of the fields that tools declare, as the run has written them."""
+    graph, found = PlanGraph.of(run.plan), dict[StepId, dict[str, list[StepId]]]()
+    for step in run.plan.steps:
+        made_of = run.tools[step.tool].output_data if step.tool in run.tools else {}
+        before = sorted(graph.ancestors(step.id)) if made_of else []
+        written = {one: {name for part in written_data(run.state, one) for name in part} for one in before}
+        if made_of:
+            found[step.id] = {
+                field: [one for one, names in written.items() if names & made]
+                for field, made in made_of.items()
+            }
+    return found
+
+
+def field_feeders(
+    plan: Plan,
+    claimants: Mapping[str, Collection[StepId]],
+    writers: Writers = _NO_WRITERS,
+    tools: Mapping[str, ToolSignature] = _NO_TOOLS,
+) -> dict[str, Feeders]:
+    """Return what feeds each field; a field of which nothing is known is left out.
+
+    Args:
+        plan: The bound plan in force.
+        claimants: Further fields, each with the terminal steps whose outputs state a confidence of it.
+        writers: What is known of the run data that fields of outputs are made of.
+        tools: Signatures by name.
+    """
+    sources = confidence_sources(plan, tools)
+    result = plan.result
+    members = as_object(result)
+    stated = members.get("confidence")
+    found: dict[str, Feeders] = {}
+    declared = [field for fields in writers.values() for field in fields]
+    for field in dict.fromkeys((*members, *claimants, *declared)):
+        if field == "confidence":
+            continue
+        claim = stated.get(field) if isinstance(stated, dict) else stated
+        told_by = value_reads(claim)
+        if field in members:
+            feeders = _ways(plan, sources, value_reads(members[field]))
+            found[field] = {**dict.fromkeys(told_by, None), **feeders}
+        elif result is not None and not members:
+            is_output = [f"${{steps.{step}}}" for step in value_reads(result)] == [result]
+            found[field] = _ways_to_field(
+                plan, sources, value_reads(result), field, writers if is_output else _NO_WRITERS
             )
-            yield RecoveryAction(action="replace_step", step=end.step, hint=hint)
-        case "tool":
-            hint = end.hint or "correct the tool or what it was given; `wavewright logs` shows what it raised"
-            yield RecoveryAction(action="provide_input", step=end.step, hint=hint)
-        case "refused":
-            return  # a person has decided
+        elif told_by:
+            found[field] = _ways(plan, sources, told_by)
+        elif claimants.get(field):
+            found[field] = _ways_to_field(plan, sources, claimants[field], field, writers)
+    return found
+
+
+def way_of(feeders: Feeders, step: StepId) -> tuple[StepId, ...]:
+    """Return the steps from one that feeds a field to the one that the field reads."""
+    way, after = [step], feeders[step]
+    while after is not None:
+        way.append(after)
+        after = feeders[after]
+    return tuple(way)
+
+
+def _ways_to_field(
+    plan: Plan,
+    sources: Mapping[StepId, Collection[StepId]],
+    read: Iterable[StepId],
+    field: str,
+    writers: Writers,
+) -> Feeders:
+    """Return all that leads to a field of the outputs of some steps; `sum.size` is made as `sum` is."""
+    makers = {
+        step: made_by
+        for step, fields in writers.items()
+        if (made_by := fields.get(field, fields.get(field.partition(".")[0]))) is not None
+    }
+    found = dict(_ways(plan, sources, read, makers))
+    for step in makers.keys() & found.keys():
+        if found[step] is None:
+            found = {**dict.fromkeys(writers[step].get("confidence", ()), step), **found}
+    return found
+
+
+def _ways(
+    plan: Plan,
+    sources: Mapping[StepId, Collection[StepId]],
+    read: Iterable[StepId],
+    makers: Mapping[StepId, Collection[StepId]] = _NO_MAKERS,
+) -> Feeders:
+    """Return all that leads to steps that are read; a step that supersedes another is read in its place.
+
+    To one of these that has `makers`, only those lead; to others, what `sources` says.
+    """
+    stand_ins = superseded_by(plan)
+    found: dict[StepId, StepId | None] = {}
+    waiting: list[tuple[StepId, StepId | None]] = [(step, None) for step in read]
+    # The nearest first, so that each way is a shortest one.
+    while waiting:
+        further: list[tuple[StepId, StepId | None]] = []
+        for step, after in waiting:
+            if step in found or step not in sources:
+                continue
+            found[step] = after
+            if step in stand_ins:
+                further.append((stand_ins[step], after))
+            made_by = makers.get(step) if after is None else None
+            before = sources[step] if made_by is None else made_by
+            further += [(one, step) for one in before]
+        waiting = further
+    return found

@@ -197,7 +197,7 @@ def calibration_findings(settings: Settings) -> Iterator[DoctorFinding]:
     """Yield the findings on the calibration of judges, if the settings name one."""
     if settings.calibration is None:
         return
-    from wavewright.reviewer.gates.calibration import read_calibration
+    from wavewright.reviewer.gates.judge import read_calibration
 
     try:
         calibration = read_calibration(settings.calibration)

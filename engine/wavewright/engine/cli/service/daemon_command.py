@@ -52,7 +52,7 @@ from wavewright.planner.language.goals import GoalTemplate
 from wavewright.planner.ports.fallback_ladder import read_ladders
 from wavewright.planner.ports.model_port import ModelError
 from wavewright.planner.reading.reader import read_model
-from wavewright.reviewer.gates.calibration import read_calibration
+from wavewright.reviewer.gates.judge import read_calibration
 from wavewright.tools.functions.contracts import ToolDefinitionError
 from wavewright.tools.functions.user_tools import load_user_tools
 from wavewright.tools.models import check_models, model_configured
