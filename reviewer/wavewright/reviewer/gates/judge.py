@@ -281,33 +281,19 @@ class ModelJudge:
         more = f" and {len(said.quotes) - 2} more" if len(said.quotes) > 2 else ""
         evidence = f", quoting {quoted}{more}" if quoted else ""
         stood_in = f" in place of {pinned}" if answer.model != pinned else ""
-        return GateRecord(
-            gate=gate.id,
-            step=step,
-            kind="judge",
-            severity=self._severity(gate, answer.model),
-            verdict=said.verdict,
-            inspected=f"{_rubric(gate)}, judged by {answer.model}{stood_in}{evidence}"
-            + self._warning_reason(gate, answer.model),
-            message=shorten(said.reason, 400) if said.verdict == "fail" else "",
-            index=index,
-        )
+        warning = self._warning_reason(gate, answer.model)
+        inspected = f"{_rubric(gate)}, judged by {answer.model}{stood_in}{evidence}{warning}"
+        message = shorten(said.reason, 400) if said.verdict == "fail" else ""
+        severity = self._severity(gate, answer.model)
+        return GateRecord(gate.id, step, "judge", severity, said.verdict, inspected, message, index=index)
 
     def _undecided_record(
         self, gate: Gate, step: StepId, index: int | None, model: str | None, message: str, hint: str
     ) -> GateRecord:
         name = model or self._gate_label(gate)
-        return GateRecord(
-            gate=gate.id,
-            step=step,
-            kind="judge",
-            severity=self._severity(gate, name),
-            verdict="error",
-            inspected=f"{_rubric(gate)}, put to {name}{self._warning_reason(gate, name)}",
-            message=shorten(message, 400),
-            hint=hint,
-            index=index,
-        )
+        inspected = f"{_rubric(gate)}, put to {name}{self._warning_reason(gate, name)}"
+        severity, message = self._severity(gate, name), shorten(message, 400)
+        return GateRecord(gate.id, step, "judge", severity, "error", inspected, message, hint, index)
 
     def _gate_label(self, gate: Gate) -> str:
         try:

@@ -238,16 +238,15 @@ def _thinned(records: Iterable[GateRecord]) -> Iterator[GateRecord]:
 def _record(prepared: _PreparedGate, call: GateSubject) -> GateRecord:
     finding = prepared.check(call)
     gate = prepared.gate
-    has_failed = finding.verdict != "pass"
     return GateRecord(
-        gate=gate.id,
-        step=call.step,
-        kind=gate.kind,
-        severity=prepared.severity,
-        verdict=finding.verdict,
-        inspected=finding.inspected,
-        message=finding.message,
-        hint=gate.hint if has_failed else None,
+        gate.id,
+        call.step,
+        gate.kind,
+        prepared.severity,
+        finding.verdict,
+        finding.inspected,
+        finding.message,
+        hint=gate.hint if finding.verdict != "pass" else None,
         index=call.index,
         template_gate=prepared.template_gate,
     )
@@ -255,18 +254,14 @@ def _record(prepared: _PreparedGate, call: GateSubject) -> GateRecord:
 
 def _no_items_record(prepared: _PreparedGate, step: StepId) -> GateRecord:
     """Return the record of a gate on a step without items, with the severity that the gate has for that."""
-    gate = prepared.gate
-    passes = gate.on_empty == "pass"
+    gate, of_template = prepared.gate, prepared.template_gate
+    inspected = "no calls: the list of items is empty"
+    if gate.on_empty == "pass":
+        return GateRecord(
+            gate.id, step, gate.kind, prepared.severity, "pass", inspected, template_gate=of_template
+        )
+    message = f"not evaluated: step {step!r} had no items"
+    hint = f"find out why step {step!r} had no items, or set 'on_empty: pass' on the gate where that is right"
     return GateRecord(
-        gate=gate.id,
-        step=step,
-        kind=gate.kind,
-        severity=prepared.severity if gate.on_empty == "pass" else gate.on_empty,
-        verdict="pass" if passes else "not_evaluated",
-        inspected="no calls: the list of items is empty",
-        message="" if passes else f"not evaluated: step {step!r} had no items",
-        hint=None
-        if passes
-        else f"find out why step {step!r} had no items, or set 'on_empty: pass' on the gate where that is right",
-        template_gate=prepared.template_gate,
+        gate.id, step, gate.kind, gate.on_empty, "not_evaluated", inspected, message, hint, None, of_template
     )

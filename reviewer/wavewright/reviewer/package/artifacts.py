@@ -20,7 +20,7 @@ from immutables import Map
 
 from wavewright.executor.events.state import RunState
 from wavewright.executor.run.recording import OutputRedactor
-from wavewright.planner.types import Json, JsonObject, StepId, as_list
+from wavewright.planner.types import Json, JsonObject, StepId, as_list, as_object
 from wavewright.reviewer.records import (
     Chart,
     ChartSeries,
@@ -158,13 +158,13 @@ class _ArtifactCollector:
             _first_text(found, "id")
             or f"{step}_{sum(1 for other in self.documents if other.step == step) + 1}"
         )
-        tags = found.get("tags")
+        tags = as_list(found.get("tags"))
         self.documents.append(
             OutputDocument(
                 id=name,
                 step=step,
                 title=_first_text(found, "title") or name,
-                tags=tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else (),
+                tags=tuple(tag for tag in tags if isinstance(tag, str)),
                 markdown=markdown,
                 content=content,
                 is_result=step in self.terminal,
@@ -176,11 +176,7 @@ class _ArtifactCollector:
         if isinstance(found, str) and found:
             self.sources.append(SourceReference(name=shorten(found, 500), step=step))
             return
-        name = (
-            _first_text(found, "name", "title", "id", "location", "url", "path")
-            if isinstance(found, dict)
-            else None
-        )
+        name = _first_text(as_object(found), "name", "title", "id", "location", "url", "path")
         if not isinstance(found, dict) or name is None:
             if not isinstance(found, dict) or found is not carrier.get("source"):
                 self.warnings.append(f"step {step!r} named a source without a name: {brief(found)}")
@@ -200,7 +196,7 @@ class _ArtifactCollector:
             self.mentions.setdefault(source_id, []).append(_SourceMention(step, found))
 
     def _add_chart(self, step: StepId, found: Json) -> None:
-        series = found.get("series") if isinstance(found, dict) else None
+        series = as_object(found).get("series")
         if not isinstance(found, dict) or not isinstance(series, list):
             self.warnings.append(f"step {step!r} brought a chart without series: {brief(found)}")
             return
@@ -224,21 +220,18 @@ class _ArtifactCollector:
         if isinstance(found, str) and found:
             self.conflicts.append(Conflict(subject=step, message=found, steps=(step,)))
             return
-        message = _first_text(found, "message", "description", "note") if isinstance(found, dict) else None
-        subject = (
-            _first_text(found, "subject", "data_point", "field", "name", "id")
-            if isinstance(found, dict)
-            else None
-        )
-        if not isinstance(found, dict) or (message is None and subject is None):
+        fields = as_object(found)
+        message = _first_text(fields, "message", "description", "note")
+        subject = _first_text(fields, "subject", "data_point", "field", "name", "id")
+        if message is None and subject is None:
             self.warnings.append(f"step {step!r} reported a conflict that says nothing: {brief(found)}")
             return
-        values = found.get("values")
+        values = fields.get("values")
         self.conflicts.append(
             Conflict(
                 subject=subject or step,
                 message=message or f"there are different values of {subject}",
-                values=tuple(values if isinstance(values, list) else _two_claims(found)),
+                values=tuple(values if isinstance(values, list) else _two_claims(fields)),
                 steps=(step,),
             )
         )
@@ -281,20 +274,18 @@ def _first_text(carrier: JsonObject, *names: str) -> str | None:
 
 
 def _chart_series(entry: JsonObject) -> Iterator[ChartSeries]:
-    points = entry.get("points")
-    dated = [point for found in as_list(points) for point in _chart_point(found)]
+    dated = [point for found in as_list(entry.get("points")) for point in _chart_point(found)]
     if dated:
         yield ChartSeries(name=_first_text(entry, "name") or "series", points=tuple(sorted(dated)))
 
 
 def _chart_point(found: Json) -> Iterator[tuple[str, float]]:
     match found:
-        case [str(date), int() | float() as figure] if (
-            read_time(date) and not isinstance(figure, bool) and math.isfinite(figure)
-        ):
-            yield date, float(figure)
+        case [str(date), int() | float() as figure] if not isinstance(figure, bool):
+            if read_time(date) and math.isfinite(figure):
+                yield date, float(figure)
         case _:
-            return
+            pass
 
 
 def _disagreeing_sources(mentions: dict[str, list[_SourceMention]]) -> Iterator[Conflict]:
