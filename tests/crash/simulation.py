@@ -228,7 +228,7 @@ class Simulation:
         self.daemons.remove(daemon)
         daemon.life.is_over = True
         token = daemon.journal.store.token
-        daemon.journal.store._held.clear()  # pyright: ignore[reportPrivateUsage] - so that closing gives nothing up
+        daemon.journal.store.held.clear()  # so that closing gives nothing up
         self.run(self._end(daemon))
         self.crashes.append(time.time())
         with closing(sqlite3.connect(self.folder / JOURNAL, timeout=10)) as file, file:

@@ -68,11 +68,11 @@ class PostgresEventStore(RunHolder):
         self.lease = lease
         self.session = PostgresSession(url, owner=owner, lease=lease, patience=patience)
         super().__init__(owner, self.session.place)
-        self.leases = PostgresLeases(owner, self.place)
+        self.leases = PostgresLeases(self)
 
     async def close(self) -> None:
         """Give up all runs and close; closing again does nothing."""
-        self._held.clear()
+        self.held.clear()
         await self.session.close()
 
     # Owning runs
@@ -99,7 +99,7 @@ class PostgresEventStore(RunHolder):
             raise explain_use(error, self.place, run) from error
         if isinstance(held, LeaseProbe):
             return held
-        self._held[run] = held
+        self.held[run] = held
         return None
 
     async def heartbeat(self) -> None:
@@ -109,7 +109,7 @@ class PostgresEventStore(RunHolder):
     async def release(self, run: RunId) -> None:
         """Give the run up; nothing where it is not held."""
         try:
-            if run in self._held:
+            if run in self.held:
                 await self.execute([lambda transaction: transaction.release(run)], run)
         finally:
             self._note_leases({}, [run])
@@ -123,7 +123,7 @@ class PostgresEventStore(RunHolder):
         """
         good = [entry for entry in entries if entry.run not in self.faults]
         for run in dict.fromkeys(entry.run for entry in good):
-            if run not in self._held:
+            if run not in self.held:
                 await self._claim_at_append(run)
         good = [entry for entry in good if entry.run not in self.faults]
         try:
@@ -146,7 +146,7 @@ class PostgresEventStore(RunHolder):
 
         None where nothing was done: a part of it is at fault, or the parts do not go together.
         """
-        if any(entry.run in self.faults or entry.run not in self._held for entry in entries):
+        if any(entry.run in self.faults or entry.run not in self.held for entry in entries):
             return None
         # A decision is locked before its job, and a work may have locked that already.
         if any(entry.outbox_rows is not None and entry.outbox_rows.decisions for entry in entries):
@@ -206,14 +206,8 @@ class PostgresEventStore(RunHolder):
 
     def begin(self, connection: Connection, now: float) -> PostgresStoreTransaction:
         """Return the store's view of a transaction that began then on a connection."""
-        return PostgresStoreTransaction(
-            connection,
-            self.leases,
-            session_no=self.session.no,
-            now=now,
-            held=self._held,
-            faults=self.faults,
-        )
+        session_no = self.session.no
+        return PostgresStoreTransaction(connection, self.leases, session_no=session_no, now=now)
 
     async def _claim_at_append(self, run: RunId) -> None:
         try:
@@ -238,7 +232,7 @@ class PostgresEventStore(RunHolder):
         self, entries: Sequence[AppendEntry], works: Sequence[QueuedTransaction] = ()
     ) -> Sequence[object]:
         """Write the entries and do the works in one transaction; return the results of the works."""
-        leases = {entry.run: self._held[entry.run] for entry in entries}
+        leases = {entry.run: self.held[entry.run] for entry in entries}
         append = AppendTransaction.from_entries(entries, leases, self.begin, works)
         held = await self.session.commit_once(append.execute, append.find_committed)
         append.mark_committed()

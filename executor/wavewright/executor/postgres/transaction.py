@@ -7,18 +7,18 @@ something is written. Ages are measured by the database's clock; a process on th
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import ClassVar, Final, cast
 
 from wavewright.executor.events.json_values import storable_text, storable_value
 from wavewright.executor.postgres.driver import Connection
 from wavewright.executor.store.job_rows import OutgoingRow
-from wavewright.executor.store.journal import JournalError, RunLost
+from wavewright.executor.store.journal import RunLost
 from wavewright.executor.store.leases import (
     HeldLease,
     LeaseProbe,
-    Owner,
+    RunHolder,
     probe_before_acquiring,
     read_lease,
     run_busy_here_error,
@@ -50,9 +50,9 @@ _RELEASE: Final = "UPDATE run SET owner = NULL WHERE no = $1 AND fence = $2"
 class PostgresLeases:
     """The leases of one owner."""
 
-    def __init__(self, owner: Owner, place: str) -> None:
-        self.owner = owner
-        self.place = place
+    def __init__(self, holder: RunHolder) -> None:
+        self.holder = holder
+        self.owner, self.place = holder.owner, holder.place
 
     async def acquire(
         self,
@@ -252,19 +252,10 @@ class PostgresStoreTransaction(PostgresStatements, StoreTransaction):
     lease_join: ClassVar[str] = "LEFT JOIN session ON session.no = run.owner"
 
     def __init__(
-        self,
-        connection: Connection,
-        leases: PostgresLeases,
-        *,
-        session_no: int | None,
-        now: float,
-        held: Mapping[RunId, HeldLease],
-        faults: Mapping[RunId, JournalError],
+        self, connection: Connection, leases: PostgresLeases, *, session_no: int | None, now: float
     ) -> None:
         PostgresStatements.__init__(self, connection)
-        StoreTransaction.__init__(
-            self, now=now, owner=leases.owner, place=leases.place, held=held, faults=faults
-        )
+        StoreTransaction.__init__(self, leases.holder, now)
         self._leases = leases
         self._session_no = session_no
 

@@ -91,7 +91,7 @@ class SqliteEventStore(RunHolder):
         self.last_write = 0.0
         """Seconds that the last transaction took."""
         owner = owner or this_owner()
-        super().__init__(owner, str(path))
+        super().__init__(owner, str(self.path))
         self.token = owner.token
         """Tells this opening of the journal from all others."""
         self._clock = clock
@@ -101,7 +101,7 @@ class SqliteEventStore(RunHolder):
         status = self.path.stat()
         self._place = (status.st_dev, status.st_ino)
         self.reader = JournalReader(self.path, self._connection, clock=clock)
-        self._leases = SqliteLeases(self._connection, self.path, owner=owner, clock=clock, seconds=lease)
+        self._leases = SqliteLeases(self._connection, self, clock=clock, seconds=lease)
 
     def __enter__(self) -> Self:
         return self
@@ -112,7 +112,7 @@ class SqliteEventStore(RunHolder):
     def close(self) -> None:
         """Give up all runs and close the file; closing again does nothing."""
         try:
-            for run in list(self._held):
+            for run in list(self.held):
                 self.release(run)
         except JournalError:
             # The process ends, and the next owner finds it gone.
@@ -140,14 +140,14 @@ class SqliteEventStore(RunHolder):
     def release(self, run: RunId) -> None:
         """Give the run up; nothing where it is not held."""
         try:
-            if run in self._held:
+            if run in self.held:
                 self.execute([lambda transaction: transaction.release(run)], run)
         finally:
             self._note_leases({}, [run])
 
     def heartbeat(self) -> None:
         """Show that the owner of the held runs is alive. A heartbeat that cannot be written is left out."""
-        if self._held:
+        if self.held:
             # A full disk or a lock fails the next append; on this machine the process itself is inspected.
             with suppress(sqlite3.Error), self._transaction():
                 self._leases.heartbeat()
@@ -177,9 +177,7 @@ class SqliteEventStore(RunHolder):
             raise explain_use(error, self.path, self._connection) from error
 
     def _begin(self) -> SqliteStoreTransaction:
-        return SqliteStoreTransaction(
-            self._connection, self._leases, now=self._clock(), held=self._held, faults=self.faults
-        )
+        return SqliteStoreTransaction(self._connection, self._leases, self._clock())
 
     # Writing
 
@@ -268,7 +266,7 @@ class SqliteEventStore(RunHolder):
                 size += transaction.written + _CHANGE_BYTES * (self._connection.total_changes - changes)
         self.log.record_written(size)
         for run, (seq, is_finished) in after.items():
-            lease = self._held[run] = held[run]
+            lease = self.held[run] = held[run]
             lease.seq, lease.is_finished = seq, is_finished
         if transaction is not None:
             self._note_leases(transaction.acquired, transaction.released)
@@ -289,7 +287,7 @@ class SqliteEventStore(RunHolder):
 
     def _fenced_lease(self, run: RunId) -> HeldLease:
         """Return how the run is held, within a transaction; claims it where it was not opened yet."""
-        held = self._held.get(run)
+        held = self.held.get(run)
         if held is not None:
             self._leases.check(run, held)
             return held

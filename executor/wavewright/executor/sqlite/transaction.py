@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -19,7 +19,7 @@ from wavewright.executor.store.journal import JournalError
 from wavewright.executor.store.leases import (
     HeldLease,
     LeaseProbe,
-    Owner,
+    RunHolder,
     probe_before_acquiring,
     read_lease,
     run_lost_error,
@@ -55,19 +55,13 @@ class SqliteLeases:
     """The leases of one owner."""
 
     def __init__(
-        self,
-        connection: sqlite3.Connection,
-        path: Path,
-        *,
-        owner: Owner,
-        clock: Callable[[], float],
-        seconds: float,
+        self, connection: sqlite3.Connection, holder: RunHolder, *, clock: Callable[[], float], seconds: float
     ) -> None:
-        """Keep leases for this owner, each for so many seconds after its last heartbeat."""
+        """Keep leases for the holder's owner, each for so many seconds after its last heartbeat."""
         self._connection = connection
         connection.create_function("clock_seconds", 0, clock)
-        self.path = path
-        self.owner = owner
+        self.holder = holder
+        self.owner = holder.owner
         self._clock = clock
         self._seconds = seconds
 
@@ -89,7 +83,7 @@ class SqliteLeases:
         ).fetchone()
         lease = read_lease(tuple(columns))
         probe = probe_before_acquiring(
-            run, lease, owner=self.owner, now=now, unmoved=unmoved, place=str(self.path)
+            run, lease, owner=self.owner, now=now, unmoved=unmoved, place=self.holder.place
         )
         if probe is not None:
             return probe
@@ -124,7 +118,7 @@ class SqliteLeases:
             "SELECT fence, host, pid FROM run WHERE no = ?", (held.no,)
         ).fetchone()
         if fence != held.fence:
-            raise run_lost_error(run, pid=pid, host=host, place=str(self.path))
+            raise run_lost_error(run, pid=pid, host=host, place=self.holder.place)
 
     def release(self, held: HeldLease) -> None:
         """Take this owner out of the run's row, unless another one stands there."""
@@ -241,19 +235,9 @@ class SqliteStoreTransaction(SqliteStatements, StoreTransaction):
     lease_columns: ClassVar[str] = _LEASE_COLUMNS
     lease_join: ClassVar[str] = ""
 
-    def __init__(
-        self,
-        connection: sqlite3.Connection,
-        leases: SqliteLeases,
-        *,
-        now: float,
-        held: Mapping[RunId, HeldLease],
-        faults: Mapping[RunId, JournalError],
-    ) -> None:
+    def __init__(self, connection: sqlite3.Connection, leases: SqliteLeases, now: float) -> None:
         SqliteStatements.__init__(self, connection)
-        StoreTransaction.__init__(
-            self, now=now, owner=leases.owner, place=str(leases.path), held=held, faults=faults
-        )
+        StoreTransaction.__init__(self, leases.holder, now)
         self._leases = leases
 
     async def newest_event(self, key: str) -> Row | None:
@@ -301,8 +285,9 @@ class JournalReader:
         """
         self.path = path
         self._connection = connection
-        leases = SqliteLeases(connection, path, owner=this_owner(), clock=clock, seconds=LEASE_SECONDS)
-        self._transaction = SqliteStoreTransaction(connection, leases, now=0.0, held={}, faults={})
+        holder = RunHolder(this_owner(), str(path))
+        leases = SqliteLeases(connection, holder, clock=clock, seconds=LEASE_SECONDS)
+        self._transaction = SqliteStoreTransaction(connection, leases, now=0.0)
 
     @classmethod
     def open(cls, path: Path | str, *, patience: float = 10.0) -> Self:

@@ -223,11 +223,12 @@ class RunHolder:
         """The file or the database, for messages."""
         self.faults = dict[RunId, JournalError]()
         """Runs to which nothing more is written here, and why, until they are opened again."""
-        self._held = dict[RunId, HeldLease]()
+        self.held = dict[RunId, HeldLease]()
+        """Leases that the owner holds, also of runs to which something could not be written."""
 
     def holds(self, run: RunId) -> bool:
         """Return whether this store is the run's owner."""
-        return run in self._held
+        return run in self.held
 
     def busy_error(self, run: RunId, lease: Lease) -> RunBusy:
         """Return the error that names the run's owner."""
@@ -239,15 +240,15 @@ class RunHolder:
         Raises:
             RunBusy: this process has the run open.
         """
-        if run in self._held and run not in self.faults:
+        if run in self.held and run not in self.faults:
             raise run_busy_here_error(run, place=self.place)
         self._note_leases({}, [run])
 
     def _note_leases(self, acquired: Mapping[RunId, HeldLease], released: Iterable[RunId]) -> None:
         """Take over the leases that a committed transaction has acquired and released."""
-        self._held.update(acquired)
+        self.held.update(acquired)
         for run in released:
-            self._held.pop(run, None)
+            self.held.pop(run, None)
         for run in (*acquired, *released):
             self.faults.pop(run, None)
 

@@ -28,7 +28,7 @@ from wavewright.executor.events.types import (
     StepFinished,
 )
 from wavewright.executor.store.journal import EventUnwritable, JournalError, RunLost, reusable_key
-from wavewright.executor.store.leases import HeldLease, LeaseProbe, Owner, judge_lease, read_lease
+from wavewright.executor.store.leases import HeldLease, LeaseProbe, RunHolder, judge_lease, read_lease
 from wavewright.executor.store.writer import call_on_loop, set_exception, set_result
 from wavewright.planner.types import RunId
 
@@ -128,33 +128,17 @@ class StoreTransaction(Statements):
     lease_join: ClassVar[str]
     """What a `FROM` with the table `run` needs for `lease_columns`."""
 
-    def __init__(
-        self,
-        *,
-        now: float,
-        owner: Owner,
-        place: str,
-        held: Mapping[RunId, HeldLease],
-        faults: Mapping[RunId, JournalError],
-    ) -> None:
-        """Begin with the leases of the open journal.
-
-        Args:
-            now: Seconds since the epoch, by the store's clock; 0 where the transaction only reads.
-            owner: Who has the journal open.
-            place: The file or the database, for messages.
-            held: Runs whose lease the owner holds.
-            faults: Runs to which something could not be written, and why.
-        """
+    def __init__(self, holder: RunHolder, now: float) -> None:
+        """Begin at an instant by the store's clock, 0 where it only reads, with what the open journal holds."""
         self.now = now
-        self.owner = owner
-        self.place = place
+        self.owner = holder.owner
+        self.place = holder.place
         self.acquired = dict[RunId, HeldLease]()
         """Leases that this transaction has acquired."""
         self.released = set[RunId]()
         """Runs whose lease this transaction has released."""
-        self._held = held
-        self._faults = faults
+        self._held: Mapping[RunId, HeldLease] = holder.held
+        self._faults: Mapping[RunId, JournalError] = holder.faults
 
     # Leases
 
