@@ -11,7 +11,7 @@ the transaction of what causes them, and an owner leases those that it publishes
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any, Final, Protocol, TypeVar
@@ -187,14 +187,30 @@ class JobStore(_Outbox):
         Raises:
             JournalError: nothing was written; the message must not be acknowledged.
         """
-        guarded = _GuardedProjection(project)
-        work = partial(job_transactions.receive, message=message, project=guarded.project)
         job = job_of_request(message.request)
         order = SEPARATE if job is None else job_lock_order(job)
-        receipt = await guarded.result(self._journal.transact(work, order=order))
+        receipt = await self._transact(partial(job_transactions.receive, message=message), project, order)
         if receipt.action == "accept" and isinstance(message.request, JobRequested):
             self._new += 1
         return receipt
+
+    async def _transact(
+        self, work: Callable[..., Awaitable[_T]], project: ProjectJob, order: LockOrder
+    ) -> _T:
+        """Return the result of work with a projection, whose exception rolls back that work only and is raised here."""
+        errors = list[Exception]()
+
+        def guarded(job: JobRow) -> Sequence[OutgoingMessage]:
+            try:
+                return project(job)
+            except Exception as error:
+                errors.append(error)
+                raise _ProjectionFailed("the messages of a job could not be made") from error
+
+        try:
+            return await self._journal.transact(partial(work, project=guarded), order=order)
+        except _ProjectionFailed:
+            raise errors[-1] from None
 
     async def claim(
         self, *, most_weight: float | None = None, project: ProjectJob = project_nothing
@@ -215,10 +231,9 @@ class JobStore(_Outbox):
         if not self._new and not await self._journal.read(may_claim):
             return None
         self._new = max(0, self._new - 1)
-        guarded = _GuardedProjection(project)
-        work = partial(self._claims.claim, most_weight=most_weight, project=guarded.project)
         # Otherwise a cancellation would leave a leased job that no caller knows of.
-        return await guarded.result(_shielded(self._journal.transact(work, order=LAST_ORDER)))
+        claim = partial(self._claims.claim, most_weight=most_weight)
+        return await _shielded(self._transact(claim, project, LAST_ORDER))
 
     async def change(self, change: JobChange, project: ProjectJob = project_nothing) -> None:
         """Change a job that is held here, and release its run unless the job is still `running`.
@@ -230,9 +245,7 @@ class JobStore(_Outbox):
             RunLost: another owner has it, or it is not held here.
             JournalError: its events could not be written and it is not only deferred, or it has another end.
         """
-        guarded = _GuardedProjection(project)
-        work = partial(job_transactions.change, wanted=change, project=guarded.project)
-        await guarded.result(self._journal.transact(work, order=SEPARATE))
+        await self._transact(partial(job_transactions.change, wanted=change), project, SEPARATE)
 
     async def cancel_waiting(self, job: JobId, reason: str, project: ProjectJob = project_nothing) -> JobRow:
         """Cancel a job that is not at work, and return it; one that is at work or has ended is returned as it is.
@@ -240,9 +253,8 @@ class JobStore(_Outbox):
         Raises:
             JournalError: there is no such job, or nothing was written.
         """
-        guarded = _GuardedProjection(project)
-        work = partial(job_transactions.cancel_waiting, job=job, reason=reason, project=guarded.project)
-        return await guarded.result(self._journal.transact(work, order=SEPARATE))
+        cancel = partial(job_transactions.cancel_waiting, job=job, reason=reason)
+        return await self._transact(cancel, project, SEPARATE)
 
     async def find_job(self, job: JobId) -> JobRow | None:
         """Return one job."""
@@ -272,9 +284,7 @@ class JobStore(_Outbox):
         Raises:
             JournalError: nothing was written.
         """
-        guarded = _GuardedProjection(project)
-        work = partial(job_transactions.decide, made=made, project=guarded.project)
-        return await guarded.result(self._journal.transact(work, order=SEPARATE))
+        return await self._transact(partial(job_transactions.decide, made=made), project, SEPARATE)
 
     async def take_answer(self, decision: DecisionId) -> Decision | None:
         """Return an answered decision that was not taken and has not expired, and mark it as taken.
@@ -333,26 +343,3 @@ async def _shielded(work: Awaitable[_T]) -> _T:
 
 class _ProjectionFailed(JournalError):
     """Carries an exception of a caller's projection out of the transaction."""
-
-
-class _GuardedProjection:
-    """Confines an exception of a caller's projection to that caller: it rolls back only its transaction."""
-
-    def __init__(self, project: ProjectJob) -> None:
-        self._project = project
-        self._errors = list[Exception]()
-
-    def project(self, job: JobRow) -> Sequence[OutgoingMessage]:
-        """Return the messages of a job, on the journal's thread."""
-        try:
-            return self._project(job)
-        except Exception as error:
-            self._errors.append(error)
-            raise _ProjectionFailed("the messages of a job could not be made") from error
-
-    async def result(self, work: Awaitable[_T]) -> _T:
-        """Return the result of the work, or raise the exception of the caller's projection."""
-        try:
-            return await work
-        except _ProjectionFailed:
-            raise self._errors[-1] from None
