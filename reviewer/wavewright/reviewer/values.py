@@ -62,6 +62,12 @@ def shorten(text: str, most: int) -> str:
     return line if len(line) <= most else line[: most - 1].rstrip() + "…"
 
 
+def listing(texts: Sequence[str], most: int, separator: str = ", ") -> str:
+    """Return the first `most` texts on one line, then the number of the others."""
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return f"{separator.join(texts[:most])}{more}"
+
+
 def shorten_middle(text: str, most: int) -> str:
     """Return the text cut to `most` characters with an ellipsis in the middle; the ends tell names apart."""
     if len(text) <= most:

@@ -56,7 +56,7 @@ from wavewright.reviewer.asking_models import (
     read_answer,
     truncate,
 )
-from wavewright.reviewer.values import QuoteSource, shorten
+from wavewright.reviewer.values import QuoteSource, listing, shorten
 from wavewright.tools.models.pricing import CHARS_PER_TOKEN
 
 _HASH = r"^sha256:[0-9a-f]{64}$"
@@ -277,9 +277,8 @@ class ModelJudge:
         self, gate: Gate, step: StepId, index: int | None, answer: FittingAnswer[_JudgeAnswer], *, pinned: str
     ) -> GateRecord:
         said = answer.value
-        quoted = "; ".join(f"“{shorten(quote, _ANSWER_OVERHEAD)}”" for quote in said.quotes[:2])
-        more = f" and {len(said.quotes) - 2} more" if len(said.quotes) > 2 else ""
-        evidence = f", quoting {quoted}{more}" if quoted else ""
+        quoted = listing([f"“{shorten(quote, _ANSWER_OVERHEAD)}”" for quote in said.quotes], 2, "; ")
+        evidence = f", quoting {quoted}" if quoted else ""
         stood_in = f" in place of {pinned}" if answer.model != pinned else ""
         warning = self._warning_reason(gate, answer.model)
         inspected = f"{_rubric(gate)}, judged by {answer.model}{stood_in}{evidence}{warning}"

@@ -27,6 +27,7 @@ from wavewright.reviewer.values import (
     brief,
     duration_text,
     iso,
+    listing,
     look_up,
     misfit_texts,
     read_time,
@@ -158,9 +159,9 @@ def make_required_check(fields: tuple[str, ...]) -> GateCheck:
                     shown.append(f"{place} = {brief(value, 30)}")
                 else:
                     missing.append(f"{place} ({brief(value) if found else ABSENT})")
-        inspected = _joined([*missing, *shown], _MAX_VALUES + 2)
+        inspected = listing([*missing, *shown], _MAX_VALUES + 2)
         if missing:
-            return GateFinding("fail", inspected, f"missing: {_joined(missing, 6)}")
+            return GateFinding("fail", inspected, f"missing: {listing(missing, 6)}")
         return GateFinding("pass", inspected)
 
     return ask
@@ -236,9 +237,3 @@ def _age_finding(place: str, age: float, allowed: Seconds, inspected: str) -> Ga
         inspected,
         f"{place} is {duration_text(age)} old, and at most {duration_text(allowed)} is allowed",
     )
-
-
-def _joined(parts: list[str], most: int) -> str:
-    if len(parts) <= most:
-        return ", ".join(parts)
-    return f"{', '.join(parts[:most])} and {len(parts) - most} more"

@@ -31,7 +31,7 @@ from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.reviewer.cost_records import Cost, LoopCallReport, ModelUses, NamedCost, RungReport
 from wavewright.reviewer.records import AttemptReport, CallReport
 from wavewright.reviewer.review.results import ReviewedRun
-from wavewright.reviewer.values import duration_text, shape, shorten
+from wavewright.reviewer.values import duration_text, listing, shape, shorten
 
 MAX_CALLS: Final = 1000
 """Calls of one step that are listed."""
@@ -226,9 +226,8 @@ def cost_lines(uses: ModelUses, orchestrator: int, workers: int) -> Iterator[str
     total = uses.total
     if not total.calls:
         return
-    asked = ", ".join(named.name for named in uses.models[:3])
-    more = f" and {len(uses.models) - 3} more" if len(uses.models) > 3 else ""
-    yield f"{calls_text(total)} of {asked}{more}, {duration_text(total.seconds)} added up"
+    asked = listing([named.name for named in uses.models], 3)
+    yield f"{calls_text(total)} of {asked}, {duration_text(total.seconds)} added up"
     about = "about " if total.estimated else ""
     yield (
         f"{about}{total.tokens:,} tokens (orchestrator {orchestrator:,}, workers {workers:,}), "

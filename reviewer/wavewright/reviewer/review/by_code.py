@@ -57,6 +57,7 @@ from wavewright.reviewer.review.results import (
     read_result,
     result_faults,
 )
+from wavewright.reviewer.values import listing
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +203,8 @@ def failure_sentences(found: Assessment) -> Iterator[str]:
     blocked = [end for end in found.problems if end.status == "blocked"]
     lacking = (*found.result.missing, *found.faults)
     if blocked:
-        names = ", ".join(end.step for end in blocked[:_MAX_LABELS])
-        more = f" and {len(blocked) - _MAX_LABELS} more" if len(blocked) > _MAX_LABELS else ""
-        yield f"Steps that depend on it did not run: {names}{more}."
+        names = listing([end.step for end in blocked], _MAX_LABELS)
+        yield f"Steps that depend on it did not run: {names}."
     elif lacking:
         yield with_full_stop(f"Lacking: {'; '.join(lacking[:4])}")
 
@@ -238,11 +238,7 @@ def with_full_stop(text: str) -> str:
 
 
 def _step_label(step: StepId, labels: Sequence[str]) -> str:
-    if not labels:
-        return step
-    shown = ", ".join(labels[:_MAX_LABELS])
-    more = f" and {len(labels) - _MAX_LABELS} more" if len(labels) > _MAX_LABELS else ""
-    return f"{step}[{shown}{more}]"
+    return f"{step}[{listing(labels, _MAX_LABELS)}]" if labels else step
 
 
 def _problem_text(end: StepProblem) -> str:
