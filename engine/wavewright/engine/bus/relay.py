@@ -229,7 +229,9 @@ class Relay:
         self._held, waiting = min(len(waiting) - len(due), MAX_HELD), due
         settled = 0
         self._in_flight = [outgoing.message for outgoing in waiting]
-        sending = PublishBatch([self._routed(outgoing) for outgoing in waiting])
+        sending = PublishBatch(
+            [RoutedMessage(message_of(one, self._user), one.exchange, one.routing_key) for one in waiting]
+        )
         try:
             await self._publisher.publish_all(sending, PUBLISH_SECONDS)
         finally:
@@ -238,9 +240,6 @@ class Relay:
                 settled = await self._mark_results(outbox, waiting, sending)
             self._in_flight = []
         return len(waiting), settled
-
-    def _routed(self, outgoing: OutgoingMessage) -> RoutedMessage:
-        return RoutedMessage(message_of(outgoing, self._user), outgoing.exchange, outgoing.routing_key)
 
     async def _wait_for_work(self) -> None:
         with anyio.move_on_after(POLL_SECONDS):

@@ -187,7 +187,6 @@ class _AnswerResponse(Response):
                 await self._reply(send, resolve_reply(reply, self._request))
 
     async def _fail(self, send: Send, failure: ApiError) -> None:
-        await anyio.sleep(failure.delay)
         error = anthropic_error if self._request.wire == "messages" else openai_error
         content = json.dumps(error(failure)).encode()
         headers = [("content-type", "application/json"), ("content-length", str(len(content)))]
@@ -197,7 +196,7 @@ class _AnswerResponse(Response):
         await self._end_body(send, content)
 
     async def _send_raw(self, send: Send, raw: RawBody) -> None:
-        await _send_headers(send, list(raw.headers), raw.status)
+        await _send_headers(send, list(raw.headers))
         await _send_piece(send, raw.body)
         for _ in range(raw.times):
             await _send_piece(send, raw.repeated)
@@ -262,5 +261,5 @@ def _tokens(reply: Reply, request: FakeModelRequest) -> ClaimedUsage | None:
         return reply.tokens
     if reply.tokens == "missing":
         return None
-    written = len(reply.text) + len(reply.refusal) + sum(len(call.arguments) for call in reply.calls)
+    written = len(reply.text) + sum(len(call.arguments) for call in reply.calls)
     return ClaimedUsage(max(1, request.character_count // 4), max(1, written // 4))

@@ -67,8 +67,6 @@ class Reply:
     value: Json = None
     """A structured answer: arguments of the output tool where one is forced, else JSON as text."""
     has_value: bool = False
-    refusal: str = ""
-    """A refusal in the field that OpenAI has for it."""
     finish: Finish = "stop"
     tokens: ClaimedUsage | Literal["counted", "missing"] = "counted"
     is_empty: bool = False
@@ -92,7 +90,6 @@ class ApiError:
     kind: str = ""
     """The provider's word for it; the usual one of the status where absent."""
     retry_after: float | None = None
-    delay: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +102,6 @@ class RawBody:
     times: int = 0
     """How often `repeated` follows; sending stops when the client goes away."""
     headers: tuple[tuple[str, str], ...] = (("content-type", "application/json"),)
-    status: int = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,9 +206,9 @@ def filtered(text: str = "") -> Reply:
     return Reply(text=text, finish="content_filter")
 
 
-def refusing(text: str = "I'm sorry, but I can't help with that.", *, field: bool = False) -> Reply:
-    """Refuse in plain words, or in the field that OpenAI has for it."""
-    return Reply(refusal=text) if field else Reply(text=text)
+def refusing() -> Reply:
+    """Refuse in plain words."""
+    return Reply(text="I'm sorry, but I can't help with that.")
 
 
 def broken_arguments(tool: str, arguments: str = '{"q": "unfinished') -> Reply:

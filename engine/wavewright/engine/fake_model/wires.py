@@ -27,8 +27,6 @@ def chat_body(
     message: JsonObject = {"role": "assistant", "content": reply.text or None}
     if reply.calls:
         message["tool_calls"] = [_tool_call(call, number, place) for place, call in enumerate(reply.calls)]
-    if reply.refusal:
-        message["refusal"] = reply.refusal
     choice: JsonObject = {
         "index": 0,
         "message": message,
@@ -53,8 +51,6 @@ def chat_frames(
         yield chunk({"role": "assistant", "content": ""})
     for piece in pieces(reply.text, reply.piece):
         yield chunk({"content": piece})
-    if reply.refusal:
-        yield chunk({"refusal": reply.refusal})
     for place, call in enumerate(reply.calls):
         head = _tool_call(FakeToolCall(call.name, ""), number, place)
         yield chunk({"tool_calls": [{"index": place, **head}]})
@@ -148,17 +144,13 @@ def _message_events(item: JsonObject, where: JsonObject, reply: Reply) -> Iterat
         "item": {**item, "content": [], "status": "in_progress"},
     }
     inside: JsonObject = {**where, "item_id": item["id"], "content_index": 0}
-    kind, key, text = (
-        ("refusal", "refusal", reply.refusal) if reply.refusal else ("output_text", "text", reply.text)
-    )
-    logprobs: JsonObject = {} if reply.refusal else {"logprobs": []}
-    yield {"type": "response.content_part.added", **inside, "part": _part(kind, key, "")}
-    for piece in pieces(text, reply.piece):
-        yield {"type": f"response.{kind}.delta", **inside, **logprobs, "delta": piece}
+    yield {"type": "response.content_part.added", **inside, "part": _text_part("")}
+    for piece in pieces(reply.text, reply.piece):
+        yield {"type": "response.output_text.delta", **inside, "logprobs": [], "delta": piece}
     if reply.cut != "no":
         return
-    yield {"type": f"response.{kind}.done", **inside, **logprobs, key: text}
-    yield {"type": "response.content_part.done", **inside, "part": _part(kind, key, text)}
+    yield {"type": "response.output_text.done", **inside, "logprobs": [], "text": reply.text}
+    yield {"type": "response.content_part.done", **inside, "part": _text_part(reply.text)}
     yield {"type": "response.output_item.done", **where, "item": item}
 
 
@@ -181,18 +173,13 @@ def _call_events(item: JsonObject, where: JsonObject, size: int) -> Iterator[Jso
 
 
 def _items(reply: Reply, number: int) -> Iterator[JsonObject]:
-    if reply.text or reply.refusal or not reply.calls:
-        part = (
-            _part("refusal", "refusal", reply.refusal)
-            if reply.refusal
-            else _part("output_text", "text", reply.text)
-        )
+    if reply.text or not reply.calls:
         yield {
             "id": f"msg_{number}",
             "type": "message",
             "role": "assistant",
             "status": "completed" if reply.finish == "stop" else "incomplete",
-            "content": [part],
+            "content": [_text_part(reply.text)],
         }
     for place, call in enumerate(reply.calls):
         yield _function_call_item(call, number, place)
@@ -209,9 +196,8 @@ def _function_call_item(call: FakeToolCall, number: int, place: int) -> JsonObje
     }
 
 
-def _part(kind: str, key: str, text: str) -> JsonObject:
-    part: JsonObject = {"type": kind, key: text}
-    return part if kind == "refusal" else {**part, "annotations": [], "logprobs": []}
+def _text_part(text: str) -> JsonObject:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
 def _response(
@@ -262,8 +248,8 @@ def messages_body(
 ) -> JsonObject:
     """Return a whole message."""
     content: list[Json] = []
-    if (reply.text or reply.refusal) and not reply.is_empty:
-        content.append({"type": "text", "text": reply.text or reply.refusal})
+    if reply.text and not reply.is_empty:
+        content.append({"type": "text", "text": reply.text})
     for place, call in enumerate(reply.calls):
         content.append({**_tool_use_block(call, number, place), "input": _tool_input(call)})
     body = _anthropic_start(request, number)
@@ -291,7 +277,7 @@ def _anthropic_events(
     started: JsonObject = {**_anthropic_start(request, number), "usage": usage}
     yield {"type": "message_start", "message": started}
     index = 0
-    text = "" if reply.is_empty else reply.text or reply.refusal
+    text = "" if reply.is_empty else reply.text
     if text:
         yield _block_start(index, {"type": "text", "text": ""})
         for piece in pieces(text, reply.piece):

@@ -72,11 +72,8 @@ def decision_id(job: JobId, *what: str | int) -> DecisionId:
 
 def _id(*parts: str | int) -> str:
     # Escaped, so that no part can hold the joint and no two lists of parts are one name.
-    return str(uuid5(NAMESPACE, "/".join([_escaped(str(part)) for part in parts])))
-
-
-def _escaped(part: str) -> str:
-    return part if _is_plain(part) else quote(part, safe="")
+    texts = [part if _is_plain(part) else quote(part, safe="") for part in map(str, parts)]
+    return str(uuid5(NAMESPACE, "/".join(texts)))
 
 
 INSTANT_PATTERN: Final = (

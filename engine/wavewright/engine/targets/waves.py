@@ -270,14 +270,10 @@ def waves_after(waves: TargetWaves, noted: Noted) -> TargetWaves:
             return replace(waves, cycle=TargetCycle(name, used if isinstance(used, int) else 0))
         case "cycle_ended":
             at = noted.body.get("resumes_at")
-            ended = replace(waves.cycle or TargetCycle(name), resumes_at=_number(at))
-            return replace(waves, cycle=ended)
+            resumes_at = float(at) if isinstance(at, int | float) else 0.0
+            return replace(waves, cycle=replace(waves.cycle or TargetCycle(name), resumes_at=resumes_at))
         case _:
             return waves
-
-
-def _number(value: Json) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def read_targets(values: Iterable[Json]) -> Iterator[Target]:
@@ -289,9 +285,10 @@ def read_targets(values: Iterable[Json]) -> Iterator[Target]:
     for value in values:
         fields = value if isinstance(value, dict) else {"name": value}
         name, priority = fields.get("name"), fields.get("priority")
-        if isinstance(name, str) and (name := name.strip()) and _can_be_shown(name):
-            is_number = isinstance(priority, int) and not isinstance(priority, bool)
-            number = priority if is_number and isinstance(priority, int) else 0
+        if not isinstance(name, str) or not (name := name.strip()):
+            continue
+        if len(name) <= MAX_NAME_LENGTH and name.isprintable():
+            number = priority if isinstance(priority, int) and not isinstance(priority, bool) else 0
             yield Target(name, number, is_untrusted=fields.get("untrusted") is True)
 
 
@@ -307,10 +304,6 @@ def some_names(names: list[str]) -> str:
     """Return names, the first few of many."""
     shown = ", ".join(names[:_MAX_NAMES])
     return shown if len(names) <= _MAX_NAMES else f"{shown} and {len(names) - _MAX_NAMES} more"
-
-
-def _can_be_shown(name: str) -> bool:
-    return len(name) <= MAX_NAME_LENGTH and name.isprintable()
 
 
 def _target_of(given: str | JobTarget) -> Target:

@@ -274,16 +274,12 @@ async def _follow_to_end(submission: Submission, watcher: Subscription, own_targ
     for package in () if submission.as_json else packages:
         payload = package["payload"]
         if isinstance(payload, dict) and isinstance(payload.get("package"), dict):
-            _show_package(Package.model_validate(payload["package"]))
+            done = Package.model_validate(payload["package"])
+            sys.stdout.write(f"\n{render_summary(done)}report    wavewright show {done.run} --format html\n")
         else:
             # A message of a pack, for another program.
             show(package)
     return code
-
-
-def _show_package(package: Package) -> None:
-    """Print the summary of a package and the command for its report."""
-    sys.stdout.write(f"\n{render_summary(package)}report    wavewright show {package.run} --format html\n")
 
 
 def _print_submission(submission: Submission) -> None:
