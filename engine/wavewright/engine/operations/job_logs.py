@@ -186,8 +186,10 @@ class RunLog:
 
     def _write_start(self, started: RunStarted, following: Event) -> None:
         self._started = None
-        has_targets = isinstance(following, Noted) and following.topic == "targets"
-        self._write_line("job_started" if has_targets else "run_started", run=started.run)
+        if isinstance(following, Noted) and following.topic == "targets":
+            self._write_line("job_started", run=started.run)
+        else:
+            self._write_line("run_started", run=started.run)
 
     def _write_line(self, event: str, level: Level = "info", **fields: Json) -> None:
         if self._named is not None:
@@ -321,5 +323,7 @@ class RunLog:
                 worker_tokens=self._tokens["worker"],
             )
         level: Level = "warning" if event.status == "failed" else "info"
-        name = "job_finished" if self._has_targets else "run_finished"
-        self._write_line(name, level, status=event.status, reason=event.reason)
+        if self._has_targets:
+            self._write_line("job_finished", level, status=event.status, reason=event.reason)
+        else:
+            self._write_line("run_finished", level, status=event.status, reason=event.reason)
