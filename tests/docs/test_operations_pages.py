@@ -9,7 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.repository.tree import ROOT
 from wavewright.engine.bus.faults import BrokerEvent
-from wavewright.engine.operations.metrics import Metrics, WorkerMetrics
+from wavewright.engine.cli.service.worker_command import WorkerMetrics
+from wavewright.engine.operations.metrics import Metrics
 from wavewright.tools.knowledge.graph.tools import GraphStageWritten, RelationsRetried
 from wavewright.tools.web.pages import CrawlExecuted
 from wavewright.tools.web.search import SearchExecuted

@@ -16,7 +16,7 @@ from .api.wavewright import (
 from .operations.logs import (
     StructuredLog as StructuredLog,
 )
-from .operations.phase_listeners import (
+from .operations.metrics import (
     PhaseLog as PhaseLog,
     PhaseMetrics as PhaseMetrics,
     PhaseTrace as PhaseTrace,

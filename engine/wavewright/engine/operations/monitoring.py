@@ -23,8 +23,7 @@ import anyio
 from wavewright.engine.operations.health import HealthStatus
 from wavewright.engine.operations.job_logs import RunLog, log_sent
 from wavewright.engine.operations.logs import StructuredLog
-from wavewright.engine.operations.metrics import Metrics
-from wavewright.engine.operations.phase_listeners import PhaseLog
+from wavewright.engine.operations.metrics import Metrics, PhaseLog
 from wavewright.engine.operations.tracing import trace_run
 from wavewright.engine.pipeline.phase import PhaseEvent, PhaseRecord, PhaseStarted
 from wavewright.executor.events.types import Event

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 _FAILED_STATUSES = ("failed", "blocked", "cancelled")
-_TRACER: Final = "wavewright"
+TRACER: Final = "wavewright"
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class RunTrace:
     """Makes the spans of one run; a run that is resumed elsewhere is another span with the same `run.id`."""
 
     job: str
-    tracer: Tracer = field(default_factory=lambda: trace.get_tracer(_TRACER))
+    tracer: Tracer = field(default_factory=lambda: trace.get_tracer(TRACER))
     parent: str | None = None
     """The span that the run belongs to, as the header `traceparent`; the current span where there is none."""
     _run: Span | None = None

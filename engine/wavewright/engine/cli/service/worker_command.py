@@ -6,9 +6,11 @@ import contextlib
 import sys
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import anyio
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from wavewright.config import exit_codes
 from wavewright.config.redaction import known_secrets_redactor
@@ -20,7 +22,7 @@ from wavewright.engine.cli.common.output import CommandError
 from wavewright.engine.daemon.process import ShutdownRequest, handling_signals
 from wavewright.engine.operations.health import HealthStatus, serve_health
 from wavewright.engine.operations.logs import Level, StructuredLog, capture_output
-from wavewright.engine.operations.metrics import WorkerMetrics
+from wavewright.engine.operations.metrics import BUCKETS
 from wavewright.engine.pipeline.runtimes import fleet_database
 from wavewright.engine.project.tools import all_tools
 from wavewright.executor.fleet.remote_calls import served_entrypoints
@@ -118,3 +120,33 @@ def _served_tools(settings: Settings, services: Services, options: WorkerOptions
         hint = f"start it with --labels {','.join(needs)}" if needs else "add tools to the project"
         raise CommandError("there is no tool whose calls this worker could make", hint=hint)
     return served
+
+
+class WorkerMetrics:
+    """Calls that a worker has made, by tool."""
+
+    def __init__(self, slots: int) -> None:
+        """Create all metrics at zero."""
+        self.registry = CollectorRegistry()
+        calls = Counter(
+            "wavewright_fleet_calls", "Calls that ended", ("tool", "ending"), registry=self.registry
+        )
+        seconds = Histogram(
+            "wavewright_fleet_call_seconds",
+            "Duration of a call in seconds",
+            ("tool",),
+            registry=self.registry,
+            buckets=BUCKETS,
+        )
+        # Finding the metric of some labels costs more than counting.
+        self._calls, self._seconds = cache(calls.labels), cache(seconds.labels)
+        Gauge("wavewright_fleet_slots", "Maximum of concurrent calls", registry=self.registry).set(slots)
+
+    def text(self) -> bytes:
+        """Return all metrics in Prometheus' text format."""
+        return generate_latest(self.registry)
+
+    def note_call(self, tool: str, ending: str, seconds: float) -> None:
+        """Count a call that has ended."""
+        self._calls(tool, ending).inc()
+        self._seconds(tool).observe(seconds)
