@@ -11,7 +11,7 @@ from typing import cast
 
 from wavewright.planner.cel.embedded import is_plain_path
 from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.cel.macro_parser import MACROS, parse_bind, parse_has, parse_macro
+from wavewright.planner.cel.macros import MACROS, parse_bind, parse_has, parse_macro
 from wavewright.planner.cel.nodes import (
     MAX_EXPRESSION_DEPTH,
     NAMESPACES,
