@@ -16,8 +16,8 @@ from tests.crash.run_size import volume
 from tests.support.cel_oracle import oracle_answer
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.evaluator import compile_expression
+from wavewright.planner.cel.functions import GLOBAL_FUNCTIONS, METHODS
 from wavewright.planner.cel.functions.catalogue import FUNCTIONS
-from wavewright.planner.cel.functions.declarations import GLOBAL_FUNCTIONS, METHODS
 from wavewright.planner.cel.macros import MACROS
 from wavewright.planner.cel.parser import MAX_EXPRESSION_BYTES
 from wavewright.planner.plans.expressions import TypedEnvironment, evaluate

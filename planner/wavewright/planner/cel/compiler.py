@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import TypeAlias, cast
 
 from wavewright.planner.cel.errors import MAX_KEY_LENGTH_SHOWN, SUPPRESSED_ERROR_COST, ExpressionError
+from wavewright.planner.cel.functions import GLOBAL_FUNCTIONS, METHODS
 from wavewright.planner.cel.functions.catalogue import check_function_exists
-from wavewright.planner.cel.functions.declarations import GLOBAL_FUNCTIONS, METHODS
 from wavewright.planner.cel.functions.lists import MIN_MAX_FUNCTIONS
-from wavewright.planner.cel.functions.numeric import TYPE_CONSTANTS
+from wavewright.planner.cel.functions.scalars import TYPE_CONSTANTS
 from wavewright.planner.cel.macros import CompiledMacro
 from wavewright.planner.cel.nodes import (
     Binary,

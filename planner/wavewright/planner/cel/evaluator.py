@@ -17,7 +17,7 @@ from typing import TypeAlias, cast
 
 from wavewright.planner.cel.compiler import compile_node
 from wavewright.planner.cel.errors import CostTracker, ExpressionError, too_large_error
-from wavewright.planner.cel.functions.times import duration_text, timestamp_text
+from wavewright.planner.cel.functions.scalars import duration_text, timestamp_text
 from wavewright.planner.cel.nodes import TYPE_NAMES
 from wavewright.planner.cel.operators import MembershipIndex, Uint
 from wavewright.planner.cel.parser import parse_expression

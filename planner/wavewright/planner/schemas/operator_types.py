@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 
 from wavewright.planner.cel.errors import join_names
+from wavewright.planner.cel.functions import GLOBAL_FUNCTIONS, METHODS, Function, ValueType
 from wavewright.planner.cel.functions.catalogue import FUNCTIONS
-from wavewright.planner.cel.functions.declarations import GLOBAL_FUNCTIONS, METHODS, Function, ValueType
 from wavewright.planner.cel.functions.lists import MIN_MAX_FUNCTIONS
 from wavewright.planner.cel.operators import OPERATORS, TypeValue, Uint
 from wavewright.planner.schemas import views as s

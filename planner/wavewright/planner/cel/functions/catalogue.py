@@ -11,12 +11,11 @@ from typing import Final
 
 from wavewright.config.errors import did_you_mean
 from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.cel.functions import lists, numeric, text, times
-from wavewright.planner.cel.functions.declarations import GLOBAL_FUNCTIONS, METHODS
+from wavewright.planner.cel.functions import GLOBAL_FUNCTIONS, METHODS, lists, scalars, text
 from wavewright.planner.cel.nodes import FunctionCall
 
 __all__ = [
-    "FUNCTIONS", "LENGTH_ALIASES", "check_function_exists", "filter_hint", "lists", "numeric", "text", "times",
+    "FUNCTIONS", "LENGTH_ALIASES", "check_function_exists", "filter_hint", "lists", "scalars", "text",
 ]  # fmt: skip
 
 FUNCTIONS: Final[dict[str, str]] = {

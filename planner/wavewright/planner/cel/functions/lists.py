@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, cast
 
 from wavewright.planner.cel.errors import CostTracker, ExpressionError
-from wavewright.planner.cel.functions.declarations import GLOBAL_FUNCTIONS, METHODS
+from wavewright.planner.cel.functions import GLOBAL_FUNCTIONS, METHODS
 from wavewright.planner.cel.operators import Uint, as_number, equality_key, evaluation_error
 from wavewright.planner.types import Json
 

@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import Any, Final, cast
 
 from wavewright.planner.cel.errors import CostTracker, too_large_error
-from wavewright.planner.cel.functions.declarations import GLOBAL_FUNCTIONS, METHODS
+from wavewright.planner.cel.functions import GLOBAL_FUNCTIONS, METHODS
 from wavewright.planner.cel.functions.lists import Number
-from wavewright.planner.cel.functions.times import duration_text, timestamp_text
+from wavewright.planner.cel.functions.scalars import duration_text, timestamp_text
 from wavewright.planner.cel.operators import as_number, evaluation_error
 
 _SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
