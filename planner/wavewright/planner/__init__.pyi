@@ -136,10 +136,8 @@ from .reading.reader import (
     read_plan_file as read_plan_file,
     read_tools_file as read_tools_file,
 )
-from .schemas.references import (
-    InvalidSchemaError as InvalidSchemaError,
-)
 from .schemas.validation import (
+    InvalidSchemaError as InvalidSchemaError,
     Validator as Validator,
     validator_of as validator_of,
 )

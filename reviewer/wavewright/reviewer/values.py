@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from wavewright.planner.diagnostics.suggestions import counted
+from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.schemas.validation import SchemaViolation
 from wavewright.planner.types import Json
 from wavewright.prompts import prompt_json

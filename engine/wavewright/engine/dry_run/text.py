@@ -14,8 +14,8 @@ from wavewright.engine.dry_run.estimates import MIN_CALLS, BudgetMeasure, Budget
 from wavewright.engine.dry_run.forecast import DryRun, StepForecast
 from wavewright.engine.dry_run.kept_results import CALLING, StepReuse
 from wavewright.engine.dry_run.trust import Egress, UntrustedFlow
+from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.diagnostics.rendering import display_columns, printable
-from wavewright.planner.diagnostics.suggestions import counted
 from wavewright.planner.types import GATE_ID_SEPARATOR
 from wavewright.reviewer.values import duration_text
 

@@ -35,8 +35,8 @@ from wavewright.planner.diagnostics.diagnostic import (
     PlanError,
     diagnostic_from_fault,
     locate_diagnostics,
+    suggest_name,
 )
-from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.goals import Goal, GoalTemplate, Job
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import as_object

@@ -32,8 +32,7 @@ from wavewright.engine.project.tool_sources import full_name
 from wavewright.engine.project.tools import all_tools
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.checker import check
-from wavewright.planner.diagnostics.diagnostic import PlanError, error_diagnostics
-from wavewright.planner.diagnostics.suggestions import suggest_name
+from wavewright.planner.diagnostics.diagnostic import PlanError, error_diagnostics, suggest_name
 from wavewright.planner.language.goals import Goal, GoalTemplate, KeptRun
 from wavewright.planner.language.hashing import canonical_json, content_hash
 from wavewright.planner.language.plan import Plan, Step

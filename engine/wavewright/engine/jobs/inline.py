@@ -26,7 +26,7 @@ from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job
 from wavewright.engine.messages.decoding import goal_of
 from wavewright.engine.project.templates import read_template
 from wavewright.executor.store.job_records import JobId, JobRow
-from wavewright.planner.language.json_texts import map_texts
+from wavewright.planner.language.json_values import map_texts
 from wavewright.planner.types import Json, JsonObject, as_object
 from wavewright.tools.message_contract import RequestedGoal
 

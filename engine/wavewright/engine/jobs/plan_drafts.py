@@ -20,8 +20,8 @@ from wavewright.planner.diagnostics.diagnostic import (
     PlanError,
     locate_diagnostics,
     make_diagnostic,
+    suggest_name,
 )
-from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.goals import GoalTemplate, Job
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.plans.binding import bind_plan

@@ -18,10 +18,10 @@ from pydantic import ValidationError
 from wavewright.config import exit_codes
 from wavewright.config.documents import Document
 from wavewright.config.errors import WavewrightError
-from wavewright.planner.diagnostics.suggestions import counted
+from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import canonical_json, content_hash, plan_hash
-from wavewright.planner.language.json_diff import JsonChange, json_changes
+from wavewright.planner.language.json_values import JsonChange, json_changes
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan

@@ -31,7 +31,7 @@ from wavewright.engine.messages.models import (
 )
 from wavewright.executor.events.json_values import make_encoder, storable_text
 from wavewright.executor.store.job_records import JobId, JobRow, MessageId, OutgoingMessage
-from wavewright.planner.language.json_texts import map_texts
+from wavewright.planner.language.json_values import map_texts
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer import records
 from wavewright.reviewer.values import shorten

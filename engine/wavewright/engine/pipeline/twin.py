@@ -25,7 +25,7 @@ from wavewright.config.errors import WavewrightError
 from wavewright.engine.pipeline.phase import Phase, PhaseListener, PhaseResult
 from wavewright.engine.pipeline.pipeline import GuardedPhases, Node, Pipeline, PipelineRun
 from wavewright.planner.language.hashing import canonical_json
-from wavewright.planner.language.json_diff import JsonChange, json_changes
+from wavewright.planner.language.json_values import JsonChange, json_changes
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.functions.user_tools import import_project_module

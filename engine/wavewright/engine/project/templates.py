@@ -9,8 +9,7 @@ from wavewright.config.documents import Document, read_bytes, read_faulty_docume
 from wavewright.config.errors import did_you_mean
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError, DocumentFault, Source
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, locate_diagnostics
-from wavewright.planner.diagnostics.suggestions import suggest_name
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, locate_diagnostics, suggest_name
 from wavewright.planner.language.goals import GoalTemplate
 from wavewright.planner.reading.reader import read_model
 from wavewright.tools.packs import pack_templates

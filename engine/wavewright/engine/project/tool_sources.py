@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from wavewright.config.settings import Settings
-from wavewright.planner.diagnostics.suggestions import suggest_name
+from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.planner.types import JsonObject, as_object
 from wavewright.tools.functions.contracts import ToolDefinitionError, UserFunction
 from wavewright.tools.functions.registry import make_tool

@@ -30,7 +30,7 @@ from wavewright.engine.project.tool_sources import (
     refuse_unknown_packs,
 )
 from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.json_texts import map_texts
+from wavewright.planner.language.json_values import map_texts
 from wavewright.planner.language.plan import SUB_PLAN, Plan, Step
 from wavewright.planner.language.signatures import AGENT, ASK_PERSON, SUB_PLAN_SIGNATURE, ToolSignature
 from wavewright.planner.types import Json, JsonObject, as_object

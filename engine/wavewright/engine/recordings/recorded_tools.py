@@ -22,7 +22,7 @@ from wavewright.executor.run.failures import RecordedFailure
 from wavewright.executor.store.journal import MemoryJournal, StoredOutput
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import canonical_json
-from wavewright.planner.language.json_diff import json_changes
+from wavewright.planner.language.json_values import json_changes
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
 from wavewright.tools.functions.tool import Emission, Runtime, TextChunk, Tool, ToolCall

@@ -44,8 +44,7 @@ from wavewright.engine.targets.waves import no_plan_reason
 from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event, ModelCalled, Noted, PlanAccepted, RunStarted
 from wavewright.executor.store.journal import new_run_id
-from wavewright.planner.diagnostics.diagnostic import PlanError
-from wavewright.planner.diagnostics.suggestions import suggest_name
+from wavewright.planner.diagnostics.diagnostic import PlanError, suggest_name
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.planning.outcome import UserQuestion
 from wavewright.planner.ports.fallback_ladder import Ladder

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, field
 from textwrap import wrap
 from typing import cast
 
+from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.diagnostics.rendering import printable
-from wavewright.planner.diagnostics.suggestions import counted
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.reviewer.values import brief
 

@@ -28,7 +28,7 @@ from wavewright.engine.simulation.values import (
     ValueGenerator,
 )
 from wavewright.planner.checks.types import PlanTypes
-from wavewright.planner.diagnostics.suggestions import suggest_name
+from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.planner.language.plan import SUB_PLAN, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.graph import PlanGraph

@@ -13,7 +13,7 @@ from typing import TypeVar, cast
 
 from pydantic import ValidationError
 
-from wavewright.planner.language.json_diff import json_changes
+from wavewright.planner.language.json_values import json_changes
 from wavewright.planner.language.plan import Cap, Gate, Plan
 from wavewright.planner.plans.diff import FieldChange, PlanDiff, StepChange, diff_plans
 from wavewright.planner.types import Json, JsonObject, as_object

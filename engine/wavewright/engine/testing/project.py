@@ -38,8 +38,7 @@ from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job_file
 from wavewright.engine.pipeline.context import RunRequest, utc_now
 from wavewright.engine.project.tools import signatures_to_check, tools_of_goal
 from wavewright.planner.checks.checker import check
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, error_diagnostics
-from wavewright.planner.diagnostics.suggestions import suggest_name
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, error_diagnostics, suggest_name
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature

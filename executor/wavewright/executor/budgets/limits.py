@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from wavewright.config.sections import BudgetSettings, BudgetsSection
-from wavewright.planner.diagnostics.suggestions import counted
+from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.budgets import (
     Allowance,

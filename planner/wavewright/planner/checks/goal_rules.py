@@ -11,8 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from wavewright.config.sources import pointer_token
 from wavewright.planner.checks.context import CheckContext
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
-from wavewright.planner.diagnostics.suggestions import list_names
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, list_names, make_diagnostic
 from wavewright.planner.language.goals import Goal, TagRules, Targets
 from wavewright.planner.language.plan import Step
 from wavewright.planner.plans.binding import mandatory_caps, template_gate_of

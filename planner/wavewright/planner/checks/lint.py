@@ -13,8 +13,7 @@ from typing import NamedTuple
 from wavewright.planner.cel.embedded import guarded_steps, iterate_strings, reads
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.context import CheckContext
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
-from wavewright.planner.diagnostics.suggestions import suggest_name
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic, suggest_name
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.language.plan import Step
 from wavewright.planner.language.signatures import AGENT, RUN_INPUTS, ToolSignature

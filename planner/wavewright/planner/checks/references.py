@@ -21,9 +21,11 @@ from wavewright.planner.cel.embedded import (
 )
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.context import CheckContext
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, codes_by_kind, make_diagnostic
-from wavewright.planner.diagnostics.suggestions import (
+from wavewright.planner.diagnostics.diagnostic import (
+    Diagnostic,
+    codes_by_kind,
     list_fields,
+    make_diagnostic,
     suggest_name,
     type_name,
     value_text,

@@ -11,13 +11,11 @@ import re
 from collections.abc import Iterator
 
 from wavewright.planner.checks.context import CheckContext
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
-from wavewright.planner.diagnostics.suggestions import suggest_name
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic, suggest_name
 from wavewright.planner.language.plan import SUB_PLAN, Gate, Step
 from wavewright.planner.plans.estimates import known_items
 from wavewright.planner.plans.uses import gate_reads
-from wavewright.planner.schemas.references import InvalidSchemaError
-from wavewright.planner.schemas.validation import validator_of
+from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
 from wavewright.planner.types import GATE_ID_PATTERN, RESERVED_IDS, STEP_ID_PATTERN, StepId
 
 _STEP_ID = re.compile(STEP_ID_PATTERN)

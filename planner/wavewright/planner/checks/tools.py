@@ -19,12 +19,10 @@ from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
-    make_diagnostic,
-)
-from wavewright.planner.diagnostics.suggestions import (
     describe_parameter,
     list_fields,
     list_names,
+    make_diagnostic,
     suggest_name,
     type_name,
     value_text,
@@ -33,8 +31,8 @@ from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.language.plan import Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.uses import ExpressionUse, embedded_uses, holds_expression
-from wavewright.planner.schemas.references import InvalidSchemaError
 from wavewright.planner.schemas.validation import (
+    InvalidSchemaError,
     SchemaViolation,
     Validator,
     schema_definitions,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from wavewright.config.sources import DocumentError, DocumentFault, Source
 from wavewright.planner.checks.types import PlanTypes
-from wavewright.planner.diagnostics.suggestions import list_names, suggest_name
+from wavewright.planner.diagnostics.diagnostic import list_names, suggest_name
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import SUB_PLAN, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature

@@ -15,8 +15,12 @@ from dataclasses import dataclass
 
 from wavewright.config.documents import Document
 from wavewright.planner.checks.checker import check, check_partial
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, error_diagnostics, locate_diagnostics
-from wavewright.planner.diagnostics.suggestions import counted
+from wavewright.planner.diagnostics.diagnostic import (
+    Diagnostic,
+    counted,
+    error_diagnostics,
+    locate_diagnostics,
+)
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from wavewright.planner.cel.embedded import bare_expression
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.goals import Goal, Recipe
-from wavewright.planner.language.json_texts import map_texts
+from wavewright.planner.language.json_values import map_texts
 from wavewright.planner.language.plan import Cap, Gate, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.expressions import evaluate, rename_in_expression, rename_step, render

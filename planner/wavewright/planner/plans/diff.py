@@ -13,7 +13,7 @@ from typing import Final
 
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import plan_hash
-from wavewright.planner.language.json_diff import json_changes
+from wavewright.planner.language.json_values import json_changes
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.estimates import expected_seconds

@@ -22,14 +22,13 @@ from wavewright.planner.diagnostics.diagnostic import (
     diagnostic_from_fault,
     locate_diagnostics,
     make_diagnostic,
+    suggest_name,
 )
-from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.goals import Goal, GoalTemplate, Job
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.uses import ExpressionText
-from wavewright.planner.schemas.references import InvalidSchemaError
-from wavewright.planner.schemas.validation import SchemaViolation, validator_of
+from wavewright.planner.schemas.validation import InvalidSchemaError, SchemaViolation, validator_of
 from wavewright.planner.types import GATE_ID_SEPARATOR, Json, JsonObject, as_object
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

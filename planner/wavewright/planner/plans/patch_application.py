@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
-from wavewright.planner.diagnostics.suggestions import suggest_name
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic, suggest_name
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import (
     AddStep,

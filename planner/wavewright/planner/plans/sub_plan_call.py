@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from wavewright.config.sources import pointer_keys
 from wavewright.planner.cel.embedded import iterate_strings
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
-from wavewright.planner.diagnostics.suggestions import list_names, suggest_name
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, list_names, make_diagnostic, suggest_name
 from wavewright.planner.language.plan import Step
 from wavewright.planner.plans.binding import escape_references
 from wavewright.planner.plans.expanded_plan import ExpandedPlace, ExpandedPlan, SubPlan, position_text

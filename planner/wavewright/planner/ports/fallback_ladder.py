@@ -23,7 +23,7 @@ from wavewright.config.documents import Document, read_document
 from wavewright.config.model_validation import read_as_model, sort_by_position
 from wavewright.config.sources import DocumentError, DocumentFault, Source, pointer_token
 from wavewright.config.value_types import Seconds
-from wavewright.planner.diagnostics.suggestions import suggest_name
+from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import Json
 

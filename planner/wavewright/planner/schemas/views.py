@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
-from wavewright.planner.schemas.references import look_up_reference
+from wavewright.planner.schemas.validation import look_up_reference
 from wavewright.planner.types import Json, JsonSchema, as_list, as_object
 
 Kind: TypeAlias = Literal[

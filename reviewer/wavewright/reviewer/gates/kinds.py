@@ -19,8 +19,7 @@ from wavewright.executor.run.ports import GateView
 from wavewright.planner.cel.embedded import reads
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.evaluator import compile_expression
-from wavewright.planner.schemas.references import InvalidSchemaError
-from wavewright.planner.schemas.validation import validator_of
+from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
 from wavewright.reviewer.values import (
     ABSENT,

@@ -20,7 +20,7 @@ from typing import Final
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import ItemFinished, LoopToolCalled, StepFinished, TracebackFrame
 from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.diagnostics.suggestions import counted
+from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.language.goals import AvailableTool
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature

@@ -26,7 +26,7 @@ from wavewright.executor.events.types import (
     ModelCalled,
     StepFinished,
 )
-from wavewright.planner.diagnostics.suggestions import counted
+from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.ports.model_port import ModelQuestion
 from wavewright.planner.types import JsonObject, StepId

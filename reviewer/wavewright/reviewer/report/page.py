@@ -23,7 +23,7 @@ from typing import cast
 from jinja2 import Environment
 from markupsafe import Markup
 
-from wavewright.planner.diagnostics.suggestions import counted
+from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.types import Json, StepId
 from wavewright.prompts.environments import page_environment
 from wavewright.reviewer.atomic_files import write_atomically

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from wavewright.executor.events.state import SUCCESSES, RunState
-from wavewright.planner.diagnostics.suggestions import counted
+from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature

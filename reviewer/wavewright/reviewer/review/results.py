@@ -32,8 +32,7 @@ from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.schemas.references import InvalidSchemaError
-from wavewright.planner.schemas.validation import Validator, validator_of
+from wavewright.planner.schemas.validation import InvalidSchemaError, Validator, validator_of
 from wavewright.planner.types import GateId, Json, JsonObject, StepId
 from wavewright.reviewer.values import misfit_texts, shorten
 

@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 from pydantic import ValidationError
 
-from wavewright.planner.diagnostics.suggestions import suggest_name
+from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.planner.language.plan import Retry
 from wavewright.planner.language.signatures import RUN_INPUTS, ToolSignature
 from wavewright.planner.types import ConfidenceSource, Effect, Json, JsonObject, JsonSchema

@@ -22,8 +22,7 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from wavewright.config.errors import WavewrightError
-from wavewright.planner.schemas.references import InvalidSchemaError
-from wavewright.planner.schemas.validation import Validator
+from wavewright.planner.schemas.validation import InvalidSchemaError, Validator
 from wavewright.planner.types import Json, JsonObject, JsonSchema, as_object
 from wavewright.tools.functions.schemas import plain_schema
 from wavewright.tools.mcp.settings import McpServerError

@@ -21,7 +21,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
 from wavewright.config.redaction import Redactor
-from wavewright.planner.language.json_texts import map_texts
+from wavewright.planner.language.json_values import map_texts
 from wavewright.planner.ports.model_port import LoopTool, ModelAnswer, ModelCall
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.models.cassette.recorded_answers import CassetteAnswer, record_answer, restore_answer

@@ -12,8 +12,7 @@ import re
 from collections.abc import Sequence
 
 from wavewright.planner.ports.fallback_ladder import FallbackFailure
-from wavewright.planner.schemas.references import InvalidSchemaError
-from wavewright.planner.schemas.validation import validator_of
+from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list
 from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.text.plain_records import plain_records

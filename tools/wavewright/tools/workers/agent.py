@@ -16,8 +16,7 @@ from pydantic import ValidationError
 from wavewright.planner.language.goals import AvailableTool, Goal
 from wavewright.planner.language.plan import Limits
 from wavewright.planner.language.signatures import AGENT, FEEDBACK_PARAM, ToolSignature, is_open_to_agents
-from wavewright.planner.schemas.references import InvalidSchemaError
-from wavewright.planner.schemas.validation import validator_of
+from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.functions.contracts import ToolDefinitionError
 from wavewright.tools.functions.tool import Tool, ToolCall, ToolError

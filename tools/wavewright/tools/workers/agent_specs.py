@@ -18,8 +18,7 @@ from wavewright.config.value_types import Seconds
 from wavewright.planner.language.goals import ThinkingLevel
 from wavewright.planner.language.plan import DocumentModel, Limits
 from wavewright.planner.language.signatures import AGENT, ToolSignature
-from wavewright.planner.schemas.references import InvalidSchemaError
-from wavewright.planner.schemas.validation import validator_of
+from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
 from wavewright.planner.types import ID_PATTERN, JsonSchema
 from wavewright.tools.functions.contracts import ToolDefinitionError
 from wavewright.tools.workers.services import Services

@@ -25,8 +25,7 @@ from wavewright.planner.language.goals import ThinkingLevel
 from wavewright.planner.language.plan import DocumentModel, Names, Retry
 from wavewright.planner.ports.fallback_ladder import FallbackFailure
 from wavewright.planner.ports.model_port import ModelAnswer
-from wavewright.planner.schemas.references import InvalidSchemaError
-from wavewright.planner.schemas.validation import SchemaViolation, validator_of
+from wavewright.planner.schemas.validation import InvalidSchemaError, SchemaViolation, validator_of
 from wavewright.planner.types import ID_PATTERN, Json, JsonObject, JsonSchema, as_list
 from wavewright.tools.functions.contracts import ToolDefinitionError
 from wavewright.tools.functions.schemas import properties

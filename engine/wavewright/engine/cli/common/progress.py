@@ -28,8 +28,8 @@ from wavewright.executor.events.types import (
     StepFinished,
     WaveStarted,
 )
+from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.diagnostics.rendering import printable, printable_json
-from wavewright.planner.diagnostics.suggestions import counted
 from wavewright.reviewer.package.call_reports import frame_line
 
 if TYPE_CHECKING:

@@ -32,8 +32,7 @@ from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job_file
 from wavewright.engine.project.templates import named_template
 from wavewright.engine.project.tools import all_tools
 from wavewright.executor.store.journal import RunStatus
-from wavewright.planner.diagnostics.diagnostic import catalogue, codes_by_kind
-from wavewright.planner.diagnostics.suggestions import suggest_name
+from wavewright.planner.diagnostics.diagnostic import catalogue, codes_by_kind, suggest_name
 from wavewright.planner.types import Severity
 
 

@@ -52,8 +52,8 @@ from wavewright.engine.operations.trace_export import export_traces
 from wavewright.engine.pipeline.version import __version__
 from wavewright.engine.project.tools import all_tools
 from wavewright.executor.events.state import fold
+from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.planner.diagnostics.rendering import printable_json
-from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.goals import AvailableTool, GoalTemplate, Job
 from wavewright.planner.planning.prompt import planner_prompt
 from wavewright.planner.plans.goal_resolution import resolve_goal

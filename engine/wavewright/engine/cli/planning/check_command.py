@@ -12,7 +12,7 @@ from wavewright.engine.cli.common.arguments import warn_of_foreign_job
 from wavewright.engine.cli.common.output import print_json
 from wavewright.engine.cli.planning.plan_check import CheckedDocument, CheckOptions, check_plan
 from wavewright.engine.jobs.documents import is_template
-from wavewright.planner.diagnostics.suggestions import counted
+from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.plans.graph import PlanGraph
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from wavewright.engine.dry_run.outlook import forecast_job, gather_forecast_inpu
 from wavewright.engine.jobs.documents import is_saved_plan, no_plan_error
 from wavewright.engine.jobs.inputs import TARGET, InputOverrides
 from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job_file
+from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.diagnostics.rendering import printable_json
-from wavewright.planner.diagnostics.suggestions import counted
 from wavewright.planner.language.goals import Goal, JobTargets
 from wavewright.reviewer.values import duration_text
 

@@ -17,9 +17,8 @@ from wavewright.config.sources import Source
 from wavewright.engine.cli.common.run_text import cost_words, models_of, one_line, rung_line
 from wavewright.engine.cli.common.terminal import ANSWER_HINT, question_lines
 from wavewright.engine.jobs.documents import no_plan_error
-from wavewright.planner.diagnostics.diagnostic import error_diagnostics
+from wavewright.planner.diagnostics.diagnostic import counted, error_diagnostics
 from wavewright.planner.diagnostics.rendering import printable_json, render_json, render_text
-from wavewright.planner.diagnostics.suggestions import counted
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.plans.graph import PlanGraph

@@ -37,8 +37,7 @@ from wavewright.engine.project.templates import template_names
 from wavewright.engine.project.tools import all_tools
 from wavewright.executor.store.journal import JournalError
 from wavewright.executor.stores import place_of_journal
-from wavewright.planner.diagnostics.diagnostic import PlanError
-from wavewright.planner.diagnostics.suggestions import counted
+from wavewright.planner.diagnostics.diagnostic import PlanError, counted
 from wavewright.planner.language.goals import GoalTemplate
 from wavewright.planner.ports.model_port import ModelCall, ModelError, ModelErrorKind, ModelUse, Role
 from wavewright.planner.reading.reader import read_model

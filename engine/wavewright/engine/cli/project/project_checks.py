@@ -24,10 +24,10 @@ from wavewright.engine.project.prompt_checks import find_prompt_defect
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
     PlanError,
+    counted,
     diagnostic_from_fault,
     locate_diagnostics,
 )
-from wavewright.planner.diagnostics.suggestions import counted
 from wavewright.planner.ports.fallback_ladder import read_ladders
 from wavewright.planner.types import as_object
 from wavewright.prompts import Prompts

@@ -12,7 +12,7 @@ from wavewright.config import exit_codes
 from wavewright.engine.cli.common.arguments import project_settings
 from wavewright.engine.cli.common.output import print_json
 from wavewright.engine.project.tools import all_tools, tools_of_goal
-from wavewright.planner.diagnostics.suggestions import type_name
+from wavewright.planner.diagnostics.diagnostic import type_name
 from wavewright.planner.types import Json
 from wavewright.tools.functions.schemas import properties
 

@@ -29,9 +29,8 @@ from wavewright.engine.jobs.resolving import resolve_job
 from wavewright.engine.project.tools import tools_of_plan
 from wavewright.engine.targets.waves import no_plan_reason
 from wavewright.executor.events.state import RunState, fold
-from wavewright.planner.diagnostics.diagnostic import PlanError, locate_diagnostics
+from wavewright.planner.diagnostics.diagnostic import PlanError, counted, locate_diagnostics
 from wavewright.planner.diagnostics.rendering import printable
-from wavewright.planner.diagnostics.suggestions import counted
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, PlanPatch
 from wavewright.planner.plans.binding import bind_plan

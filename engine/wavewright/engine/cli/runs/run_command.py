@@ -52,8 +52,8 @@ from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, Noted, RunFinished
 from wavewright.executor.run.reuse import JournalReplayCache
 from wavewright.executor.store.job_store import JobStore
+from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.planner.diagnostics.rendering import printable
-from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.types import RunId, StepId
 from wavewright.reviewer.atomic_files import FileNotWrittenError

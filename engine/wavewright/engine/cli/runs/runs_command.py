@@ -26,8 +26,8 @@ from wavewright.executor.events.codec import encode
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.run.recording import redacted_events
 from wavewright.executor.store.retention import RunRemoval, find_groups, remove_groups
+from wavewright.planner.diagnostics.diagnostic import counted, suggest_name
 from wavewright.planner.diagnostics.rendering import printable, printable_json
-from wavewright.planner.diagnostics.suggestions import counted, suggest_name
 from wavewright.reviewer.package.summary import proof_of, reviewed_fields
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from wavewright.executor.events.codec import to_json
 from wavewright.executor.events.state import SUCCESSES, RunState, fold
 from wavewright.executor.events.types import AttemptLogged, StepFinished
 from wavewright.executor.run.recording import redacted_events
+from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.planner.diagnostics.rendering import cut_middle, printable, printable_json
-from wavewright.planner.diagnostics.suggestions import suggest_name
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.types import Json, JsonObject, RunId
 from wavewright.reviewer.package.call_reports import frame_line

@@ -14,7 +14,7 @@ from wavewright.engine.cli.common.arguments import project_settings
 from wavewright.engine.cli.common.http_serving import serve_page
 from wavewright.engine.cli.common.output import CommandError
 from wavewright.engine.view.served_pages import style_routes
-from wavewright.planner.diagnostics.suggestions import suggest_name
+from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.planner.types import as_object
 from wavewright.tools.packs import PackPage, load_pack, pack_names
 

@@ -40,8 +40,8 @@ from wavewright.engine.messages.delivery import Delivery, document_rule
 from wavewright.engine.messages.encoding import MessageAddress, encode
 from wavewright.engine.messages.models import JobRequest
 from wavewright.executor.store.job_records import JobId, MessageId, OutgoingMessage
+from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.diagnostics.rendering import printable, printable_json, render_text
-from wavewright.planner.diagnostics.suggestions import counted
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.package.summary import render_summary
 from wavewright.reviewer.records import Package

@@ -28,7 +28,7 @@ from wavewright.engine.project.tools import all_tools
 from wavewright.executor.fleet.remote_calls import served_entrypoints
 from wavewright.executor.fleet.tables import open_fleet_database
 from wavewright.executor.fleet.worker import FleetWorker
-from wavewright.planner.diagnostics.suggestions import suggest_name
+from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.tools.functions.tool import Tool
 from wavewright.tools.message_contract import MessageContract
 from wavewright.tools.workers.services import Services

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, TypeAlias
 
-from wavewright.planner.diagnostics.suggestions import suggest_name
+from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.knowledge.graph.tables import (
     LISTED,

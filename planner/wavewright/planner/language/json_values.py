@@ -1,9 +1,9 @@
-"""What differs between two JSON values, at the innermost places that both have."""
+"""JSON values: what differs between two of them, and changes of the texts in one."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
 from wavewright.planner.types import Json
@@ -48,3 +48,19 @@ def json_changes(
             yield from json_changes(before, after, (*path, index), within_lists=within_lists)
     elif json.dumps(old, sort_keys=True) != json.dumps(new, sort_keys=True):
         yield JsonChange(path, "changed", old, new)
+
+
+def map_texts(value: Json, change: Callable[[str], Json], rename: Callable[[str], str] | None = None) -> Json:
+    """Return a copy of a value in which each text is changed, and each name of a member where `rename` is given."""
+    match value:
+        case str():
+            return change(value)
+        case list():
+            return [map_texts(item, change, rename) for item in value]
+        case dict():
+            return {
+                name if rename is None else rename(name): map_texts(member, change, rename)
+                for name, member in value.items()
+            }
+        case _:
+            return value
