@@ -15,7 +15,7 @@ from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.tabletop.game import events as happened
 from wavewright.tools.tabletop.game.events import GameEvent
 from wavewright.tools.tabletop.game.fold import D20, DiceExpression, Play, read_dice
-from wavewright.tools.tabletop.game.state import EXPERIENCE_PER_LEVEL, Creature, GameState
+from wavewright.tools.tabletop.game.state import Creature, GameState
 from wavewright.tools.tabletop.game.world import GOLD, PLAYER, Place, Side
 
 GAME_TOOLS: Final = ("start_combat", "attack", "end_combat", "move", "talk", "give", "roll")
@@ -297,9 +297,9 @@ class GrowthRules(GameRules):
         self._require_peace()
         if not self.play.state.is_level_due:
             state = self.play.state
-            needed = state.level * EXPERIENCE_PER_LEVEL
             raise ToolError(
-                f"the next level needs {needed} experience, and the player has {state.experience}"
+                f"the next level needs {state.experience_needed} experience, "
+                f"and the player has {state.experience}"
             )
         self.play.emit(happened.LevelGained(choice))
 

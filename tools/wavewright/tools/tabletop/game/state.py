@@ -19,7 +19,7 @@ from wavewright.tools.tabletop.game.world import (
     World,
 )
 
-EXPERIENCE_PER_LEVEL: Final = 100
+_EXPERIENCE_PER_LEVEL: Final = 100
 """A player of level n may rise when it has n times as much experience."""
 
 _REMEMBERED_TEXTS: Final = 12
@@ -120,7 +120,12 @@ class GameState:
     @property
     def is_level_due(self) -> bool:
         """Whether the player has the experience of the next level."""
-        return self.experience >= self.level * EXPERIENCE_PER_LEVEL
+        return self.experience >= self.experience_needed
+
+    @property
+    def experience_needed(self) -> int:
+        """The experience of the next level."""
+        return self.level * _EXPERIENCE_PER_LEVEL
 
     def side_of(self, who: str) -> Side:
         """Return whom a creature stands by."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from wavewright.tools.tabletop.game import events as happened
 from wavewright.tools.tabletop.game.events import GameEvent
 from wavewright.tools.tabletop.game.rules import CONDITION_TURNS
-from wavewright.tools.tabletop.game.state import EXPERIENCE_PER_LEVEL, GameState
+from wavewright.tools.tabletop.game.state import GameState
 from wavewright.tools.tabletop.game.world import CONDITIONS
 
 
@@ -58,8 +58,8 @@ def describe_event(event: GameEvent, state: GameState) -> str:
         case happened.CombatEnded(outcome=outcome):
             return f"The fight is over: {outcome}."
         case happened.ExperienceGained(amount=amount):
-            needed = state.level * EXPERIENCE_PER_LEVEL
-            return f"{state.player.name} gains {amount} experience: {state.experience} of {needed}."
+            gained = f"{state.player.name} gains {amount} experience"
+            return f"{gained}: {state.experience} of {state.experience_needed}."
         case happened.LevelGained(choice=choice):
             return f"{state.player.name} rises to level {state.level}: {choice.replace('_', ' ')}."
         case happened.PlaceAdded(place=place):

@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple
 
 from wavewright.tools.tabletop.game import events as happened
 from wavewright.tools.tabletop.game.events import GameEvent
-from wavewright.tools.tabletop.game.state import EXPERIENCE_PER_LEVEL, Creature, GameState, options_of
+from wavewright.tools.tabletop.game.state import Creature, GameState, options_of
 
 _CELL: Final = (118, 72)
 """Width and height of a cell of a map, in pixels of the drawing."""
@@ -112,16 +112,6 @@ class _ShownMap(NamedTuple):
     ways: tuple[tuple[int, int, int, int], ...]
 
 
-class _ShownCreature(NamedTuple):
-    name: str
-    side: str
-    hit_points: int
-    most: int
-    conditions: str
-    initiative: int | None
-    is_next: bool
-
-
 class _ShownPhase(NamedTuple):
     name: str
     about: str
@@ -134,18 +124,12 @@ class _ShownPhase(NamedTuple):
 class Board:
     """Everything beside the talk."""
 
+    state: GameState
+    transcript: Transcript
     options: tuple[str, ...]
-    is_busy: bool
-    can_undo: bool
     map: _ShownMap
-    creatures: tuple[_ShownCreature, ...]
-    round: int
-    """Of the fight; 0 where there is none."""
-    level: int
-    experience: int
-    needed: int
-    """Experience for the next level."""
-    items: tuple[str, ...]
+    creatures: tuple[tuple[Creature, int | None, bool], ...]
+    """Who is there, with the initiative in a fight, and whether it acts next."""
     phases: tuple[_ShownPhase, ...]
 
 
@@ -154,21 +138,8 @@ def board_of(transcript: Transcript, state: GameState, header: str) -> Board:
     options = transcript.options
     if not options and not transcript.is_busy and not state.is_ally_turn:
         options = tuple(option.label for option in options_of(state))
-    return Board(
-        options=options,
-        is_busy=transcript.is_busy,
-        can_undo=transcript.can_undo,
-        map=_shown_map(state),
-        creatures=tuple(_shown_creatures(state)),
-        round=0 if state.combat is None else state.combat.round,
-        level=state.level,
-        experience=state.experience,
-        needed=state.level * EXPERIENCE_PER_LEVEL,
-        items=tuple(
-            item if count == 1 else f"{item} × {count}" for item, count in sorted(state.player.items.items())
-        ),
-        phases=tuple(_shown_phases(header, transcript)),
-    )
+    phases = tuple(_shown_phases(header, transcript))
+    return Board(state, transcript, options, _shown_map(state), tuple(_creatures(state)), phases)
 
 
 def _shown_map(state: GameState) -> _ShownMap:
@@ -215,23 +186,15 @@ def _shown_place(name: str, x: int, y: int, state: GameState) -> _ShownPlace:
     return _ShownPlace(tuple(textwrap.wrap(place.name, 11, max_lines=3, placeholder="…")), x, y, kind)
 
 
-def _shown_creatures(state: GameState) -> Iterator[_ShownCreature]:
+def _creatures(state: GameState) -> Iterator[tuple[Creature, int | None, bool]]:
     combat = state.combat
-    if combat is None:
-        here = [
-            one for one in state.creatures.values() if one.place == state.player.place or one.side == "party"
-        ]
-        yield from (_shown_creature(one, None, is_next=False) for one in here if one.is_standing)
+    if combat is not None:
+        for who, initiative in combat.order:
+            yield state.creatures[who], initiative, who == combat.current
         return
-    for who, initiative in combat.order:
-        yield _shown_creature(state.creatures[who], initiative, is_next=who == combat.current)
-
-
-def _shown_creature(one: Creature, initiative: int | None, *, is_next: bool) -> _ShownCreature:
-    conditions = ", ".join(f"{name} for {left}" for name, left in one.conditions.items())
-    return _ShownCreature(
-        one.name, one.side, one.hit_points, one.max_hit_points, conditions, initiative, is_next
-    )
+    for one in state.creatures.values():
+        if one.is_standing and (one.place == state.player.place or one.side == "party"):
+            yield one, None, False
 
 
 def _shown_phases(header: str, transcript: Transcript) -> Iterator[_ShownPhase]:
