@@ -23,11 +23,6 @@ from wavewright.tools.knowledge.generation import evidence_of, generate_records,
 from wavewright.tools.knowledge.models import (
     Chunk,
     ChunkRecords,
-    EntityRecord,
-    ObservationRecord,
-    Origin,
-    QuotedEvidence,
-    RelationRecord,
 )
 from wavewright.tools.text.extract_records import MIN_QUOTE, find_quote
 from wavewright.tools.workers.conversation import read_answer
@@ -142,72 +137,27 @@ def _generate(params: JsonObject) -> Json | FallbackFailure:
 
 
 def _finish(found: AnswerToFinish) -> Json:
-    reading = _AnswerReading(_chunk(found.params), found.rung, found.answer)
-    records = reading.records()
-    is_empty = not (records.entities or records.observations or records.relations)
-    if is_empty or (reading.faults and not found.is_last):
-        raise AnswerRefused(
-            reading.faults or ["there is no record in it: name at least what the text is about"]
-        )
-    return _as_json(records)
+    chunk, faults = _chunk(found.params), list[str]()
+    records = {kind: [*_quoted(kind, chunk, found, faults)] for kind in _LISTS}
+    if not any(records.values()) or (faults and not found.is_last):
+        raise AnswerRefused(faults or ["there is no record in it: name at least what the text is about"])
+    return _as_json(ChunkRecords.model_validate({"chunk": chunk.id, "origin": found.rung, **records}))
 
 
-class _AnswerReading:
-    """Reads the records of an answer; `faults` says which have no quote that stands in the chunk."""
-
-    def __init__(self, chunk: Chunk, origin: Origin, answer: Json) -> None:
-        self.faults: list[str] = []
-        self._chunk = chunk
-        self._origin: Origin = origin
-        self._answer = answer
-
-    def records(self) -> ChunkRecords:
-        """Return the records whose quotes stand in the chunk, with these quotes as evidence."""
-        origin = self._origin
-        return ChunkRecords(
-            chunk=self._chunk.id,
-            origin=origin,
-            observations=tuple(
-                ObservationRecord(
-                    entity=str(one["entity"]), text=str(one["text"]), evidence=evidence, origin=origin
-                )
-                for one, evidence in self._quoted("observations")
-            ),
-            entities=tuple(
-                EntityRecord(
-                    name=str(one["name"]),
-                    type=str(one["type"]),
-                    aliases=tuple(map(str, as_list(one.get("aliases")))),
-                    evidence=evidence,
-                    origin=origin,
-                )
-                for one, evidence in self._quoted("entities")
-            ),
-            relations=tuple(
-                RelationRecord(
-                    source=str(one["source"]),
-                    relation=str(one["relation"]),
-                    target=str(one["target"]),
-                    evidence=evidence,
-                    origin=origin,
-                )
-                for one, evidence in self._quoted("relations")
-            ),
-        )
-
-    def _quoted(self, kind: str) -> Iterator[tuple[JsonObject, tuple[QuotedEvidence, ...]]]:
-        answer = as_object(self._answer)
-        for one in _objects(answer.get(kind)):
-            places = [find_quote(str(quote), self._chunk.text) for quote in as_list(one.get("quotes"))]
-            spans = [TextSpan(*place) for place in places if place is not None]
-            if spans:
-                yield one, tuple(evidence_of(self._chunk, span) for span in spans)
-            else:
-                quotes = as_list(one.get("quotes"))
-                self.faults.append(
-                    f"no quote of an entry of {kind!r} stands in the text, such as "
-                    f"{cut_text(str(quotes[0]), 120) if quotes else ''!r}: copy passages to the letter, or leave it out"
-                )
+def _quoted(kind: str, chunk: Chunk, found: AnswerToFinish, faults: list[str]) -> Iterator[dict[str, object]]:
+    """Yield the records of a kind with the quotes that stand in the chunk as evidence; note those without one."""
+    for one in _objects(as_object(found.answer).get(kind)):
+        quotes = as_list(one.get("quotes"))
+        places = [find_quote(str(quote), chunk.text) for quote in quotes]
+        evidence = [evidence_of(chunk, TextSpan(*place)) for place in places if place is not None]
+        if evidence:
+            fields = {name: value for name, value in one.items() if name != "quotes"}
+            yield {**fields, "evidence": evidence, "origin": found.rung}
+        else:
+            faults.append(
+                f"no quote of an entry of {kind!r} stands in the text, such as "
+                f"{cut_text(str(quotes[0]), 120) if quotes else ''!r}: copy passages to the letter, or leave it out"
+            )
 
 
 def _suggested(params: JsonObject, answer: ModelAnswer) -> Json:

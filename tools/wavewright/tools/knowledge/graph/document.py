@@ -7,17 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from wavewright.planner.types import Json, JsonObject
+from wavewright.tools.knowledge.graph.merging import conflicts_of
+from wavewright.tools.knowledge.graph.store import GraphStore
 from wavewright.tools.knowledge.models import (
     ORIGINS,
-    EntityMerge,
     GraphDifference,
     GraphEntity,
     KnowledgeGraph,
-    ObservationConflict,
     Origin,
     QuotedEvidence,
     RefusedRecord,
-    UnlinkedRecord,
     origin_ceilings,
 )
 from wavewright.tools.text.markdown_tables import markdown_table
@@ -31,16 +30,10 @@ _MAX_QUOTES: Final = 3
 
 
 def graph_document(
-    graph: KnowledgeGraph,
-    *,
-    chunks: Mapping[str, Origin],
-    merges: Sequence[EntityMerge],
-    conflicts: Sequence[ObservationConflict],
-    unlinked: Sequence[UnlinkedRecord],
-    refused: Sequence[RefusedRecord],
-    difference: GraphDifference | None,
+    store: GraphStore, refused: Sequence[RefusedRecord], difference: GraphDifference | None
 ) -> JsonObject:
     """Return the graph as Markdown, with the picture as its content."""
+    graph, chunks = store.read.graph(), store.read.chunk_origins()
     entities = _by_relations(graph)
     names = {one.id: one.name for one in entities}
     counts = graph.counts
@@ -84,19 +77,19 @@ def graph_document(
             ("entity", "statement", "evidence"),
             [
                 (conflict.subject, one.value, _source(one.evidence))
-                for conflict in conflicts
+                for conflict in conflicts_of(graph)
                 for one in conflict.values
             ],
         ),
         *_rows(
             "Merged entities",
             ("kept", "merged", "reason", "id"),
-            [(one.kept, one.merged, one.reason, one.id) for one in merges],
+            [(one.kept, one.merged, one.reason, one.id) for one in store.read.merges()],
         ),
         *_rows(
             "Without an entity",
             ("record", "missing", "chunk"),
-            [(one.record, ", ".join(one.missing), one.chunk) for one in unlinked],
+            [(one.record, ", ".join(one.missing), one.chunk) for one in store.unlinked()],
         ),
         *_rows(
             "Refused: the quote is not in the document",

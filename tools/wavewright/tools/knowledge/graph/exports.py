@@ -10,6 +10,7 @@ import datetime as dt
 import io
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias, TypeVar
 from urllib.parse import quote
@@ -173,6 +174,7 @@ def graph_sink(name: SinkName, settings: GraphSettings, root: Path) -> GraphSink
     )
 
 
+@dataclass(frozen=True, slots=True)
 class _McpSink:
     """An MCP server with the three tools that create entities, observations and relations.
 
@@ -180,9 +182,8 @@ class _McpSink:
     longer has stays there, as the three tools delete nothing.
     """
 
-    def __init__(self, section: McpServerSection, root: Path) -> None:
-        self._section = section
-        self._root = root
+    section: McpServerSection
+    root: Path
 
     async def write(self, graph: KnowledgeGraph) -> GraphCounts:
         """Write a graph in calls of up to 500 records.
@@ -218,7 +219,7 @@ class _McpSink:
                 ],
             ),
         ]
-        server = server_settings("graph", self._section, self._root)
+        server = server_settings("graph", self.section, self.root)
         async with McpSessions([server]) as sessions:
             for tool, parameter, records in calls:
                 for batch in _batches(records):
@@ -226,15 +227,15 @@ class _McpSink:
         return graph.counts
 
 
+@dataclass(frozen=True, slots=True)
 class _SurrealSink:
     """A SurrealDB database with the tables `entity`, `observation` and `relation`, the last of edges.
 
     What a later graph no longer has is deleted. A reader sees a write batch by batch.
     """
 
-    def __init__(self, settings: GraphDatabaseSettings, root: Path) -> None:
-        self._settings = settings
-        self._root = root
+    settings: GraphDatabaseSettings
+    root: Path
 
     async def write(self, graph: KnowledgeGraph) -> GraphCounts:
         """Write a graph in transactions of up to 500 records, and count what is there.
@@ -268,7 +269,7 @@ class _SurrealSink:
             }
             for one in graph.relations
         ]
-        async with SurrealConnection(self._settings, self._root) as connection:
+        async with SurrealConnection(self.settings, self.root) as connection:
             await connection.run(_SURREAL_TABLES)
             written = (("observation", observations), ("entity", entities), ("relation", relations))
             for table, rows in written:

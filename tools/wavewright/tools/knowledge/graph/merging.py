@@ -10,7 +10,7 @@ import math
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -124,7 +124,10 @@ def _is_compatible(one: GraphEntity, other: GraphEntity) -> bool:
 
 
 def _same_form(named: Sequence[_Named]) -> Iterator[tuple[_Named, _Named, str]]:
-    for group in _grouped(named, lambda one: one.normal).values():
+    by_form: dict[str, list[_Named]] = defaultdict(list)
+    for one in named:
+        by_form[one.normal].append(one)
+    for group in by_form.values():
         first, *others = sorted(group, key=lambda one: one.weight, reverse=True)
         for other in others:
             yield first, other, "the names differ only in case, accents, punctuation or an article"
@@ -197,13 +200,6 @@ def _plurals(named: Sequence[_Named]) -> Iterator[tuple[_Named, _Named, str]]:
 
 
 _RULES: Final[tuple[_Rule, ...]] = (_same_form, _told_aliases, _titles, _initials, _plurals)
-
-
-def _grouped(named: Iterable[_Named], key: Callable[[_Named], str]) -> Mapping[str, list[_Named]]:
-    groups: dict[str, list[_Named]] = defaultdict(list)
-    for one in named:
-        groups[key(one)].append(one)
-    return groups
 
 
 def conflicts_of(graph: KnowledgeGraph) -> list[ObservationConflict]:

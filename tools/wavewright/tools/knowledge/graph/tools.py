@@ -293,18 +293,7 @@ class GraphTools:
             difference: What the run changed, from `knowledge.merge_entities`.
         """
         with open_store(self._path) as store:
-            graph, read = store.read.graph(), store.read
-            return PresentedGraph(
-                document=graph_document(
-                    graph,
-                    chunks=read.chunk_origins(),
-                    merges=read.merges(),
-                    conflicts=conflicts_of(graph),
-                    unlinked=store.unlinked(),
-                    refused=refused or [],
-                    difference=difference,
-                )
-            )
+            return PresentedGraph(document=graph_document(store, refused or [], difference))
 
     def export_graph(self, format: FileFormat, path: str) -> WrittenFile:  # noqa: A002 - the parameter's name
         """Write the graph into a file of the project.
