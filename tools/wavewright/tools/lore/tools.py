@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from wavewright.planner.types import Effect, Json, JsonObject, JsonSchema, as_list
+from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list
 from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.functions.tool import Tool
 from wavewright.tools.lore.concluding import CROSS_REFERENCE, DISCOVERED, ResearchConclusion
@@ -58,40 +58,32 @@ def lore_tools(
     extraction, conclusion = RecordExtraction(topics), ResearchConclusion(topics)
     gathering = PageGathering(settings, root, topics, tiers, extraction.extract_category)
     extractors = {f"extract_{category}" for category in CATEGORIES}
-    set_up = settings.model_dump(mode="json", include={"web", "topics", "crawl_content_truncate_chars"})
-    reading: frozenset[Effect] = frozenset({"read", "egress"})
-    return (
-        make_tool(
-            gathering.search,
-            name="lore.search",
-            effects=reading,
-            tags={"data"},
-            untrusted_output=True,
-            timeout=_SEARCH_TIMEOUT,
-            settings=set_up,
+    fetches: dict[str, Any] = {
+        "effects": {"read", "egress"},
+        "tags": {"data"},
+        "untrusted_output": True,
+        "settings": settings.model_dump(
+            mode="json", include={"web", "topics", "crawl_content_truncate_chars"}
         ),
+    }
+    return (
+        make_tool(gathering.search, name="lore.search", timeout=_SEARCH_TIMEOUT, **fetches),
         make_tool(
             gathering.crawl_webpage,
             name="lore.crawl_webpage",
-            effects=reading,
-            tags={"data"},
-            untrusted_output=True,
             timeout="2m",
             reads_data=pages,
             writes_data=pages,
-            settings=set_up,
+            **fetches,
         ),
         make_tool(
             gathering.research_topic,
             name="lore.research_topic",
-            effects=reading,
-            tags={"data"},
-            untrusted_output=True,
             timeout=_SEARCH_TIMEOUT,
             reads_data=pages | records | {SUMMARY},
             writes_data=pages | records,
             calls_agents={"research", *extractors},
-            settings=set_up,
+            **fetches,
         ),
         make_tool(
             extraction.extract_category,

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import anyio
 import networkx as nx
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from wavewright.planner.types import Json
 from wavewright.tools.lore.messages import ResearchPackage
@@ -22,6 +22,7 @@ from wavewright.tools.lore.models import (
     CATEGORIES,
     FactionData,
     LoreData,
+    LoreModel,
     NarrativeItemData,
     NPCData,
     ZoneData,
@@ -47,13 +48,7 @@ _EXCERPT: Final = 160
 _TERM: Final = re.compile(r"\w+")
 
 
-class StoreAnswer(BaseModel):
-    """Base of what the store answers."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
-
-
-class WrittenPackage(StoreAnswer):
+class WrittenPackage(LoreModel):
     """What was written of a package; writing it again changes nothing but the times."""
 
     zone_id: str
@@ -62,7 +57,7 @@ class WrittenPackage(StoreAnswer):
     waiting: int = Field(description="Relations whose other end is not stored yet; written as soon as it is.")
 
 
-class StoredZone(StoreAnswer):
+class StoredZone(LoreModel):
     """A zone with all that belongs to it."""
 
     zone: ZoneData
@@ -72,14 +67,14 @@ class StoredZone(StoreAnswer):
     narrative_items: list[NarrativeItemData]
 
 
-class ZoneName(StoreAnswer):
+class ZoneName(LoreModel):
     """A zone by its identity and name."""
 
     id: str
     name: str
 
 
-class ZoneNeighbours(StoreAnswer):
+class ZoneNeighbours(LoreModel):
     """The zones that a zone is connected with, in either direction."""
 
     zone: ZoneName
@@ -87,13 +82,13 @@ class ZoneNeighbours(StoreAnswer):
     not_stored: list[str] = Field(description="Identities of connected zones that no package has described.")
 
 
-class ZoneWay(StoreAnswer):
+class ZoneWay(LoreModel):
     """A shortest way from one zone to another."""
 
     zones: list[ZoneName] = Field(description="With both ends; empty where no way is known.")
 
 
-class FoundRecord(StoreAnswer):
+class FoundRecord(LoreModel):
     """One record that a search has found."""
 
     table: TableName
@@ -104,7 +99,7 @@ class FoundRecord(StoreAnswer):
     confidence: Annotated[float, Field(ge=0, le=1)]
 
 
-class FoundRecords(StoreAnswer):
+class FoundRecords(LoreModel):
     """Records that a search has found, best first."""
 
     records: list[FoundRecord]

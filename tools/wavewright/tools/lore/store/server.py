@@ -12,15 +12,15 @@ from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field
 
-from wavewright.tools.lore.models import ResearchCheckpoint
+from wavewright.tools.lore.models import LoreModel, ResearchCheckpoint
 from wavewright.tools.lore.settings import StoreSettings
-from wavewright.tools.lore.store.lore_store import LoreStore, StoreAnswer
+from wavewright.tools.lore.store.lore_store import LoreStore
 from wavewright.tools.lore.store.tables import CHECKPOINTS, definitions
 from wavewright.tools.packs import PackServer, ServerTool
 from wavewright.tools.surreal import Row, SurrealConnection, record_id
 
 
-class StoredCheckpoint(StoreAnswer):
+class StoredCheckpoint(LoreModel):
     """A checkpoint of a name, if there is one."""
 
     name: str
@@ -28,7 +28,7 @@ class StoredCheckpoint(StoreAnswer):
     updated_at: dt.datetime | None = None
 
 
-class ListedCheckpoint(StoreAnswer):
+class ListedCheckpoint(LoreModel):
     """Where the research of one name stands."""
 
     name: str
@@ -37,13 +37,13 @@ class ListedCheckpoint(StoreAnswer):
     updated_at: dt.datetime
 
 
-class ListedCheckpoints(StoreAnswer):
+class ListedCheckpoints(LoreModel):
     """All checkpoints, the newest first."""
 
     checkpoints: list[ListedCheckpoint]
 
 
-class DeletedCheckpoint(StoreAnswer):
+class DeletedCheckpoint(LoreModel):
     """Whether there was a checkpoint to delete."""
 
     name: str
