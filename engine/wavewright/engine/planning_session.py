@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from wavewright.config.settings import Settings
 from wavewright.engine.dry_run.outlook import read_remaining_allowance
 from wavewright.engine.jobs.goal_in_words import find_kept_plan
 from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job_file
-from wavewright.engine.pipeline.context import Asker, RunRequest
+from wavewright.engine.pipeline.context import Asker, RunRequest, ignore_event
 from wavewright.engine.pipeline.services import open_services, remaining_allowance
 from wavewright.engine.project.tools import signatures_to_check, tools_of_goal
 from wavewright.executor.store.journal import new_run_id
@@ -41,30 +41,13 @@ class PlanReport:
     """Model tokens that the plan's steps are expected to take."""
 
 
-@dataclass(slots=True)
-class _UsageCollector:
-    """Passes on what is let be known, and keeps the costs."""
-
-    on_use: Callable[[ModelUse], None]
-    on_rung: Callable[[RungRecord], None]
-    uses: list[ModelUse] = field(default_factory=list[ModelUse])
-
-    def add(self, use: ModelUse) -> None:
-        self.uses.append(use)
-        self.on_use(use)
-
-
-def _ignore_progress(_: object) -> None:
-    """Watch nothing."""
-
-
 async def make_plan_for_request(
     request: RunRequest,
     *,
     settings: Settings,
     asker: Asker | None = None,
-    on_use: Callable[[ModelUse], None] = _ignore_progress,
-    on_rung: Callable[[RungRecord], None] = _ignore_progress,
+    on_use: Callable[[ModelUse], None] = ignore_event,
+    on_rung: Callable[[RungRecord], None] = ignore_event,
 ) -> PlanReport:
     """Return the plan that a run of the job would follow, and how it came about; nothing of it is run.
 
@@ -79,15 +62,19 @@ async def make_plan_for_request(
     else:
         assert request.job_file is not None
         order = resolve_job_file(request.job_file, request.plan_file, settings, request.inputs)
-    watch = _UsageCollector(on_use, on_rung)
     if order.draft is not None and (order.draft.is_saved or order.draft.rung == "given"):
         return _user_supplied_plan_report(order, settings)
+    uses: list[ModelUse] = []
+
+    def keep_use(use: ModelUse) -> None:
+        uses.append(use)
+        on_use(use)
+
     async with open_services(settings) as services:
         tools = tools_of_goal(order.goal, settings, services).signatures
-        planned = await _planned(order, tools, settings, services, asker, watch)
+        planned = await _planned(order, tools, settings, services, asker, keep_use, on_rung)
     bound = bind_plan(planned.plan, order.goal, tools) if planned.plan is not None else None
-    uses, tokens = tuple(watch.uses), _estimate_tokens(bound, tools)
-    return PlanReport(order.goal, planned, bound, uses, tokens)
+    return PlanReport(order.goal, planned, bound, tuple(uses), _estimate_tokens(bound, tools))
 
 
 def _user_supplied_plan_report(order: ResolvedJob, settings: Settings) -> PlanReport:
@@ -107,7 +94,8 @@ async def _planned(
     settings: Settings,
     services: Services,
     asker: Asker | None,
-    watch: _UsageCollector,
+    on_use: Callable[[ModelUse], None],
+    on_rung: Callable[[RungRecord], None],
 ) -> PlanningResult:
     """Plan, and put the planner's questions to a person or the process that can answer them."""
     template_plan = order.draft.plan if order.draft is not None else None
@@ -134,8 +122,8 @@ async def _planned(
             answers=answers,
             history=services.budget_store,
             allowance=allowance,
-            on_use=watch.add,
-            on_rung=watch.on_rung,
+            on_use=on_use,
+            on_rung=on_rung,
         )
         question = planned.question
         if question is None or asker is None:

@@ -18,7 +18,7 @@ import anyio
 from wavewright.engine.default_pipeline import default_pipeline
 from wavewright.engine.pipeline.context import Ports, RunContext, RunRequest
 from wavewright.engine.pipeline.pipeline import PipelineRun
-from wavewright.engine.pipeline.services import single_exception
+from wavewright.engine.pipeline.services import open_task_group
 from wavewright.engine.targets.waves import target_runs
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, Noted, RunFinished, RunStarted
@@ -65,13 +65,10 @@ async def _cancelled_on_request(run: RunId | None, ports: Ports) -> AsyncGenerat
             run = event.run
         ports.on_event(event)
 
-    try:
-        async with anyio.create_task_group() as group:
-            group.start_soon(ports.cancellation.cancel_on_request, lambda: run, ports.find_cancel_request)
-            yield replace(ports, on_event=on_event)
-            group.cancel_scope.cancel()
-    except BaseExceptionGroup as failures:
-        raise single_exception(failures) from None
+    async with open_task_group() as group:
+        group.start_soon(ports.cancellation.cancel_on_request, lambda: run, ports.find_cancel_request)
+        yield replace(ports, on_event=on_event)
+        group.cancel_scope.cancel()
 
 
 async def _end_if_cancelled(done: PipelineRun[RunContext], ports: Ports) -> PipelineRun[RunContext]:

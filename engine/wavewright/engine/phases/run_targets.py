@@ -29,10 +29,10 @@ from wavewright.engine.pipeline.services import (
     draft_note,
     halt_stopped,
     halt_waiting,
+    open_task_group,
     record,
     record_attempt,
     record_end,
-    single_exception,
 )
 from wavewright.engine.pipeline.version import __version__
 from wavewright.engine.project.tools import signatures_to_check
@@ -171,15 +171,12 @@ class RunTargets:
 
     async def _run_wave(self, root: TargetRoot, wave: list[Target]) -> None:
         slots = anyio.Semaphore(root.waves.targets.at_once)
-        try:
-            async with anyio.create_task_group() as group:
-                for target in wave:
-                    await slots.acquire()
-                    if self.ports.cancellation.is_cancelled:
-                        break
-                    group.start_soon(self._run_target, root, target, slots)
-        except BaseExceptionGroup as failures:
-            raise single_exception(failures) from None
+        async with open_task_group() as group:
+            for target in wave:
+                await slots.acquire()
+                if self.ports.cancellation.is_cancelled:
+                    break
+                group.start_soon(self._run_target, root, target, slots)
 
     async def _run_target(self, root: TargetRoot, target: Target, slots: anyio.Semaphore) -> None:
         try:

@@ -151,11 +151,7 @@ TargetObserver: TypeAlias = Callable[[str], AbstractContextManager[Callable[[Eve
 def ignore_target_events(target: str) -> AbstractContextManager[Callable[[Event | PhaseEvent], None]]:
     """Ignore the events within the run of a target; the root run has those of its start and end."""
     del target
-
-    def ignore(event: Event | PhaseEvent) -> None:
-        del event
-
-    return nullcontext(ignore)
+    return nullcontext(ignore_event)
 
 
 Clock: TypeAlias = Callable[[], dt.datetime]
@@ -187,13 +183,8 @@ def utc_now() -> dt.datetime:
     return dt.datetime.now(dt.UTC)
 
 
-def ignore_event(event: Event) -> None:
-    """Do nothing with an event."""
-    del event
-
-
-def ignore_phase(event: PhaseEvent) -> None:
-    """Do nothing with the start or the end of a phase."""
+def ignore_event(event: object) -> None:
+    """Do nothing with an event of a run, a phase or a model."""
     del event
 
 
@@ -215,7 +206,7 @@ class Ports:
     clock: Clock = utc_now
     on_event: Callable[[Event], None] = ignore_event
     """Called with each event once it is journaled."""
-    on_phase: PhaseListener = ignore_phase
+    on_phase: PhaseListener = ignore_event
     """Called at the start and at the end of each phase."""
     cancellation: CancellationToken = field(default_factory=CancellationToken)
     find_cancel_request: FindCancelRequest | None = None

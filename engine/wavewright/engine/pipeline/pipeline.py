@@ -161,7 +161,7 @@ class Pipeline(Generic[A_contra, C_co]):
         """
         import anyio
 
-        from wavewright.engine.pipeline.services import single_exception
+        from wavewright.engine.pipeline.services import open_task_group
 
         send, events = anyio.create_memory_object_stream[E | PhaseEvent | PipelineRun[C_co]](math.inf)
 
@@ -169,14 +169,11 @@ class Pipeline(Generic[A_contra, C_co]):
             with send:
                 send.send_nowait(await self.run(start(send.send_nowait), send.send_nowait, *listeners))
 
-        try:
-            with events:
-                async with anyio.create_task_group() as group:
-                    group.start_soon(follow)
-                    yield events
-                    group.cancel_scope.cancel()
-        except BaseExceptionGroup as failures:
-            raise single_exception(failures) from None
+        with events:
+            async with open_task_group() as group:
+                group.start_soon(follow)
+                yield events
+                group.cancel_scope.cancel()
 
     def _position_of(self, result: PhaseResult[Any], branches: int) -> int:
         if branches > self.max_branches:

@@ -43,6 +43,8 @@ from wavewright.tools.models import model_configured
 from wavewright.tools.workers.services import Services, make_services
 
 if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
     from wavewright.tools.mcp.lock import ServerListing
 
 C = TypeVar("C", bound=RunContext)
@@ -188,15 +190,12 @@ class ModelEventRecorder:
 async def open_recorder(ports: Ports, run: RunId) -> AsyncGenerator[ModelEventRecorder]:
     """Open a recorder; on leaving the context, everything that it took is durable."""
     recorder = ModelEventRecorder(ports)
-    try:
-        async with anyio.create_task_group() as group:
-            group.start_soon(recorder.journal, run)
-            try:
-                yield recorder
-            finally:
-                recorder.close()
-    except BaseExceptionGroup as failures:
-        raise single_exception(failures) from None
+    async with open_task_group() as group:
+        group.start_soon(recorder.journal, run)
+        try:
+            yield recorder
+        finally:
+            recorder.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +224,16 @@ async def run_model_phase(
     return ModelPhaseResult(
         replace(context, state=state, executed_seconds=executed), value, ports.cancellation.is_cancelled
     )
+
+
+@asynccontextmanager
+async def open_task_group() -> AsyncGenerator[TaskGroup]:
+    """Open a task group that raises the first exception in it alone."""
+    try:
+        async with anyio.create_task_group() as group:
+            yield group
+    except BaseExceptionGroup as failures:
+        raise single_exception(failures) from None
 
 
 def single_exception(failure: BaseException) -> BaseException:

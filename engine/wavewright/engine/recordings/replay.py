@@ -19,6 +19,7 @@ from wavewright.engine.pipeline.context import (
     ApprovalRequest,
     Ports,
     RunRequest,
+    ignore_event,
     withhold_package,
 )
 from wavewright.engine.pipeline.services import open_services
@@ -35,7 +36,6 @@ from wavewright.engine.recordings.replay_models import (
     ReplayedModels,
     ReplayOptions,
     ReplayRejected,
-    ignore_model_use,
     live_roles,
     replay_settings,
 )
@@ -144,7 +144,7 @@ async def replay_run(
     settings: Settings,
     request: ReplayOptions,
     *,
-    on_use: OnUse = ignore_model_use,
+    on_use: OnUse = ignore_event,
 ) -> ReplayResult:
     """Replay a run.
 

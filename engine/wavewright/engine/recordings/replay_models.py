@@ -19,6 +19,7 @@ from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.config.sections import RoleName
 from wavewright.config.settings import Settings
+from wavewright.engine.pipeline.context import ignore_event
 from wavewright.engine.recordings.recorded_tools import CallMiss
 from wavewright.executor.events.types import AnswerKept, Event, ModelCalled, RungTaken, StepFinished
 from wavewright.planner.ports.model_port import (
@@ -275,10 +276,6 @@ def _model_error(uses: Sequence[ModelUse], reason: str) -> ModelError:
     )
 
 
-def ignore_model_use(_use: ModelUse) -> None:
-    """Do nothing with it."""
-
-
 @dataclass(slots=True)
 class ReplayedModels:
     """Answers of the record, and of real models for the roles that are live."""
@@ -286,7 +283,7 @@ class ReplayedModels:
     answers: RecordedAnswers
     real: ModelClient | None = None
     live_roles: frozenset[Role] = frozenset()
-    on_use: OnUse = ignore_model_use
+    on_use: OnUse = ignore_event
     """Called with each use of a model in the replay."""
     live_uses: list[ModelUse] = field(default_factory=list[ModelUse])
     """What was asked now, and what that cost."""

@@ -42,7 +42,7 @@ from wavewright.engine.jobs.resolving import ResolvedJob
 from wavewright.engine.pipeline.cancellation import CancellationToken
 from wavewright.engine.pipeline.context import ApprovalRequest, RunContext, RunRequest
 from wavewright.engine.pipeline.pipeline import PipelineRun
-from wavewright.engine.pipeline.services import single_exception
+from wavewright.engine.pipeline.services import open_task_group
 from wavewright.engine.project.tools import signatures_to_check
 from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event, PlanAccepted, StepFinished
@@ -219,7 +219,7 @@ async def _run_until_cancelled(request: RunRequest, settings: Settings, progress
             progress.show(event)
 
     try:
-        async with anyio.create_task_group() as group:
+        async with open_task_group() as group:
             group.start_soon(progress.deliver)
             group.start_soon(_cancel_with_caller, cancellation, has_ended)
             with anyio.CancelScope(shield=True):
@@ -234,8 +234,6 @@ async def _run_until_cancelled(request: RunRequest, settings: Settings, progress
                 )
             has_ended.set()
             progress.close()
-    except BaseExceptionGroup as failures:
-        raise single_exception(failures) from None
     finally:
         progress.close()
     assert outcome is not None
