@@ -15,8 +15,8 @@ from hypothesis import given, strategies as st
 
 from wavewright.config.settings import load_settings
 from wavewright.engine.project.tools import all_tools
-from wavewright.engine.simulation.branches import shrink
 from wavewright.engine.simulation.plan_reads import PlanVocabulary
+from wavewright.engine.simulation.search import shrink
 from wavewright.engine.simulation.values import (
     GenerationMode,
     NoValueFound,

@@ -13,13 +13,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from wavewright.engine.simulation.branches import (
-    Branch,
-    FailureKey,
-    branches_taken,
-    failures_of,
-    sources_of_branch,
-)
 from wavewright.engine.simulation.plan_reads import (
     Sources,
     plan_expressions,
@@ -27,18 +20,28 @@ from wavewright.engine.simulation.plan_reads import (
     sources_of_gates,
     step_expressions,
 )
-from wavewright.engine.simulation.scenarios import Scenario, SimulatedPlan, run_steps
+from wavewright.engine.simulation.scenarios import (
+    Branch,
+    FailureKey,
+    Scenario,
+    SimulatedPlan,
+    branches_taken,
+    failures_of,
+    run_steps,
+    sources_of_branch,
+)
 from wavewright.engine.simulation.stub_outputs import StubOutputSource
 from wavewright.executor.events.state import RunState
 from wavewright.planner.language.plan import Step
 from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.types import StepId
+from wavewright.planner.types import Json, StepId
 
 _OTHER_INPUTS_PENALTY = 100_000
 """What the job's own inputs reach is not looked for with others."""
 _FAILED_STEP_PENALTY = 1000
 _FAILED_GATE_PENALTY = 50
 _TRIES_FOR_HAPPY_STEP = 80
+_MAX_SHRINKS = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,3 +238,40 @@ def _penalty(step: StepId, state: RunState) -> int:
         return _FAILED_STEP_PENALTY
     failed = [record for record in ended.gates if record.has_failed and record.kind != "judge"]
     return sum(_FAILED_GATE_PENALTY if record.severity == "block" else 1 for record in failed)
+
+
+async def shrink(value: Json, still_fails: Callable[[Json], Awaitable[bool]]) -> Json:
+    """Return the smallest value, as far as some tries find it, for which `still_fails` is true.
+
+    Lists lose entries, objects lose members, numbers become 0 or 1. Whether a value is valid is for `still_fails` to
+    say; texts stay, since no schema would refuse half an address.
+    """
+    tries = 0
+    while True:
+        for smaller in _smaller(value):
+            if tries >= _MAX_SHRINKS:
+                return value
+            tries += 1
+            if await still_fails(smaller):
+                value = smaller
+                break
+        else:
+            return value
+
+
+def _smaller(value: Json) -> Iterator[Json]:
+    """Yield simpler values, the simplest first."""
+    if isinstance(value, dict):
+        for name in value:
+            yield {key: member for key, member in value.items() if key != name}
+        for name, member in value.items():
+            yield from ({**value, name: smaller} for smaller in _smaller(member))
+    elif isinstance(value, list) and value:
+        half = len(value) // 2
+        yield from ([], value[: half or 1], value[half:]) if len(value) > 1 else ([],)
+        for place, entry in enumerate(value):
+            yield from ([*value[:place], smaller, *value[place + 1 :]] for smaller in _smaller(entry))
+    elif isinstance(value, bool):
+        yield from (False,) if value else ()
+    elif isinstance(value, int | float):
+        yield from (plain for plain in (0, 1) if abs(plain) < abs(value))

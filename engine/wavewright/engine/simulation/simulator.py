@@ -13,15 +13,6 @@ from wavewright.config.settings import Settings
 from wavewright.engine.jobs.documents import no_plan_error
 from wavewright.engine.jobs.resolving import ResolvedJob
 from wavewright.engine.project.tools import find_obstacles, tools_of_goal
-from wavewright.engine.simulation.branches import (
-    Branch,
-    FailureKey,
-    branches_of,
-    branches_taken,
-    failures_of,
-    shrink,
-    sources_of_branch,
-)
 from wavewright.engine.simulation.plan_reads import embedded_expressions, sources_of
 from wavewright.engine.simulation.report import (
     FailureReport,
@@ -30,8 +21,19 @@ from wavewright.engine.simulation.report import (
     StepEffects,
     UnreachedBranch,
 )
-from wavewright.engine.simulation.scenarios import Scenario, SimulatedPlan, VirtualTimeLoop, run_pipeline
-from wavewright.engine.simulation.search import ScenarioSearch, SearchBounds
+from wavewright.engine.simulation.scenarios import (
+    Branch,
+    FailureKey,
+    Scenario,
+    SimulatedPlan,
+    VirtualTimeLoop,
+    branches_of,
+    branches_taken,
+    failures_of,
+    run_pipeline,
+    sources_of_branch,
+)
+from wavewright.engine.simulation.search import ScenarioSearch, SearchBounds, shrink
 from wavewright.engine.simulation.stub_outputs import StubOutputSource, read_fixtures
 from wavewright.planner.checks.checker import check
 from wavewright.planner.checks.feasibility import check_readiness
