@@ -10,11 +10,9 @@ import pytest
 
 from tests.engine.journaled_history import append, asked, begun, ended, item_ended
 from tests.support.postgres import PostgresServer
-from wavewright.engine.dry_run import history_postgres as history_in_database
 from wavewright.engine.dry_run.history import (
     HISTORY_WINDOW,
     MAX_CALLS_PER_TOOL,
-    History,
     find_stored,
     read_history,
 )
@@ -42,12 +40,6 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "journal.sqlite"
 
 
-def history(journal: Path | str, tools: set[str]) -> History:
-    if isinstance(journal, str):
-        return history_in_database.read_history(journal, tools)
-    return read_history(journal, tools)
-
-
 def test_where_there_is_no_journal_there_is_no_history_and_none_is_made(file: Path) -> None:
     assert read_history(file, {"fetch"}) == {}
     assert not file.exists()
@@ -56,27 +48,27 @@ def test_where_there_is_no_journal_there_is_no_history_and_none_is_made(file: Pa
 def test_an_empty_journal_has_no_history(journal: Path | str) -> None:
     append(journal, "r1", list(begun("r1", TWO)))
 
-    assert history(journal, {"fetch"}) == {}
+    assert read_history(journal, {"fetch"}) == {}
 
 
 def test_the_latest_calls_come_first(journal: Path | str) -> None:
     append(journal, "r1", [*begun("r1", TWO), ended("a", 3.0)])
     append(journal, "r2", [*begun("r2", TWO), ended("a", 1.0)])
 
-    assert history(journal, {"fetch"})["fetch"].seconds == (1.0, 3.0)
+    assert read_history(journal, {"fetch"})["fetch"].seconds == (1.0, 3.0)
 
 
 def test_of_a_step_with_items_the_items_are_the_calls(journal: Path | str) -> None:
     items = [item_ended("each", number, 0.5 + number) for number in range(3)]
     append(journal, "r1", [*begun("r1", TWO), ended("a", 3.0), *items, ended("each", 9.0)])
 
-    assert history(journal, {"note"})["note"].seconds == (2.5, 1.5, 0.5)
+    assert read_history(journal, {"note"})["note"].seconds == (2.5, 1.5, 0.5)
 
 
 def test_calls_that_failed_say_nothing_of_what_a_call_takes(journal: Path | str) -> None:
     append(journal, "r1", [*begun("r1", TWO), ended("a", 99.0, status="failed")])
 
-    assert history(journal, {"fetch"}) == {}
+    assert read_history(journal, {"fetch"}) == {}
 
 
 def test_tools_of_a_step_are_known_by_the_plan_of_its_own_run(journal: Path | str) -> None:
@@ -84,7 +76,7 @@ def test_tools_of_a_step_are_known_by_the_plan_of_its_own_run(journal: Path | st
     append(journal, "r1", [*begun("r1", TWO), ended("a", 3.0)])
     append(journal, "r2", [*begun("r2", other), ended("a", 1.0)])
 
-    found = history(journal, {"fetch", "post", "never"})
+    found = read_history(journal, {"fetch", "post", "never"})
 
     assert {tool: past.seconds for tool, past in found.items()} == {"fetch": (3.0,), "post": (1.0,)}
 
@@ -94,7 +86,7 @@ def test_steps_that_a_patch_added_count(journal: Path | str) -> None:
     accepted = list(begun("r1", patched))[1:]
     append(journal, "r1", [*begun("r1", TWO), ended("a", 3.0), *accepted, ended("late", 2.0)])
 
-    assert history(journal, {"post"})["post"].seconds == (2.0,)
+    assert read_history(journal, {"post"})["post"].seconds == (2.0,)
 
 
 def test_what_models_took_is_told_by_call_and_by_model(journal: Path | str) -> None:
@@ -105,7 +97,7 @@ def test_what_models_took_is_told_by_call_and_by_model(journal: Path | str) -> N
     ]
     append(journal, "r1", [*begun("r1", TWO), *uses, item_ended("each", 0, 1.0), item_ended("each", 1, 2.0)])
 
-    past = history(journal, {"note"})["note"]
+    past = read_history(journal, {"note"})["note"]
 
     assert [(spend.tokens, spend.usd) for spend in past.of_model("m:one")] == [(120, 0.75)]
     assert [(spend.tokens, spend.usd) for spend in past.of_model("m:two")] == [(40, None)]
@@ -116,7 +108,7 @@ def test_no_more_calls_than_are_remembered_are_looked_at(journal: Path | str) ->
     calls = [item_ended("each", number, float(number)) for number in range(MAX_CALLS_PER_TOOL + 10)]
     append(journal, "r1", [*begun("r1", TWO), *calls])
 
-    seconds = history(journal, {"note"})["note"].seconds
+    seconds = read_history(journal, {"note"})["note"].seconds
 
     assert seconds == tuple(float(number) for number in range(MAX_CALLS_PER_TOOL + 9, 9, -1))
 
@@ -125,7 +117,7 @@ def test_what_lies_beyond_the_window_is_not_looked_for(journal: Path | str) -> N
     append(journal, "r1", [*begun("r1", TWO), ended("a", 3.0)])
     append(journal, "r2", [*begun("r2", TWO), *(item_ended("each", 0, 1.0) for _ in range(HISTORY_WINDOW))])
 
-    assert set(history(journal, {"fetch", "note"})) == {"note"}
+    assert set(read_history(journal, {"fetch", "note"})) == {"note"}
 
 
 def test_a_damaged_call_is_left_out(journal: Path | str, request: pytest.FixtureRequest) -> None:
@@ -140,7 +132,7 @@ def test_a_damaged_call_is_left_out(journal: Path | str, request: pytest.Fixture
             connection.execute("DROP TRIGGER event_unchanged")
             connection.execute(damage.format(""))
 
-    assert history(journal, {"fetch"})["fetch"].seconds == (1.0,)
+    assert read_history(journal, {"fetch"})["fetch"].seconds == (1.0,)
 
 
 def test_the_newest_call_under_a_key_is_found(journal: Path | str) -> None:
@@ -148,10 +140,7 @@ def test_the_newest_call_under_a_key_is_found(journal: Path | str) -> None:
     append(journal, "r2", [*begun("r2", TWO), ended("a", 1.0, key="k")])
     keys = {StepKey("k"), StepKey("never")}
 
-    if isinstance(journal, str):  # noqa: SIM108 - one line would be too long
-        found = history_in_database.find_stored(journal, keys)
-    else:
-        found = find_stored(journal, keys)
+    found = find_stored(journal, keys)
 
     assert {key: (call.run, call.at) for key, call in found.items()} == {"k": ("r2", 1e9)}
 

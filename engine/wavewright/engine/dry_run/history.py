@@ -1,23 +1,35 @@
-"""The history of tools: durations and model costs of their latest calls, read from a journal file.
+"""The history of tools: durations and model costs of their latest calls, read from the journal.
 
 Only the latest events are read, so the cost does not grow with the age of the journal, and nothing is written.
-`history_postgres` reads a journal in PostgreSQL.
+In a file and in PostgreSQL the same events count. A database is read in a handful of queries that extract fields there,
+so outputs are never transferred.
 """
 
 from __future__ import annotations
 
+import itertools
+import json
 import sqlite3
-from collections.abc import Collection, Generator, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
+
+import anyio
 
 from wavewright.engine.dry_run.kept_results import StoredCall
 from wavewright.executor.sqlite.database import open_journal_file
 from wavewright.executor.sqlite.errors import explain_use
 from wavewright.planner.types import RunId, StepKey
+
+if TYPE_CHECKING:
+    from wavewright.executor.store.transaction import Statements
+
+_T = TypeVar("_T")
 
 HISTORY_WINDOW: Final = 20_000
 """Maximum of latest events that are searched."""
@@ -184,25 +196,31 @@ _LATEST_KEYS_QUERY: Final = "SELECT id, key FROM event WHERE id > ? AND key IS N
 _OWNER_QUERY: Final = "SELECT run.run, event.at FROM event JOIN run ON run.no = event.run WHERE event.id = ?"
 
 
-def read_history(journal: Path, tools: Collection[str]) -> History:
-    """Return the history of these tools; empty if there is no journal.
+def read_history(journal: Path | str, tools: Collection[str]) -> History:
+    """Return the history of these tools in a file or in a database; empty if there is no file.
 
     Raises:
         JournalError: there is a journal that cannot be read.
     """
+    if isinstance(journal, str):
+        return _read_database(journal, partial(_history_in_database, tools=tools))
     if not journal.exists():
         return NO_HISTORY
     with _open_for_reading(journal) as connection:
         return _history(connection, tools)
 
 
-def find_stored(journal: Path, keys: set[StepKey]) -> dict[StepKey, StoredCall]:
-    """Return the newest complete and unblocked call for each key in the index and the latest events.
+def find_stored(journal: Path | str, keys: set[StepKey]) -> dict[StepKey, StoredCall]:
+    """Return the newest call for each key; of a file, of those in the index and the latest events.
 
     Raises:
         JournalError: there is a journal that cannot be read.
     """
-    if not keys or not journal.exists():
+    if not keys:
+        return {}
+    if isinstance(journal, str):
+        return _read_database(journal, partial(_find_in_database, keys=keys))
+    if not journal.exists():
         return {}
     with _open_for_reading(journal) as connection:
         return _find_stored(connection, keys)
@@ -257,3 +275,89 @@ def _steps_of(connection: sqlite3.Connection, run: int, after: int) -> RunSteps:
 def _last_event(connection: sqlite3.Connection) -> int:
     (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM event").fetchone()
     return int(last)
+
+
+_BATCH_SIZE: Final = 1000
+"""Maximum endings whose plans are read in one query."""
+_DATABASE_ENDINGS: Final = """
+    SELECT id, run, kind, step FROM event
+    WHERE id > $1 AND kind IN ('step_finished', 'item_finished') AND status IN ('ok', 'empty') ORDER BY id DESC"""
+# The first plan of each run, and the latest within the window.
+_DATABASE_STEPS: Final = """
+    WITH wanted AS (SELECT unnest($1::bigint[]) AS run), plan AS (
+        SELECT accepted.id, accepted.run, as_json(accepted.body) AS body
+        FROM wanted CROSS JOIN LATERAL (
+            (SELECT id, run, body FROM event WHERE event.run = wanted.run AND kind = 'plan_accepted'
+             ORDER BY seq LIMIT 1)
+            UNION
+            (SELECT id, run, body FROM event WHERE event.run = wanted.run AND kind = 'plan_accepted' AND id > $2
+             ORDER BY seq DESC LIMIT 1)) AS accepted
+    )
+    SELECT plan.run, (step -> 'id')::text, (step -> 'tool')::text, step -> 'for_each' IS NOT NULL
+    FROM plan CROSS JOIN json_array_elements(plan.body -> 'plan' -> 'steps') AS step ORDER BY plan.id"""
+# As JSON texts: a name may hold characters that a PostgreSQL text cannot.
+_DATABASE_CALLS: Final = """
+    SELECT id, (body -> 'seconds')::text, (body -> 'index')::text
+    FROM (SELECT id, as_json(body) AS body FROM event WHERE id = ANY($1::bigint[])) AS call WHERE body IS NOT NULL"""
+_DATABASE_USES: Final = """
+    SELECT run, (use -> 'step')::text, (use -> 'index')::text, (use -> 'model')::text,
+           (use -> 'input_tokens')::text, (use -> 'output_tokens')::text, (use -> 'usd')::text
+    FROM (SELECT id, run, as_json(body) -> 'use' AS use FROM event WHERE id > $1 AND kind = 'model_called') AS called
+    WHERE use IS NOT NULL ORDER BY id"""
+_DATABASE_STORED: Final = """
+    SELECT DISTINCT ON (event.key) event.key, run.run, event.at FROM event JOIN run ON run.no = event.run
+    WHERE event.key = ANY($1::text[]) ORDER BY event.key, event.id DESC"""
+
+
+def _read_database(url: str, ask: Callable[[Statements], Awaitable[_T]]) -> _T:
+    from wavewright.executor.postgres.journal import PostgresJournal
+
+    async def answer() -> _T:
+        async with PostgresJournal(url) as journal:
+            return await journal.read(ask)
+
+    with ThreadPoolExecutor(1) as alone:
+        # The caller's thread may run an event loop already.
+        return alone.submit(anyio.run, answer).result()
+
+
+async def _find_in_database(statements: Statements, keys: set[StepKey]) -> dict[StepKey, StoredCall]:
+    rows = await statements.fetch(_DATABASE_STORED, list(keys))
+    return {StepKey(key): StoredCall(RunId(run), at) for key, run, at in rows}
+
+
+async def _history_in_database(statements: Statements, tools: Collection[str]) -> History:
+    ((newest,),) = await statements.fetch("SELECT coalesce(max(id), 0) FROM event")
+    after = newest - HISTORY_WINDOW
+    calls = await _latest_calls(statements, tools, after)
+    if not calls.events:
+        return NO_HISTORY
+    rows = await statements.fetch(_DATABASE_CALLS, calls.events)
+    uses = await statements.fetch(_DATABASE_USES, after)
+    return calls.history(
+        {event: (_value(seconds) or 0.0, _value(index)) for event, seconds, index in rows},
+        (_model_use(run, list(map(_value, columns))) for run, *columns in map(tuple, uses)),
+    )
+
+
+async def _latest_calls(statements: Statements, tools: Collection[str], after: int) -> LatestCalls:
+    calls = LatestCalls(tools)
+    steps = dict[int, RunSteps]()
+    endings = (CallEnding(*row) for row in await statements.fetch(_DATABASE_ENDINGS, after))
+    while chunk := list(itertools.islice(endings, _BATCH_SIZE)):
+        unknown = {ending.run for ending in chunk} - steps.keys()
+        steps |= {run: RunSteps() for run in unknown}
+        for run, step, tool, is_fan in await statements.fetch(_DATABASE_STEPS, list(unknown), after):
+            steps[run].add(_value(step), _value(tool), is_fan=is_fan)
+        if any(calls.add_ending(ending, steps[ending.run]) for ending in chunk):
+            break
+    return calls
+
+
+def _model_use(run: int, columns: Sequence[Any]) -> CallModelUse:
+    step, index, model, read, written, usd = columns
+    return CallModelUse(run, step, index, model, (read or 0) + (written or 0), usd)
+
+
+def _value(text: str | None) -> Any:
+    return None if text is None else json.loads(text)

@@ -10,7 +10,7 @@ import datetime as dt
 import os
 import sqlite3
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -21,8 +21,8 @@ import anyio
 
 from wavewright.config.settings import Settings
 from wavewright.engine.dry_run.estimates import ForecastInputs, ModelPrice
-from wavewright.engine.dry_run.history import History
-from wavewright.engine.dry_run.kept_results import BegunRunForecast, FindStored, find_reuse
+from wavewright.engine.dry_run.history import find_stored, read_history
+from wavewright.engine.dry_run.kept_results import BegunRunForecast, find_reuse
 from wavewright.engine.jobs.documents import no_plan_error
 from wavewright.engine.jobs.resolving import ResolvedJob
 from wavewright.engine.project.tools import find_obstacles, signatures_to_check
@@ -147,7 +147,8 @@ def gather_forecast_inputs(
         ToolDefinitionError: a worker's file is faulty.
     """
     called = {step.tool for step in plan.steps}
-    history, find = _journal_history(called, settings)
+    journal = settings.journal_url or settings.journal
+    history, find = read_history(journal, called), partial(find_stored, journal)
     reuse = find_reuse(bind_plan(plan, goal, tools), goal, tools, now=now, wall=time.time(), find=find)
     obstacles = find_obstacles(plan, tools, settings)
     inputs = ForecastInputs(history, reuse=reuse, rerun=rerun, obstacles=obstacles)
@@ -181,18 +182,6 @@ def forecast_job(
 
         require_valid_expansion(order, tools)
     return tools, record
-
-
-def _journal_history(tools: Collection[str], settings: Settings) -> tuple[History, FindStored]:
-    """Return the history of these tools, and the function that looks up stored calls."""
-    if settings.journal_url is None:
-        from wavewright.engine.dry_run.history import find_stored, read_history
-
-        return read_history(settings.journal, tools), partial(find_stored, settings.journal)
-    from wavewright.engine.dry_run import history_postgres as history_in_database
-
-    history = history_in_database.read_history(settings.journal_url, tools)
-    return history, partial(history_in_database.find_stored, settings.journal_url)
 
 
 def _model_prices(
