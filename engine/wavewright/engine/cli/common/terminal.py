@@ -151,16 +151,17 @@ def _ask_question(question: UserQuestion) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class FixedApprover:
-    """Gives every request the same answer, and prints it."""
+    """Gives every request the same answer, and prints it; without an answer, the run waits until it is answered."""
 
-    answer: bool
-    because: str
     progress: Progress
+    answer: bool | None = None
+    because: str = ""
 
-    async def approve(self, request: ApprovalRequest) -> bool:
+    async def approve(self, request: ApprovalRequest) -> bool | None:
         """Return the fixed answer."""
         word = "approved" if self.answer else "not approved"
-        self.progress.print_line(f"{request.subject} {word} ({self.because}): {'; '.join(request.needs)}")
+        how = "waits for approval" if self.answer is None else f"{word} ({self.because})"
+        self.progress.print_line(f"{request.subject} {how}: {'; '.join(request.needs)}")
         return self.answer
 
 
@@ -176,21 +177,9 @@ class TerminalApprover:
             return await anyio.to_thread.run_sync(_ask_approval, request, abandon_on_cancel=True)
 
 
-@dataclass(frozen=True, slots=True)
-class DeferringApprover:
-    """Leaves every request open: the run waits until it is answered."""
-
-    progress: Progress
-
-    async def approve(self, request: ApprovalRequest) -> bool | None:
-        """Print the request and return None."""
-        self.progress.print_line(f"{request.subject} waits for approval: {'; '.join(request.needs)}")
-        return None
-
-
 def can_approve(approver: Approver) -> bool:
     """Whether an approver may approve anything."""
-    return not isinstance(approver, FixedApprover) or approver.answer
+    return not isinstance(approver, FixedApprover) or approver.answer is not False
 
 
 def can_answer(approver: Approver, asker: Asker | None) -> bool:
@@ -216,14 +205,13 @@ def approver_for(choice: str, progress: Progress, *, is_resumed: bool = False) -
     """
     attended = is_attended()
     if choice == "wait" or (choice == "ask" and is_resumed and not attended):
-        return DeferringApprover(progress)
+        return FixedApprover(progress)
     if choice != "ask":
-        return FixedApprover(choice == "always", f"--approve {choice}", progress)
+        return FixedApprover(progress, choice == "always", f"--approve {choice}")
     if attended:
         return TerminalApprover(progress)
-    return FixedApprover(
-        answer=False, because="there is no terminal to ask at; `--approve always` approves", progress=progress
-    )
+    because = "there is no terminal to ask at; `--approve always` approves"
+    return FixedApprover(progress, answer=False, because=because)
 
 
 def _ask_approval(request: ApprovalRequest) -> bool:
