@@ -101,7 +101,7 @@ class BenchmarkComparison(FrozenRecord):
     """Annualised standard deviation of the difference of the returns."""
 
 
-class _StockDocument(FrozenRecord):
+class _SourcedDocument(FrozenRecord):
     id: str
     title: str
     tags: list[str]
@@ -110,7 +110,7 @@ class _StockDocument(FrozenRecord):
     warnings: list[str]
 
 
-class _SeriesDocument(_StockDocument):
+class _SeriesDocument(_SourcedDocument):
     code: str
     currency: str | None
     as_of: dt.date
@@ -149,7 +149,7 @@ class Announcement(FrozenRecord):
     source: str
 
 
-class AnnouncementsDocument(_StockDocument):
+class AnnouncementsDocument(_SourcedDocument):
     """A company's announcements, latest first."""
 
     kind: Literal["announcements"]
@@ -167,7 +167,7 @@ class SearchHit(FrozenRecord):
     text: str
 
 
-class SearchDocument(_StockDocument):
+class SearchDocument(_SourcedDocument):
     """Results of one web search."""
 
     kind: Literal["web-search"]
