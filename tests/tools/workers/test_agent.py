@@ -23,8 +23,8 @@ from wavewright.planner.types import Json, JsonObject
 from wavewright.tools import MemoryRunData, Registry, RunData, Tool, ToolDefinitionError, ToolError, make_tool
 from wavewright.tools.functions.tool import AgentToolCall, Emission, ToolCall
 from wavewright.tools.workers import agent_tool, make_services
-from wavewright.tools.workers.agent_specs import AgentConcurrency, AgentLimits
 from wavewright.tools.workers.agent_tools import AgentCalls
+from wavewright.tools.workers.named_agents import AgentConcurrency, AgentLimits
 
 
 class World:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from wavewright.tools.message_contract import MessageContract
-    from wavewright.tools.workers.agent_specs import AgentSpec
+    from wavewright.tools.workers.named_agents import AgentSpec
     from wavewright.tools.workers.specs import Worker
 
 _Model = TypeVar("_Model", bound="BaseModel")

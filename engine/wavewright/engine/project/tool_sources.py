@@ -24,8 +24,7 @@ from wavewright.tools.packs import Pack, PackError, is_listed, load_pack, pack_n
 from wavewright.tools.workers.services import Services
 
 if TYPE_CHECKING:
-    from wavewright.tools.workers.agent_specs import AgentSpec
-    from wavewright.tools.workers.named_agents import AgentCatalog, NamedAgent
+    from wavewright.tools.workers.named_agents import AgentCatalog, AgentSpec, NamedAgent
     from wavewright.tools.workers.specs import Worker
 
 
@@ -340,7 +339,7 @@ def own_agents(settings: Settings) -> dict[Path, AgentSpec]:
     """
     if not any(place.suffix or place.exists() for place in settings.agents):
         return {}
-    from wavewright.tools.workers.agent_specs import load_agents
+    from wavewright.tools.workers.named_agents import load_agents
 
     return load_agents(settings.agents)
 

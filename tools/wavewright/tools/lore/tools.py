@@ -26,7 +26,7 @@ from wavewright.tools.lore.models import (
 from wavewright.tools.lore.presentation import present_zone
 from wavewright.tools.lore.recording import EXTRACTED, SUMMARY, RecordExtraction, records_name
 from wavewright.tools.lore.settings import DIRECT, LoreSettings, SourceTiers, Topic
-from wavewright.tools.workers.agent_specs import AgentLimits, AgentSpec
+from wavewright.tools.workers.named_agents import AgentLimits, AgentSpec
 
 _TIMEOUT: Final = "20m"
 """Of a tool that waits for an agent."""

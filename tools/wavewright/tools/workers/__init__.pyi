@@ -1,12 +1,12 @@
 from .agent import (
     agent_tool as agent_tool,
 )
-from .agent_specs import (
-    AgentSpec as AgentSpec,
-    load_agents as load_agents,
-)
 from .factory import (
     make_worker as make_worker,
+)
+from .named_agents import (
+    AgentSpec as AgentSpec,
+    load_agents as load_agents,
 )
 from .services import (
     Services as Services,

@@ -20,12 +20,13 @@ from wavewright.planner.schemas.validation import InvalidSchemaError, validator_
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.functions.contracts import ToolDefinitionError
 from wavewright.tools.functions.tool import Tool, ToolCall, ToolError
-from wavewright.tools.workers.agent_specs import AgentConcurrency, AgentLimits
 from wavewright.tools.workers.factory import declaration_version
 from wavewright.tools.workers.named_agents import (
     AGENT_PROMPTS,
     TIMEOUT_MARGIN_SECONDS,
     TOKENS_PER_REQUEST,
+    AgentConcurrency,
+    AgentLimits,
     NamedAgent,
     with_calls_of,
 )

@@ -35,7 +35,6 @@ from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.prompts import PromptError, data_block
 from wavewright.tools.functions.tool import Tool, ToolCall, ToolError
 from wavewright.tools.workers import services as faults
-from wavewright.tools.workers.agent_specs import AgentConcurrency, AgentLimits
 from wavewright.tools.workers.agent_tools import AgentCalls
 from wavewright.tools.workers.conversation import (
     Deadline,
@@ -46,6 +45,7 @@ from wavewright.tools.workers.conversation import (
     read_text,
 )
 from wavewright.tools.workers.long_inputs import prompt_size, shorten
+from wavewright.tools.workers.named_agents import AgentConcurrency, AgentLimits
 from wavewright.tools.workers.services import WORKER_LADDER, Services
 
 _CONTEXT_CHARS = 60_000

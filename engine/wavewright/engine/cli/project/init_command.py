@@ -76,7 +76,7 @@ def _schema(name: str) -> object:
         return published_schema(WorkerSpec, "worker", "A tool that is a language model, in config/workers")
     if name == "agent":
         from wavewright.config.published_schemas import published_schema
-        from wavewright.tools.workers.agent_specs import AgentSpec
+        from wavewright.tools.workers.named_agents import AgentSpec
 
         return published_schema(AgentSpec, "agent", "A model with tools of its own, in config/agents")
     from wavewright.planner.language.published_schemas import document_schema

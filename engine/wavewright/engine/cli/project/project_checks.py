@@ -114,7 +114,7 @@ def check_agent(document: Document, settings: Settings) -> tuple[Diagnostic, ...
     """Return the diagnostics of a named agent's file, including its tools and its prompt."""
     from wavewright.engine.project.tool_sources import open_sources
     from wavewright.engine.project.tools import packs_of_project
-    from wavewright.tools.workers.agent_specs import AgentSpec
+    from wavewright.tools.workers.named_agents import AgentSpec
     from wavewright.tools.workers.services import make_services
 
     try:

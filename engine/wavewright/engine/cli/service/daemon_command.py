@@ -57,7 +57,7 @@ from wavewright.tools.functions.contracts import ToolDefinitionError
 from wavewright.tools.functions.user_tools import load_user_tools
 from wavewright.tools.models import check_models, model_configured
 from wavewright.tools.packs import PackError, pack_names
-from wavewright.tools.workers.agent_specs import load_agents
+from wavewright.tools.workers.named_agents import load_agents
 from wavewright.tools.workers.specs import load_workers
 
 _SETTINGS_ERRORS = (DocumentError, PlanError, ToolDefinitionError, PackError, TracingError)

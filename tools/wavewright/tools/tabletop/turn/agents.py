@@ -25,8 +25,7 @@ from wavewright.tools.tabletop.game.state import GameState, options_of
 from wavewright.tools.tabletop.turn.context import Guard, TurnContext, reload_context
 from wavewright.tools.tabletop.turn.table import GameTable
 from wavewright.tools.workers import AgentSpec, Services
-from wavewright.tools.workers.agent_specs import AgentConcurrency, AgentLimits
-from wavewright.tools.workers.named_agents import NamedAgent
+from wavewright.tools.workers.named_agents import AgentConcurrency, AgentLimits, NamedAgent
 
 NARRATIVE: Final = "narrative"
 COMBAT: Final = "combat"
