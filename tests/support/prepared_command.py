@@ -82,7 +82,7 @@ _COPIES.set_forkserver_preload(
         "wavewright.tools.text.extract_records",
         "wavewright.tools.web.tools",
         "wavewright.tools.workers.agent_run",
-        "wavewright.tools.workers.factory",
+        "wavewright.tools.workers.services",
         "tests.support.prepared_project",
     ]
 )

@@ -115,7 +115,7 @@ async def _planned(
             tools,
             models=services.models,
             prompts=services.prompts,
-            ladder=services.ladders["planner"],
+            ladder=services.ladder("planner"),
             template_plan=template_plan,
             kept_plan=None if kept is None else kept.plan,
             run=run,

@@ -203,7 +203,7 @@ def test_the_turns_of_repair_are_bounded(home: Path) -> None:
 def test_the_ladder_says_how_often_a_worker_without_a_word_of_its_own_is_asked(home: Path) -> None:
     harness = WorkerHarness(home, Worker(SPEC), {"topic": 1})
     ladder = Ladder(name="worker", rungs=(Rung(name="agent", tries=5),))
-    harness.services = replace(harness.services, ladders={"worker": ladder})
+    harness.services = replace(harness.services, ladder={"worker": ladder}.__getitem__)
 
     with pytest.raises(ToolError):
         harness.call()
@@ -256,7 +256,7 @@ def test_the_least_valid_result_is_forced_only_where_it_is_declared(home: Path) 
 def test_a_rung_that_the_ladder_leaves_out_is_not_tried(home: Path) -> None:
     harness = WorkerHarness(home, Worker(SPEC, generate=lambda _: GOOD), ModelError("timeout", "too slow"))
     ladder = Ladder(name="worker", rungs=(Rung(name="agent"),))
-    harness.services = replace(harness.services, ladders={"worker": ladder})
+    harness.services = replace(harness.services, ladder={"worker": ladder}.__getitem__)
 
     with pytest.raises(ToolError, match="too slow"):
         harness.call()
@@ -364,7 +364,8 @@ def test_the_clock_grows_with_the_question_and_with_what_calls_took_before(home:
     services, models = serving(home, GOOD)
     clock = RungTimeout(base=10, per_1000_chars=1, of_past=3, least=1, most=600)
     services = replace(
-        services, ladders={"worker": Ladder(name="worker", rungs=(Rung(name="agent", clock=clock),))}
+        services,
+        ladder={"worker": Ladder(name="worker", rungs=(Rung(name="agent", clock=clock),))}.__getitem__,
     )
 
     short = timeout_of(services, models, SPEC, "x")

@@ -138,7 +138,7 @@ class MakePlan:
                 context.signatures,
                 models=services.models,
                 prompts=services.prompts,
-                ladder=services.ladders["planner"],
+                ladder=services.ladder("planner"),
                 template_plan=template_plan,
                 kept_plan=None if kept is None else kept.plan,
                 run=context.run,
@@ -200,7 +200,7 @@ class MakePlan:
             # The faults of the model's last answer: plans made by code have no text that faults could refer to.
             raise PlanError(planned.attempts[-1].diagnostics, planned.attempts[-1].source)
         if not planned.rungs:
-            rungs = ", ".join(rung.name for rung in self.ports.services.ladders["planner"].rungs)
+            rungs = ", ".join(rung.name for rung in self.ports.services.ladder("planner").rungs)
             reason = f"there is no plan: no rung of `ladders.planner` ({rungs}) can make one for this job; add 'llm'"
             return await halt_failed(self.ports, context, reason)
         reasons = "; ".join(f"{taken.rung}: {taken.reason}" for taken in planned.rungs)

@@ -8,7 +8,7 @@ recorded run as it is. Only models that are called anew cost anything, and that 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
@@ -318,22 +318,19 @@ async def _services(
         # A worker's signature depends on the project's settings, not on the models of the replay.
         services = replace(opened, models=asks, has_model=has_model)
         if not had_models:
-            services = replace(services, ladders=_recorded_ladders(opened.ladders, request))
+            services = replace(services, ladder=_recorded_ladders(opened.ladder, request))
         yield services
 
 
-def _recorded_ladders(ladders: Mapping[str, Ladder], request: ReplayOptions) -> dict[str, Ladder]:
+def _recorded_ladders(ladder: Callable[[str], Ladder], request: ReplayOptions) -> Callable[[str], Ladder]:
     """Return the ladders without models where the run had none and no option names one."""
-    without = {
-        name
-        for name, wanted in (("reviewer", request.reviewer), ("recovery", request.planner))
-        if wanted is None
-    }
-    return {
-        name: ladder.model_copy(
-            update={
-                "rungs": tuple(rung for rung in ladder.rungs if name not in without or rung.name != "model")
-            }
-        )
-        for name, ladder in ladders.items()
-    }
+    asked = {"reviewer": request.reviewer, "recovery": request.planner}
+
+    def recorded(name: str) -> Ladder:
+        opened = ladder(name)
+        if name not in asked or asked[name] is not None:
+            return opened
+        rungs = tuple(rung for rung in opened.rungs if rung.name != "model")
+        return opened.model_copy(update={"rungs": rungs})
+
+    return recorded

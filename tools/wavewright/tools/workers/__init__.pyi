@@ -1,9 +1,6 @@
 from .agent import (
     agent_tool as agent_tool,
 )
-from .factory import (
-    make_worker as make_worker,
-)
 from .named_agents import (
     AgentSpec as AgentSpec,
     load_agents as load_agents,
@@ -11,6 +8,7 @@ from .named_agents import (
 from .services import (
     Services as Services,
     make_services as make_services,
+    make_worker as make_worker,
 )
 from .specs import (
     AnswerRefused as AnswerRefused,

@@ -20,7 +20,6 @@ from wavewright.planner.schemas.validation import InvalidSchemaError, validator_
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.functions.contracts import ToolDefinitionError
 from wavewright.tools.functions.tool import Tool, ToolCall, ToolError
-from wavewright.tools.workers.factory import declaration_version
 from wavewright.tools.workers.named_agents import (
     AGENT_PROMPTS,
     TIMEOUT_MARGIN_SECONDS,
@@ -30,7 +29,7 @@ from wavewright.tools.workers.named_agents import (
     NamedAgent,
     with_calls_of,
 )
-from wavewright.tools.workers.services import Services
+from wavewright.tools.workers.services import Services, declaration_version
 
 if TYPE_CHECKING:
     from wavewright.tools.workers.agent_run import AgentRun

@@ -129,8 +129,7 @@ def check_agent(document: Document, settings: Settings) -> tuple[Diagnostic, ...
 
 
 def _worker_diagnostics(spec: WorkerSpec, settings: Settings) -> Iterator[Diagnostic]:
-    from wavewright.tools.workers.factory import make_worker
-    from wavewright.tools.workers.services import make_services
+    from wavewright.tools.workers.services import make_services, make_worker
     from wavewright.tools.workers.specs import Worker
 
     worker = Worker(spec)
