@@ -13,8 +13,7 @@ from tests.tools.scripted_models import Script, ScriptedModels, project, serving
 from wavewright.planner.ports.model_port import ModelError
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools import ToolError, load_pack
-from wavewright.tools.text.extract_records import find_quote
-from wavewright.tools.text.plain_records import plain_records
+from wavewright.tools.text.extract_records import find_quote, plain_records
 from wavewright.tools.workers import make_services, make_worker
 
 TEXT = "Arthas, son of Terenas,\n   took Frostmourne. Jaina was born in the year 7."

@@ -311,7 +311,7 @@ def _finish_groups(found: AnswerToFinish) -> Json:
 
 
 def _members(group: Json, names: list[str]) -> list[str]:
-    numbers = [number for number in group if isinstance(number, int)] if isinstance(group, list) else []
+    numbers = [number for number in as_list(group) if isinstance(number, int)]
     unknown = [number for number in numbers if not 1 <= number <= len(names)]
     if unknown:
         raise AnswerRefused([f"there is no name {unknown[0]}; the numbers are 1 to {len(names)}"])

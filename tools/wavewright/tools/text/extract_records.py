@@ -2,25 +2,41 @@
 
 A model reads the text, and code looks up every quote in it. A quote is *literal* if it occurs in the text with only
 white space changed, since line breaks and indents get lost when a text is shown. A record without any literal quote is
-sent back, and finally left out and listed as unsupported. Without a model, JSON, tables and lines of `key: value` are
-read by code.
+sent back, and finally left out and listed as unsupported.
+
+Without a model, code reads records in plain forms: JSON, tables and lines of `key: value`. Nothing is guessed. A column
+or a key counts only where its name is a field's, without regard to case and to what joins its words; a value counts
+only where it reads as the field's type; a record only where it fits the schema. One pass, linear in the text.
 """
 
 from __future__ import annotations
 
+import csv
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+from wavewright.config.sources import ReadLimits, Span
+from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.ports.fallback_ladder import FallbackFailure
+from wavewright.planner.reading.json_extraction import find_json
 from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
-from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list
+from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
+from wavewright.tools.functions.schemas import properties
 from wavewright.tools.functions.tool import ToolError
-from wavewright.tools.text.plain_records import plain_records
 from wavewright.tools.workers.long_inputs import cut_text
 from wavewright.tools.workers.specs import AnswerRefused, AnswerToFinish, Worker, WorkerSpec
 
 MIN_QUOTE = 3
 """Characters of a quote that can be evidence of anything."""
+
+_LIMITS = ReadLimits(max_bytes=16 * 2**20, max_depth=32)
+_DELIMITERS = ("|", "\t", ";", ",")
+_RULE = re.compile(r"[|:\- ]*-[|:\- ]*")
+_PAIR = re.compile(r"(?:[-*] )?\**(?P<key>[A-Za-z][A-Za-z0-9 _.-]{0,60}?)\**\s*[:=]\s*\**\s*(?P<value>\S.*)")
+_JOINTS = re.compile(r"[\s_.-]+")
+_BOOLEANS = {"true": True, "yes": True, "false": False, "no": False}
+_NULL_WORDS = frozenset({"null", "none", "n/a", "-"})
 
 
 def find_quote(quote: str, text: str) -> tuple[int, int] | None:
@@ -180,8 +196,10 @@ def _finish_records(found: AnswerToFinish) -> Json:
     records: list[Json] = []
     unsupported: list[Json] = []
     faults: list[str] = []
-    for entry in _entries(found.answer):
-        evidence, missing = verify_quotes(_texts(entry.get("quotes")), text)
+    for entry in as_list(as_object(found.answer).get("records")):
+        assert isinstance(entry, dict)
+        quotes = [quote for quote in as_list(entry.get("quotes")) if isinstance(quote, str)]
+        evidence, missing = verify_quotes(quotes, text)
         if evidence:
             records.append({"record": entry["record"], "evidence": evidence})
         else:
@@ -236,10 +254,133 @@ def _merge(entry: Json, records: list[Json]) -> None:
     records.append(entry)
 
 
-def _entries(answer: Json) -> list[JsonObject]:
-    found = answer.get("records") if isinstance(answer, dict) else None
-    return [entry for entry in as_list(found) if isinstance(entry, dict)]
+@dataclass(frozen=True, slots=True)
+class PlainRecord:
+    """A record, and where in the text it was read."""
+
+    record: JsonObject
+    spans: tuple[Span, ...]
 
 
-def _texts(value: Json) -> list[str]:
-    return [text for text in as_list(value) if isinstance(text, str)]
+def plain_records(text: str, schema: JsonSchema) -> list[PlainRecord]:
+    """Return the records of a text that need no understanding: those in JSON, in tables, in pairs, each once."""
+    validator = validator_of(schema)
+    lines = list(_lines(text))
+    distinct: dict[bytes, PlainRecord] = {}
+    for found in (
+        *_records_in_json(text, schema),
+        *_records_in_tables(lines, schema),
+        *_records_in_pairs(lines, schema),
+    ):
+        if found.record and validator.accepts(found.record):
+            distinct.setdefault(canonical_json(found.record), found)
+    return list(distinct.values())
+
+
+def _lines(text: str) -> Iterator[tuple[str, Span]]:
+    """Yield the lines without the white space around them, each with its place."""
+    offset = 0
+    for line in text.splitlines(keepends=True):
+        bare = line.strip()
+        start = offset + len(line) - len(line.lstrip()) if bare else offset
+        yield bare, Span(start, start + len(bare))
+        offset += len(line)
+
+
+def _records_in_json(text: str, schema: JsonSchema) -> Iterator[PlainRecord]:
+    fields = properties(schema).keys()
+    for value in find_json(text, limits=_LIMITS).values:
+        if value.is_certain:
+            for candidate in _objects(value.value):
+                if candidate.keys() & fields:
+                    yield PlainRecord(candidate, (value.span,))
+
+
+def _objects(value: Json) -> Iterator[JsonObject]:
+    if isinstance(value, dict):
+        yield value
+        for member in value.values():
+            yield from _objects(member)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _objects(item)
+
+
+def _records_in_tables(lines: Sequence[tuple[str, Span]], schema: JsonSchema) -> Iterator[PlainRecord]:
+    mark, columns = "", tuple[str | None, ...]()
+    for line, span in lines:
+        begun = _header(line, schema)
+        if begun is not None:
+            mark, columns = begun
+        elif mark and mark in line:
+            cells = _cells(line, mark)
+            if len(cells) == len(columns) and not _RULE.fullmatch(line):
+                yield PlainRecord(_record(dict(zip(columns, cells, strict=True)), schema), (span,))
+        else:
+            mark = ""
+
+
+def _header(line: str, schema: JsonSchema) -> tuple[str, tuple[str | None, ...]] | None:
+    """Return what separates the columns of a table and the field of each, where a line heads one.
+
+    At least two of its cells are names of fields then.
+    """
+    mark = next((mark for mark in _DELIMITERS if mark in line), None)
+    if mark is None:
+        return None
+    columns = tuple(_field(cell, schema) for cell in _cells(line, mark))
+    return (mark, columns) if sum(column is not None for column in columns) > 1 else None
+
+
+def _cells(line: str, mark: str) -> list[str]:
+    if mark == "|":
+        return [cell.strip() for cell in line.strip("|").split("|")]
+    try:
+        rows = list(csv.reader([line], delimiter=mark, skipinitialspace=True))
+    except csv.Error:  # a cell of more than 128 KiB: not a real table
+        return []
+    return [cell.strip() for cell in rows[0]] if rows else []
+
+
+def _records_in_pairs(lines: Sequence[tuple[str, Span]], schema: JsonSchema) -> Iterator[PlainRecord]:
+    """Read `key: value` lines; an empty line, and a key that comes again, begin another record."""
+    pairs: dict[str | None, str] = {}
+    spans: list[Span] = []
+    for line, span in (*lines, ("", Span(0, 0))):
+        match = _PAIR.fullmatch(line)
+        field = None if match is None else _field(match["key"], schema)
+        if pairs and (not line or field in pairs):
+            yield PlainRecord(_record(pairs, schema), tuple(spans))
+            pairs, spans = {}, []
+        if match is not None and field is not None:
+            pairs[field] = match["value"]
+            spans.append(span)
+
+
+def _field(name: str, schema: JsonSchema) -> str | None:
+    """Return the field that a column or a key is called by."""
+    wanted = _JOINTS.sub("", name.strip("* `\"'")).casefold()
+    return next((field for field in properties(schema) if _JOINTS.sub("", field).casefold() == wanted), None)
+
+
+def _record(values: dict[str | None, str], schema: JsonSchema) -> JsonObject:
+    fields = properties(schema)
+    return {
+        field: _typed_value(text.strip("`"), fields[field])
+        for field, text in values.items()
+        if field is not None and text.strip("`")
+    }
+
+
+def _typed_value(text: str, schema: Json) -> Json:
+    """Return a text as the field's type, where it reads as such."""
+    kind = schema.get("type") if isinstance(schema, dict) else None
+    kinds = kind if isinstance(kind, list) else [kind]
+    bare = text.replace(",", "")
+    if "integer" in kinds and re.fullmatch(r"[+-]?[0-9]{1,15}", bare):
+        return int(bare)
+    if "number" in kinds and re.fullmatch(r"[+-]?(?:[0-9]{1,15}(?:\.[0-9]{1,15})?|\.[0-9]{1,15})", bare):
+        return float(bare)
+    if "boolean" in kinds and text.casefold() in _BOOLEANS:
+        return _BOOLEANS[text.casefold()]
+    return None if "null" in kinds and text.casefold() in _NULL_WORDS else text
