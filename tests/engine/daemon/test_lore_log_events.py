@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 TOOLS = '''
 from dataclasses import dataclass
 
-from wavewright.tools.functions.log_events import Emit, LogEvent
+from wavewright.tools.functions.injected import Emit, LogEvent
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from wavewright.executor.fleet.tables import (
 from wavewright.executor.run.failures import ReportedFailure
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.types import Json, RunId, StepId, StepKey
-from wavewright.tools.functions.log_events import LogEvent
+from wavewright.tools.functions.injected import LogEvent
 from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.functions.tool import Emission, EmissionsTaken, TextChunk, ToolCall, ToolFunction
 

@@ -17,7 +17,7 @@ from wavewright.executor.store.journal import Journal, MemoryJournal
 from wavewright.planner.language.plan import Plan, Retry
 from wavewright.planner.types import Json, PlanHash, RunId, Schedule, StepId
 from wavewright.tools import Registry, ToolDefinitionError, make_tool
-from wavewright.tools.functions.run_data import MemoryRunData, RunData
+from wavewright.tools.functions.injected import MemoryRunData, RunData
 from wavewright.tools.functions.tool import ToolError
 
 pytestmark = pytest.mark.anyio

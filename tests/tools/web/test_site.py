@@ -19,7 +19,7 @@ from tests.tools.calling import request
 from tests.tools.equities.price_service import Answer, Service, serving
 from tests.tools.web.test_index import CORPUS, name_queries
 from wavewright.tools import Tool, load_pack
-from wavewright.tools.functions.log_events import LogEvent
+from wavewright.tools.functions.injected import LogEvent
 from wavewright.tools.functions.tool import Emission, TextChunk, ToolError
 from wavewright.tools.web.guarded_client import GuardedClient
 from wavewright.tools.web.index import PageMatch

@@ -5,17 +5,15 @@ from .folder import (
 from .functions.contracts import (
     ToolDefinitionError as ToolDefinitionError,
 )
-from .functions.log_events import (
+from .functions.injected import (
     Emit as Emit,
     LogEvent as LogEvent,
+    MemoryRunData as MemoryRunData,
+    RunData as RunData,
 )
 from .functions.registry import (
     Registry as Registry,
     make_tool as make_tool,
-)
-from .functions.run_data import (
-    MemoryRunData as MemoryRunData,
-    RunData as RunData,
 )
 from .functions.tool import (
     Agents as Agents,

@@ -46,7 +46,7 @@ from wavewright.planner.diagnostics.rendering import printable_lines
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import JsonObject, StepId
-from wavewright.tools.functions.log_events import LogEvent
+from wavewright.tools.functions.injected import LogEvent
 from wavewright.tools.functions.tool import AgentToolCall, Emission, EmissionsTaken, TextChunk
 
 MAX_CHARS: Final = 16_000

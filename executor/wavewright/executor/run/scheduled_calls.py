@@ -16,7 +16,7 @@ from wavewright.executor.run.ports import Clock, GateRecords, ReadyCalls
 from wavewright.executor.run.program import CompiledStep
 from wavewright.planner.language.plan import Step
 from wavewright.planner.types import Json, JsonObject, StepId, StepKey
-from wavewright.tools.functions.run_data import RunValues
+from wavewright.tools.functions.injected import RunValues
 
 ItemStatus: TypeAlias = Literal["ok", "empty", "failed", "reused"]
 

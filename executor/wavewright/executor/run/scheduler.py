@@ -27,7 +27,7 @@ from wavewright.executor.run.scheduled_calls import CallOutcome, PendingGates, P
 from wavewright.executor.run.step_runner import StepRunner
 from wavewright.planner.language.plan import Limits
 from wavewright.planner.types import Schedule, StepId
-from wavewright.tools.functions.run_data import values_digest
+from wavewright.tools.functions.injected import values_digest
 
 _CALLS_BETWEEN_YIELDS = 64
 """After so many calls a worker whose calls never wait lets the event loop run timers, signals and other runs."""

@@ -37,7 +37,7 @@ from wavewright.planner.language.plan import Step
 from wavewright.planner.plans.uses import asks_each_item
 from wavewright.planner.schemas.validation import Validator
 from wavewright.planner.types import GateId, Json, JsonObject, RunId, StepId, StepKey
-from wavewright.tools.functions.run_data import MemoryRunData
+from wavewright.tools.functions.injected import MemoryRunData
 from wavewright.tools.functions.tool import ToolCall
 
 _MAX_MISMATCHES = 3

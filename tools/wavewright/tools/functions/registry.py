@@ -289,7 +289,7 @@ def _reserved_arguments(request: ToolCall, reserved: frozenset[str]) -> dict[str
         "emit": request.emit,
     }
     if "data" in reserved:
-        from wavewright.tools.functions.run_data import MemoryRunData
+        from wavewright.tools.functions.injected import MemoryRunData
 
         given["data"] = MemoryRunData() if request.data is None else request.data
     if "agents" in reserved:

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from wavewright.planner.language.goals import Goal
     from wavewright.planner.ports.fallback_ladder import RungRecord
     from wavewright.planner.ports.model_port import ModelUse
-    from wavewright.tools.functions.log_events import LogEvent
-    from wavewright.tools.functions.run_data import MemoryRunData
+    from wavewright.tools.functions.injected import LogEvent, MemoryRunData
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Final, TypedDict
 from pydantic import ValidationError
 
 from wavewright.planner.types import Json, JsonObject
-from wavewright.tools.functions.run_data import RunData
+from wavewright.tools.functions.injected import RunData
 from wavewright.tools.functions.tool import Agents, ToolError
 from wavewright.tools.lore.extraction.records import METHOD, ZonePages, connected_zones, read_apart
 from wavewright.tools.lore.gathering import game_of, references, stored_pages, zone_of

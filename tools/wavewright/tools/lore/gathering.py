@@ -17,8 +17,7 @@ from pydantic import Field
 from wavewright.planner.types import JsonObject
 from wavewright.tools.extraction.structure import SourcePage
 from wavewright.tools.folder import Folder, PathRefused
-from wavewright.tools.functions.log_events import Emit
-from wavewright.tools.functions.run_data import RunData
+from wavewright.tools.functions.injected import Emit, RunData
 from wavewright.tools.functions.tool import Agents, ToolError
 from wavewright.tools.lore.extraction.records import ZonePages, links_to_follow, read_apart
 from wavewright.tools.lore.models import Category, PageReference, Tier

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from wavewright.planner.types import Json, JsonObject, as_list
 from wavewright.tools.extraction.structure import SourcePage
-from wavewright.tools.functions.run_data import RunData
+from wavewright.tools.functions.injected import RunData
 from wavewright.tools.functions.tool import Agents, ToolError
 from wavewright.tools.lore.extraction.records import METHOD, ZonePages, extract, read_apart
 from wavewright.tools.lore.gathering import content_name, game_of, references, stored_pages, zone_of

@@ -20,7 +20,7 @@ import anyio
 import anyio.to_process
 from pydantic import BaseModel, ConfigDict
 
-from wavewright.tools.functions.log_events import LogEvent
+from wavewright.tools.functions.injected import LogEvent
 from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.web.addresses import MAX_URL_LENGTH
 from wavewright.tools.web.guarded_client import WebAnswer

@@ -20,7 +20,7 @@ from typing_extensions import TypedDict
 from wavewright.config.value_types import Seconds
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import Json, JsonObject
-from wavewright.tools.functions.log_events import Emit, LogEvent
+from wavewright.tools.functions.injected import Emit, LogEvent
 from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.web.index import Engine, FolderIndex, PageMatch
 from wavewright.tools.web.json_services import Admit, fetch_json, key_from_environment

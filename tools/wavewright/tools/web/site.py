@@ -23,7 +23,7 @@ import anyio
 import anyio.to_thread
 from pydantic import TypeAdapter, ValidationError
 
-from wavewright.tools.functions.log_events import Emit
+from wavewright.tools.functions.injected import Emit
 from wavewright.tools.functions.tool import TextChunk, ToolError, ignore_emission
 from wavewright.tools.web.addresses import AddressRefused
 from wavewright.tools.web.guarded_client import WebAnswer

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from wavewright.config.installation import install_hint, is_installed
 from wavewright.planner.language.plan import Retry
-from wavewright.tools.functions.log_events import Emit
+from wavewright.tools.functions.injected import Emit
 from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.functions.tool import Tool, ToolError
 from wavewright.tools.rate_limiter import MINUTE_SECONDS

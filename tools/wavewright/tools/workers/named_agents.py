@@ -28,7 +28,7 @@ from wavewright.planner.schemas.validation import InvalidSchemaError, validator_
 from wavewright.planner.types import ID_PATTERN, Json, JsonObject, JsonSchema
 from wavewright.prompts import PromptError
 from wavewright.tools.functions.contracts import ToolDefinitionError
-from wavewright.tools.functions.run_data import MemoryRunData
+from wavewright.tools.functions.injected import MemoryRunData
 from wavewright.tools.functions.tool import Tool, ToolCall, ToolError
 from wavewright.tools.workers.services import Services, declaration_version
 from wavewright.tools.workers.specs import PROMPT_PATTERN, read_spec_file, spec_files

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from wavewright.planner.types import JsonObject
 from wavewright.tools.functions.contracts import UserFunction
-from wavewright.tools.functions.log_events import Emit, LogEvent
+from wavewright.tools.functions.injected import Emit, LogEvent
 from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.functions.tool import Tool
 from wavewright.tools.knowledge.graph.document import graph_document

@@ -17,7 +17,7 @@ from wavewright.engine import Effects, Phase
 from wavewright.planner.language.plan import Limits
 from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
-from wavewright.tools.functions.run_data import MemoryRunData
+from wavewright.tools.functions.injected import MemoryRunData
 from wavewright.tools.functions.tool import Tool, ToolCall, ToolError
 from wavewright.tools.tabletop.game.events import Option, Said, Speech
 from wavewright.tools.tabletop.game.rules import tool_signatures

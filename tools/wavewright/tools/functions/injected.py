@@ -1,23 +1,28 @@
-"""Run data: values that the tools of one run share, beside what steps pass on to each other.
+"""What the engine injects into a function beside its parameters: run data (`data`), and `emit` for log events.
 
-A *value* has a name, such as `pages`, and a key. A tool declares the names that it reads and writes; it sees what the
-steps that its own depends on have written, and what its own call has written. Values are kept with the result of the
-call in the journal, and no model is shown them.
+*Run data* are values that the tools of one run share, beside what steps pass on to each other. A *value* has a name,
+such as `pages`, and a key. A tool declares the names that it reads and writes; it sees what the steps that its own
+depends on have written, and what its own call has written. Values are kept with the result of the call in the journal,
+and no model is shown them. `MemoryRunData` is what a call is given; a test of a tool makes one itself.
 
-`MemoryRunData` is what a call is given; a test of a tool makes one itself.
+A *log event* is a dataclass whose fields are those of the event. Each that is emitted becomes a note of the run, a line
+of the daemon's log, and is counted in its metrics.
 """
 
 from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Iterable, Mapping
-from typing import Final, Protocol, TypeAlias
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import ClassVar, Final, Protocol, TypeAlias
 
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.language.signatures import RUN_INPUTS
 from wavewright.planner.types import Json, JsonObject
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.contracts import ToolDefinitionError
+from wavewright.tools.functions.tool import TextChunk, ToolError
 
 RunValues: TypeAlias = Mapping[str, Mapping[str, Json]]
 """Values by name and key."""
@@ -148,3 +153,53 @@ def values_digest(values: RunValues) -> str:
     """Return a hash of values; equal values have equal hashes, in whatever order they were written."""
     content: JsonObject = {name: dict(keyed) for name, keyed in values.items() if keyed}
     return hashlib.sha256(canonical_json(content)).hexdigest() if content else ""
+
+
+_RESERVED_FIELDS: Final = frozenset(
+    {"agent_id", "domain", "event", "job_id", "level", "step_name", "target", "timestamp", "tool"}
+)
+_CAPITAL: Final = re.compile(r"(?<!^)(?=[A-Z])")
+
+
+@dataclass(frozen=True)
+class LogEvent:
+    """Base of log events: a subclass is a frozen dataclass with fields that are texts, numbers, booleans or None."""
+
+    event_name: ClassVar[str]
+    """The class's name in lower case with underscores: `SearchExecuted` is `search_executed`."""
+
+    def __init_subclass__(cls) -> None:
+        """Name the event.
+
+        Raises:
+            ToolDefinitionError: a field has the name of one that every line has.
+        """
+        cls.event_name = _CAPITAL.sub("_", cls.__name__).lower()
+        if taken := _RESERVED_FIELDS & cls.__annotations__.keys():
+            raise ToolDefinitionError(
+                f"log event {cls.event_name!r} has the field {min(taken)!r}, which every line has",
+                hint="give the field another name",
+            )
+
+    def to_json(self) -> JsonObject:
+        """Return the fields.
+
+        Raises:
+            ToolError: the class is no dataclass, or a value is neither text, number, boolean nor None.
+        """
+        if "__dataclass_fields__" not in vars(type(self)):
+            raise ToolError(f"log event {type(self).__name__} is no dataclass")
+        found: JsonObject = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not isinstance(value, str | int | float | None):
+                raise ToolError(
+                    f"field {field.name!r} of log event {self.event_name!r} is {type(value).__name__}, "
+                    "not text, number, boolean or None"
+                )
+            found[field.name] = value
+        return found
+
+
+Emit: TypeAlias = Callable[[LogEvent | TextChunk], None]
+"""Type of the injected parameter `emit`, which takes log events and texts that are shown as output; never waits."""
