@@ -2,6 +2,8 @@
 
 The port lies below retries, deadlines, budgets and the journal, and above the functions. A fleet of workers, stubs of a
 test, the recording of a replay and classes of users are *runtimes*; without one, the process of the run makes calls.
+
+The tool `ask_person` is here, too: the run asks before the call is made, and waits for the answer without a slot.
 """
 
 from __future__ import annotations
@@ -12,11 +14,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 from wavewright.config.errors import WavewrightError
 from wavewright.planner.language.plan import SUB_PLAN, Budget
-from wavewright.planner.language.signatures import AGENT, FEEDBACK_PARAM, ToolSignature
+from wavewright.planner.language.signatures import AGENT, ASK_PERSON, FEEDBACK_PARAM, ToolSignature
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
 
 if TYPE_CHECKING:
@@ -248,3 +250,46 @@ def can_be_called_elsewhere(tool: Tool) -> bool:
     """
     signature = tool.signature
     return not (tool.asks_person or signature.calls_agents or signature.name in {AGENT, SUB_PLAN})
+
+
+_QUESTION_SCHEMA: Final[JsonObject] = {
+    "type": "object",
+    "properties": {
+        "question": {"type": "string", "minLength": 1, "description": "What the person is asked."},
+        "options": {
+            "type": "array",
+            "items": {"type": "string", "minLength": 1},
+            "description": "The answers to choose from; any text where there are none.",
+        },
+        "default": {
+            "type": "string",
+            "description": "The answer of an empty line at the terminal, and where nobody may be asked.",
+        },
+    },
+    "required": ["question"],
+    "additionalProperties": False,
+}
+
+
+async def _answer(call: ToolCall) -> Json:
+    """Return the answer, if it is one of the options."""
+    if call.answer is None:
+        raise ToolError("nobody can be asked here", hint="call ask_person as a step of a run")
+    options = call.params.get("options")
+    if isinstance(options, list) and options and call.answer not in options:
+        raise ToolError(f"{call.answer!r} is not one of the options", hint=f"answer with one of {options}")
+    return call.answer
+
+
+def ask_person_tool() -> Tool:
+    """Return the tool `ask_person`."""
+    signature = ToolSignature(
+        name=ASK_PERSON,
+        description=(
+            "Ask a person a question and give the answer as text; the run waits for it. Use it only for what no tool "
+            "can find out."
+        ),
+        input_schema=_QUESTION_SCHEMA,
+        output_schema={"type": "string"},
+    )
+    return Tool(signature, _answer, asks_person=True)
