@@ -9,7 +9,7 @@ from tests.support.served_models import models_over, question
 from wavewright.engine.fake_model.replies import delayed
 from wavewright.engine.fake_model.server import FakeModelServer
 from wavewright.tools.models.retrying import ProviderLimiter
-from wavewright.tools.rate_limiter import RateLimiter
+from wavewright.tools.network import RateLimiter
 
 pytestmark = pytest.mark.anyio
 

@@ -37,7 +37,7 @@ from wavewright.config.redaction import Redactor
 from wavewright.planner.diagnostics.rendering import printable_lines
 from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.mcp.settings import McpServerSettings
-from wavewright.tools.tls import kept_tls_context
+from wavewright.tools.network import kept_tls_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

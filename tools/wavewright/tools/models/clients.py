@@ -22,7 +22,7 @@ from pydantic_ai.models.ollama import OllamaModel
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel, OpenAIStreamedResponse
 
 from wavewright.tools.models.endpoints import Endpoint
-from wavewright.tools.tls import kept_tls_context
+from wavewright.tools.network import kept_tls_context
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

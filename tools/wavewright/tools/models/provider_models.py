@@ -59,7 +59,7 @@ from wavewright.tools.models.retrying import (
     RetryingModel,
     RetryPolicy,
 )
-from wavewright.tools.rate_limiter import RateLimiter
+from wavewright.tools.network import RateLimiter
 
 _MAX_CHARS_PER_TOKEN = 16
 """Characters per token of the ceiling: a longer answer ignored its ceiling, and is cut."""

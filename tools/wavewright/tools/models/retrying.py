@@ -27,7 +27,7 @@ from wavewright.tools.models.cassette.errors import CassetteError
 from wavewright.tools.models.errors import PROVIDER_ERRORS, ModelFault, RequestFailed, fault_of
 from wavewright.tools.models.metering import RequestCharge, UsageTracker
 from wavewright.tools.models.responses import OutputMode, read_stream, structured_parameters, visible_text
-from wavewright.tools.rate_limiter import RateLimiter
+from wavewright.tools.network import RateLimiter
 
 
 class ProviderLimiter:

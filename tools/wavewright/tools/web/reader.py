@@ -23,7 +23,7 @@ from protego import Protego
 
 from wavewright.config.installation import user_state_dir
 from wavewright.tools.functions.tool import ToolError
-from wavewright.tools.rate_limiter import MINUTE_SECONDS, RateLimiter
+from wavewright.tools.network import MINUTE_SECONDS, RateLimiter
 from wavewright.tools.web.addresses import WebAddress, read_address
 from wavewright.tools.web.guarded_client import PAGE_TYPES, GuardedClient, StatusError, WebAnswer
 from wavewright.tools.web.settings import WebSettings

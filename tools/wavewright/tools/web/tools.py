@@ -15,7 +15,7 @@ from wavewright.planner.language.plan import Retry
 from wavewright.tools.functions.injected import Emit
 from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.functions.tool import Tool, ToolError
-from wavewright.tools.rate_limiter import MINUTE_SECONDS
+from wavewright.tools.network import MINUTE_SECONDS
 from wavewright.tools.web.addresses import MAX_URL_LENGTH
 from wavewright.tools.web.pages import CrawlExecuted, Page
 from wavewright.tools.web.search import LocalSearch, Search, SearchExecuted, SearchResult, open_search
