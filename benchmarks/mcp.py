@@ -22,7 +22,7 @@ from wavewright.planner.types import JsonObject, RunId, StepId, StepKey
 from wavewright.tools.functions.tool import ToolCall
 from wavewright.tools.mcp.lock import LOCK_NAME, ListedTool, ServerListing, ToolsLock, lock_server
 from wavewright.tools.mcp.sessions import McpSessions
-from wavewright.tools.mcp.settings import McpServerSettings
+from wavewright.tools.mcp.tools import McpServerSettings
 
 CALLS = 200
 TURNS = 7

@@ -15,7 +15,7 @@ from wavewright.config import load_settings
 from wavewright.planner.types import JsonObject
 from wavewright.tools.mcp.lock import LOCK_NAME, ToolsLock, lock_server, read_lock
 from wavewright.tools.mcp.sessions import list_server_tools
-from wavewright.tools.mcp.settings import server_settings
+from wavewright.tools.mcp.tools import server_settings
 
 PLAN = """
 steps:

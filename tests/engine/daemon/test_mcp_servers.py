@@ -21,7 +21,7 @@ from wavewright.engine.messages.models import JobRequest
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.mcp.lock import LOCK_NAME, ToolsLock, lock_server, read_lock
 from wavewright.tools.mcp.sessions import list_server_tools
-from wavewright.tools.mcp.settings import server_settings
+from wavewright.tools.mcp.tools import server_settings
 
 pytestmark = [
     pytest.mark.anyio,

@@ -29,7 +29,7 @@ from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.mcp.lock import LOCK_NAME, ToolsLock, lock_server
 from wavewright.tools.mcp.sessions import list_server_tools
-from wavewright.tools.mcp.settings import server_settings
+from wavewright.tools.mcp.tools import server_settings
 
 LIST: Final = Path(__file__).parents[4] / "shared" / "cases" / "injection_cases.jsonl"
 ROWS: Final[list[JsonObject]] = (

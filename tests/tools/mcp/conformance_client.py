@@ -8,7 +8,7 @@ import anyio
 
 from tests.tools.calling import request
 from wavewright.tools.mcp.sessions import McpSessions
-from wavewright.tools.mcp.settings import McpServerSettings
+from wavewright.tools.mcp.tools import McpServerSettings
 
 
 async def main(url: str) -> None:

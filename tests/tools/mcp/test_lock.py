@@ -12,6 +12,7 @@ from wavewright.tools.mcp.lock import (
     LOCK_NAME,
     MAX_SCHEMA_BYTES,
     ListedTool,
+    McpServerError,
     ServerListing,
     ToolsLock,
     lock_server,
@@ -19,7 +20,6 @@ from wavewright.tools.mcp.lock import (
     refuse_changed_tools,
     tool_changes,
 )
-from wavewright.tools.mcp.settings import McpServerError
 
 OBJECT: JsonObject = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
 

@@ -22,7 +22,7 @@ from tests.tools.mcp.installed_servers import FOLDER, PROGRAMS, require_installe
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.functions.tool import TextChunk, ToolError
 from wavewright.tools.mcp.sessions import McpSessions
-from wavewright.tools.mcp.settings import McpServerSettings
+from wavewright.tools.mcp.tools import McpServerSettings
 
 Outcomes = Mapping[str, Json | ToolError]
 

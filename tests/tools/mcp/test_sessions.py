@@ -21,7 +21,7 @@ from wavewright.planner.types import Json
 from wavewright.tools.functions.tool import TextChunk, ToolError
 from wavewright.tools.mcp.lock import ServerListing, lock_server, refuse_changed_tools
 from wavewright.tools.mcp.sessions import ListingCheck, McpSessions, list_server_tools
-from wavewright.tools.mcp.settings import McpServerSettings, server_settings
+from wavewright.tools.mcp.tools import McpServerSettings, server_settings
 
 
 @pytest.fixture

@@ -1,6 +1,8 @@
-"""Signatures of MCP tools, from the lock, the annotations and the settings."""
+"""Signatures of MCP tools, from the lock, the annotations and the settings; and the settings of one server."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
@@ -8,9 +10,8 @@ from wavewright.config.mcp_servers import McpServerSection, McpToolOverrides
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.functions.contracts import ToolDefinitionError
-from wavewright.tools.mcp.lock import ListedTool, ServerListing, ToolsLock, lock_server
-from wavewright.tools.mcp.settings import McpServerError
-from wavewright.tools.mcp.tools import TEXT_OUTPUT, locked_tools, mcp_tool
+from wavewright.tools.mcp.lock import ListedTool, McpServerError, ServerListing, ToolsLock, lock_server
+from wavewright.tools.mcp.tools import TEXT_OUTPUT, locked_tools, mcp_tool, server_settings
 
 INPUT: JsonObject = {"type": "object", "properties": {"url": {"type": "string"}}}
 
@@ -112,3 +113,19 @@ def test_an_override_of_a_tool_that_is_not_locked_is_refused() -> None:
 
     assert "mcp.servers.web.overrides" in str(caught.value.hint)
     assert list(locked_tools({"web": section}, ToolsLock())) == []
+
+
+def test_references_to_variables_are_replaced_and_the_folder_is_the_projects(tmp_path: Path) -> None:
+    section = McpServerSection(command="${env:BIN}/serve", args=["a-${env:X}-b"], env={"K": "${env:KEY}"})
+
+    server = server_settings("one", section, tmp_path, {"BIN": "/bin", "X": "x", "KEY": "k"})
+
+    assert (server.command, server.args, server.env) == ("/bin/serve", ("a-x-b",), {"K": "k"})
+    assert server.cwd == tmp_path
+
+
+def test_a_variable_that_is_not_set_is_named_with_its_server(tmp_path: Path) -> None:
+    section = McpServerSection(url="https://x.example/mcp", headers={"A": "Bearer ${env:MISSING}"})
+
+    with pytest.raises(McpServerError, match="'tracker' needs the environment variable MISSING"):
+        server_settings("tracker", section, tmp_path, {})

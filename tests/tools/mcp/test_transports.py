@@ -17,7 +17,7 @@ from wavewright.config.redaction import Redactor
 from wavewright.planner.types import Json
 from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.mcp.sessions import McpSessions
-from wavewright.tools.mcp.settings import server_settings
+from wavewright.tools.mcp.tools import server_settings
 from wavewright.tools.mcp.transports import (
     MAX_OBJECTS,
     ConnectionState,

@@ -316,9 +316,9 @@ async def _mcp_sessions(settings: Settings) -> AsyncGenerator[ServerCaller | Non
         return
     if not is_installed("mcp"):
         raise ToolDefinitionError("the extra 'mcp' is not installed", install_hint("mcp"))
-    from wavewright.tools.mcp.lock import read_lock, refuse_changed_tools
+    from wavewright.tools.mcp.lock import McpServerError, read_lock, refuse_changed_tools
     from wavewright.tools.mcp.sessions import McpSessions
-    from wavewright.tools.mcp.settings import McpServerError, McpServerSettings, server_settings
+    from wavewright.tools.mcp.tools import McpServerSettings, server_settings
 
     sections = settings.mcp.servers
     servers, unusable = list[McpServerSettings](), dict[str, McpServerError]()

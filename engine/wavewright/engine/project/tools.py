@@ -271,7 +271,8 @@ def _unusable_servers(
     """Yield the tools whose server cannot be started or reached as the settings say, with the reason."""
     if not servers:
         return
-    from wavewright.tools.mcp.settings import McpServerError, server_settings
+    from wavewright.tools.mcp.lock import McpServerError
+    from wavewright.tools.mcp.tools import server_settings
 
     for tool, server in servers.items():
         try:

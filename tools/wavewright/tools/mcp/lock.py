@@ -24,8 +24,12 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from wavewright.config.errors import WavewrightError
 from wavewright.planner.schemas.validation import InvalidSchemaError, Validator
 from wavewright.planner.types import Json, JsonObject, JsonSchema, as_object
+from wavewright.tools.functions.contracts import ToolDefinitionError
 from wavewright.tools.functions.schemas import plain_schema
-from wavewright.tools.mcp.settings import McpServerError
+
+
+class McpServerError(ToolDefinitionError):
+    """A server that cannot be used as settings and lock say; names the server and the fix."""
 
 
 @dataclass(frozen=True, slots=True)

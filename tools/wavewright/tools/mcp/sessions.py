@@ -25,9 +25,9 @@ from pydantic import ValidationError
 from wavewright.config.redaction import Redactor
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.functions.tool import TextChunk, ToolCall, ToolError
-from wavewright.tools.mcp.lock import ListedTool, ServerListing
-from wavewright.tools.mcp.settings import McpServerError, McpServerSettings
+from wavewright.tools.mcp.lock import ListedTool, McpServerError, ServerListing
 from wavewright.tools.mcp.stdio_transport import stdio_transport
+from wavewright.tools.mcp.tools import McpServerSettings
 from wavewright.tools.mcp.transports import ConnectionState, failure_of, http_transport, output_of
 
 ListingCheck: TypeAlias = Callable[[str, ServerListing], None]

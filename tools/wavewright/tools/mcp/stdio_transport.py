@@ -19,7 +19,7 @@ from anyio.streams.memory import MemoryObjectSendStream
 from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 
-from wavewright.tools.mcp.settings import McpServerSettings
+from wavewright.tools.mcp.tools import McpServerSettings
 from wavewright.tools.mcp.transports import (
     ConnectionState,
     MessageMeter,

@@ -36,7 +36,7 @@ from wavewright.config.errors import WavewrightError
 from wavewright.config.redaction import Redactor
 from wavewright.planner.diagnostics.rendering import printable_lines
 from wavewright.tools.functions.tool import ToolError
-from wavewright.tools.mcp.settings import McpServerSettings
+from wavewright.tools.mcp.tools import McpServerSettings
 from wavewright.tools.network import kept_tls_context
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ from wavewright.tools.mcp.lock import (
     read_lock,
     tool_changes,
 )
-from wavewright.tools.mcp.settings import server_settings
+from wavewright.tools.mcp.tools import server_settings
 
 WIDTH = 80
 """Columns of the text."""

@@ -192,7 +192,7 @@ class _McpSink:
             ToolError: the server cannot be started or reached, or refuses a call.
         """
         from wavewright.tools.mcp.sessions import McpSessions
-        from wavewright.tools.mcp.settings import server_settings
+        from wavewright.tools.mcp.tools import server_settings
 
         names = {entity.id: entity.name for entity in graph.entities}
         calls: list[tuple[str, str, list[Json]]] = [
