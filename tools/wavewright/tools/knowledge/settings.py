@@ -11,7 +11,7 @@ from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import JsonObject
 from wavewright.tools.packs import validated_settings
 from wavewright.tools.surreal import DatabaseName, SurrealSettings
-from wavewright.tools.web.settings import WebSettings
+from wavewright.tools.web.tools import WebSettings
 
 
 class GraphDatabaseSettings(SurrealSettings):

@@ -21,13 +21,11 @@ def pack(settings: JsonObject, root: Path) -> Pack:
     Raises:
         PackError: a setting is unknown or has a wrong value.
     """
-    from wavewright.tools.packs import Pack
-    from wavewright.tools.web.settings import read_settings
-    from wavewright.tools.web.tools import web_tools
+    from wavewright.tools.packs import Pack, validated_settings
+    from wavewright.tools.web.tools import WebSettings, web_tools
 
-    given = read_settings(settings)
     return Pack(
         name="web",
-        tools=web_tools(given, root),
+        tools=web_tools(validated_settings("web", WebSettings, settings), root),
         description="Pages of the public web as text, and searches.",
     )
