@@ -14,7 +14,7 @@ from pydantic_ai.profiles import ModelProfile
 from wavewright.config.redaction import Redactor
 from wavewright.planner.ports.model_port import NamedCall
 from wavewright.planner.types import JsonSchema
-from wavewright.tools.models.responses import (
+from wavewright.tools.models.messages import (
     OutputMode,
     StreamRedactor,
     choose_output_mode,

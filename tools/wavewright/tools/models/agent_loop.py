@@ -43,15 +43,17 @@ from wavewright.planner.ports.model_port import (
 from wavewright.planner.types import Json
 from wavewright.tools.models.errors import outcome_of
 from wavewright.tools.models.messages import (
+    StreamRedactor,
     encodable_json,
     encodable_text,
+    is_object,
     messages_of,
     request_key,
     response_from_json,
     response_to_json,
     sent_text,
+    split_response,
 )
-from wavewright.tools.models.responses import StreamRedactor, is_object, split_response
 
 if TYPE_CHECKING:
     from wavewright.tools.models.metering import UsageTracker

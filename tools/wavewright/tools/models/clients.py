@@ -22,6 +22,7 @@ from pydantic_ai.models.ollama import OllamaModel
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel, OpenAIStreamedResponse
 
 from wavewright.tools.models.endpoints import Endpoint
+from wavewright.tools.models.errors import ResponseTooLarge
 from wavewright.tools.network import kept_tls_context
 
 if TYPE_CHECKING:
@@ -72,10 +73,6 @@ MAX_DECODED_BYTES = 8 * 2**20
 _CHUNK_BYTES = 64 * 2**10
 _ZLIB_OR_GZIP = 32 + zlib.MAX_WBITS
 """Lets zlib tell the two formats apart."""
-
-
-class ResponseTooLarge(httpx2.DecodingError):
-    """A response exceeds the limit."""
 
 
 class UnknownEncoding(httpx2.DecodingError):

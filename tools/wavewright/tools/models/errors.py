@@ -30,7 +30,6 @@ from pydantic_ai.exceptions import (
 
 from wavewright.config.errors import WavewrightError
 from wavewright.planner.ports.model_port import ModelErrorKind, ModelOutcome
-from wavewright.tools.models.clients import ResponseTooLarge
 
 BODY_ERRORS = (
     ValueError,
@@ -65,6 +64,10 @@ class ModelFault:
     """Whether it is sure that nothing was charged."""
     is_of_provider: bool = False
     """Whether any other question to the model would fail for the same reason."""
+
+
+class ResponseTooLarge(httpx2.DecodingError):
+    """A response exceeds the limit."""
 
 
 class RequestFailed(WavewrightError):

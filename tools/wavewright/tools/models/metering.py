@@ -26,8 +26,8 @@ from wavewright.planner.ports.budgets import (
 )
 from wavewright.planner.ports.model_port import ModelCall, ModelOutcome, ModelUse, OnText
 from wavewright.tools.models.errors import ModelFault, RequestFailed, outcome_of
+from wavewright.tools.models.messages import arguments_text
 from wavewright.tools.models.pricing import estimate_tokens, price_of
-from wavewright.tools.models.responses import arguments_text
 
 _OVERHEAD_TOKENS = 20_000
 """Tokens that a provider may count beyond prompt and ceiling (its own prompt, thinking) and still be believed."""

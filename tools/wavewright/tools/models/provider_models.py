@@ -41,18 +41,16 @@ from wavewright.tools.models.cassette.errors import CassetteMiss
 from wavewright.tools.models.endpoints import Endpoint, choose_model, find_endpoint, thinking_level
 from wavewright.tools.models.errors import ModelFault, RequestFailed, may_fall_back, merged_fault, outcome_of
 from wavewright.tools.models.messages import (
+    StreamRedactor,
     answer_from_json,
     answer_to_json,
+    choose_output_mode,
     messages_of,
     question_key,
     sent_text,
-)
-from wavewright.tools.models.metering import UsageTracker
-from wavewright.tools.models.responses import (
-    StreamRedactor,
-    choose_output_mode,
     split_response,
 )
+from wavewright.tools.models.metering import UsageTracker
 from wavewright.tools.models.retrying import (
     OutputFormat,
     ProviderLimiter,
