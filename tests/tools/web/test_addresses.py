@@ -13,10 +13,10 @@ import pytest
 
 from tests.repository.tree import ROOT
 from wavewright.tools.functions.tool import ToolError
-from wavewright.tools.packs import PackError
+from wavewright.tools.packs import PackError, validated_settings
 from wavewright.tools.web.addresses import place_of, read_address
 from wavewright.tools.web.guarded_client import GuardedClient
-from wavewright.tools.web.tools import read_settings
+from wavewright.tools.web.tools import WebSettings
 
 CASES = ROOT.parent / "shared" / "cases" / "ssrf_urls.jsonl"
 PUBLIC = "93.184.215.14"
@@ -149,10 +149,10 @@ def test_credentials_stay_with_their_origin() -> None:
 def test_a_private_place_may_be_written_in_other_ways(written: str, url: str | None) -> None:
     if url is None:
         with pytest.raises(PackError, match=r"allow_private\[0\]"):
-            read_settings({"allow_private": [written]})
+            validated_settings("web", WebSettings, {"allow_private": [written]})
         return
-    settings = read_settings({"allow_private": [written]})
+    settings = validated_settings("web", WebSettings, {"allow_private": [written]})
 
     assert settings.allow_private == (read_address(url, settings.allow_private).place,)
     assert settings.allow_private == (place_of(url),)
-    assert read_settings({"allow_private": [*settings.allow_private]}) == settings
+    assert validated_settings("web", WebSettings, {"allow_private": [*settings.allow_private]}) == settings

@@ -1,17 +1,21 @@
 """Open access to models for the length of a `with` block.
 
-Every fault of the configuration is found on entry, before anything runs; every client is closed on exit.
+Every fault of the configuration is found on entry, before anything runs; every client is closed on exit. The errors of
+cassettes are here, too: reporting one imports no model's library.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
 from wavewright.planner.ports.budgets import BudgetStore
 from wavewright.planner.ports.model_port import ALWAYS_CLOSED, CircuitBreaker, ModelClient
@@ -22,6 +26,7 @@ from wavewright.tools.models.endpoints import (
     check_names,
     configured_models,
     find_endpoint,
+    is_replaying,
     thinking_level,
 )
 
@@ -29,10 +34,29 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from wavewright.config.redaction import Redactor
-    from wavewright.tools.models.cassette.file import Cassette
+
 
 REQUESTS_VARIABLE = "WAVEWRIGHT_MODEL_REQUESTS"
 """The variable that turns requests to models off, for this process and for those that it starts: tests set it."""
+
+
+class CassetteError(WavewrightError):
+    """A cassette cannot be read or written; the message names the file."""
+
+    exit_code = exit_codes.MISUSE
+    __str__ = WavewrightError.describe
+
+
+class CassetteMiss(CassetteError):
+    """A cassette has no answer to a request; the message shows the request that is most like it."""
+
+
+def how_to_record(path: Path) -> str:
+    """Return what to do about an answer that a cassette does not have."""
+    return (
+        f"record it: run once more with WAVEWRIGHT_CASSETTE_MODE=record (WAVEWRIGHT_CASSETTE={path}) and a model that "
+        "answers; what is recorded already is not asked again"
+    )
 
 
 def check_models(settings: Settings, environment: Mapping[str, str] = os.environ) -> None:
@@ -43,7 +67,11 @@ def check_models(settings: Settings, environment: Mapping[str, str] = os.environ
     """
     if settings.model is None:
         raise ModelConfigError("no model is configured", "set WAVEWRIGHT_MODEL to PROVIDER:NAME")
-    _refuse_requests(settings, environment)
+    if environment.get(REQUESTS_VARIABLE) == "off" and not is_replaying(settings):
+        raise ModelConfigError(
+            f"model {settings.model!r} may not be asked here: {REQUESTS_VARIABLE} is off",
+            "mark the test with @pytest.mark.wavewright_live, or replay a cassette",
+        )
     check_names(settings)
     for model in configured_models(settings):
         find_endpoint(model, settings, environment)
@@ -81,11 +109,11 @@ async def open_models(
     # The libraries warn of an unexpected body; its readable part is read, and the rest is a bad answer.
     warnings.filterwarnings("ignore", "Pydantic serializer warnings", UserWarning)
     redactor = Redactor(known_secrets(settings, environment))
-    cassette = _open_cassette(settings, redactor)
+    recorded = _cassette_of(settings, redactor)
     async with guarded_client() as http:
 
         def build(endpoint: Endpoint) -> Model:
-            return _with_cassette(build_model(endpoint, http), cassette)
+            return recorded(build_model(endpoint, http))
 
         models = ProviderModels(settings, environment, budget_store, redactor, build, memory, circuit)
         if loads_libraries:
@@ -95,41 +123,19 @@ async def open_models(
         yield models
 
 
-def _refuse_requests(settings: Settings, environment: Mapping[str, str]) -> None:
-    """Raise an error where a model would be asked although a test suite has requests turned off.
+def _cassette_of(settings: Settings, redactor: Redactor) -> Callable[[Model], Model]:
+    """Return what puts a model behind the cassette that all models share; it stays as it is where there is none.
 
     Raises:
-        ModelConfigError: no cassette answers in the place of the models.
-    """
-    is_replayed = settings.cassette is not None and settings.cassette_mode == "replay"
-    if environment.get(REQUESTS_VARIABLE) == "off" and not is_replayed:
-        raise ModelConfigError(
-            f"model {settings.model!r} may not be asked here: {REQUESTS_VARIABLE} is off",
-            "mark the test with @pytest.mark.wavewright_live, or replay a cassette",
-        )
-
-
-def _open_cassette(settings: Settings, redactor: Redactor) -> Cassette | None:
-    """Read the cassette that all models share, where there is one.
-
-    Raises:
-        ModelConfigError: it is absent or damaged.
+        ModelConfigError: the cassette is absent or damaged.
     """
     if settings.cassette is None:
-        return None
-    from wavewright.tools.models.cassette.errors import CassetteError
+        return lambda model: model
     from wavewright.tools.models.cassette.file import Cassette
-
-    try:
-        return Cassette.open(settings.cassette, settings.cassette_mode, redactor)
-    except CassetteError as error:
-        raise ModelConfigError(error.message, error.hint) from error
-
-
-def _with_cassette(model: Model, cassette: Cassette | None) -> Model:
-    """Return a model behind the cassette, where there is one."""
-    if cassette is None:
-        return model
     from wavewright.tools.models.cassette.model import CassetteModel
 
-    return CassetteModel(model, cassette)
+    try:
+        cassette = Cassette.open(settings.cassette, settings.cassette_mode, redactor)
+    except CassetteError as error:
+        raise ModelConfigError(error.message, error.hint) from error
+    return lambda model: CassetteModel(model, cassette)

@@ -37,7 +37,6 @@ from wavewright.planner.ports.model_port import (
     model_question,
 )
 from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
-from wavewright.tools.models.cassette.errors import CassetteMiss
 from wavewright.tools.models.endpoints import Endpoint, choose_model, find_endpoint, thinking_level
 from wavewright.tools.models.errors import ModelFault, RequestFailed, may_fall_back, merged_fault, outcome_of
 from wavewright.tools.models.messages import (
@@ -51,6 +50,7 @@ from wavewright.tools.models.messages import (
     split_response,
 )
 from wavewright.tools.models.metering import UsageTracker
+from wavewright.tools.models.opening import CassetteMiss
 from wavewright.tools.models.retrying import (
     OutputFormat,
     ProviderLimiter,

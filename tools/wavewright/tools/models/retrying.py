@@ -23,10 +23,10 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings, merge_model_settings
 
 from wavewright.planner.types import JsonSchema
-from wavewright.tools.models.cassette.errors import CassetteError
 from wavewright.tools.models.errors import PROVIDER_ERRORS, ModelFault, RequestFailed, fault_of
 from wavewright.tools.models.messages import OutputMode, read_stream, structured_parameters, visible_text
 from wavewright.tools.models.metering import RequestCharge, UsageTracker
+from wavewright.tools.models.opening import CassetteError
 from wavewright.tools.network import RateLimiter
 
 
