@@ -49,7 +49,7 @@ async def asked(schema: JsonSchema, part: JsonObject) -> tuple[ModelResponse, ht
 
     async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer), timeout=60) as http:
         model = build_model(HERE, http)
-        way = choose_output_mode("google", model, schema, is_foreign=True)
+        way = choose_output_mode(HERE, model, schema)
         response = await model_request(
             model,
             [ModelRequest.user_text_prompt("How much is it?")],

@@ -14,6 +14,7 @@ from pydantic_ai.profiles import ModelProfile
 from wavewright.config.redaction import Redactor
 from wavewright.planner.ports.model_port import NamedCall
 from wavewright.planner.types import JsonSchema
+from wavewright.tools.models.endpoints import Endpoint
 from wavewright.tools.models.messages import (
     OutputMode,
     StreamRedactor,
@@ -62,9 +63,9 @@ def model(*, native: bool = True, tools: bool = True) -> Model:
 def test_the_way_to_ask_is_the_one_that_the_model_keeps_to(
     provider: str, *, is_foreign: bool, schema: JsonSchema, native: bool, tools: bool, way: OutputMode
 ) -> None:
-    assert (
-        choose_output_mode(provider, model(native=native, tools=tools), schema, is_foreign=is_foreign) == way
-    )
+    endpoint = Endpoint(provider, "name", None, "key", is_foreign)
+
+    assert choose_output_mode(endpoint, model(native=native, tools=tools), schema) == way
 
 
 @pytest.mark.parametrize(

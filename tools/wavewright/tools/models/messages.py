@@ -47,6 +47,7 @@ from wavewright.planner.ports.model_port import LoopTool, ModelAnswer, ModelCall
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.models.cassette.recorded_answers import CassetteAnswer, record_answer, restore_answer
 from wavewright.tools.models.cassette.requests import render_request, request_hash
+from wavewright.tools.models.endpoints import Endpoint
 from wavewright.tools.models.errors import PROVIDER_ERRORS
 
 OutputMode: TypeAlias = Literal["native", "tool", "prompted"]
@@ -158,14 +159,14 @@ def _digest(value: Json) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def choose_output_mode(provider: str, model: Model, schema: JsonSchema, *, is_foreign: bool) -> OutputMode:
+def choose_output_mode(endpoint: Endpoint, model: Model, schema: JsonSchema) -> OutputMode:
     """Return the most reliable way for a model, by its provider's profile."""
     if not is_object(schema):
         # Neither a tool's arguments nor a strict provider's output can be anything but an object.
         return "prompted"
-    profile = model.profile
+    profile, provider = model.profile, endpoint.provider
     # Other servers with OpenAI's chat API may accept a schema and ignore it.
-    is_strict = provider in _STRICT_PROVIDERS or (provider == "openai-chat" and not is_foreign)
+    is_strict = provider in _STRICT_PROVIDERS or (provider == "openai-chat" and not endpoint.is_foreign)
     if profile.get("supports_json_schema_output", False) and (
         provider in _GUIDED_PROVIDERS or (is_strict and is_closed(schema))
     ):

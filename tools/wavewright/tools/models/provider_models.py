@@ -48,14 +48,14 @@ from wavewright.tools.models.messages import (
     question_key,
     sent_text,
     split_response,
+    structured_parameters,
 )
 from wavewright.tools.models.metering import UsageTracker
 from wavewright.tools.models.opening import CassetteMiss
 from wavewright.tools.models.retrying import (
-    OutputFormat,
     ProviderLimiter,
     RetryingModel,
-    RetryPolicy,
+    ServedModel,
 )
 from wavewright.tools.network import RateLimiter
 
@@ -63,15 +63,6 @@ _MAX_CHARS_PER_TOKEN = 16
 """Characters per token of the ceiling: a longer answer ignored its ceiling, and is cut."""
 _CEILING_FACTOR = 2
 """Factor of the ceiling for the second request, after an answer that met the first ceiling."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServedModel:
-    """A model that can be asked."""
-
-    name: str
-    endpoint: Endpoint
-    model: Model
 
 
 @dataclass(slots=True)
@@ -220,7 +211,8 @@ class ProviderModels:
         known = self._served_models.get(name)
         if known is None:
             endpoint = find_endpoint(name, self.settings, self.environment)
-            known = self._served_models[name] = ServedModel(name, endpoint, self.build(endpoint))
+            known = ServedModel(name, endpoint, self.build(endpoint), self._limiter(endpoint.provider))
+            self._served_models[name] = known
         return known
 
     def max_output_tokens(self, call: ModelCall) -> int:
@@ -296,25 +288,11 @@ class ProviderModels:
         )
 
     def _retrying_model(self, name: str, meter: UsageTracker, is_formed: bool) -> RetryingModel:  # noqa: FBT001
-        served = self.served_model(name)
-        section = self.settings.models
-        form = None
-        if is_formed and meter.call.schema is not None:
-            schema = meter.call.schema
-            way = choose_output_mode(
-                served.endpoint.provider, served.model, schema, is_foreign=served.endpoint.is_foreign
-            )
-            form = OutputFormat(schema, meter.call.schema_name, way)
-        patience = RetryPolicy(section.attempts, section.attempt_seconds)
-        return RetryingModel(
-            served.model,
-            name=name,
-            url=served.endpoint.url if served.endpoint.is_foreign else None,
-            rate_limiter=self._limiter(served.endpoint.provider),
-            meter=meter,
-            patience=patience,
-            form=form,
-        )
+        served, schema, form = self.served_model(name), meter.call.schema, None
+        if is_formed and schema is not None:
+            way = choose_output_mode(served.endpoint, served.model, schema)
+            form = structured_parameters(schema, meter.call.schema_name, way)
+        return RetryingModel(served, meter, self.settings.models, form)
 
     def _limiter(self, provider: str) -> ProviderLimiter:
         if provider not in self._limiters:

@@ -3,8 +3,9 @@
 A *rate limiter* is shared by all requests to one provider through the same open models; requests pass in order of
 arrival, at most so many in any minute.
 
-*Patience* is the number of attempts, the timeout of each, and the wait between them: what the provider asks for, or
-else an exponential backoff. A denial or a refusal is never retried.
+The settings say how many attempts a request has, and the timeout of each (of a streamed one, until it begins to
+answer). Between them is the wait that the provider asks for, or else an exponential backoff. A denial or a refusal is
+never retried.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 import anyio
@@ -22,9 +23,10 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings, merge_model_settings
 
-from wavewright.planner.types import JsonSchema
+from wavewright.config.sections import ModelsSection
+from wavewright.tools.models.endpoints import Endpoint
 from wavewright.tools.models.errors import PROVIDER_ERRORS, ModelFault, RequestFailed, fault_of
-from wavewright.tools.models.messages import OutputMode, read_stream, structured_parameters, visible_text
+from wavewright.tools.models.messages import read_stream, visible_text
 from wavewright.tools.models.metering import RequestCharge, UsageTracker
 from wavewright.tools.models.opening import CassetteError
 from wavewright.tools.network import RateLimiter
@@ -34,23 +36,16 @@ class ProviderLimiter:
     """The limits of one provider."""
 
     def __init__(self, *, concurrency: int | None = None, pace: RateLimiter | None = None) -> None:
-        self._slots = None if concurrency is None else anyio.Semaphore(concurrency)
+        self._slots = nullcontext() if concurrency is None else anyio.Semaphore(concurrency)
         self._rate = pace
 
     @asynccontextmanager
     async def slot(self) -> AsyncGenerator[None]:
         """Wait for a free slot and for the rate, and free the slot at the end."""
-        if self._slots is None:
-            await self._wait_for_rate()
-            yield
-            return
         async with self._slots:
-            await self._wait_for_rate()
+            if self._rate is not None:
+                await self._rate.wait()
             yield
-
-    async def _wait_for_rate(self) -> None:
-        if self._rate is not None:
-            await self._rate.wait()
 
 
 # Retries are only for programs that configure logging; without this, stamina writes them into a command's output
@@ -63,44 +58,31 @@ MAX_WAIT_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """How often and how long one model is asked."""
+class ServedModel:
+    """A model that can be asked."""
 
-    attempts: int
-    attempt_seconds: float
-    """Of one request; of a streamed one, until it begins to answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class OutputFormat:
-    """The form that an answer should have."""
-
-    schema: JsonSchema
     name: str
-    mode: OutputMode
+    endpoint: Endpoint
+    model: Model
+    limiter: ProviderLimiter
 
 
 class RetryingModel(WrapperModel):
-    """A model behind the provider's rate limiter, metered, with retries."""
+    """A model behind the provider's rate limiter, metered, with retries; `form` is what its answer should have."""
 
     def __init__(
         self,
-        wrapped: Model,
-        *,
-        name: str,
-        url: str | None,
-        rate_limiter: ProviderLimiter,
+        served: ServedModel,
         meter: UsageTracker,
-        patience: RetryPolicy,
-        form: OutputFormat | None = None,
+        section: ModelsSection,
+        form: ModelRequestParameters | None,
     ) -> None:
-        super().__init__(wrapped)
-        self._name = name
-        self._url = url
-        self._limiter = rate_limiter
+        super().__init__(served.model)
+        self._served = served
+        self._name = served.name
         self._usage = meter
-        self._policy = patience
-        self._format = form
+        self._section = section
+        self._form = form
 
     async def request(
         self,
@@ -113,26 +95,23 @@ class RetryingModel(WrapperModel):
         Raises:
             RequestFailed: there is none.
         """
-        parameters = self._with_output_format(model_request_parameters)
+        parameters = model_request_parameters
+        if self._form is not None:
+            # Another model of the chain may be asked for the form in another way.
+            parameters = replace(self._form, instruction_parts=parameters.instruction_parts)
         settings = self._with_tool_choice(model_settings)
         async for attempt in self._attempts():
             with attempt:
                 return await self._request_once(messages, settings, parameters)
         raise AssertionError("every attempt returns or raises")
 
-    def _with_output_format(self, parameters: ModelRequestParameters) -> ModelRequestParameters:
-        """Return how this model is asked for the form: another of the chain may be asked in another way."""
-        if self._format is None:
-            return parameters
-        formed = structured_parameters(self._format.schema, self._format.name, self._format.mode)
-        return replace(formed, instruction_parts=parameters.instruction_parts)
-
     def _with_tool_choice(self, settings: ModelSettings | None) -> ModelSettings | None:
         """Return settings under which the model can be made to call the answer's tool.
 
         Some cannot be while they think. Then the form goes before the thinking, unless much of it is asked for.
         """
-        if self._format is None or self._format.mode != "tool" or self._usage.call.thinking == "high":
+        is_tool = self._form is not None and self._form.output_mode == "tool"
+        if not is_tool or self._usage.call.thinking == "high":
             return settings
         profile = self.wrapped.profile
         is_either_or = profile.get("forced_tool_choice_disables_thinking", False) or not profile.get(
@@ -146,7 +125,7 @@ class RetryingModel(WrapperModel):
         # The call's own clock ends the waits too.
         return stamina.retry_context(
             on=self._retry_delay,
-            attempts=self._policy.attempts,
+            attempts=self._section.attempts,
             timeout=None,
             wait_initial=FIRST_WAIT_SECONDS,
             wait_max=MAX_WAIT_SECONDS,
@@ -169,7 +148,9 @@ class RetryingModel(WrapperModel):
         settings: ModelSettings | None,
         parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        async with self._limiter.slot(), self._usage.request(self._name, self._url) as usage:
+        endpoint = self._served.endpoint
+        url = endpoint.url if endpoint.is_foreign else None
+        async with self._served.limiter.slot(), self._usage.request(self._name, url) as usage:
             try:
                 response = await self._send(messages, settings, parameters)
                 self._usage.record_response(usage, response)
@@ -182,7 +163,7 @@ class RetryingModel(WrapperModel):
                 self._usage.record_failure(usage, ModelFault("denied", error.message, is_free=True))
                 raise
             except TimeoutError as error:
-                seconds = self._policy.attempt_seconds
+                seconds = self._section.attempt_seconds
                 fault = ModelFault(
                     "timeout",
                     f"{self._name} did not answer in {seconds:g} s",
@@ -207,7 +188,7 @@ class RetryingModel(WrapperModel):
         parameters: ModelRequestParameters,
     ) -> ModelResponse:
         on_text = self._usage.on_text
-        with anyio.fail_after(self._policy.attempt_seconds) as clock:
+        with anyio.fail_after(self._section.attempt_seconds) as clock:
             if on_text is None:
                 return await self.wrapped.request(messages, settings, parameters)
 
@@ -215,7 +196,7 @@ class RetryingModel(WrapperModel):
                 # From here on only the call's own clock counts: a long answer is not a late one.
                 clock.deadline = math.inf
 
-            answer_tool = None if self._format is None else self._format.name
+            answer_tool = None if self._form is None else self._usage.call.schema_name
             on_text("")
             async with self.wrapped.request_stream(messages, settings, parameters) as stream:
                 response, is_whole = await read_stream(stream, answer_tool, on_text, begun)
@@ -226,9 +207,10 @@ class RetryingModel(WrapperModel):
         if response.finish_reason == "content_filter":
             raise RequestFailed(ModelFault("refused", f"{self._name} refused to answer"))
         has_call = any(isinstance(part, ToolCallPart) for part in response.parts)
+        fault = ""
         if response.finish_reason == "error":
-            raise RequestFailed(
-                ModelFault("bad_answer", f"{self._name} ended its answer in an error", is_retryable=True)
-            )
-        if not has_call and not visible_text(response).strip() and response.finish_reason != "length":
-            raise RequestFailed(ModelFault("bad_answer", f"{self._name} answered nothing", is_retryable=True))
+            fault = f"{self._name} ended its answer in an error"
+        elif not has_call and not visible_text(response).strip() and response.finish_reason != "length":
+            fault = f"{self._name} answered nothing"
+        if fault:
+            raise RequestFailed(ModelFault("bad_answer", fault, is_retryable=True))
