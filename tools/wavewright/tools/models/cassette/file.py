@@ -152,18 +152,17 @@ class Cassette:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def next_answer(self, request: RenderedRequest, *, may_ask: bool = True) -> CassetteAnswer | None:
+    def next_answer(self, request: RenderedRequest) -> CassetteAnswer | None:
         """Return the next answer to a request; none where it has to be recorded.
 
         Equal requests get the recorded answers in their order, and in a replay the last one from then on.
-        `may_ask` tells whether there is a model that would answer.
 
         Raises:
             CassetteMiss: there is none, and none can be recorded.
         """
         key = request_hash(request)
         turn = self._request_counts[key] = self._request_counts.get(key, 0) + 1
-        is_replayed = self.mode == "replay" or not may_ask
+        is_replayed = self.mode == "replay"
         known = self._entries.get(key)
         if known is not None and (turn <= len(known.answers) or is_replayed):
             return known.answers[min(turn, len(known.answers)) - 1]
@@ -227,10 +226,7 @@ def _read_entries(path: Path) -> tuple[_CassetteEntry, ...]:
     try:
         content = json.loads(path.read_bytes())
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise CassetteError(
-            f"the cassette {path} cannot be read: {reason}", "name a file that can be read"
-        ) from error
+        raise _unreadable_error(path, error) from error
     except (ValueError, RecursionError) as error:
         raise CassetteError(f"the cassette {path} is damaged: {error}", _RESTORE_HINT) from error
     version = cast("JsonObject", content).get("cassette") if isinstance(content, dict) else None

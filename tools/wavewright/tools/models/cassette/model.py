@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import datetime
 from typing import Any
 
 from pydantic_ai import RunContext
@@ -20,10 +19,8 @@ from pydantic_ai.messages import (
     TextPart,
     ThinkingPart,
 )
-from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
-from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models import CompletedStreamedResponse, Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.wrapper import WrapperModel
-from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.settings import ModelSettings
 
 from wavewright.tools.models.cassette.file import Cassette, rendered_for_file
@@ -34,10 +31,9 @@ from wavewright.tools.models.cassette.requests import RenderedRequest, render_re
 class CassetteModel(WrapperModel):
     """A model whose answers are recorded in a cassette, or come from one."""
 
-    def __init__(self, wrapped: Model | None, cassette: Cassette) -> None:
-        super().__init__(wrapped or _placeholder_model())
+    def __init__(self, wrapped: Model, cassette: Cassette) -> None:
+        super().__init__(wrapped)
         self._cassette = cassette
-        self._is_alone = wrapped is None
 
     def prepare_messages(
         self,
@@ -92,7 +88,7 @@ class CassetteModel(WrapperModel):
         request = self._render(messages, model_settings, model_request_parameters)
         recorded = self._recorded_response(request, model_request_parameters)
         if recorded is not None:
-            yield _ReplayedStream(recorded, model_request_parameters)
+            yield _ReplayedStream(recorded, model_request_parameters=model_request_parameters)
             return
         try:
             async with self.wrapped.request_stream(
@@ -119,7 +115,7 @@ class CassetteModel(WrapperModel):
     def _recorded_response(
         self, request: RenderedRequest, parameters: ModelRequestParameters
     ) -> ModelResponse | None:
-        answer = self._cassette.next_answer(request, may_ask=not self._is_alone)
+        answer = self._cassette.next_answer(request)
         return None if answer is None else restore_answer(answer, parameters, request_hash(request)[:12])
 
     def _add(
@@ -128,18 +124,12 @@ class CassetteModel(WrapperModel):
         self._cassette.add(request, record_answer(response, parameters, self._cassette.redactor))
 
 
-class _ReplayedStream(StreamedResponse):
+class _ReplayedStream(CompletedStreamedResponse):
     """A recorded answer as a stream: texts line by line, all else whole."""
-
-    def __init__(self, response: ModelResponse, model_request_parameters: ModelRequestParameters) -> None:
-        super().__init__(model_request_parameters)
-        self._response = response
-        self.finish_reason = response.finish_reason
-        self._usage = response.usage
 
     async def _get_event_iterator(self) -> AsyncIterator[ModelResponseStreamEvent]:
         parts = self._parts_manager
-        for number, part in enumerate(self._response.parts):
+        for number, part in enumerate(self.response.parts):
             match part:
                 case TextPart(content=text):
                     for line in text.splitlines(keepends=True):
@@ -150,38 +140,3 @@ class _ReplayedStream(StreamedResponse):
                         yield event
                 case _:
                     yield parts.handle_part(vendor_part_id=number, part=part)
-
-    async def close_stream(self) -> None:
-        """Do nothing: no connection is open."""
-
-    @property
-    def model_name(self) -> str:
-        """The model that gave the answer when it was recorded."""
-        return self._response.model_name or ""
-
-    @property
-    def provider_name(self) -> str | None:
-        """The provider that gave the answer when it was recorded."""
-        return self._response.provider_name
-
-    @property
-    def provider_url(self) -> str | None:
-        """None: no provider is called."""
-        return None
-
-    @property
-    def timestamp(self) -> datetime:
-        """When the answer was replayed."""
-        return self._response.timestamp
-
-
-def _refuse_request(_messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
-    raise AssertionError("a cassette without a model asks none")
-
-
-def _placeholder_model() -> Model:
-    """Return the model of a cassette that has none behind it: it accepts every form of question."""
-    able = ModelProfile(
-        supports_json_schema_output=True, supports_json_object_output=True, supports_thinking=True
-    )
-    return FunctionModel(_refuse_request, model_name="cassette", profile=able)

@@ -46,7 +46,7 @@ class _StrictModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
 
 
-class CassetteUsage(_StrictModel):
+class CassetteUsage(_StrictModel, from_attributes=True):
     """What the provider counted, believable or not."""
 
     input_tokens: int = 0
@@ -103,17 +103,11 @@ def record_answer(
     response: ModelResponse, parameters: ModelRequestParameters, redactor: Redactor
 ) -> CassetteAnswer:
     """Return an answer for the cassette, without secrets."""
-    usage = response.usage
     return CassetteAnswer(
         model=response.model_name,
         provider=response.provider_name,
         finish=response.finish_reason,
-        usage=CassetteUsage(
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            cache_read_tokens=usage.cache_read_tokens,
-            cache_write_tokens=usage.cache_write_tokens,
-        ),
+        usage=CassetteUsage.model_validate(response.usage),
         parts=tuple(_record_part(part, parameters, redactor) for part in response.parts),
     )
 
@@ -122,12 +116,7 @@ def restore_answer(answer: CassetteAnswer, parameters: ModelRequestParameters, n
     """Return an answer as the model would give it; `name` makes the ids of its calls."""
     return ModelResponse(
         parts=list(_restore_parts(answer, parameters, name)),
-        usage=RequestUsage(
-            input_tokens=answer.usage.input_tokens,
-            output_tokens=answer.usage.output_tokens,
-            cache_read_tokens=answer.usage.cache_read_tokens,
-            cache_write_tokens=answer.usage.cache_write_tokens,
-        ),
+        usage=RequestUsage(**answer.usage.model_dump()),
         model_name=answer.model,
         provider_name=answer.provider,
         finish_reason=answer.finish,
@@ -150,8 +139,11 @@ def _record_part(
             return _record_answer(
                 args if isinstance(args, str) else as_json(args or {}), part.tool_name, redactor
             )
-        case ToolCallPart():
-            return _record_call(part, redactor)
+        case ToolCallPart(tool_name=name, args=None):
+            return CassettePart(call=name)
+        case ToolCallPart(tool_name=name, args=args):
+            value, style, raw = _split_json(args if isinstance(args, str) else as_json(args), redactor)
+            return CassettePart(call=name, arguments=value, written=style, arguments_as_written=raw)
         case _:
             return CassettePart(other=cast("JsonObject", redactor.redact_json(without_volatile_fields(part))))
 
@@ -159,15 +151,6 @@ def _record_part(
 def _record_answer(answer: str | Json, tool: str | None, redactor: Redactor) -> CassettePart:
     value, style, text = _split_json(answer, redactor)
     return CassettePart(answer=value, written=style, answer_as_written=text, call=tool)
-
-
-def _record_call(part: ToolCallPart, redactor: Redactor) -> CassettePart:
-    if part.args is None:
-        return CassettePart(call=part.tool_name)
-    value, style, text = _split_json(
-        part.args if isinstance(part.args, str) else as_json(part.args), redactor
-    )
-    return CassettePart(call=part.tool_name, arguments=value, written=style, arguments_as_written=text)
 
 
 def _split_json(

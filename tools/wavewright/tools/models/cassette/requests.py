@@ -239,10 +239,4 @@ def _answer_form(name: str, schema: Json) -> Json:
 
 
 def _sorted_members(value: Json) -> Json:
-    match value:
-        case dict():
-            return {name: _sorted_members(value[name]) for name in sorted(value)}
-        case list():
-            return [_sorted_members(item) for item in value]
-        case _:
-            return value
+    return cast("Json", json.loads(json.dumps(value, sort_keys=True)))
