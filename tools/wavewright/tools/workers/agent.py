@@ -98,6 +98,7 @@ def _unnamed_run(
     call: ToolCall,
 ) -> AgentRun:
     from wavewright.tools.workers.agent_run import AgentRun, AgentTask  # as in `NamedAgent`
+    from wavewright.tools.workers.agent_tools import AgentCalls
 
     context, feedback = call.params.get("context"), call.params.get(FEEDBACK_PARAM)
     task = AgentTask(
@@ -108,7 +109,8 @@ def _unnamed_run(
         preference=services.preference,
         thinking=services.thinking,
     )
-    return AgentRun(services, _chosen_tools(call, tools), limits, said, call, turns, task)
+    calls = AgentCalls(_chosen_tools(call, tools), limits, said, call, turns, services.memory)
+    return AgentRun(services, calls, task)
 
 
 def _named_run(named: Mapping[str, NamedAgent], name: str, call: ToolCall) -> AgentRun:

@@ -6,12 +6,11 @@ only wrote in its last message; `forced`, the collected outputs without an answe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import anyio
 
-from wavewright.planner.language.goals import AvailableTool, ThinkingLevel
+from wavewright.planner.language.goals import ThinkingLevel
 from wavewright.planner.language.signatures import AGENT
 from wavewright.planner.planning.non_plan_answers import SuggestedCall, read_suggested_calls
 from wavewright.planner.ports.fallback_ladder import (
@@ -33,7 +32,7 @@ from wavewright.planner.ports.model_port import (
 )
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.prompts import PromptError, data_block
-from wavewright.tools.functions.tool import Tool, ToolCall, ToolError
+from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.workers import services as faults
 from wavewright.tools.workers.agent_tools import AgentCalls
 from wavewright.tools.workers.conversation import (
@@ -45,7 +44,6 @@ from wavewright.tools.workers.conversation import (
     read_text,
 )
 from wavewright.tools.workers.long_inputs import prompt_size, shorten
-from wavewright.tools.workers.named_agents import AgentConcurrency, AgentLimits
 from wavewright.tools.workers.services import WORKER_LADDER, Services
 
 _CONTEXT_CHARS = 60_000
@@ -83,19 +81,13 @@ class AgentRun:
     """One run of an agent."""
 
     services: Services
-    tools: Mapping[str, Tool]
-    """Those that it may call."""
-    limits: AgentLimits
-    goal_tools: Mapping[str, AvailableTool]
-    """What the goal says of its tools."""
-    call: ToolCall
-    concurrency: AgentConcurrency
+    calls: AgentCalls
+    """Makes the calls of its tools."""
     task: AgentTask
     on_text: OnText | None = None
     """Receives what the model says in its loop, as it arrives."""
     last_answer: ModelAnswer | None = None
     error: ModelError | None = None
-    calls: AgentCalls = field(init=False)
     deadline: Deadline = field(init=False)
 
     async def run(self) -> JsonObject:
@@ -104,30 +96,17 @@ class AgentRun:
         Raises:
             ToolError: there is no answer.
         """
-        models = self.services.models
-        if models is None:
+        if self.services.models is None:
             raise faults.no_model_error(self.task.name)
-        self.calls = AgentCalls(
-            self.tools, self.limits, self.goal_tools, self.call, self.concurrency, self.services.memory
-        )
-        self.deadline = Deadline.after(self.limits.seconds)
-
-        async def agent(rung: Rung) -> JsonObject | FallbackFailure:
-            del rung
-            return await self._agent(models)
-
-        async def suggested(rung: Rung) -> JsonObject | FallbackFailure:
-            del rung
-            return await self._suggested(models)
-
-        ways: dict[str, FallbackStrategy[JsonObject]] = {"agent": agent, "suggested": suggested}
-        if self.limits.keep_partial:
+        self.deadline = Deadline.after(self.calls.limits.seconds)
+        ways: dict[str, FallbackStrategy[JsonObject]] = {"agent": self._agent, "suggested": self._suggested}
+        if self.calls.limits.keep_partial:
             ways["forced"] = self._forced
         result: FallbackResult[JsonObject] = await run_ladder(
             self.services.ladder(WORKER_LADDER),
             ways,
             label=f"{WORKER_LADDER} {self.task.name}",
-            on_rung=self.call.emit,
+            on_rung=self.calls.call.emit,
         )
         if result.value is None:
             raise faults.ladder_tool_error(
@@ -136,41 +115,46 @@ class AgentRun:
         return result.value
 
     @property
-    def _schema(self) -> JsonSchema | None:
-        return self.task.schema
+    def _models(self) -> ModelClient:
+        assert self.services.models is not None
+        return self.services.models
 
-    async def _agent(self, models: ModelClient) -> JsonObject | FallbackFailure:
+    async def _agent(self, _rung: Rung) -> JsonObject | FallbackFailure:
+        limits = self.calls.limits
         try:
             asked = self._question("agent")
         except PromptError as error:
             raise ToolError(f"{self.task.name!r}: {error}", hint=error.hint) from error
-        if not self.tools and self._schema is not None:
-            return await self._ask(models, asked, "agent", max_answers=1 + self.task.retries)
-        limits = LoopLimits(self.limits.requests, self.limits.tool_calls)
-        with anyio.move_on_after(self.limits.seconds) as scope:
+        if not self.calls.tools and self.task.schema is not None:
+            return await self._ask(asked, "agent", max_answers=1 + self.task.retries)
+        with anyio.move_on_after(limits.seconds) as scope:
             try:
-                self.last_answer = await models.work(
-                    asked, self.calls.loop_tools(), limits, on_use=self.call.emit, on_text=self.on_text
+                self.last_answer = await self._models.work(
+                    asked,
+                    self.calls.loop_tools(),
+                    LoopLimits(limits.requests, limits.tool_calls),
+                    on_use=self.calls.call.emit,
+                    on_text=self.on_text,
                 )
             except ModelError as error:
                 self.error = error
                 return FallbackFailure(str(error))
         if scope.cancelled_caught or self.last_answer is None:
-            return FallbackFailure(f"no answer within {self.limits.seconds:g} s")
-        return await self._read_answer(models, self.last_answer)
+            return FallbackFailure(f"no answer within {limits.seconds:g} s")
+        return await self._read_answer(self.last_answer)
 
-    async def _read_answer(self, models: ModelClient, answer: ModelAnswer) -> JsonObject | FallbackFailure:
+    async def _read_answer(self, answer: ModelAnswer) -> JsonObject | FallbackFailure:
         """Return the loop's final message as the answer; what does not fit is asked for again, without tools."""
         if self._suggested_calls(answer):
             return FallbackFailure("it wrote calls of tools down instead of making them")
-        if self._schema is None:
+        if self.task.schema is None:
             return self._text_answer(answer)
         reading = read_answer(answer)
-        if reading.is_whole and not misfit_texts(reading.values[0], self._schema):
+        if reading.is_whole and not misfit_texts(reading.values[0], self.task.schema):
             return self._result(reading.values[0], "agent")
-        if any(not misfit_texts(value, self._schema) for value in reading.values):
+        if any(not misfit_texts(value, self.task.schema) for value in reading.values):
             return FallbackFailure("its answer stands among other words")
-        return await self._ask_again(models, answer, "agent")
+        return await self._ask_again(answer, "agent")
 
     def _text_answer(self, answer: ModelAnswer) -> JsonObject | FallbackFailure:
         """Return the final message, where it can be an answer."""
@@ -185,25 +169,24 @@ class AgentRun:
             return FallbackFailure("the model declined")
         return self._result(text, "agent")
 
-    async def _suggested(self, models: ModelClient) -> JsonObject | FallbackFailure:
+    async def _suggested(self, _rung: Rung) -> JsonObject | FallbackFailure:
         """Make the calls that the model only wrote down, and let it answer from what they give.
 
         Of an agent without tools, take the last fitting value among all its words.
         """
         if self.last_answer is None:
             return FallbackFailure("the model has said nothing")
-        if self._schema is not None:
+        if self.task.schema is not None:
             fitting = [
                 value
                 for value in read_answer(self.last_answer).values
-                if not misfit_texts(value, self._schema)
+                if not misfit_texts(value, self.task.schema)
             ]
             if fitting:
                 return self._result(fitting[-1], "suggested")
-        made = await self._make_suggested(self.last_answer)
-        if not made:
+        if not await self._make_suggested(self.last_answer):
             return FallbackFailure("its final message holds neither an answer nor a call of a tool")
-        return await self._ask_again(models, self.last_answer, "suggested")
+        return await self._ask_again(self.last_answer, "suggested")
 
     def _suggested_calls(self, answer: ModelAnswer) -> list[SuggestedCall]:
         """Return the calls of its tools that a message holds as text, where it should have made them."""
@@ -212,6 +195,7 @@ class AgentRun:
         return [replace(call, name=name) for name, call in named if name is not None]
 
     async def _make_suggested(self, answer: ModelAnswer) -> int:
+        """Make the calls that a message holds as text, as long as there is time; return how many succeeded."""
         made = 0
         for suggested in self._suggested_calls(answer):
             if not self.deadline.seconds_left:
@@ -223,26 +207,22 @@ class AgentRun:
                 continue  # on record; the model answers from the others
         return made
 
-    async def _ask_again(
-        self, models: ModelClient, answer: ModelAnswer, rung: str
-    ) -> JsonObject | FallbackFailure:
+    async def _ask_again(self, answer: ModelAnswer, rung: str) -> JsonObject | FallbackFailure:
         try:
             asked = self._question(rung, collected=self.calls.views(), said=answer.text)
         except PromptError as error:
             return FallbackFailure(str(error))
-        return await self._ask(models, asked, rung, max_answers=self.task.retries)
+        return await self._ask(asked, rung, max_answers=self.task.retries)
 
-    async def _ask(
-        self, models: ModelClient, asked: ModelCall, rung: str, max_answers: int
-    ) -> JsonObject | FallbackFailure:
-        is_words = self._schema is None
+    async def _ask(self, asked: ModelCall, rung: str, max_answers: int) -> JsonObject | FallbackFailure:
+        is_words = self.task.schema is None
 
         def accept(value: Json, is_last: bool) -> JsonObject:  # noqa: FBT001 - the shape of `Accept`
             del is_last
             return {"answer": value["answer"] if is_words and isinstance(value, dict) else value}
 
         conversation = WorkerConversation(
-            models, self.services.prompts, accept, max_answers=max_answers, on_use=self.call.emit
+            self._models, self.services.prompts, accept, max_answers=max_answers, on_use=self.calls.call.emit
         )
         result = await conversation.run(asked, self.deadline)
         self.error = self.error or conversation.error
@@ -252,8 +232,7 @@ class AgentRun:
             return result
         return self._result(result["answer"], rung)
 
-    async def _forced(self, rung: Rung) -> JsonObject | FallbackFailure:
-        del rung
+    async def _forced(self, _rung: Rung) -> JsonObject | FallbackFailure:
         if not self.calls.collected:
             return FallbackFailure("nothing was collected")
         return self._result(None, "forced")
@@ -267,7 +246,7 @@ class AgentRun:
         }
 
     def _question(self, rung: str, *, collected: JsonObject | None = None, said: str = "") -> ModelCall:
-        task, call, context = self.task, self.call, self.task.context
+        task, call, context = self.task, self.calls.call, self.task.context
         if context is not None and prompt_size(context) > _CONTEXT_CHARS:
             context = shorten(context, _CONTEXT_CHARS)
         asks_again = collected is not None
@@ -283,9 +262,9 @@ class AgentRun:
                 context=None if context is None else data_block(context, "context"),
                 collected=data_block(collected, "collected") if collected else None,
                 said=data_block(shorten(said, _CONTEXT_CHARS), "said") if said else None,
-                has_schema=self._schema is not None,
+                has_schema=self.task.schema is not None,
             ),
-            schema=(self._schema or _WRAPPED_ANSWER_SCHEMA) if asks_again else self._schema,
+            schema=(self.task.schema or _WRAPPED_ANSWER_SCHEMA) if asks_again else self.task.schema,
             schema_name="answer",
             preference=task.preference,
             thinking=task.thinking,

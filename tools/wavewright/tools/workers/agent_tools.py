@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Literal
 
 import anyio
 
@@ -235,16 +236,23 @@ class AgentCalls:
         return own
 
     def _refusal(self, name: str, params: JsonObject, message: str) -> LoopToolError:
-        self.call.emit(AgentToolCall(name, params, "refused", 0.0, message))
-        self.records.append(
-            _call_entry(f"call_{len(self.records) + 1}", name, params, "refused", 0.0, message)
-        )
+        self._record(name, params, "refused", 0.0, message)
         return LoopToolError(message)
 
-    def _record(self, name: str, params: JsonObject, status: str, seconds: float, message: str = "") -> str:
+    def _record(
+        self,
+        name: str,
+        params: JsonObject,
+        status: Literal["ok", "failed", "refused"],
+        seconds: float,
+        message: str = "",
+    ) -> str:
+        """Emit a call and put it on record; return its handle."""
         handle = f"call_{len(self.records) + 1}"
-        self.call.emit(AgentToolCall(name, params, "ok" if status == "ok" else "failed", seconds, message))
-        self.records.append(_call_entry(handle, name, params, status, seconds, message))
+        self.call.emit(AgentToolCall(name, params, status, seconds, message))
+        entry: JsonObject = {"id": handle, "tool": name, "params": params, "status": status}
+        entry["seconds"] = round(seconds, 3)
+        self.records.append({**entry, "message": message} if message else entry)
         return handle
 
 
@@ -322,14 +330,6 @@ def _plain_json(value: Json, what: str) -> Json:
     except (TypeError, ValueError) as error:
         raise LoopToolError(f"{what} is no JSON: {error}") from error
     return plain
-
-
-def _call_entry(
-    handle: str, tool: str, params: JsonObject, status: str, seconds: float, message: str
-) -> JsonObject:
-    entry: JsonObject = {"id": handle, "tool": tool, "params": params, "status": status}
-    entry["seconds"] = round(seconds, 3)
-    return {**entry, "message": message} if message else entry
 
 
 def _open_to_handles(schema: JsonSchema) -> JsonSchema:

@@ -13,29 +13,36 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import anyio
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from wavewright.config.errors import did_you_mean
 from wavewright.config.value_types import Seconds
 from wavewright.planner.language.goals import ThinkingLevel
 from wavewright.planner.language.plan import DocumentModel, Limits
 from wavewright.planner.language.signatures import AGENT, FEEDBACK_PARAM, ToolSignature, is_open_to_agents
-from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
 from wavewright.planner.types import ID_PATTERN, Json, JsonObject, JsonSchema
 from wavewright.prompts import PromptError
 from wavewright.tools.functions.contracts import ToolDefinitionError
 from wavewright.tools.functions.injected import MemoryRunData
 from wavewright.tools.functions.tool import Tool, ToolCall, ToolError
 from wavewright.tools.workers.services import Services, declaration_version
-from wavewright.tools.workers.specs import PROMPT_PATTERN, read_spec_file, spec_files
+from wavewright.tools.workers.specs import PROMPT_PATTERN, checked_schema, load_specs, read_spec_file
 
 if TYPE_CHECKING:
     from wavewright.planner.ports.model_port import OnText
     from wavewright.tools.workers.agent_run import AgentRun, AgentTask
+
+
+AGENT_PROMPTS = ("workers/agent", "workers/agent_instructions", "workers/repair")
+TIMEOUT_MARGIN_SECONDS = 30.0
+"""Seconds that a step has beyond the loop's own clock: to end with what there is, and not by being stopped."""
+TOKENS_PER_REQUEST = 2000
+"""Prior of the tokens of one question in the loop."""
 
 
 class AgentLimits(DocumentModel):
@@ -70,6 +77,12 @@ class AgentConcurrency:
         return self._by_tool.setdefault(signature.name, anyio.CapacityLimiter(most))
 
 
+def _schema_of_an_object(schema: JsonSchema) -> JsonSchema:
+    if checked_schema(schema).get("type") != "object":
+        raise ValueError("must say `type: object`: put a list or a number into a field of an object")
+    return schema
+
+
 class AgentSpec(DocumentModel):
     """An agent as data: the file format of `config/agents/*.yaml`."""
 
@@ -83,7 +96,7 @@ class AgentSpec(DocumentModel):
     """Name of its prompt, such as `agents/find_dates` for `prompts/agents/find_dates.md.j2`."""
     tools: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Tools, workers and other agents that it may call; only such as read and need no approval."""
-    output_schema: JsonSchema | None = None
+    output_schema: Annotated[JsonSchema, AfterValidator(_schema_of_an_object)] | None = None
     """JSON Schema of its answer, with `type: object`; words where absent."""
     model_preference: str = "auto"
     """Which model is asked; the goal's preference where it is `auto`."""
@@ -106,21 +119,6 @@ class AgentSpec(DocumentModel):
             raise ValueError(msg)
         return name
 
-    @field_validator("output_schema")
-    @classmethod
-    def _is_of_an_object(cls, schema: JsonSchema | None) -> JsonSchema | None:
-        if schema is None:
-            return None
-        try:
-            validator_of(schema)
-        except InvalidSchemaError as error:
-            msg = f"is no JSON Schema: {error}"
-            raise ValueError(msg) from error
-        if schema.get("type") != "object":
-            msg = "must say `type: object`: put a list or a number into a field of an object"
-            raise ValueError(msg)
-        return schema
-
     def answer_tokens(self, services: Services) -> int | None:
         """Return the ceiling of one answer; None where the agent sets none."""
         share = None if self.token_share is None else max(1, round(self.token_share * services.worker_tokens))
@@ -134,23 +132,7 @@ def load_agents(places: Sequence[Path]) -> dict[Path, AgentSpec]:
     Raises:
         ToolDefinitionError: a file is missing or faulty, or two have one name; names the file and the line.
     """
-    found: dict[str, tuple[AgentSpec, Path]] = {}
-    for file in spec_files(places):
-        spec = read_spec_file(file, AgentSpec, "agent")
-        if spec.name in found:
-            raise ToolDefinitionError(
-                f"{file}: agent {spec.name!r} is declared twice",
-                hint=f"the other one is in {found[spec.name][1]}",
-            )
-        found[spec.name] = (spec, file)
-    return {file: spec for spec, file in found.values()}
-
-
-AGENT_PROMPTS = ("workers/agent", "workers/agent_instructions", "workers/repair")
-TIMEOUT_MARGIN_SECONDS = 30.0
-"""Seconds that a step has beyond the loop's own clock: to end with what there is, and not by being stopped."""
-TOKENS_PER_REQUEST = 2000
-"""Prior of the tokens of one question in the loop."""
+    return load_specs(places, "agent", partial(read_spec_file, model=AgentSpec, kind="agent"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,21 +207,15 @@ class NamedAgent:
 
     def run_for(self, task: AgentTask, request: ToolCall, on_text: OnText | None = None) -> AgentRun:
         """Return a run of it for a task, not begun yet."""
-        from wavewright.tools.workers.agent_run import (
-            AgentRun,  # loaded when one runs, not when tools are listed
-        )
+        # Loaded when one runs, not when tools are listed.
+        from wavewright.tools.workers.agent_run import AgentRun
+        from wavewright.tools.workers.agent_tools import AgentCalls
 
-        services = self.services
-        return AgentRun(
-            services,
-            self.tools,
-            self.spec.limits,
-            services.goal_tools,
-            request,
-            self.concurrency,
-            task,
-            on_text,
+        services, limits = self.services, self.spec.limits
+        calls = AgentCalls(
+            self.tools, limits, services.goal_tools, request, self.concurrency, services.memory
         )
+        return AgentRun(services, calls, task, on_text)
 
     def task(self, values: JsonObject) -> AgentTask:
         """Return its task, with its prompt rendered with these values.

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias, TypeVar
+from typing import Annotated, Literal, Protocol, TypeAlias, TypeVar
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from wavewright.config.documents import read_document_file
 from wavewright.config.errors import WavewrightError
@@ -42,6 +42,30 @@ _METHOD = "method"
 SpecT = TypeVar("SpecT", bound=DocumentModel)
 
 
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+NamedSpecT = TypeVar("NamedSpecT", bound=_Named)
+
+
+def checked_schema(schema: JsonSchema) -> JsonSchema:
+    """Return a schema, which is then known to be one.
+
+    Raises:
+        ValueError: it is no JSON Schema.
+    """
+    try:
+        validator_of(schema)
+    except InvalidSchemaError as error:
+        raise ValueError(f"is no JSON Schema: {error}") from error
+    return schema
+
+
+_CheckedSchema: TypeAlias = Annotated[JsonSchema, AfterValidator(checked_schema)]
+
+
 class WorkerSpec(DocumentModel):
     """A worker as data: the file format of `config/workers/*.yaml`."""
 
@@ -53,9 +77,9 @@ class WorkerSpec(DocumentModel):
     """What it does, for the planner: one or two sentences."""
     prompt: Annotated[str, Field(pattern=PROMPT_PATTERN)]
     """Name of its prompt, such as `workers/sort_letters` for `prompts/workers/sort_letters.md.j2`."""
-    input_schema: JsonSchema = {"type": "object"}
+    input_schema: _CheckedSchema = {"type": "object"}
     """JSON Schema of what it takes: an object."""
-    output_schema: JsonSchema = {}
+    output_schema: _CheckedSchema = {}
     """JSON Schema of what it gives; the model is asked for this, but for the field `method`."""
     model_preference: str = "auto"
     """Which model is asked; the goal's preference where it is `auto`."""
@@ -101,16 +125,6 @@ class WorkerSpec(DocumentModel):
     """How long other runs may reuse a result; never where absent."""
     needs_approval: bool = False
     """Whether a person must allow each call."""
-
-    @field_validator("input_schema", "output_schema")
-    @classmethod
-    def _is_a_schema(cls, schema: JsonSchema) -> JsonSchema:
-        try:
-            validator_of(schema)
-        except InvalidSchemaError as error:
-            msg = f"is no JSON Schema: {error}"
-            raise ValueError(msg) from error
-        return schema
 
     @field_validator("input_schema")
     @classmethod
@@ -282,18 +296,30 @@ def load_workers(places: Sequence[Path]) -> tuple[Worker, ...]:
     Raises:
         ToolDefinitionError: a file is missing or faulty, or two have one name; names the file and the line.
     """
-    found: dict[str, Path] = {}
-    workers: list[Worker] = []
-    for file in spec_files(places):
-        spec = read_worker_file(file)
-        if spec.name in found:
+    specs = load_specs(places, "worker", read_worker_file)
+    return tuple(Worker(spec, file=file) for file, spec in specs.items())
+
+
+def load_specs(
+    places: Sequence[Path], kind: str, read: Callable[[Path], NamedSpecT]
+) -> dict[Path, NamedSpecT]:
+    """Return the declarations of files, and of the files in folders, by file.
+
+    Raises:
+        ToolDefinitionError: a file is missing or faulty, or two have one name; names the file and the line.
+    """
+    files: dict[str, Path] = {}
+    specs: dict[Path, NamedSpecT] = {}
+    for file in _spec_files(places):
+        spec = read(file)
+        if spec.name in files:
             raise ToolDefinitionError(
-                f"{file}: worker {spec.name!r} is declared twice",
-                hint=f"the other one is in {found[spec.name]}",
+                f"{file}: {kind} {spec.name!r} is declared twice",
+                hint=f"the other one is in {files[spec.name]}",
             )
-        found[spec.name] = file
-        workers.append(Worker(spec, file=file))
-    return tuple(workers)
+        files[spec.name] = file
+        specs[file] = spec
+    return specs
 
 
 def read_worker_file(file: Path) -> WorkerSpec:
@@ -336,7 +362,7 @@ def _fault_hint(error: DocumentError, kind: str) -> str:
     return next(iter([*misspelt, *hints]), otherwise)
 
 
-def spec_files(places: Sequence[Path]) -> Iterator[Path]:
+def _spec_files(places: Sequence[Path]) -> Iterator[Path]:
     """Yield the files of declarations: those that are named, and those in folders by name."""
     for place in places:
         if place.suffix.lower() in _FILE_SUFFIXES:
