@@ -25,6 +25,7 @@ from wavewright.tools.web.guarded_client import GuardedClient
 from wavewright.tools.web.index import PageMatch
 from wavewright.tools.web.pages import CrawlExecuted
 from wavewright.tools.web.reader import PageCache, WebReader
+from wavewright.tools.web.search import LocalSearch
 from wavewright.tools.web.site import SiteIndex
 from wavewright.tools.web.tools import WebSettings
 
@@ -47,7 +48,9 @@ def index_of(tmp_path: Path) -> MakeIndex:
         )
         client = GuardedClient(allowed=settings.allow_private)
         reader = WebReader(settings, client, PageCache(tmp_path / "web.sqlite"))
-        return SiteIndex(url + path, reader, **options)
+        return SiteIndex(
+            LocalSearch.model_validate({"provider": "local", "site": url + path, **options}), reader
+        )
 
     return make
 
@@ -121,7 +124,7 @@ def test_the_index_is_kept_and_a_crawl_after_its_time_asks_only_what_has_changed
         assert len(service.asked) == asked
 
         paths["/a"] = replace(page("New words"), headers={**HTML, "ETag": '"2"'})
-        found = search(index_of(service.url, refresh=0.0, cache_for=1e-6), "new", 1)
+        found = search(index_of(service.url, refresh=1e-6, cache_for=1e-6), "new", 1)
 
     assert [match.title for match in found] == ["New words"]
     conditions = [headers.get("If-None-Match") for headers in service.headers[asked:]]

@@ -89,41 +89,45 @@ async def resolve_host(host: str, port: int) -> Sequence[str]:
     return [*dict.fromkeys(str(entry[4][0]) for entry in found)]
 
 
+def _new_transport() -> httpx.AsyncHTTPTransport:
+    return httpx.AsyncHTTPTransport(verify=_ssl_context(), trust_env=False)
+
+
+@cache
+def _ssl_context() -> ssl.SSLContext:
+    """Return what verifies certificates; reading the authorities takes longer than many a request."""
+    return httpx.create_ssl_context(trust_env=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is sent to each hop of one fetch, and which media types are read."""
+
+    headers: Mapping[str, str]
+    accept: Collection[str] | None
+    body: JsonObject | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GuardedClient:
     """Fetches pages of the public web."""
 
-    def __init__(
-        self,
-        *,
-        allowed: Collection[str] = (),
-        user_agent: str = "wavewright",
-        max_bytes: int = 4 * 2**20,
-        seconds: float = 30.0,
-        max_redirects: int = MAX_REDIRECTS,
-        shown: str | None = None,
-        resolve: Resolver = resolve_host,
-        transport: Callable[[], httpx.AsyncBaseTransport] | None = None,
-    ) -> None:
-        """Keep what holds for every fetch.
-
-        Args:
-            allowed: Hosts with ports (`127.0.0.1:8080`) that are fetched although they are not public.
-            user_agent: What servers are told.
-            max_bytes: Of one body, after decompression.
-            seconds: Of one fetch, its redirects included.
-            max_redirects: How many redirects are followed.
-            shown: What errors name in place of the URL, where that holds a key.
-            resolve: Gives the addresses of a host.
-            transport: Makes what sends one request.
-        """
-        self.user_agent = user_agent
-        self._allowed = frozenset(allowed)
-        self._max_bytes = max_bytes
-        self._seconds = seconds
-        self._max_redirects = max_redirects
-        self._shown = shown
-        self._resolve = resolve
-        self._new_transport = transport or _new_transport
+    allowed: Collection[str] = ()
+    """Hosts with ports (`127.0.0.1:8080`) that are fetched although they are not public."""
+    user_agent: str = "wavewright"
+    """What servers are told."""
+    max_bytes: int = 4 * 2**20
+    """Of one body, after decompression."""
+    seconds: float = 30.0
+    """Of one fetch, its redirects included."""
+    max_redirects: int = MAX_REDIRECTS
+    """How many redirects are followed."""
+    shown: str | None = None
+    """What errors name in place of the URL, where that holds a key."""
+    resolve: Resolver = resolve_host
+    """Gives the addresses of a host."""
+    transport: Callable[[], httpx.AsyncBaseTransport] = _new_transport
+    """Makes what sends one request."""
 
     async def get(
         self,
@@ -148,46 +152,42 @@ class GuardedClient:
             StatusError: the server answers with another status.
             ToolError: there is no answer in time, or one that is too large, of another type, or a failure.
         """
-        address = read_address(url, self._allowed)
-        headers = dict(headers or {})
-        seconds_left = self._seconds
+        address = read_address(url, self.allowed)
+        asked = _Asked(dict(headers or {}), accept, body)
+        seconds_left = self.seconds
         redirects = 0
         while True:
             await admit(address)
             begun = anyio.current_time()
-            answer = await self._send_in_time(address, headers, accept, seconds_left, body)
+            answer = await self._send_in_time(address, asked, seconds_left)
             seconds_left -= anyio.current_time() - begun
             location = answer.headers.get("location")
             if answer.status not in _REDIRECTS:
                 return answer
-            if location is None or redirects == self._max_redirects:
+            if location is None or redirects == self.max_redirects:
                 reason = "without saying where to" if location is None else f"after {redirects} redirects"
-                raise StatusError(address, self._shown or address.url, answer.status, reason, None)
+                raise StatusError(address, self.shown or address.url, answer.status, reason, None)
             redirects += 1
             try:
                 target = urljoin(address.url, location)
             except ValueError as error:
-                shown = self._shown or address.url
+                shown = self.shown or address.url
                 raise StatusError(address, shown, answer.status, "and leads to no address", None) from error
-            following = read_address(target, self._allowed)
+            following = read_address(target, self.allowed)
             if following.origin != address.origin:
-                headers = {name: text for name, text in headers.items() if name.lower() not in _CREDENTIALS}
+                public = {
+                    name: one for name, one in asked.headers.items() if name.lower() not in _CREDENTIALS
+                }
+                asked = replace(asked, headers=public)
             address = following
 
-    async def _send_in_time(
-        self,
-        address: WebAddress,
-        headers: Mapping[str, str],
-        accept: Collection[str] | None,
-        seconds: float,
-        body: JsonObject | None,
-    ) -> WebAnswer:
-        shown = self._shown or address.url
+    async def _send_in_time(self, address: WebAddress, asked: _Asked, seconds: float) -> WebAnswer:
+        shown = self.shown or address.url
         try:
             with anyio.fail_after(seconds):
-                return await self._send(address, headers, accept, body)
+                return await self._send(address, asked)
         except TimeoutError as error:
-            message = f"{shown} gave no answer within {self._seconds:g} s"
+            message = f"{shown} gave no answer within {self.seconds:g} s"
             raise ToolError(message, transient=True) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ToolError(
@@ -195,24 +195,18 @@ class GuardedClient:
                 transient=isinstance(error, httpx.TransportError),
             ) from error
 
-    async def _send(
-        self,
-        address: WebAddress,
-        headers: Mapping[str, str],
-        accept: Collection[str] | None,
-        body: JsonObject | None,
-    ) -> WebAnswer:
+    async def _send(self, address: WebAddress, asked: _Asked) -> WebAnswer:
         failure: httpx.TransportError | None = None
         ips = await self._checked_ips(address)
         # An address that does not answer leaves time for the others.
-        connect_seconds = self._seconds / (len(ips) + 1)
+        connect_seconds = self.seconds / (len(ips) + 1)
         for ip in ips:
-            request = self._request(address, ip, headers, body)
+            request = self._request(address, ip, asked)
             request.extensions["timeout"] = {
                 "connect": connect_seconds,
-                **dict.fromkeys(("read", "write", "pool"), self._seconds),
+                **dict.fromkeys(("read", "write", "pool"), self.seconds),
             }
-            async with self._new_transport() as transport:
+            async with self.transport() as transport:
                 try:
                     response = await transport.handle_async_request(request)
                 except (httpx.ConnectError, httpx.ConnectTimeout) as error:
@@ -220,7 +214,7 @@ class GuardedClient:
                     continue
                 response.request = request
                 try:
-                    return await self._read(address, response, accept)
+                    return await self._read(address, response, asked.accept)
                 finally:  # the body need not have been read to its end
                     await response.aclose()
         assert failure is not None
@@ -235,31 +229,29 @@ class GuardedClient:
         found: Sequence[str] = [] if address.ip is None else [address.ip.compressed]
         if not found:
             try:
-                found = await self._resolve(address.host, address.port)
+                found = await self.resolve(address.host, address.port)
             except OSError:
                 found = []
         if not found:
             raise ToolError(f"there is no host {address.host!r}", transient=True)
         ips = [ipaddress.ip_address(text.partition("%")[0]) for text in found]
-        if address.place not in self._allowed:
+        if address.place not in self.allowed:
             for ip in ips:
                 require_public(address, ip)
         return ips
 
-    def _request(
-        self, address: WebAddress, ip: IpAddress, headers: Mapping[str, str], body: JsonObject | None
-    ) -> httpx.Request:
+    def _request(self, address: WebAddress, ip: IpAddress, asked: _Asked) -> httpx.Request:
         """Return a request to a checked address in the name of its host."""
         place = f"[{ip}]" if ip.version == 6 else str(ip)
         return httpx.Request(
-            "GET" if body is None else "POST",
+            "GET" if asked.body is None else "POST",
             f"{address.scheme}://{place}:{address.port}{address.target}",
-            json=body,
+            json=asked.body,
             headers={
                 "Accept": "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.5",
                 "Accept-Encoding": "gzip",
                 "User-Agent": self.user_agent,
-                **headers,
+                **asked.headers,
                 "Host": address.origin.partition("://")[2],
             },
             extensions={"sni_hostname": address.host},
@@ -268,7 +260,7 @@ class GuardedClient:
     async def _read(
         self, address: WebAddress, response: httpx.Response, accept: Collection[str] | None
     ) -> WebAnswer:
-        shown = self._shown or address.url
+        shown = self.shown or address.url
         headers = {name.lower(): text for name, text in response.headers.items()}
         empty = WebAnswer(address.url, response.status_code, headers, b"", dt.datetime.now(dt.UTC))
         if response.status_code in _REDIRECTS or response.status_code == 304:
@@ -282,9 +274,9 @@ class GuardedClient:
         if encoding not in _ENCODINGS:
             raise ToolError(f"{shown} has the content encoding {encoding[:40]!r}, and not 'gzip'")
         pieces = aiter(cast("httpx.AsyncByteStream", response.stream))
-        content = await _read_body(pieces, self._max_bytes + 1, is_packed=encoding in _GZIP)
-        if len(content) > self._max_bytes:
-            raise ToolError(f"{shown} is larger than {self._max_bytes:,} bytes")
+        content = await _read_body(pieces, self.max_bytes + 1, is_packed=encoding in _GZIP)
+        if len(content) > self.max_bytes:
+            raise ToolError(f"{shown} is larger than {self.max_bytes:,} bytes")
         return replace(empty, content=content)
 
 
@@ -323,13 +315,3 @@ def retry_after_seconds(text: str | None) -> float | None:
     if until.tzinfo is None:
         until = until.replace(tzinfo=dt.UTC)
     return max(0.0, (until - dt.datetime.now(dt.UTC)).total_seconds())
-
-
-def _new_transport() -> httpx.AsyncHTTPTransport:
-    return httpx.AsyncHTTPTransport(verify=_ssl_context(), trust_env=False)
-
-
-@cache
-def _ssl_context() -> ssl.SSLContext:
-    """Return what verifies certificates; reading the authorities takes longer than many a request."""
-    return httpx.create_ssl_context(trust_env=False)

@@ -173,15 +173,7 @@ def _site_search(settings: LocalSearch, pack: str, reader: WebReader | None) -> 
         )
     from wavewright.tools.web.site import SiteIndex
 
-    assert settings.site is not None
-    index = SiteIndex(
-        settings.site,
-        reader,
-        max_pages=settings.max_pages,
-        refresh=settings.refresh,
-        exclude=settings.exclude,
-        engine=settings.engine,
-    )
+    index = SiteIndex(settings, reader)
 
     async def search(query: str, limit: int, emit: Emit) -> list[SearchResult]:
         return [_local_result(match, match.path) for match in await index.search(query, limit, emit)]

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urljoin, urlsplit
 
 import anyio
@@ -27,9 +27,12 @@ from wavewright.tools.functions.injected import Emit
 from wavewright.tools.functions.tool import TextChunk, ToolError, ignore_emission
 from wavewright.tools.web.addresses import AddressRefused
 from wavewright.tools.web.guarded_client import WebAnswer
-from wavewright.tools.web.index import Engine, IndexedPage, PageIndex, PageMatch, markdown_title, read_html
+from wavewright.tools.web.index import IndexedPage, PageIndex, PageMatch, markdown_title, read_html
 from wavewright.tools.web.pages import PLAIN_TYPES, CrawlExecuted, decode, parsed, read_targets
 from wavewright.tools.web.reader import MAX_WAIT_SECONDS, WebReader
+
+if TYPE_CHECKING:
+    from wavewright.tools.web.search import LocalSearch
 
 MAX_SITEMAPS: Final = 50
 MAX_PAGE_CHARS: Final = 100_000
@@ -49,39 +52,22 @@ _logger = logging.getLogger(__name__)
 class SiteIndex:
     """The pages of one site; for the tasks of one event loop."""
 
-    def __init__(
-        self,
-        site: str,
-        reader: WebReader,
-        *,
-        max_pages: int = 1_000,
-        refresh: float = 86_400.0,
-        exclude: Collection[str] = (),
-        engine: Engine = "fts5",
-    ) -> None:
-        """Fetch nothing yet.
-
-        Args:
-            site: Address that the crawl begins at; pages are those whose addresses begin with it, up to its last `/`.
-            reader: Fetches the pages; its cache keeps what a crawl has found.
-            max_pages: How many addresses a crawl fetches, beside sitemaps.
-            refresh: Seconds after which the site is crawled again.
-            exclude: Patterns of addresses relative to the site's that are left out, such as `drafts/*`.
-            engine: What ranks the pages.
+    def __init__(self, settings: LocalSearch, reader: WebReader) -> None:
+        """Fetch nothing yet; the cache of the reader, which fetches the pages, keeps what a crawl has found.
 
         Raises:
             AddressRefused: the address is not fetched.
             ToolError: the engine is not installed.
         """
-        address = reader.address(site)
+        assert settings.site is not None
+        address = reader.address(settings.site)
         self._site = address.url
         self._prefix = self._site.partition("?")[0].rpartition("/")[0] + "/"
         self._reader = reader
-        self._max_pages = max_pages
-        self._refresh = refresh
-        self._exclude = tuple(exclude)
-        self._key = f"site {reader.cache_key(address)} {json.dumps([max_pages, *self._exclude])}"
-        self._index = PageIndex(engine)
+        self._settings = settings
+        limits = json.dumps([settings.max_pages, *settings.exclude])
+        self._key = f"site {reader.cache_key(address)} {limits}"
+        self._index = PageIndex(settings.engine)
         self._paths = set[str]()
         """Of the pages in the index."""
         self._crawled_at: dt.datetime | None = None
@@ -99,7 +85,7 @@ class SiteIndex:
         async with self._lock:
             if self._crawled_at is None:
                 await anyio.to_thread.run_sync(self._take_kept)
-            if self._crawled_at is None or _age(self._crawled_at) >= self._refresh:
+            if self._crawled_at is None or _age(self._crawled_at) >= self._settings.refresh:
                 await self._crawl_and_keep(emit)
         return await anyio.to_thread.run_sync(self._index.search, query, limit)
 
@@ -135,7 +121,7 @@ class SiteIndex:
         known, repeated = {*waiting}, set[str]()
         found = dict[tuple[str, str], IndexedPage]()
         fetched = left_out = 0
-        while waiting and fetched < self._max_pages:
+        while waiting and fetched < self._settings.max_pages:
             url = waiting.popleft()
             try:
                 page, targets = await self._read(url)
@@ -201,7 +187,7 @@ class SiteIndex:
                 continue
             path = normal.removeprefix(self._prefix)
             is_page = normal.startswith(self._prefix) and not _NO_PAGE.search(urlsplit(normal).path)
-            if is_page and not any(fnmatchcase(path, pattern) for pattern in self._exclude):
+            if is_page and not any(fnmatchcase(path, pattern) for pattern in self._settings.exclude):
                 found[normal] = None
         return found
 
