@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 import docstring_parser
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticUserError
+from pydantic.json_schema import JsonSchemaMode
 from pydantic_core import PydanticSerializationError
 
 from wavewright.config import exit_codes
@@ -156,9 +157,12 @@ def _read_contract(function: UserFunction, name: str) -> Contract:
 def _read_signature(
     function: UserFunction, name: str, place: str
 ) -> tuple[list[inspect.Parameter], dict[str, Any]]:
+    is_annotated = inspect.isroutine(function) or inspect.isclass(function)
     try:
         parameters = list(inspect.signature(function).parameters.values())
-        hints = typing.get_type_hints(_annotated_part(function), include_extras=True)
+        # An object that is called has its annotations at `__call__`.
+        annotated = function if is_annotated else type(function).__call__
+        hints = typing.get_type_hints(annotated, include_extras=True)
         hints = {part: portable_annotation(hint) for part, hint in hints.items()}
     except NameError as error:
         raise ToolDefinitionError(
@@ -171,13 +175,6 @@ def _read_signature(
             hint="register a function that is written in Python, or wrap it in one",
         ) from error
     return parameters, hints
-
-
-def _annotated_part(function: UserFunction) -> UserFunction:
-    """Return what holds the annotations: a function itself, or the `__call__` of an object."""
-    if inspect.isroutine(function) or inspect.isclass(function):
-        return function
-    return type(function).__call__
 
 
 def _is_reserved(parameter: inspect.Parameter) -> bool:
@@ -203,14 +200,8 @@ def _check_parameter(parameter: inspect.Parameter, hints: dict[str, Any], name: 
 
 def _check_type(parameter: inspect.Parameter, hints: dict[str, Any], name: str, place: str) -> None:
     """Raise where the type of a parameter has no schema."""
-    try:
-        schema_of(TypeAdapter(hints[parameter.name]), mode="validation")
-    except SCHEMA_ERRORS as error:
-        raise ToolDefinitionError(
-            f"tool {name!r}: parameter {parameter.name!r} of {place} has the type "
-            f"{_type_name(hints[parameter.name])}, which has no JSON form",
-            hint=_schemable_hint("take", error),
-        ) from error
+    owner = f"tool {name!r}: parameter {parameter.name!r} of {place} has the type"
+    _schema_of_type(hints[parameter.name], "validation", owner, "take")
 
 
 def _result_schema(
@@ -218,13 +209,24 @@ def _result_schema(
 ) -> tuple[TypeAdapter[object] | None, JsonSchema]:
     if "return" not in hints:
         return None, {}
+    return _schema_of_type(hints["return"], "serialization", f"tool {name!r}: {place} returns", "return")
+
+
+def _schema_of_type(
+    annotation: Any, mode: JsonSchemaMode, owner: str, verb: str
+) -> tuple[TypeAdapter[object], JsonSchema]:
+    """Return the adapter and the schema of a type; `owner` and `verb` are words for the error.
+
+    Raises:
+        ToolDefinitionError: it has none.
+    """
     try:
-        adapter: TypeAdapter[object] = TypeAdapter(hints["return"])
-        return adapter, schema_of(adapter, mode="serialization")
+        adapter: TypeAdapter[object] = TypeAdapter(annotation)
+        return adapter, schema_of(adapter, mode=mode)
     except SCHEMA_ERRORS as error:
+        shown = repr(annotation.__name__ if isinstance(annotation, type) else str(annotation))
         raise ToolDefinitionError(
-            f"tool {name!r}: {place} returns {_type_name(hints['return'])}, which has no JSON form",
-            hint=_schemable_hint("return", error),
+            f"{owner} {shown}, which has no JSON form", hint=_schemable_hint(verb, error)
         ) from error
 
 
@@ -241,10 +243,6 @@ def _tool_description(docs: docstring_parser.Docstring) -> str:
 
 def _one_paragraph(text: str | None) -> str | None:
     return " ".join(text.split()) if text else None
-
-
-def _type_name(annotation: object) -> str:
-    return repr(annotation.__name__ if isinstance(annotation, type) else str(annotation))
 
 
 def _source_location(function: UserFunction) -> str:

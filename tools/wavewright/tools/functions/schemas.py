@@ -129,27 +129,22 @@ def _inline_definitions(
             base = {} if kind is None else {"type": kind}
         else:
             base = _inline_definitions(definitions[name], definitions, (*inside, name))
-    own: JsonSchema = {}
-    for key, value in schema.items():
-        if key in _DROPPED_KEYWORDS or (key == "title" and isinstance(value, str)):
-            continue
-        own[key] = _inline_member(key, value, definitions, inside)
+    own: JsonSchema = {
+        key: _inline_member(key, value, definitions, inside)
+        for key, value in schema.items()
+        if key not in _DROPPED_KEYWORDS and not (key == "title" and isinstance(value, str))
+    }
     return {**base, **own}
 
 
 def _inline_member(
     key: str, value: Json, definitions: dict[str, JsonSchema], inside: tuple[str, ...]
 ) -> Json:
+    def inlined(member: Json) -> Json:
+        return _inline_definitions(member, definitions, inside) if isinstance(member, dict) else member
+
     if key in _MAPS_OF_SCHEMAS and isinstance(value, dict):
-        return {
-            name: _inline_definitions(member, definitions, inside) if isinstance(member, dict) else member
-            for name, member in value.items()
-        }
+        return {name: inlined(member) for name, member in value.items()}
     if key in _LISTS_OF_SCHEMAS and isinstance(value, list):
-        return [
-            _inline_definitions(member, definitions, inside) if isinstance(member, dict) else member
-            for member in value
-        ]
-    if key in _SCHEMAS and isinstance(value, dict):
-        return _inline_definitions(value, definitions, inside)
-    return value
+        return [inlined(member) for member in value]
+    return inlined(value) if key in _SCHEMAS else value
