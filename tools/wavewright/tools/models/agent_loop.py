@@ -82,15 +82,19 @@ async def run_agent_loop(
     call = models.redacted_call(call)
     choice = models.choose(call.preference, call.role)
     for name in choice.fallbacks:
-        models.served_model(
-            name
-        )  # loads the provider's library, which must not count towards the time of the loop
+        # Loads the provider's library, which must not count towards the time of the loop.
+        models.served_model(name)
+    said = messages_of(call)
     model = _LoopModel(models, choice, call, tools, limits, on_use, on_text)
     agent = _make_agent(model, _LoopToolset(tools, limits, models), models.model_settings(call))
     with capture_run_messages() as exchanged:
         try:
             with anyio.fail_after(call.timeout):
-                await _run_agent(agent, messages_of(call), limits)
+                await agent.run(
+                    _last_prompt(said),
+                    message_history=said[:-1] or None,
+                    usage_limits=UsageLimits(request_limit=limits.requests),
+                )
         except ModelError as error:
             raise model.failed(error.kind, str(error), error.hint, error.retry_after) from None
         except UserError as error:
@@ -118,14 +122,6 @@ def _make_agent(model: _LoopModel, toolset: _LoopToolset, settings: ModelSetting
         retries={"tools": toolset.limits.requests, "output": _OUTPUT_RETRIES},
         end_strategy="early",
         model_settings=settings,
-    )
-
-
-async def _run_agent(agent: Agent[object, object], said: list[ModelMessage], limits: LoopLimits) -> None:
-    await agent.run(
-        _last_prompt(said),
-        message_history=said[:-1] or None,
-        usage_limits=UsageLimits(request_limit=limits.requests),
     )
 
 

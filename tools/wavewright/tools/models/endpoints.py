@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast, get_args
 
 from pydantic import BaseModel, ConfigDict
 
@@ -182,13 +182,12 @@ def _library_url(url: str, provider: str) -> str:
 
 def _missing_key_error(model: str, provider: str, known: Provider) -> ModelConfigError:
     names = " or ".join(known.keys)
+    other = "WAVEWRIGHT_API_KEY"
     if provider == "openai-chat":
-        return ModelConfigError(
-            f"there is no key for {model}",
-            f"set {names}, or WAVEWRIGHT_BASE_URL to an OpenAI-compatible endpoint "
-            "(and WAVEWRIGHT_API_KEY if it wants a key)",
+        other = (
+            "WAVEWRIGHT_BASE_URL to an OpenAI-compatible endpoint (and WAVEWRIGHT_API_KEY if it wants a key)"
         )
-    return ModelConfigError(f"there is no key for {model}", f"set {names}, or WAVEWRIGHT_API_KEY")
+    return ModelConfigError(f"there is no key for {model}", f"set {names}, or {other}")
 
 
 def _correction_hint(model: str) -> str:
@@ -239,18 +238,19 @@ def choose_model(
     if settings.model is None:
         raise ModelConfigError("no model is configured", "set WAVEWRIGHT_MODEL to PROVIDER:NAME")
     if settings.model_is_forced:
-        return _checked_choice(
-            ModelChoice(settings.model, "WAVEWRIGHT_MODEL names it"), settings, environment
-        )
-    wanted = settings.models.roles.get(role)
-    if wanted is not None:
-        model, why = _named_model(wanted, settings, environment, settings.model)
-        why = f"models.roles gives {role} {wanted!r}" + (f", {why}" if why else "")
+        choice = ModelChoice(settings.model, "WAVEWRIGHT_MODEL names it")
     else:
-        model, why = _named_model(preference, settings, environment, settings.model)
-        why = why or f"{preference!r} is a model's name"
-    fallbacks = tuple(one for one in settings.models.fallbacks if one != model)
-    return _checked_choice(ModelChoice(model, why, fallbacks), settings, environment)
+        wanted = settings.models.roles.get(role)
+        model, why = _named_model(
+            preference if wanted is None else wanted, settings, environment, settings.model
+        )
+        if wanted is not None:
+            why = f"models.roles gives {role} {wanted!r}" + (f", {why}" if why else "")
+        fallbacks = tuple(one for one in settings.models.fallbacks if one != model)
+        choice = ModelChoice(model, why or f"{preference!r} is a model's name", fallbacks)
+    for model in (choice.model, *choice.fallbacks):
+        find_endpoint(model, settings, environment)
+    return choice
 
 
 def preference_words(settings: Settings) -> tuple[str, ...]:
@@ -267,10 +267,9 @@ def thinking_level(settings: Settings, level: ThinkingName) -> Thinking:
     setting = settings.models.thinking.get(level)
     if setting is None:
         return shipped_models().thinking.get(level, "medium")
-    known: tuple[Thinking, ...] = ("minimal", "low", "medium", "high", "xhigh", "max", "off")
-    for one in known:
-        if setting == one:
-            return one
+    known = get_args(Thinking)
+    if setting in known:
+        return cast("Thinking", setting)
     raise ModelConfigError(
         f"models.thinking.{level} is {setting!r}", f"it should be one of {', '.join(known)}"
     )
@@ -307,12 +306,6 @@ def _named_model(
     if is_reachable(shipped, settings, environment):
         return shipped, f"{word!r} stands for it"
     return default, f"it is the default model: {word!r} stands for {shipped}, and there is no key for that"
-
-
-def _checked_choice(choice: ModelChoice, settings: Settings, environment: Mapping[str, str]) -> ModelChoice:
-    for model in (choice.model, *choice.fallbacks):
-        find_endpoint(model, settings, environment)
-    return choice
 
 
 def check_names(settings: Settings) -> None:
