@@ -13,12 +13,12 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Self, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import anyio
 import httpx2
 import mcp_types
-from anyio.abc import AsyncResource
+from anyio.abc import ObjectReceiveStream
 from mcp.client._transport import ReadStream, TransportStreams
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
@@ -214,7 +214,7 @@ async def http_transport(
         yield _SiftedStream(received, state), outgoing
 
 
-class _SiftedStream(AsyncResource):
+class _SiftedStream(ObjectReceiveStream[SessionMessage | Exception]):
     """The messages of a stream, without tools that no client can call."""
 
     def __init__(self, stream: ReadStream[SessionMessage | Exception], state: ConnectionState) -> None:
@@ -222,21 +222,13 @@ class _SiftedStream(AsyncResource):
         self._state = state
 
     async def receive(self) -> SessionMessage | Exception:
-        return self._sifted(await self._stream.receive())
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        return self._sifted(await self._stream.__anext__())
-
-    def _sifted(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
+        item = await self._stream.receive()
         if isinstance(item, SessionMessage):
             leave_out_faulty_tools(item.message, self._state)
         return item
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
 
 class _MeteredTransport(httpx2.AsyncHTTPTransport):
