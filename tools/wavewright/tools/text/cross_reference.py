@@ -296,7 +296,7 @@ def _description_words(record: JsonObject, key: str) -> str:
 
 
 def _finish_groups(found: AnswerToFinish) -> Json:
-    mentions, unnamed = _mentions(found.params)
+    mentions, _ = _mentions(found.params)
     names = list(dict.fromkeys(normal_name(mention.name) for mention in mentions))
     assert isinstance(found.answer, dict)
     groups = found.answer["same"]
@@ -307,7 +307,12 @@ def _finish_groups(found: AnswerToFinish) -> Json:
         if taken:
             raise AnswerRefused([f"the name {taken[0]!r} stands in two groups: join them, or choose one"])
         same |= dict.fromkeys(members, members[0])
-    return {**merge_mentions(group_mentions(mentions, same), _key(found.params)), "unnamed": unnamed}
+    return _merged(found.params, same)
+
+
+def _merged(params: JsonObject, same: Mapping[str, str]) -> Json:
+    mentions, unnamed = _mentions(params)
+    return {**merge_mentions(group_mentions(mentions, same), _key(params)), "unnamed": unnamed}
 
 
 def _members(group: Json, names: list[str]) -> list[str]:
@@ -319,8 +324,7 @@ def _members(group: Json, names: list[str]) -> list[str]:
 
 
 def _generate_merge(params: JsonObject) -> Json:
-    mentions, unnamed = _mentions(params)
-    return {**merge_mentions(group_mentions(mentions, {}), _key(params)), "unnamed": unnamed}
+    return _merged(params, {})
 
 
 def _mentions(params: JsonObject) -> tuple[list[RecordMention], int]:
