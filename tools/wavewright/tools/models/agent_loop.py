@@ -54,9 +54,9 @@ from wavewright.tools.models.messages import (
     sent_text,
     split_response,
 )
+from wavewright.tools.models.metering import UsageTracker, sum_prices
 
 if TYPE_CHECKING:
-    from wavewright.tools.models.metering import UsageTracker
     from wavewright.tools.models.provider_models import ProviderModels
 
 Arguments: TypeAlias = dict[str, Any]
@@ -245,14 +245,13 @@ class _LoopModel(WrapperModel):
         if not self._uses:
             asked = self._models.usage_tracker(self.call, self.choice.model, self._fixed_text)
             return asked.total_use(outcome, message)
-        prices = [one.usd for one in self._uses if one.usd is not None]
         return replace(
             self._uses[-1],
             outcome=outcome,
             message=message,
             input_tokens=sum(one.input_tokens for one in self._uses),
             output_tokens=sum(one.output_tokens for one in self._uses),
-            usd=sum(prices) if len(prices) == len(self._uses) else None,
+            usd=sum_prices([one.usd for one in self._uses]),
             seconds=sum(one.seconds for one in self._uses),
             attempts=sum(one.attempts for one in self._uses),
             is_estimated=any(one.is_estimated for one in self._uses),

@@ -175,7 +175,10 @@ def build_model(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
     """Return the model of an endpoint; the caller closes the client."""
     match endpoint.provider:
         case "openai":
-            return _openai_responses(endpoint, http)
+            from pydantic_ai.providers.openai import OpenAIProvider
+
+            client = _openai_client(endpoint, http)
+            return TotallingResponsesModel(endpoint.name, provider=OpenAIProvider(openai_client=client))
         case "openai-chat" | "ollama" | "vllm":
             return _openai_chat(endpoint, http)
         case "anthropic":
@@ -198,13 +201,6 @@ def _openai_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncOpenAI:
         max_retries=0,
         default_headers=private if endpoint.is_foreign else None,
     )
-
-
-def _openai_responses(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
-    from pydantic_ai.providers.openai import OpenAIProvider
-
-    client = _openai_client(endpoint, http)
-    return TotallingResponsesModel(endpoint.name, provider=OpenAIProvider(openai_client=client))
 
 
 def _openai_chat(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:

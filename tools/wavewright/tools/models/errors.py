@@ -6,6 +6,7 @@ no key and no part of the request.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import httpx2
@@ -131,7 +132,7 @@ def _api_fault(error: ModelAPIError, model: str, asked: str) -> ModelFault:
             otherwise: ModelFault | None = _OVERLOADED
         case _:
             otherwise = _REJECTED if isinstance(error, ModelHTTPError) else None
-    fault = next((one for kinds, one in _API_FAULTS if isinstance(error, kinds)), otherwise)
+    fault = next((one for kinds, one in _API_FAULTS.items() if isinstance(error, kinds)), otherwise)
     if fault is None:
         return ModelFault("bad_answer", f"{model} sent an answer that cannot be used", is_retryable=True)
     return replace(
@@ -150,46 +151,34 @@ _OVERLOADED = ModelFault(
     is_retryable=True,
     is_of_provider=True,
 )
-_API_FAULTS: tuple[tuple[type[ModelAPIError] | tuple[type[ModelAPIError], ...], ModelFault], ...] = (
-    (
-        ModelContextWindowExceededError,
-        ModelFault(
-            "over_context",
-            "{} takes less text at once than was asked",
-            hint="ask for less at once, or choose a model with a larger context window",
-        ),
+_API_FAULTS: Mapping[type[ModelAPIError] | tuple[type[ModelAPIError], ...], ModelFault] = {
+    ModelContextWindowExceededError: ModelFault(
+        "over_context",
+        "{} takes less text at once than was asked",
+        hint="ask for less at once, or choose a model with a larger context window",
     ),
-    (
-        ModelAuthenticationError,
-        ModelFault(
-            "denied",
-            "{} denied the request",
-            hint="check the provider's key, and that it may use this model",
-            is_of_provider=True,
-        ),
+    ModelAuthenticationError: ModelFault(
+        "denied",
+        "{} denied the request",
+        hint="check the provider's key, and that it may use this model",
+        is_of_provider=True,
     ),
-    (
-        ModelQuotaExceededError,
-        ModelFault(
-            "denied",
-            "the account at the provider of {} is used up",
-            hint="top up the account, or choose another model",
-            is_of_provider=True,
-        ),
+    ModelQuotaExceededError: ModelFault(
+        "denied",
+        "the account at the provider of {} is used up",
+        hint="top up the account, or choose another model",
+        is_of_provider=True,
     ),
-    (
-        ModelNotFoundError,
-        ModelFault(
-            "denied",
-            "the provider of {} knows no such model",
-            hint="check the model's name, and the address if it is your own",
-            is_of_provider=True,
-        ),
+    ModelNotFoundError: ModelFault(
+        "denied",
+        "the provider of {} knows no such model",
+        hint="check the model's name, and the address if it is your own",
+        is_of_provider=True,
     ),
-    (ModelRequestRejectedError, _REJECTED),
-    ((ModelRateLimitError, ModelUnavailableError, ModelServerError), _OVERLOADED),
-)
-"""What errors of providers' interfaces mean; `{}` is the model, and what the provider says follows."""
+    ModelRequestRejectedError: _REJECTED,
+    (ModelRateLimitError, ModelUnavailableError, ModelServerError): _OVERLOADED,
+}
+"""What errors of interfaces mean, the first that fits; `{}` is the model, and the words of the provider follow."""
 
 
 def _error_text(error: ModelAPIError, asked: str) -> str:

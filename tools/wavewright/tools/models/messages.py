@@ -15,7 +15,6 @@ question mark.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -114,7 +113,7 @@ def question_key(call: ModelCall) -> str:
         "schema": call.schema,
         "schema_name": call.schema_name,
     }
-    return f"ask {_call_identity(call)} {_digest(asked)}"
+    return f"ask {_call_identity(call)} {request_hash(asked)}"
 
 
 def request_key(
@@ -152,11 +151,6 @@ def response_from_json(kept: JsonObject, parameters: ModelRequestParameters, nam
 def _call_identity(call: ModelCall) -> str:
     place = "" if call.step is None else f"{call.step}[{'' if call.index is None else call.index}]"
     return f"{call.role} {call.name} {place}"
-
-
-def _digest(value: Json) -> str:
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def choose_output_mode(endpoint: Endpoint, model: Model, schema: JsonSchema) -> OutputMode:

@@ -46,7 +46,6 @@ class RequestCharge:
     model: str
     url: str | None
     """Its address where that is not its provider's own: another price list."""
-    reserved: Spend
     outcome: ModelOutcome = "failed"
     message: str = "given up before an answer came"
     input_tokens: int = 0
@@ -94,18 +93,24 @@ class UsageTracker:
         Raises:
             RequestFailed: the request would go over a budget, and was not made.
         """
-        usage = RequestCharge(model, url, self._max_spend(model, url))
+        read = estimate_tokens(self.sent_text)
+        usage = RequestCharge(model, url, input_tokens=read, output_tokens=self.max_tokens)
+        self._price(usage)
+        # A budget store with a budget of money refuses an unknown price; elsewhere it counts as nothing.
+        usd = math.inf if usage.usd is None else usage.usd
         account = BudgetScope(self.call.run, self.call.job, self.call.step, self.call.role, self.call.budget)
-        reservation = await self._reserve(account, usage.reserved)
+        amount = Spend(1, read + self.max_tokens, usd, _RESERVED_SECONDS)
+        reservation = await self._reserve(account, amount)
         self.charges.append(usage)
-        self._charge_reserved(usage)
         started = anyio.current_time()
         try:
             yield usage
         finally:
             usage.seconds = anyio.current_time() - started
+            spent = Spend(1, usage.input_tokens + usage.output_tokens, usage.usd or 0.0, usage.seconds)
+            use = self._use_of([usage], usage.model, usage.outcome, usage.message, usage.seconds)
             with anyio.CancelScope(shield=True):
-                await self.budgets.settle(reservation, self._spent(usage), self._request_use(usage))
+                await self.budgets.settle(reservation, spent, use)
 
     def record_response(self, tally: RequestCharge, response: ModelResponse) -> None:
         """Charge what a provider says that an answer cost, where that can be believed."""
@@ -172,7 +177,7 @@ class UsageTracker:
             outcome=outcome,
             input_tokens=sum(one.input_tokens for one in charges),
             output_tokens=sum(one.output_tokens for one in charges),
-            usd=_sum_prices([one.usd for one in charges]),
+            usd=sum_prices([one.usd for one in charges]),
             seconds=seconds,
             attempts=len(charges),
             is_estimated=any(one.is_estimated for one in charges),
@@ -200,17 +205,6 @@ class UsageTracker:
             await anyio.sleep_forever()
         return reservations[0]
 
-    def _max_spend(self, model: str, url: str | None) -> Spend:
-        read = estimate_tokens(self.sent_text)
-        usd = price_of(model, read, self.max_tokens, 0, self.prices, base_url=url)
-        # A budget store with a budget of money refuses an unknown price; elsewhere it counts as nothing.
-        return Spend(1, read + self.max_tokens, math.inf if usd is None else usd, _RESERVED_SECONDS)
-
-    def _charge_reserved(self, usage: RequestCharge) -> None:
-        usage.input_tokens = estimate_tokens(self.sent_text)
-        usage.output_tokens = self.max_tokens
-        self._price(usage)
-
     def _price(self, usage: RequestCharge) -> None:
         usage.usd = price_of(
             usage.model,
@@ -220,12 +214,6 @@ class UsageTracker:
             self.prices,
             base_url=usage.url,
         )
-
-    def _spent(self, usage: RequestCharge) -> Spend:
-        return Spend(1, usage.input_tokens + usage.output_tokens, usage.usd or 0.0, usage.seconds)
-
-    def _request_use(self, usage: RequestCharge) -> ModelUse:
-        return self._use_of([usage], usage.model, usage.outcome, usage.message, usage.seconds)
 
 
 def _is_count(tokens: object, most: float = math.inf) -> TypeGuard[int]:
@@ -246,6 +234,7 @@ def _response_text(response: ModelResponse) -> str:
     return "".join(pieces)
 
 
-def _sum_prices(prices: list[float | None]) -> float | None:
+def sum_prices(prices: list[float | None]) -> float | None:
+    """Return what requests cost together; None where the price of one is not known."""
     known = [price for price in prices if price is not None]
     return sum(known) if len(known) == len(prices) else None
