@@ -92,7 +92,8 @@ def load_user_tools(entries: Sequence[Json], root: Path, *, first: int = 0) -> t
     """
     found: list[Tool] = []
     for position, entry in enumerate(entries, first):
-        user_module, where = _read_entry(entry, f"tools[{position}]"), f"tools[{position}]"
+        where = f"tools[{position}]"
+        user_module = _read_entry(entry, where)
         if user_module.module is not None:
             found += _tools_of(import_project_module(user_module.module, root), user_module)
             continue
@@ -164,14 +165,10 @@ def import_project_module(name: str, root: Path) -> ModuleType:
     Raises:
         ToolDefinitionError: it cannot be imported.
     """
-    with _appended_to_path(root):
-        return _import_module(name, root)
-
-
-def _import_module(name: str, root: Path) -> ModuleType:
     importlib.invalidate_caches()
     try:
-        return importlib.import_module(name)
+        with _appended_to_path(root):
+            return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
             raise _import_error(name, error) from error

@@ -301,12 +301,19 @@ class _Session:
             _ConnectionLostError: the session ended before the answer.
         """
         assert self._client is not None
-        progress = _CallProgress(request)
+        notes_left = MAX_PROGRESS_NOTES
+
+        async def note(progress: float, total: float | None, message: str | None) -> None:
+            nonlocal notes_left
+            if notes_left > 0:
+                notes_left -= 1
+                amount = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
+                text = f"{amount} {(message or '')[:_MAX_NOTE_CHARS]}".rstrip()
+                request.emit(TextChunk(f"{text}\n"))
+
         try:
             with anyio.fail_after(self._settings.timeout):
-                result = await self._client.call_tool(
-                    tool.name, request.params, progress_callback=progress.note
-                )
+                result = await self._client.call_tool(tool.name, request.params, progress_callback=note)
         except TimeoutError:
             raise self.state.error(
                 f"{tool.name} gave no answer within {self._settings.timeout:g} s",
@@ -344,20 +351,6 @@ class _Session:
     async def _receive(self, message: IncomingMessage) -> None:
         if isinstance(message, mcp_types.ToolListChangedNotification):
             self._is_stale = True
-
-
-class _CallProgress:
-    """Passes a call's progress to its step."""
-
-    def __init__(self, request: ToolCall) -> None:
-        self._emit = request.emit
-        self._left = MAX_PROGRESS_NOTES
-
-    async def note(self, progress: float, total: float | None, message: str | None) -> None:
-        if self._left > 0:
-            self._left -= 1
-            amount = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
-            self._emit(TextChunk(f"{amount} {(message or '')[:_MAX_NOTE_CHARS]}".rstrip() + "\n"))
 
 
 async def _list_tools(client: Client) -> ServerListing:
