@@ -134,30 +134,23 @@ class WebReader:
                 asked to wait for longer than a minute.
         """
         address = self.address(url)
-        is_private = address.place in self._settings.allow_private
         key = self.cache_key(address)
         known = await anyio.to_thread.run_sync(self.cache.get, key)
-        if known is not None and _age(known) < self._settings.cache_for:
+        if known is not None and age_of(known.fetched_at) < self._settings.cache_for:
             return known
         conditions = _conditions(known)
         answer = await self._fetch(url, conditions, accept)
         if answer.status == 304 and known is not None and conditions:
-            # A redirect may lead to another page than the one whose conditions were sent.
-            is_same = answer.url == known.url
-            answer = (
-                replace(known, fetched_at=answer.fetched_at)
-                if is_same
-                else await self._fetch(url, {}, accept)
-            )
+            if answer.url == known.url:
+                answer = replace(known, fetched_at=answer.fetched_at)
+            else:  # a redirect has led to another page than the one whose conditions were sent
+                answer = await self._fetch(url, {}, accept)
         if answer.status == 304:
             raise ToolError(f"{answer.url} answered 304 although no condition was sent")
         place = self.address(answer.url).place
-        is_kept = place not in self._settings.allow_private or (is_private and place == address.place)
-        if (
-            answer.status == 200
-            and is_kept
-            and "no-store" not in answer.headers.get("cache-control", "").lower()
-        ):
+        is_kept = place not in self._settings.allow_private or place == address.place
+        may_store = "no-store" not in answer.headers.get("cache-control", "").lower()
+        if answer.status == 200 and is_kept and may_store:
             await anyio.to_thread.run_sync(self.cache.put, key, answer)
         return answer
 
@@ -276,8 +269,9 @@ def _shared_reader(settings: str, file: Path) -> WebReader:
     return WebReader(given, client, PageCache(file))
 
 
-def _age(answer: WebAnswer) -> float:
-    return (dt.datetime.now(dt.UTC) - answer.fetched_at).total_seconds()
+def age_of(instant: dt.datetime) -> float:
+    """Return the seconds since an instant."""
+    return (dt.datetime.now(dt.UTC) - instant).total_seconds()
 
 
 def _conditions(known: WebAnswer | None) -> Mapping[str, str]:

@@ -29,7 +29,7 @@ from wavewright.tools.web.addresses import AddressRefused
 from wavewright.tools.web.guarded_client import WebAnswer
 from wavewright.tools.web.index import IndexedPage, PageIndex, PageMatch, markdown_title, read_html
 from wavewright.tools.web.pages import PLAIN_TYPES, CrawlExecuted, decode, parsed, read_targets
-from wavewright.tools.web.reader import MAX_WAIT_SECONDS, WebReader
+from wavewright.tools.web.reader import MAX_WAIT_SECONDS, WebReader, age_of
 
 if TYPE_CHECKING:
     from wavewright.tools.web.search import LocalSearch
@@ -85,7 +85,7 @@ class SiteIndex:
         async with self._lock:
             if self._crawled_at is None:
                 await anyio.to_thread.run_sync(self._take_kept)
-            if self._crawled_at is None or _age(self._crawled_at) >= self._settings.refresh:
+            if self._crawled_at is None or age_of(self._crawled_at) >= self._settings.refresh:
                 await self._crawl_and_keep(emit)
         return await anyio.to_thread.run_sync(self._index.search, query, limit)
 
@@ -195,7 +195,3 @@ class SiteIndex:
 def _read_site_page(answer: WebAnswer) -> tuple[str, str, list[str]]:
     """Return title, text and link targets of an HTML answer."""
     return *read_html(decode(answer)), read_targets(answer)
-
-
-def _age(instant: dt.datetime) -> float:
-    return (dt.datetime.now(dt.UTC) - instant).total_seconds()

@@ -103,11 +103,11 @@ class _WebTools:
 
     @cached_property
     def _search(self) -> Search:
-        if not is_installed("web"):
-            return open_search(self.settings.search, self.root, pack="web")
-        from wavewright.tools.web.reader import shared_reader
+        reader = None
+        if is_installed("web"):
+            from wavewright.tools.web.reader import shared_reader
 
-        reader = shared_reader(self.settings)
+            reader = shared_reader(self.settings)
         return open_search(self.settings.search, self.root, pack="web", reader=reader)
 
     async def search_web(  # noqa: D417 - `emit` is no parameter of the tool

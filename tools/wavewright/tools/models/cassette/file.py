@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from wavewright.config.redaction import Redactor
 from wavewright.config.sections import CassetteMode
 from wavewright.planner.types import JsonObject
-from wavewright.tools.models.cassette.recorded_answers import CassetteAnswer
+from wavewright.tools.models.cassette.recorded_answers import CassetteAnswer, StrictModel
 from wavewright.tools.models.cassette.requests import RenderedRequest, in_lines, request_hash
 from wavewright.tools.models.opening import CassetteError, CassetteMiss, how_to_record
 
@@ -84,16 +84,12 @@ def _lines(request: RenderedRequest) -> Iterator[str]:
 CASSETTE_VERSION = 1
 
 
-class _CassetteEntry(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
-
+class _CassetteEntry(StrictModel):
     request: JsonObject
     answers: Annotated[tuple[CassetteAnswer, ...], Field(strict=False, min_length=1)]
 
 
-class _CassetteFile(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
-
+class _CassetteFile(StrictModel):
     cassette: Literal[1]
     entries: Annotated[tuple[_CassetteEntry, ...], Field(strict=False)]
 
@@ -189,10 +185,7 @@ class Cassette:
                 _replace(self.path, self._text())
                 self._file_stamp = _read_file_stamp(self.path)
         except OSError as error:
-            reason = error.strerror or str(error)
-            raise CassetteError(
-                f"the cassette {self.path} cannot be written: {reason}", "name a file that can be written"
-            ) from error
+            raise _file_error(self.path, "written", error) from error
 
     def _reload(self) -> None:
         state = _read_file_stamp(self.path)
@@ -226,7 +219,7 @@ def _read_entries(path: Path) -> tuple[_CassetteEntry, ...]:
     try:
         content = json.loads(path.read_bytes())
     except OSError as error:
-        raise _unreadable_error(path, error) from error
+        raise _file_error(path, "read", error) from error
     except (ValueError, RecursionError) as error:
         raise CassetteError(f"the cassette {path} is damaged: {error}", _RESTORE_HINT) from error
     version = cast("JsonObject", content).get("cassette") if isinstance(content, dict) else None
@@ -247,9 +240,9 @@ def _read_entries(path: Path) -> tuple[_CassetteEntry, ...]:
         ) from error
 
 
-def _unreadable_error(path: Path, error: OSError) -> CassetteError:
+def _file_error(path: Path, done: Literal["read", "written"], error: OSError) -> CassetteError:
     reason = error.strerror or str(error)
-    return CassetteError(f"the cassette {path} cannot be read: {reason}", "name a file that can be read")
+    return CassetteError(f"the cassette {path} cannot be {done}: {reason}", f"name a file that can be {done}")
 
 
 _RESTORE_HINT = "take an earlier version of the file, or delete it and record it anew"
@@ -261,7 +254,7 @@ def _read_file_stamp(path: Path) -> tuple[int, int, int] | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise _unreadable_error(path, error) from error
+        raise _file_error(path, "read", error) from error
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 

@@ -42,11 +42,13 @@ _STYLES: Mapping[_Style, tuple[int | None, tuple[str, str]]] = {
 """How programs write JSON: indentation, and what is between members and after names."""
 
 
-class _StrictModel(BaseModel):
+class StrictModel(BaseModel):
+    """Part of a cassette: unknown fields are refused, and no value is converted."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
 
 
-class CassetteUsage(_StrictModel, from_attributes=True):
+class CassetteUsage(StrictModel, from_attributes=True):
     """What the provider counted, believable or not."""
 
     input_tokens: int = 0
@@ -55,7 +57,7 @@ class CassetteUsage(_StrictModel, from_attributes=True):
     cache_write_tokens: int = 0
 
 
-class CassettePart(_StrictModel):
+class CassettePart(StrictModel):
     """A piece of an answer: words, thoughts, the answer in the form that was asked for, or a call of a tool."""
 
     text: _Text | None = None
@@ -88,7 +90,7 @@ class CassettePart(_StrictModel):
         return self
 
 
-class CassetteAnswer(_StrictModel):
+class CassetteAnswer(StrictModel):
     """An answer, independent of its provider."""
 
     model: str | None = None
