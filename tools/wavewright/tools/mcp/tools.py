@@ -102,7 +102,6 @@ TEXT_OUTPUT: Final[JsonSchema] = {
 """Output of a tool whose server gives no output schema."""
 
 _HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
-_NO_OVERRIDES: Final = McpToolOverrides()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +163,7 @@ def mcp_tool(
     Raises:
         ToolDefinitionError: an override names a parameter that the tool has not, or a host that is none.
     """
-    signature = _signature(called, server, tool, section, section.overrides.get(name, _NO_OVERRIDES))
+    signature = _signature(called, server, tool, section, section.overrides.get(name, McpToolOverrides()))
 
     async def call(request: ToolCall) -> Json:
         if caller is None:

@@ -165,9 +165,14 @@ class WorkerConversation:
             if outcome.is_final:
                 break
             try:
-                turns.append(Turn(answer.text or "(nothing)", self._reply(outcome, call.schema)))
+                reply = self.prompts.render(
+                    "workers/repair",
+                    faults=outcome.reasons[:MAX_FAULTS],
+                    answers_in_json=call.schema is not None,
+                )
             except PromptError as error:
                 return FallbackFailure(str(error))
+            turns.append(Turn(answer.text or "(nothing)", reply))
         return FallbackFailure(reason)
 
     async def _ask(self, call: ModelCall, turns: list[Turn], ending: Deadline) -> ModelAnswer | None:
@@ -209,11 +214,6 @@ class WorkerConversation:
             return self.accept(value, is_last)
         except AnswerRefused as refused:
             return _Rejection(refused.faults)
-
-    def _reply(self, faults: _Rejection, schema: JsonSchema | None) -> str:
-        return self.prompts.render(
-            "workers/repair", faults=faults.reasons[:MAX_FAULTS], answers_in_json=schema is not None
-        )
 
 
 @dataclass(frozen=True, slots=True)

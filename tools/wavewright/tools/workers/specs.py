@@ -9,7 +9,7 @@ names are unique.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, Protocol, TypeAlias, TypeVar
@@ -25,7 +25,7 @@ from wavewright.planner.language.goals import ThinkingLevel
 from wavewright.planner.language.plan import DocumentModel, Names, Retry
 from wavewright.planner.ports.fallback_ladder import FallbackFailure
 from wavewright.planner.ports.model_port import ModelAnswer
-from wavewright.planner.schemas.validation import InvalidSchemaError, SchemaViolation, validator_of
+from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
 from wavewright.planner.types import ID_PATTERN, Json, JsonObject, JsonSchema, as_list
 from wavewright.tools.functions.contracts import ToolDefinitionError
 from wavewright.tools.functions.schemas import properties
@@ -171,8 +171,11 @@ class WorkerSpec(DocumentModel):
         if self.forced is not None:
             rungs.append("forced")
         validator = validator_of(self.output_schema)
-        words = [word for rung in rungs for word in self.method_of(rung).values()]
-        return next((word for word in words if _is_unfit(validator.violations({_METHOD: word}))), None)
+        for word in (word for rung in rungs for word in self.method_of(rung).values()):
+            misfits = validator.violations({_METHOD: word})
+            if any(misfit.pointer == f"/{_METHOD}" for misfit in misfits):  # others are of what is missing
+                return word
+        return None
 
     @property
     def inputs(self) -> JsonObject:
@@ -187,11 +190,6 @@ class WorkerSpec(DocumentModel):
     def method_of(self, rung: WorkerRung) -> dict[str, str]:
         """Return the field that says how an output was made; none where the output has no such field."""
         return {_METHOD: self.methods.get(rung, rung)} if _METHOD in self.outputs else {}
-
-
-def _is_unfit(misfits: Iterable[SchemaViolation]) -> bool:
-    """Whether it is the field `method` that does not fit, and not only what is missing beside it."""
-    return any(misfit.pointer == f"/{_METHOD}" for misfit in misfits)
 
 
 @dataclass(frozen=True, slots=True)
