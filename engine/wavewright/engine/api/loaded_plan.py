@@ -23,7 +23,7 @@ from wavewright.engine.pipeline.context import Asker, RunRequest
 from wavewright.engine.planning_session import PlanReport, make_plan_for_request
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
 from wavewright.planner.types import Json, JsonObject
-from wavewright.tools.workers.services import MODEL_HINT
+from wavewright.tools.functions.tool import MODEL_HINT
 
 
 @dataclass(frozen=True, eq=False, repr=False)

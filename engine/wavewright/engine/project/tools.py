@@ -35,9 +35,9 @@ from wavewright.planner.language.plan import SUB_PLAN, Plan, Step
 from wavewright.planner.language.signatures import AGENT, ASK_PERSON, SUB_PLAN_SIGNATURE, ToolSignature
 from wavewright.planner.types import Json, JsonObject, as_object
 from wavewright.tools.functions.registry import Registry
-from wavewright.tools.functions.tool import Tool, ToolCall, ask_person_tool
+from wavewright.tools.functions.tool import MODEL_HINT, Tool, ToolCall, ask_person_tool
 from wavewright.tools.packs import is_listed, load_pack, pack_names, pack_tool_names
-from wavewright.tools.workers.services import MODEL_HINT, Services, make_services
+from wavewright.tools.workers.services import Services, make_services
 
 if TYPE_CHECKING:
     from wavewright.engine.project.prompt_checks import PromptDefect

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from wavewright.tools.functions.injected import LogEvent, MemoryRunData
 
 
+MODEL_HINT = "set WAVEWRIGHT_MODEL, or 'model' in wavewright.yaml, to a model such as openai:gpt-5-mini"
+
+
 @dataclass(frozen=True, slots=True)
 class TextChunk:
     """A piece of a long output, shown while the rest is still to come."""
@@ -201,7 +204,7 @@ class NoAgents:
         del values, scope
         raise ToolError(
             f"the agent {name!r} needs a model, and none is configured",
-            hint="set WAVEWRIGHT_MODEL, or 'model' in wavewright.yaml, to a model such as openai:gpt-5-mini",
+            hint=MODEL_HINT,
         )
 
 

@@ -32,7 +32,7 @@ from pydantic_ai.exceptions import (
 from wavewright.config.errors import WavewrightError
 from wavewright.planner.ports.model_port import ModelErrorKind, ModelOutcome
 
-BODY_ERRORS = (
+_BODY_ERRORS = (
     ValueError,
     TypeError,
     LookupError,
@@ -42,7 +42,7 @@ BODY_ERRORS = (
     RuntimeError,
 )
 """What the providers' libraries raise over a body that is not what they expect."""
-PROVIDER_ERRORS = (AgentRunError, UserError, httpx2.HTTPError, httpx2.StreamError, OSError, *BODY_ERRORS)
+PROVIDER_ERRORS = (AgentRunError, UserError, httpx2.HTTPError, httpx2.StreamError, OSError, *_BODY_ERRORS)
 """Everything that a request to a provider may raise, errors of this program excepted."""
 
 _MAX_QUOTE_CHARS = 300

@@ -26,7 +26,7 @@ from wavewright.planner.ports.fallback_ladder import (
 from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, ModelClient, ModelError
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.prompts import PromptError, data_block
-from wavewright.tools.functions.tool import TextChunk, ToolCall, ToolError
+from wavewright.tools.functions.tool import MODEL_HINT, TextChunk, ToolCall, ToolError
 from wavewright.tools.workers import services as faults
 from wavewright.tools.workers.conversation import Deadline, WorkerConversation, misfit_texts, read_answer
 from wavewright.tools.workers.long_inputs import (
@@ -40,7 +40,7 @@ from wavewright.tools.workers.long_inputs import (
     split_text,
     summarizer,
 )
-from wavewright.tools.workers.services import MODEL_HINT, WORKER_LADDER, Services
+from wavewright.tools.workers.services import WORKER_LADDER, Services
 from wavewright.tools.workers.specs import (
     AnswerRefused,
     AnswerToFinish,
@@ -344,7 +344,7 @@ class WorkerRun:
         model = models.choose(preference_of(self.spec, self.services), "worker").model
         history = self.services.budget_store
         past = () if history is None else await history.past_seconds(model, "worker")
-        return Deadline.after(min(rung_timeout(rung.clock or _CLOCK, chars, past), 0.9 * self.spec.timeout))
+        return Deadline(min(rung_timeout(rung.clock or _CLOCK, chars, past), 0.9 * self.spec.timeout))
 
     def _answer_schema(self) -> JsonSchema | None:
         """Return the schema of what the model is asked for; none where it is asked for text."""

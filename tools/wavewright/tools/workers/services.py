@@ -32,7 +32,7 @@ from wavewright.prompts.templates import SUFFIX
 from wavewright.tools.functions.contracts import ToolDefinitionError
 from wavewright.tools.functions.registry import check_freshness_field
 from wavewright.tools.functions.schemas import properties
-from wavewright.tools.functions.tool import Tool, ToolCall, ToolError
+from wavewright.tools.functions.tool import MODEL_HINT, Tool, ToolCall, ToolError
 
 if TYPE_CHECKING:
     from wavewright.planner.ports.budgets import InspectableBudgetStore
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 
 WORKER_LADDER = "worker"
-MODEL_HINT = "set WAVEWRIGHT_MODEL, or 'model' in wavewright.yaml, to a model such as openai:gpt-5-mini"
 
 
 @dataclass(frozen=True, slots=True)

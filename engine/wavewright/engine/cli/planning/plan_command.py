@@ -45,7 +45,7 @@ from wavewright.engine.project.tools import tools_of_goal
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.reviewer.atomic_files import write_atomically
 from wavewright.reviewer.package.call_reports import sum_costs
-from wavewright.tools.workers.services import MODEL_HINT
+from wavewright.tools.functions.tool import MODEL_HINT
 
 if TYPE_CHECKING:
     from rich.status import Status
