@@ -98,7 +98,7 @@ class AgentRun:
         """
         if self.services.models is None:
             raise faults.no_model_error(self.task.name)
-        self.deadline = Deadline.after(self.calls.limits.seconds)
+        self.deadline = Deadline(self.calls.limits.seconds)
         ways: dict[str, FallbackStrategy[JsonObject]] = {"agent": self._agent, "suggested": self._suggested}
         if self.calls.limits.keep_partial:
             ways["forced"] = self._forced

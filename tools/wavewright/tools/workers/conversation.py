@@ -116,18 +116,14 @@ class Deadline:
     """When a conversation ends, whatever has been said by then."""
 
     seconds: float
-    at: float
+    """After its beginning."""
+    begun: float = field(default_factory=time.monotonic)
     """On the monotonic clock."""
-
-    @classmethod
-    def after(cls, seconds: float) -> Deadline:
-        """Return the end that comes after so many seconds."""
-        return cls(seconds, time.monotonic() + seconds)
 
     @property
     def seconds_left(self) -> float:
         """Seconds until then; zero afterwards."""
-        return max(0.0, self.at - time.monotonic())
+        return max(0.0, self.begun + self.seconds - time.monotonic())
 
 
 @dataclass(slots=True)
