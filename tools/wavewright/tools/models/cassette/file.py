@@ -23,8 +23,8 @@ from pydantic import Field, ValidationError
 from wavewright.config.redaction import Redactor
 from wavewright.config.sections import CassetteMode
 from wavewright.planner.types import JsonObject
-from wavewright.tools.models.cassette.recorded_answers import CassetteAnswer, StrictModel
-from wavewright.tools.models.cassette.requests import RenderedRequest, in_lines, request_hash
+from wavewright.tools.models.cassette.model import CassetteAnswer, StrictModel
+from wavewright.tools.models.cassette.requests import RenderedRequest, request_hash
 from wavewright.tools.models.opening import CassetteError, CassetteMiss, how_to_record
 
 _MAX_LINES = 40
@@ -208,11 +208,6 @@ class Cassette:
     def _text(self) -> bytes:
         entries = ",\n  ".join(entry.write() for entry in self._sorted())
         return f'{{\n "cassette": {CASSETTE_VERSION},\n "entries": [\n  {entries}\n ]\n}}\n'.encode()
-
-
-def rendered_for_file(request: RenderedRequest, redactor: Redactor) -> RenderedRequest:
-    """Return a request as it stands in a cassette: without secrets, and long texts in lines."""
-    return cast("JsonObject", in_lines(redactor.redact_json(request)))
 
 
 def _read_entries(path: Path) -> tuple[_CassetteEntry, ...]:

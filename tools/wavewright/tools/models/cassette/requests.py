@@ -36,6 +36,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
+from wavewright.config.redaction import Redactor
 from wavewright.planner.language.json_values import map_texts
 from wavewright.planner.types import Json, JsonObject
 
@@ -80,9 +81,14 @@ def request_hash(rendered: RenderedRequest) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-def in_lines(value: Json) -> Json:
-    """Return a value whose texts of several lines are lists of lines, for files that people compare line by line."""
-    return map_texts(value, lambda text: [*text.split("\n")] if "\n" in text else text)
+def rendered_for_file(request: RenderedRequest, redactor: Redactor) -> RenderedRequest:
+    """Return a request as it stands in a cassette: without secrets, texts of several lines as lists of lines.
+
+    People compare the file line by line.
+    """
+    redacted = redactor.redact_json(request)
+    lines = map_texts(redacted, lambda text: [*text.split("\n")] if "\n" in text else text)
+    return cast("JsonObject", lines)
 
 
 def as_json(value: object) -> Json:
