@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
@@ -85,8 +85,8 @@ async def run_agent_loop(
         # Loads the provider's library, which must not count towards the time of the loop.
         models.served_model(name)
     said = messages_of(call)
-    model = _LoopModel(models, choice, call, tools, limits, on_use, on_text)
-    agent = _make_agent(model, _LoopToolset(tools, limits, models), models.model_settings(call))
+    model = _LoopModel(_Loop(models, choice, call, tools, limits, on_use, on_text))
+    agent = _make_agent(model)
     with capture_run_messages() as exchanged:
         try:
             with anyio.fail_after(call.timeout):
@@ -105,11 +105,24 @@ async def run_agent_loop(
             raise model.failed("timeout", f"{choice.model} came to no end in {seconds}") from None
         except (UsageLimitExceeded, UnexpectedModelBehavior):
             """It has had its say."""
-    return _last_answer(models, model, exchanged, call)
+    return _last_answer(model, exchanged)
 
 
-def _make_agent(model: _LoopModel, toolset: _LoopToolset, settings: ModelSettings) -> Agent[object, object]:
-    call = model.call
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """What one loop asks, whom, and within which bounds."""
+
+    models: ProviderModels
+    choice: ModelChoice
+    call: ModelCall
+    tools: Sequence[LoopTool]
+    limits: LoopLimits
+    on_use: OnUse | None
+    on_text: OnText | None
+
+
+def _make_agent(model: _LoopModel) -> Agent[object, object]:
+    loop, call = model.loop, model.loop.call
     # The library's banner would be printed into the output of the program.
     pydantic_ai.BANNER_ENABLED = False
     has_tool = call.schema is not None and is_object(call.schema)
@@ -118,10 +131,10 @@ def _make_agent(model: _LoopModel, toolset: _LoopToolset, settings: ModelSetting
         model,
         output_type=output,
         instructions=encodable_text(_instructions(call)) or None,
-        toolsets=[toolset],
-        retries={"tools": toolset.limits.requests, "output": _OUTPUT_RETRIES},
+        toolsets=[_LoopToolset(loop)],
+        retries={"tools": loop.limits.requests, "output": _OUTPUT_RETRIES},
         end_strategy="early",
-        model_settings=settings,
+        model_settings=loop.models.model_settings(call),
     )
 
 
@@ -146,44 +159,29 @@ def _last_prompt(said: list[ModelMessage]) -> str:
     return last.content if isinstance(last, UserPromptPart) and isinstance(last.content, str) else ""
 
 
-def _last_answer(
-    models: ProviderModels, model: _LoopModel, exchanged: Sequence[ModelMessage], call: ModelCall
-) -> ModelAnswer:
+def _last_answer(model: _LoopModel, exchanged: Sequence[ModelMessage]) -> ModelAnswer:
     """Return the last answer with a text."""
+    loop = model.loop
     for message in reversed(exchanged):
         if not isinstance(message, ModelResponse):
             continue
-        text, _ = split_response(message, call.schema_name)
+        text, _ = split_response(message, loop.call.schema_name)
         if text.strip() and model.usage is not None:
-            answer = models.model_answer(message, call, model.usage)
+            answer = loop.models.model_answer(message, loop.call, model.usage)
             return replace(answer, calls=(), use=model.total_use(answer.use.outcome))
     raise model.failed(
-        "bad_answer", f"{model.choice.model} called tools until its limit, and answered nothing"
+        "bad_answer", f"{loop.choice.model} called tools until its limit, and answered nothing"
     )
 
 
 class _LoopModel(WrapperModel):
     """Makes each of the loop's requests a question of its own: metered, with fallback models and retries."""
 
-    def __init__(
-        self,
-        models: ProviderModels,
-        choice: ModelChoice,
-        call: ModelCall,
-        tools: Sequence[LoopTool],
-        limits: LoopLimits,
-        on_use: OnUse | None,
-        on_text: OnText | None,
-    ) -> None:
-        super().__init__(models.served_model(choice.model).model)
-        self.choice = choice
+    def __init__(self, loop: _Loop) -> None:
+        super().__init__(loop.models.served_model(loop.choice.model).model)
+        self.loop = loop
         self.usage: UsageTracker | None = None
-        self._models = models
-        self.call = call
-        self._fixed_text = sent_text(replace(call, prompt="", turns=()), tools)
-        self._limits = limits
-        self._on_use = on_use
-        self._on_text = on_text
+        self._fixed_text = sent_text(replace(loop.call, prompt="", turns=()), loop.tools)
         self._uses: list[ModelUse] = []
         self._request_count = 0
 
@@ -198,11 +196,13 @@ class _LoopModel(WrapperModel):
         Raises:
             ModelError: there is none.
         """
-        redactor, on_text = self._models.redactor, self._on_text
-        streamed = None if on_text is None else StreamRedactor(redactor.redact, on_text, by_sentence=True)
-        meter = self._models.usage_tracker(
-            self.call,
-            self.choice.model,
+        models, call, on_text = self.loop.models, self.loop.call, self.loop.on_text
+        streamed = (
+            None if on_text is None else StreamRedactor(models.redactor.redact, on_text, by_sentence=True)
+        )
+        meter = models.usage_tracker(
+            call,
+            self.loop.choice.model,
             self._fixed_text + _conversation_text(messages),
             None if streamed is None else streamed.add,
         )
@@ -210,40 +210,31 @@ class _LoopModel(WrapperModel):
         self._request_count += 1
         settings = self._request_settings(model_settings)
         parameters = self._with_schema(model_request_parameters)
-        run, memory = self.call.run, self._models.memory
-        key = request_key(self.call, messages, settings, parameters)
+        run, memory = call.run, models.memory
+        key = request_key(call, messages, settings, parameters)
         kept = memory.get(run, key) if run is not None else None
         if kept is None:
-            response = await self._metered_response(meter, messages, settings, parameters)
+            chain = models.fallback_chain(self.loop.choice, meter, is_formed=False)
+            response = await models.metered_response(
+                meter,
+                lambda: chain.request(messages, settings, parameters),
+                models.settings.models.request_seconds,
+                self._remember,
+            )
             if streamed is not None:
                 streamed.close()
-            kept = response_to_json(response, parameters, redactor)
+            kept = response_to_json(response, parameters, models.redactor)
             if run is not None:
                 await memory.put(
-                    run, key, kept, model_question(self.call, _conversation_text(messages), redactor)
+                    run, key, kept, model_question(call, _conversation_text(messages), models.redactor)
                 )
         # Also the answer of this attempt goes through JSON, so that a resumed run continues alike.
         return response_from_json(kept, parameters, f"{self._request_count}")
 
-    async def _metered_response(
-        self,
-        meter: UsageTracker,
-        messages: list[ModelMessage],
-        settings: ModelSettings | None,
-        parameters: ModelRequestParameters,
-    ) -> ModelResponse:
-        chain = self._models.fallback_chain(self.choice, meter, is_formed=False)
-        return await self._models.metered_response(
-            meter,
-            lambda: chain.request(messages, settings, parameters),
-            self._models.settings.models.request_seconds,
-            self._remember,
-        )
-
     def total_use(self, outcome: ModelOutcome, message: str = "") -> ModelUse:
         """Return the outcome of the whole loop."""
         if not self._uses:
-            asked = self._models.usage_tracker(self.call, self.choice.model, self._fixed_text)
+            asked = self.loop.models.usage_tracker(self.loop.call, self.loop.choice.model, self._fixed_text)
             return asked.total_use(outcome, message)
         return replace(
             self._uses[-1],
@@ -266,15 +257,15 @@ class _LoopModel(WrapperModel):
 
     def _remember(self, use: ModelUse) -> None:
         self._uses.append(use)
-        if self._on_use is not None:
-            self._on_use(use)
+        if self.loop.on_use is not None:
+            self.loop.on_use(use)
 
     def _request_settings(self, settings: ModelSettings | None) -> ModelSettings | None:
-        is_last = self._request_count >= self._limits.requests
+        is_last = self._request_count >= self.loop.limits.requests
         return merge_model_settings(settings, ModelSettings(tool_choice="none")) if is_last else settings
 
     def _with_schema(self, parameters: ModelRequestParameters) -> ModelRequestParameters:
-        schema = self.call.schema
+        schema = self.loop.call.schema
         if schema is None:
             return parameters
         answers = [replace(tool, parameters_json_schema=dict(schema)) for tool in parameters.output_tools]
@@ -285,10 +276,8 @@ class _LoopModel(WrapperModel):
 class _LoopToolset(AbstractToolset[object]):
     """The tools of a loop; counts their calls and makes none beyond the limit."""
 
-    tools: Sequence[LoopTool]
-    limits: LoopLimits
-    models: ProviderModels
-    calls_made: int = field(default=0)
+    loop: _Loop
+    calls_made: int = 0
 
     @property
     def id(self) -> str:
@@ -304,10 +293,10 @@ class _LoopToolset(AbstractToolset[object]):
                     description=tool.description,
                     parameters_json_schema=dict(tool.input_schema),
                 ),
-                max_retries=self.limits.requests,
+                max_retries=self.loop.limits.requests,
                 args_validator=_JSON_OBJECT,
             )
-            for tool in self.tools
+            for tool in self.loop.tools
         }
 
     async def call_tool(
@@ -317,13 +306,13 @@ class _LoopToolset(AbstractToolset[object]):
         ctx: RunContext[object],  # noqa: ARG002
         tool: ToolsetTool[object],  # noqa: ARG002
     ) -> Json:
-        if self.calls_made >= self.limits.tool_calls:
+        if self.calls_made >= self.loop.limits.tool_calls:
             raise ToolFailed(
-                f"Not called: {self.limits.tool_calls} calls are the most. Answer with what you have."
+                f"Not called: {self.loop.limits.tool_calls} calls are the most. Answer with what you have."
             )
         self.calls_made += 1
-        wanted = next(one for one in self.tools if one.name == name)
-        redactor = self.models.redactor
+        wanted = next(one for one in self.loop.tools if one.name == name)
+        redactor = self.loop.models.redactor
         try:
             # Answers that call a tool are shown and kept.
             output = await wanted.call(
