@@ -122,7 +122,7 @@ class BudgetLimits:
         for bound in self._limits(account, day):
             if bound.measure == "usd" and is_priceless:
                 raise BudgetExceeded(
-                    f"what the call costs is not known, and {_SCOPE_NAMES[bound.scope]} has a budget in US dollars",
+                    f"what the call costs is not known, and the {bound.scope} has a budget in US dollars",
                     scope=bound.scope,
                     hint="say what the model costs under `models.prices` in wavewright.yaml",
                 )
@@ -247,17 +247,9 @@ def _remaining(rests: dict[Measure, int], spent: Spend) -> RemainingBudget:
     )
 
 
-_SCOPE_NAMES: Final[dict[LimitScope, str]] = {
-    "run": "the run",
-    "job": "the job",
-    "day": "the day",
-    "step": "the step",
-}
-
-
 def _refusal(bound: _Limit, asked: int, left: int) -> BudgetExceeded:
     measure = bound.measure
-    budget = f"{_SCOPE_NAMES[bound.scope]}'s budget of {format_measure(measure, bound.whole)}"
+    budget = f"the {bound.scope}'s budget of {format_measure(measure, bound.whole)}"
     wanted, remaining = format_measure(measure, asked), format_measure(measure, left)
     message = f"the call may take {wanted}, and {budget} has {remaining} left"
     if bound.limit < bound.whole:
@@ -271,10 +263,8 @@ def _refusal(bound: _Limit, asked: int, left: int) -> BudgetExceeded:
 def format_measure(measure: Measure, units: int) -> str:
     """Return a figure as people read it."""
     match measure:
-        case "calls":
-            return counted(units, "call")
-        case "tokens":
-            return counted(units, "token")
+        case "calls" | "tokens":
+            return counted(units, measure.removesuffix("s"))
         case "usd":
             return f"${_format_figure(units / _UNITS['usd'], 4)}"
         case "seconds":

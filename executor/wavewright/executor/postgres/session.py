@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import astuple
 from typing import Final, TypeVar
 
 import anyio
@@ -236,19 +237,8 @@ class PostgresSession:
 
     async def _registered(self, connection: Connection) -> int:
         if self.no is None:
-            owner = self.owner
             await connection.execute(_SWEEP)
-            self.no = int(
-                await connection.fetchval(
-                    _OPEN,
-                    owner.token,
-                    owner.host,
-                    owner.pid,
-                    owner.process_start,
-                    owner.pid_namespace,
-                    self._lease,
-                )
-            )
+            self.no = int(await connection.fetchval(_OPEN, *astuple(self.owner), self._lease))
         return self.no
 
     async def _is_committed(self, connection: Connection, session_no: int, transaction_id: int) -> bool:

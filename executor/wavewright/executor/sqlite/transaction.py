@@ -10,6 +10,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Callable, Sequence
+from dataclasses import astuple
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -81,27 +82,16 @@ class SqliteLeases:
             f"SELECT no, fence, status, {_LEASE_COLUMNS} FROM run WHERE run = ?",  # noqa: S608 - a constant
             (run,),
         ).fetchone()
-        lease = read_lease(tuple(columns))
+        lease = read_lease(columns)
         probe = probe_before_acquiring(
             run, lease, owner=self.owner, now=now, unmoved=unmoved, place=self.holder.place
         )
         if probe is not None:
             return probe
-        owner = self.owner
         self._connection.execute(
             """UPDATE run SET fence = fence + 1, heartbeat = heartbeat + 1, owner = ?, host = ?, pid = ?,
                process_start = ?, pid_namespace = ?, since = ?, heartbeat_at = ?, lease = ? WHERE no = ?""",
-            (
-                owner.token,
-                owner.host,
-                owner.pid,
-                owner.process_start,
-                owner.pid_namespace,
-                now,
-                now,
-                self._seconds,
-                no,
-            ),
+            (*astuple(self.owner), now, now, self._seconds, no),
         )
         (seq,) = self._connection.execute(
             "SELECT coalesce(max(seq) + 1, 0) FROM event WHERE run = ?", (no,)

@@ -231,9 +231,8 @@ def apply_verdict(job: JobRow, verdict: VerdictGiven, now: float) -> JobRow:
 
 def resume_job(job: JobRow, now: float) -> JobRow:
     """Return the job after an answer to its question: if it was waiting it is queued."""
-    return (
-        _enqueue(replace(job, attempts=0, reason="", state_since=now), now) if job.state == "waiting" else job
-    )
+    is_waiting = job.state == "waiting"
+    return _enqueue(replace(job, attempts=0, reason="", state_since=now), now) if is_waiting else job
 
 
 def change_job(job: JobRow, change: JobChange, now: float) -> JobRow:
@@ -279,9 +278,8 @@ def _attempts_after(job: JobRow, change: JobChange) -> int:
 
 
 def _enqueue(job: JobRow, now: float, *, not_before: float | None = None) -> JobRow:
-    waits_from = now if not_before is None else max(now, not_before)
-    queued: JobState = "queued"
-    return replace(job, state=queued, not_before=not_before, queue_rank=queue_rank(waits_from, job.weight))
+    rank = queue_rank(now if not_before is None else max(now, not_before), job.weight)
+    return replace(job, state="queued", not_before=not_before, queue_rank=rank)
 
 
 _NO_CALLS: Final = frozenset[StepKey]()

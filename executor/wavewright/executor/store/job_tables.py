@@ -173,11 +173,7 @@ class JobTables:
             most_weight,
         )
         *_, has_ripe, has_due, now = rows[0]
-        begun = [
-            BegunJob(WaitingJob(*row[9:13]), read_lease(tuple(row[:9])))
-            for row in rows
-            if row[12] is not None
-        ]
+        begun = [BegunJob(WaitingJob(*row[9:13]), read_lease(row[:9])) for row in rows if row[12] is not None]
         return FoundWork(now, bool(has_ripe), bool(has_due), begun)
 
     async def lock_begun(self, job: JobId) -> JobRow | None:

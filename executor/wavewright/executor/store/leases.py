@@ -15,11 +15,11 @@ import socket
 import sys
 import time
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias
 
 from wavewright.executor.events.codec import CodecError, decode
 from wavewright.executor.events.types import Event
@@ -150,24 +150,12 @@ class HeldLease:
     is_finished: bool
 
 
-def read_lease(columns: tuple[object, ...]) -> Lease | None:
-    """Return the lease in those columns of a run's row; None for a run that no process has open."""
-    token, host, pid, process_start, pid_namespace, since, heartbeat, heartbeat_at, lease = columns
-    if token is None:
-        return None
-    return Lease(
-        owner=Owner(
-            token=str(token),
-            host=str(host),
-            pid=cast("int", pid),
-            process_start=str(process_start),
-            pid_namespace=str(pid_namespace),
-        ),
-        since=cast("float", since),
-        heartbeat=cast("int", heartbeat),
-        heartbeat_at=cast("float", heartbeat_at),
-        seconds=cast("float", lease),
-    )
+def read_lease(columns: Sequence[Any]) -> Lease | None:
+    """Return the lease in those columns of a run's row; None for a run that no process has open.
+
+    They are those of an `Owner` and then those of a `Lease`, in the order of the fields.
+    """
+    return None if columns[0] is None else Lease(Owner(*columns[:5]), *columns[5:])
 
 
 def _run_busy_error(run: RunId, lease: Lease, *, owner: Owner, place: str) -> RunBusy:

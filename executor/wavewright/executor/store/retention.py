@@ -44,12 +44,9 @@ def next_cursor(
     cursor: RetentionCursor, inbox: _Rows, outbox: _Rows, before: float
 ) -> RetentionCursor | None:
     """Return where to look next after these rows; none where nothing older than the instant is left."""
-    is_done = not any(rows and rows[0][1] < before for rows in (inbox, outbox))
-    return (
-        None
-        if is_done
-        else RetentionCursor(_last_number(inbox, cursor.inbox), _last_number(outbox, cursor.outbox))
-    )
+    if not any(rows and rows[0][1] < before for rows in (inbox, outbox)):
+        return None
+    return RetentionCursor(_last_number(inbox, cursor.inbox), _last_number(outbox, cursor.outbox))
 
 
 def orphaned_messages(rows: _Rows) -> list[int]:
@@ -176,7 +173,7 @@ async def _remove(
 
 
 def _is_free(row: Row, transaction: StoreTransaction) -> bool:
-    lease, now = read_lease(tuple(row[:9])), row[11]
+    lease, now = read_lease(row[:9]), row[11]
     return (
         lease is None or judge_lease(lease, now=now, pid_namespace=transaction.owner.pid_namespace) == "free"
     )

@@ -194,7 +194,7 @@ async def _run_rows(
 def _run_row(row: Row, counted: Sequence[int], transaction: StoreTransaction) -> RunRow:
     run, job, created, finished, status, *stored, tokens, now, _ = row[9:]
     steps, ok, failed = counted if stored[0] is None else stored
-    lease = read_lease(tuple(row[:9]))
+    lease = read_lease(row[:9])
     is_owned = (
         lease is not None
         and judge_lease(lease, now=now, pid_namespace=transaction.owner.pid_namespace) == "busy"

@@ -204,7 +204,7 @@ class StoreTransaction(Statements):
             f"SELECT clock_seconds(), {self.lease_columns} FROM run {self.lease_join} WHERE run.run = $1",  # noqa: S608 - constants
             run,
         )
-        lease = None if row is None else read_lease(tuple(row[1:]))
+        lease = None if row is None else read_lease(row[1:])
         if row is None or lease is None:
             return None
         verdict = judge_lease(lease, now=row[0], pid_namespace=self.owner.pid_namespace)

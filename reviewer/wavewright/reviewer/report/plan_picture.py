@@ -155,11 +155,9 @@ def _layout_sizes(layers: int, direction: Direction) -> _LayoutSizes:
         return _LayoutSizes(down=True, width=176.0, gap=52.0)
     if layers <= 5:
         return _LayoutSizes(down=False, width=180.0, gap=56.0)
-    return (
-        _LayoutSizes(down=False, width=160.0, gap=36.0)
-        if layers == 6
-        else _LayoutSizes(down=False, width=168.0, gap=44.0)
-    )
+    if layers == 6:
+        return _LayoutSizes(down=False, width=160.0, gap=36.0)
+    return _LayoutSizes(down=False, width=168.0, gap=44.0)
 
 
 def _layers(

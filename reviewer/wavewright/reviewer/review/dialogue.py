@@ -12,7 +12,7 @@ in the vocabulary, its step in the plan, its tool in the goal. All others are re
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Final, get_args
 
 from pydantic import Field
@@ -61,7 +61,7 @@ class Digest:
     gates: tuple[JsonObject, ...]
     """Every gate with what it found, failed ones first."""
     outputs: tuple[ShownOutput, ...]
-    left_out: tuple[tuple[str, str], ...] = field(default=())
+    left_out: tuple[tuple[str, str], ...] = ()
     """Outputs without room, by name and shape."""
 
 
