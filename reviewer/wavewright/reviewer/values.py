@@ -10,15 +10,18 @@ import contextlib
 import datetime as dt
 import json
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeVar
 
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.schemas.validation import SchemaViolation
 from wavewright.planner.types import Json
 from wavewright.prompts import prompt_json
+
+_T = TypeVar("_T")
+_K = TypeVar("_K", bound=Hashable)
 
 ABSENT: Final = "absent"
 """The text for a value that is not there, as distinct from null."""
@@ -66,6 +69,14 @@ def listing(texts: Sequence[str], most: int, separator: str = ", ") -> str:
     """Return the first `most` texts on one line, then the number of the others."""
     more = f" and {len(texts) - most} more" if len(texts) > most else ""
     return f"{separator.join(texts[:most])}{more}"
+
+
+def grouped(entries: Iterable[_T], key: Callable[[_T], _K]) -> dict[_K, list[_T]]:
+    """Return entries by their key, the keys in the order in which they first occur."""
+    groups: dict[_K, list[_T]] = {}
+    for entry in entries:
+        groups.setdefault(key(entry), []).append(entry)
+    return groups
 
 
 def shorten_middle(text: str, most: int) -> str:

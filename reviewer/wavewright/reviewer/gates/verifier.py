@@ -36,6 +36,7 @@ from wavewright.reviewer.gates.kinds import (
     make_schema_check,
     make_unevaluable_check,
 )
+from wavewright.reviewer.values import grouped
 
 if TYPE_CHECKING:
     # The caller with a judge has imported the module; a run without a model does not load it.
@@ -63,10 +64,7 @@ def make_verifier(
 
     It returns records, or an awaitable for steps with a judge gate if there is a `judge`.
     """
-    by_step: dict[StepId, list[Gate]] = {}
-    for gate in plan.gates:
-        if gate.on is not None:
-            by_step.setdefault(gate.on, []).append(gate)
+    by_step = grouped(plan.gates, lambda gate: gate.on)
     asker = _GatePreparer(plan, tools, goal, now)
     prepared: dict[StepId, tuple[_PreparedGate, ...]] = {}
 

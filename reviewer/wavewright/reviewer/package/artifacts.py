@@ -29,7 +29,7 @@ from wavewright.reviewer.records import (
     ReviewResult,
     SourceReference,
 )
-from wavewright.reviewer.values import brief, read_time, shorten
+from wavewright.reviewer.values import brief, grouped, read_time, shorten
 
 
 class RedactedRun:
@@ -304,10 +304,7 @@ def _disagreeing_sources(mentions: dict[str, list[_SourceMention]]) -> Iterator[
 
 
 def _disagreeing_documents(documents: list[OutputDocument]) -> Iterator[Conflict]:
-    by_id: dict[str, list[OutputDocument]] = {}
-    for document in documents:
-        by_id.setdefault(document.id, []).append(document)
-    for document_id, found in by_id.items():
+    for document_id, found in grouped(documents, lambda document: document.id).items():
         contents = _distinct([[document.content, document.markdown] for document in found])
         if len(contents) > 1:
             yield Conflict(

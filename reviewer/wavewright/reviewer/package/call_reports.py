@@ -31,7 +31,7 @@ from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.reviewer.cost_records import Cost, LoopCallReport, ModelUses, NamedCost, RungReport
 from wavewright.reviewer.records import AttemptReport, CallReport
 from wavewright.reviewer.review.results import ReviewedRun
-from wavewright.reviewer.values import duration_text, listing, shape, shorten
+from wavewright.reviewer.values import duration_text, grouped, listing, shape, shorten
 
 MAX_CALLS: Final = 1000
 """Calls of one step that are listed."""
@@ -258,12 +258,8 @@ def usd_text(usd: float) -> str:
 
 
 def _costs_by(uses: Iterable[ModelUse], name_of: Callable[[ModelUse], str | None]) -> tuple[NamedCost, ...]:
-    groups: dict[str, list[ModelUse]] = {}
-    for use in uses:
-        name = name_of(use)
-        if name is not None:
-            groups.setdefault(name, []).append(use)
-    return tuple(NamedCost(name=name, cost=sum_costs(group)) for name, group in groups.items())
+    groups = grouped(uses, name_of).items()
+    return tuple(NamedCost(name=name, cost=sum_costs(group)) for name, group in groups if name is not None)
 
 
 def _loop_calls(state: RunState) -> Iterator[LoopToolCalled]:

@@ -8,6 +8,7 @@ distance to each step's neighbours. The layout is deterministic.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -15,6 +16,7 @@ from typing import Literal
 
 from wavewright.planner.types import StepId
 from wavewright.reviewer.records import StepReport
+from wavewright.reviewer.values import grouped
 
 Direction = Literal["across", "down"]
 
@@ -355,9 +357,7 @@ def _bands(
 
 def fold_waves(log: Sequence[StepReport]) -> list[FoldedWave]:
     """Return the waves of an execution log."""
-    waves: dict[int, list[StepReport]] = {}
-    for entry in log:
-        waves.setdefault(entry.wave, []).append(entry)
+    waves = grouped(log, lambda entry: entry.wave)
     return [
         FoldedWave(
             number,
@@ -371,7 +371,4 @@ def fold_waves(log: Sequence[StepReport]) -> list[FoldedWave]:
 
 def statuses(log: Sequence[StepReport]) -> Mapping[str, int]:
     """Return how many steps ended in each status, in the order in which they first occur."""
-    counts: dict[str, int] = {}
-    for entry in log:
-        counts[entry.status] = counts.get(entry.status, 0) + 1
-    return counts
+    return Counter(entry.status for entry in log)

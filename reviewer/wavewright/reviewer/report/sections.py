@@ -28,7 +28,7 @@ from wavewright.reviewer.cost_records import NamedCost
 from wavewright.reviewer.package.call_reports import cost_lines
 from wavewright.reviewer.records import Package, StepReport
 from wavewright.reviewer.report.charts import PlacedTick, Tick, linear_ticks
-from wavewright.reviewer.values import shorten, visible
+from wavewright.reviewer.values import grouped, shorten, visible
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -108,9 +108,7 @@ class GateGroup:
 
 def group_gates(records: Sequence[GateRecord], replaced: Mapping[StepId, StepId]) -> list[GateGroup]:
     """Return the gates in groups: failed block gates, failed warn gates, passed ones, last those of replaced steps."""
-    by_gate: dict[tuple[GateId, StepId], list[GateRecord]] = {}
-    for record in records:
-        by_gate.setdefault((record.gate, record.step), []).append(record)
+    by_gate = grouped(records, lambda record: (record.gate, record.step))
     groups = [_group(found, is_replaced=step in replaced) for (_gate, step), found in by_gate.items()]
     rank = {"s-failed": 0, "s-blocked": 1, "s-ok": 2}
     return sorted(groups, key=lambda group: (group.is_replaced, rank[group.colour]))

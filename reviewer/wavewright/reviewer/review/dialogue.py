@@ -26,7 +26,7 @@ from wavewright.reviewer.asking_models import AnswerModel, allot_chars, prompt_s
 from wavewright.reviewer.records import Action, Opinion, RecoveryAction, RefusedAction
 from wavewright.reviewer.review.findings import item_labels
 from wavewright.reviewer.review.results import ReviewedRun, RunResult
-from wavewright.reviewer.values import shape, shorten
+from wavewright.reviewer.values import grouped, shape, shorten
 from wavewright.tools.models.pricing import CHARS_PER_TOKEN
 
 _RANK_SHARES = (0.6, 0.75, 1.0)
@@ -177,10 +177,8 @@ def _step(step: Step, end: StepFinished | None, replaced_by: StepId | None) -> J
 
 def _gates(run: ReviewedRun, labels: Mapping[StepId, Sequence[str]]) -> Iterator[JsonObject]:
     """Yield one entry for each gate on a step, failed ones first."""
-    by_gate: dict[tuple[str, StepId], list[GateRecord]] = {}
-    for record in run.state.gates:
-        if record.step not in run.replaced:
-            by_gate.setdefault((record.gate, record.step), []).append(record)
+    counted = (record for record in run.state.gates if record.step not in run.replaced)
+    by_gate = grouped(counted, lambda record: (record.gate, record.step))
     groups = sorted(by_gate.values(), key=lambda records: not any(record.has_failed for record in records))
     for records in groups[:_MAX_GATES]:
         yield _gate(records, labels.get(records[0].step, ()))

@@ -40,7 +40,7 @@ from wavewright.planner.types import (
     as_object,
 )
 from wavewright.reviewer.review.results import ReviewedRun
-from wavewright.reviewer.values import shorten
+from wavewright.reviewer.values import grouped, shorten
 
 _LABEL_KEYS = ("code", "id", "name", "key", "title")
 
@@ -114,10 +114,8 @@ def failed_gates(run: ReviewedRun) -> tuple[FailedGate, ...]:
     ends = run.state.steps
     found: list[FailedGate] = []
     for end in (ends[step.id] for step in run.plan.steps if step.id in ends):
-        by_gate: dict[GateId, list[GateRecord]] = {}
-        for entry in end.gates:
-            if entry.has_failed and not _is_asked_again(entry, run):
-                by_gate.setdefault(entry.gate, []).append(entry)
+        failed = (entry for entry in end.gates if entry.has_failed and not _is_asked_again(entry, run))
+        by_gate = grouped(failed, lambda entry: entry.gate)
         found += [_failed_gate(run, entries) for entries in by_gate.values()]
     return tuple(sorted(found, key=lambda gate: gate.severity != "block"))
 
