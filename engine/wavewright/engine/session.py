@@ -19,7 +19,7 @@ from wavewright.engine.default_pipeline import default_pipeline
 from wavewright.engine.pipeline.context import Ports, RunContext, RunRequest
 from wavewright.engine.pipeline.pipeline import PipelineRun
 from wavewright.engine.pipeline.services import open_task_group
-from wavewright.engine.targets.waves import target_runs
+from wavewright.engine.pipeline.target_waves import target_runs
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, Noted, RunFinished, RunStarted
 from wavewright.executor.store.journal import CancelRequest, Journal

@@ -24,7 +24,7 @@ from wavewright.engine.daemon.note_projection import (
 from wavewright.engine.daemon.reports import Reporter, shorten_reason
 from wavewright.engine.messages.decoding import target_of
 from wavewright.engine.messages.models import package_id
-from wavewright.engine.targets.waves import TARGETS_WANTED, TargetWaves, initial_waves, waves_after
+from wavewright.engine.pipeline.target_waves import TARGETS_WANTED, TargetWaves, initial_waves, waves_after
 from wavewright.executor.events.types import Event, Noted, PlanAccepted, RunFinished, RunStarted, StepFinished
 from wavewright.executor.store.job_records import (
     Decision,

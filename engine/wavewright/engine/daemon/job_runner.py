@@ -42,8 +42,8 @@ from wavewright.engine.pipeline.context import (
     permanent_error_text,
 )
 from wavewright.engine.pipeline.phase import PhaseEvent
+from wavewright.engine.pipeline.target_waves import TARGET_COMPLETED, TARGET_FAILED
 from wavewright.engine.session import run_request
-from wavewright.engine.targets.waves import TARGET_COMPLETED, TARGET_FAILED
 from wavewright.executor.events.types import Event, Noted, StepFinished
 from wavewright.executor.store.job_records import Decision, JobChange, JobRow, OutgoingMessage
 from wavewright.executor.store.job_rules import FINAL_STATES

@@ -13,7 +13,7 @@ from typing import Final
 from wavewright.engine.daemon.reports import Reporter, shorten_reason
 from wavewright.engine.decisions.approvals import APPROVAL_SECONDS, APPROVE, REFUSE, approval_question
 from wavewright.engine.messages.models import decision_id, package_id
-from wavewright.engine.targets.waves import (
+from wavewright.engine.pipeline.target_waves import (
     TARGET_COMPLETED,
     TARGET_FAILED,
     TARGET_PACKAGE_JUDGED,

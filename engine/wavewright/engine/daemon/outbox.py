@@ -16,7 +16,7 @@ from immutables import Map
 from wavewright.engine.daemon.job_projection import JobProjection, project, replay
 from wavewright.engine.daemon.reports import Reporter
 from wavewright.engine.decisions.approvals import APPROVAL_USED, APPROVAL_WANTED
-from wavewright.engine.targets.waves import (
+from wavewright.engine.pipeline.target_waves import (
     TARGET_COMPLETED,
     TARGET_FAILED,
     TARGET_PACKAGE_JUDGED,

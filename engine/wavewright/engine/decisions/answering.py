@@ -32,7 +32,7 @@ from wavewright.engine.decisions.questions import (
 )
 from wavewright.engine.jobs.inline import job_name
 from wavewright.engine.messages.models import ValidationResult, package_id
-from wavewright.engine.targets.waves import OPEN_JOB_STATES, TARGET_PACKAGE_SENT
+from wavewright.engine.pipeline.target_waves import OPEN_JOB_STATES, TARGET_PACKAGE_SENT
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Noted
 from wavewright.executor.store.job_records import (

@@ -29,7 +29,7 @@ from wavewright.engine.decisions.approvals import (
     recorded_answer,
 )
 from wavewright.engine.jobs.inline import job_name
-from wavewright.engine.targets.waves import OPEN_JOB_STATES, job_of_run, target_runs
+from wavewright.engine.pipeline.target_waves import OPEN_JOB_STATES, job_of_run, target_runs
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Noted
 from wavewright.executor.store.job_records import Decision, JobRow

@@ -178,7 +178,7 @@ def forecast_job(
     outlook = gather_forecast_inputs(order.draft.plan, order.goal, tools, settings, now=now)
     record = forecast(order, tools, now=now, outlook=outlook, can_ask=can_ask, can_answer=can_answer)
     if order.expansion is not None:
-        from wavewright.engine.targets.root_run import require_valid_expansion
+        from wavewright.engine.pipeline.target_root import require_valid_expansion
 
         require_valid_expansion(order, tools)
     return tools, record

@@ -22,10 +22,10 @@ from wavewright.engine.pipeline.context import (
 from wavewright.engine.pipeline.phase import PhaseResult, proceed
 from wavewright.engine.pipeline.pipeline import PipelineError
 from wavewright.engine.pipeline.services import draft_note, pending_draft, record, record_resumed
+from wavewright.engine.pipeline.target_root import TargetsContext
+from wavewright.engine.pipeline.target_waves import TargetWaves, target_waves
 from wavewright.engine.pipeline.version import __version__
 from wavewright.engine.project.tools import tools_of_goal, tools_with_redacted_outputs
-from wavewright.engine.targets.root_run import TargetsContext
-from wavewright.engine.targets.waves import TargetWaves, target_waves
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import RetryOf, RunStarted
 from wavewright.executor.run.emissions import taken_emissions

@@ -34,9 +34,7 @@ from wavewright.engine.pipeline.services import (
     record_attempt,
     record_end,
 )
-from wavewright.engine.pipeline.version import __version__
-from wavewright.engine.project.tools import signatures_to_check
-from wavewright.engine.targets.root_run import (
+from wavewright.engine.pipeline.target_root import (
     TargetRoot,
     TargetsContext,
     found_targets,
@@ -44,7 +42,7 @@ from wavewright.engine.targets.root_run import (
     require_valid_expansion,
     tokens_used_by,
 )
-from wavewright.engine.targets.waves import (
+from wavewright.engine.pipeline.target_waves import (
     TARGET_COMPLETED,
     TARGET_FAILED,
     TARGET_INTERRUPTED,
@@ -57,6 +55,8 @@ from wavewright.engine.targets.waves import (
     some_names,
     targets_json,
 )
+from wavewright.engine.pipeline.version import __version__
+from wavewright.engine.project.tools import signatures_to_check
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, Noted, RunFinished, RunStarted
 from wavewright.executor.store.journal import EventDamaged, EventUnwritable, JournalError, new_run_id

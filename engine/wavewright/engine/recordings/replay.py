@@ -23,6 +23,7 @@ from wavewright.engine.pipeline.context import (
     withhold_package,
 )
 from wavewright.engine.pipeline.services import open_services
+from wavewright.engine.pipeline.target_waves import no_plan_reason
 from wavewright.engine.project.tools import tools_of_goal
 from wavewright.engine.recordings.recorded_calls import recorded_calls
 from wavewright.engine.recordings.recorded_tools import (
@@ -40,7 +41,6 @@ from wavewright.engine.recordings.replay_models import (
     replay_settings,
 )
 from wavewright.engine.session import run_request
-from wavewright.engine.targets.waves import no_plan_reason
 from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event, ModelCalled, Noted, PlanAccepted, RunStarted
 from wavewright.executor.store.journal import new_run_id

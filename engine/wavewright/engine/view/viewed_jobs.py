@@ -31,8 +31,8 @@ from wavewright.engine.messages.decoding import (
     stored_text,
 )
 from wavewright.engine.messages.delivery import document_rule
+from wavewright.engine.pipeline.target_waves import OPEN_JOB_STATES
 from wavewright.engine.project.templates import read_template, template_names
-from wavewright.engine.targets.waves import OPEN_JOB_STATES
 from wavewright.engine.view.viewed_project import ViewedProject
 from wavewright.executor.store.job_records import (
     JobId,

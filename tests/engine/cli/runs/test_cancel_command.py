@@ -15,7 +15,7 @@ from tests.support.postgres import PostgresServer
 from wavewright.config.settings import load_settings
 from wavewright.engine.pipeline import cancellation
 from wavewright.engine.pipeline.context import RunRequest
-from wavewright.engine.targets.waves import TARGET_STARTED
+from wavewright.engine.pipeline.target_waves import TARGET_STARTED
 from wavewright.executor.events.types import Event, Noted
 from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.store.stored_journal import StoredJournal

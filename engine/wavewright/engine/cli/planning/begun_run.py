@@ -19,8 +19,8 @@ from wavewright.engine.dry_run.kept_results import BegunRunForecast, rerun_statu
 from wavewright.engine.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.jobs.resolving import ResolvedJob
 from wavewright.engine.pipeline.context import goal_with_feedback
+from wavewright.engine.pipeline.target_waves import no_plan_reason
 from wavewright.engine.project.tools import signatures_to_check
-from wavewright.engine.targets.waves import no_plan_reason
 from wavewright.executor.events.state import RunState, fold
 from wavewright.planner.diagnostics.diagnostic import PlanError, locate_diagnostics
 from wavewright.planner.language.goals import Goal

@@ -284,7 +284,7 @@ def _check_expansion(
     """Return the goal as further targets have it, and what is wrong with how they are found."""
     if order.expansion is None:
         return order.goal, ()
-    from wavewright.engine.targets.root_run import check_expansion_of_job, goal_of_found_targets
+    from wavewright.engine.pipeline.target_root import check_expansion_of_job, goal_of_found_targets
 
     return goal_of_found_targets(order, tools), check_expansion_of_job(order, tools)
 

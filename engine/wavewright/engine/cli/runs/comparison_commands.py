@@ -26,8 +26,8 @@ from wavewright.engine.cli.common.output import CommandError, print_json
 from wavewright.engine.jobs.documents import is_job, is_template, misuse_error
 from wavewright.engine.jobs.plan_drafts import plan_with_sub_plans
 from wavewright.engine.jobs.resolving import resolve_job
+from wavewright.engine.pipeline.target_waves import no_plan_reason
 from wavewright.engine.project.tools import tools_of_plan
-from wavewright.engine.targets.waves import no_plan_reason
 from wavewright.executor.events.state import RunState, fold
 from wavewright.planner.diagnostics.diagnostic import PlanError, counted, locate_diagnostics
 from wavewright.planner.diagnostics.rendering import printable

@@ -29,8 +29,8 @@ from wavewright.engine.daemon.reports import Reporter
 from wavewright.engine.decisions import answering
 from wavewright.engine.decisions.questions import OpenQuestion, find_question, list_questions
 from wavewright.engine.messages.models import FieldFeedback
+from wavewright.engine.pipeline.target_waves import OPEN_JOB_STATES, job_of_run
 from wavewright.engine.session import cancel_reason, end_cancelled, has_ended
-from wavewright.engine.targets.waves import OPEN_JOB_STATES, job_of_run
 from wavewright.executor.events.state import fold
 from wavewright.executor.store.journal import CancelRequest, RunBusy
 from wavewright.executor.stores import Stores, open_stores

@@ -40,14 +40,14 @@ from wavewright.engine.operations.trace_export import export_traces, traced
 from wavewright.engine.pipeline.context import Ports, RetryRequest, RunContext, RunRequest
 from wavewright.engine.pipeline.pipeline import PipelineRun
 from wavewright.engine.pipeline.services import open_services
-from wavewright.engine.session import run_request
-from wavewright.engine.targets.waves import (
+from wavewright.engine.pipeline.target_waves import (
     TARGET_COMPLETED,
     TARGET_FAILED,
     TARGET_STARTED,
     job_of_run,
     target_waves,
 )
+from wavewright.engine.session import run_request
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, Noted, RunFinished
 from wavewright.executor.run.reuse import JournalReplayCache

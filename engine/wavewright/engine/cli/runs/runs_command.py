@@ -21,7 +21,7 @@ from wavewright.engine.cli.common.arguments import (
 )
 from wavewright.engine.cli.common.output import CommandError, instant_text, print_json, print_line
 from wavewright.engine.pipeline.run_files import remove_run_files
-from wavewright.engine.targets.waves import TargetWaves, target_waves
+from wavewright.engine.pipeline.target_waves import TargetWaves, target_waves
 from wavewright.executor.events.codec import encode
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.run.recording import redacted_events

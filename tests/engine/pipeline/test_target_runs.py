@@ -21,7 +21,7 @@ from tests.support.prepared_command import PipedCommand
 from wavewright.config.settings import load_settings
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.pipeline.context import ApprovalRequest, RunRequest, withhold_package
-from wavewright.engine.targets.waves import Target, TargetEnd, TargetWaves, read_targets, target_waves
+from wavewright.engine.pipeline.target_waves import Target, TargetEnd, TargetWaves, read_targets, target_waves
 from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event, ModelCalled, StepFinished
 from wavewright.executor.store.job_records import OutboxWrites

@@ -12,8 +12,7 @@ from wavewright.engine.jobs.inputs import TARGET, inputs_of_target
 from wavewright.engine.jobs.resolving import ResolvedJob
 from wavewright.engine.pipeline.context import PackageVerdict, Ports, RunContext
 from wavewright.engine.pipeline.services import pending_draft
-from wavewright.engine.project.tools import signatures_to_check
-from wavewright.engine.targets.waves import (
+from wavewright.engine.pipeline.target_waves import (
     CYCLE_ENDED,
     CYCLE_STARTED,
     Target,
@@ -22,6 +21,7 @@ from wavewright.engine.targets.waves import (
     read_targets,
     waves_after,
 )
+from wavewright.engine.project.tools import signatures_to_check
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Noted
 from wavewright.planner.cel.errors import ExpressionError

@@ -13,7 +13,7 @@ from tests.engine.run_in_process import run_request
 from wavewright.config.settings import load_settings
 from wavewright.engine.pipeline.cancellation import CancellationToken
 from wavewright.engine.pipeline.context import PackageValidation, PackageVerdict, RunRequest
-from wavewright.engine.targets.waves import (
+from wavewright.engine.pipeline.target_waves import (
     TARGET_FAILED,
     TARGET_INTERRUPTED,
     TARGET_PACKAGE_JUDGED,
