@@ -39,6 +39,7 @@ _COPIES.set_forkserver_preload(
     [
         "anyio._backends._asyncio",
         "genai_prices.data",
+        "networkx",
         "openai.resources.chat.completions.completions",
         "pydantic_ai.providers.ollama",
         "pydantic_ai.providers.openai",
@@ -63,7 +64,6 @@ _COPIES.set_forkserver_preload(
         "wavewright.executor.sqlite.journal",
         "wavewright.planner.checks.goal_rules",
         "wavewright.planner.planning.conversation",
-        "wavewright.planner.plans.digraph",
         "wavewright.planner.reading.repairs",
         "wavewright.prompts.environments",
         "wavewright.reviewer.recovery.replanning",

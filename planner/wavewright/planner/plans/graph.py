@@ -9,6 +9,7 @@ with a cycle has a graph as well, which names the cycle and orders the steps out
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -20,7 +21,7 @@ from wavewright.planner.plans.uses import gate_reads, step_reads
 from wavewright.planner.types import StepId
 
 if TYPE_CHECKING:
-    from wavewright.planner.plans.digraph import ThinDiGraph
+    import networkx as nx
 
 
 def superseded_by(plan: Plan) -> dict[StepId, StepId]:
@@ -121,11 +122,9 @@ class PlanGraph:
         )
 
     @cached_property
-    def digraph(self) -> ThinDiGraph:
+    def digraph(self) -> nx.DiGraph[StepId]:
         """An edge from each step to every step that depends on it; without attributes."""
-        from wavewright.planner.plans.digraph import thin_digraph
-
-        return thin_digraph(self.dependencies)
+        return _thin_digraph(self.dependencies)
 
     @cached_property
     def waves(self) -> tuple[StepIds, ...]:
@@ -135,19 +134,15 @@ class PlanGraph:
             for step_id, number in numbers.items():
                 found[number].append(step_id)
             return tuple(tuple(wave) for wave in found)
-        from wavewright.planner.plans.digraph import generations, thin_digraph
-
         # Not `self.digraph`, which would take 0.5 kB a step for as long as the run lasts.
-        return generations(thin_digraph(self.dependencies))
+        return _generations(_thin_digraph(self.dependencies))
 
     @cached_property
     def cycles(self) -> tuple[StepIds, ...]:
         """One cycle of each strongly connected component: every step depends on the next, and the last on the first."""
         if sum(map(len, self.waves)) == len(self.steps):
             return ()
-        from wavewright.planner.plans.digraph import shortest_cycles
-
-        return shortest_cycles(self.digraph)
+        return _shortest_cycles(self.digraph)
 
     @property
     def width(self) -> int:
@@ -196,15 +191,15 @@ class PlanGraph:
 
     def ancestors(self, step_id: StepId) -> set[StepId]:
         """Return everything that a step depends on, directly or not."""
-        from wavewright.planner.plans.digraph import ancestors
+        import networkx as nx
 
-        return ancestors(self.digraph, step_id)
+        return nx.ancestors(self.digraph, step_id)  # pyright: ignore[reportUnknownMemberType] - untyped node
 
     def descendants(self, step_id: StepId) -> set[StepId]:
         """Return everything that depends on a step, directly or not."""
-        from wavewright.planner.plans.digraph import descendants
+        import networkx as nx
 
-        return descendants(self.digraph, step_id)
+        return nx.descendants(self.digraph, step_id)  # pyright: ignore[reportUnknownMemberType] - untyped node
 
     def priorities(self, seconds: Durations) -> dict[StepId, float]:
         """Return for each step the longest way from its start to the end of the plan.
@@ -222,10 +217,8 @@ class PlanGraph:
 
     def critical_path(self, seconds: Durations) -> CriticalPath:
         """Return the longest chain of steps outside cycles."""
-        from wavewright.planner.plans.digraph import longest_path
-
         took = self._seconds(seconds)
-        steps = longest_path(self.digraph, self.order(), took)
+        steps = _longest_path(self.digraph, self.order(), took)
         return CriticalPath(steps, sum(took[step_id] for step_id in steps))
 
     def _seconds(self, seconds: Durations) -> Mapping[StepId, float]:
@@ -246,3 +239,77 @@ def _interned(read: StepIds, steps: Mapping[StepId, Step]) -> StepIds:
 def _known_others(names: Iterable[StepId], step_id: StepId, steps: Mapping[StepId, Step]) -> StepIds:
     """Return the names, each once, of steps of the plan other than this one."""
     return tuple(dict.fromkeys([name for name in names if name in steps and name != step_id]))
+
+
+# --- networkx, imported when it is first needed: that takes 0.1 s -------------------------------------------
+
+_START: Final = StepId("")
+"""Stands before all steps, where an algorithm needs one start; no step has this id."""
+
+
+def _thin_digraph(dependencies: Mapping[StepId, Iterable[StepId]]) -> nx.DiGraph[StepId]:
+    """Return a digraph without attributes, with an edge from each step to every step that depends on it."""
+    import networkx as nx
+
+    digraph: nx.DiGraph[StepId] = nx.DiGraph()
+    no_attributes = dict[str, object]()
+    # Of this digraph alone: all its nodes and edges share one dictionary instead of having one each.
+    digraph.node_attr_dict_factory = digraph.edge_attr_dict_factory = lambda: no_attributes  # type: ignore[method-assign, misc]
+    digraph.add_nodes_from(dependencies)
+    digraph.add_edges_from((before, step) for step, awaited in dependencies.items() for before in awaited)
+    return digraph
+
+
+def _generations(digraph: nx.DiGraph[StepId]) -> tuple[StepIds, ...]:
+    """Return the topological generations, each in the order of the nodes; without cycles and what follows them."""
+    import networkx as nx
+
+    place = {step_id: number for number, step_id in enumerate(digraph)}
+    found: list[StepIds] = []
+    with suppress(nx.NetworkXUnfeasible):
+        for generation in nx.topological_generations(digraph):
+            found.append(tuple(sorted(generation, key=place.__getitem__)))  # noqa: PERF401 - kept if the next raises
+    return tuple(found)
+
+
+def _shortest_cycles(digraph: nx.DiGraph[StepId]) -> tuple[StepIds, ...]:
+    """Return one cycle of each strongly connected component, against the direction of the edges.
+
+    It is a shortest one through the component's first node, with which it begins.
+    """
+    import networkx as nx
+
+    place = {step_id: number for number, step_id in enumerate(digraph)}
+    components = (sorted(found, key=place.__getitem__) for found in nx.strongly_connected_components(digraph))
+    cyclic = sorted((found for found in components if len(found) > 1), key=lambda found: place[found[0]])
+    return tuple(_shortest_cycle(digraph, component) for component in cyclic)
+
+
+def _shortest_cycle(digraph: nx.DiGraph[StepId], component: list[StepId]) -> StepIds:
+    """Return a shortest way from the component's first node back to it, by a copy in which it has split in two."""
+    import networkx as nx
+
+    first, members = component[0], set(component)
+    split = nx.DiGraph(
+        (step_id, _START if before == first else before)
+        for step_id in component
+        for before in digraph.pred[step_id]
+        if before in members
+    )
+    return tuple(nx.bidirectional_shortest_path(split, first, _START)[:-1])
+
+
+def _longest_path(
+    digraph: nx.DiGraph[StepId], order: Iterable[StepId], seconds: Mapping[StepId, float]
+) -> StepIds:
+    """Return the path of most seconds through nodes given in topological order."""
+    import networkx as nx
+
+    order = (_START, *order)
+    weighted: nx.DiGraph[StepId] = nx.DiGraph()
+    weighted.add_weighted_edges_from(
+        (before, step_id, seconds[step_id])
+        for step_id in order[1:]
+        for before in digraph.pred[step_id] or (_START,)
+    )
+    return tuple(nx.dag_longest_path(weighted, topo_order=order if weighted else None)[1:])
