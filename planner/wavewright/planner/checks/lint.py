@@ -123,7 +123,7 @@ def lint(subject: CheckContext) -> Iterator[Diagnostic]:
 
         yield from untrusted_conditions(subject)
     if any(step.tool == AGENT for step in subject.plan.steps):
-        from wavewright.planner.checks.agents import misled_agents  # few plans have agents
+        from wavewright.planner.checks.safety import misled_agents  # few plans have agents
 
         yield from misled_agents(subject)
 
