@@ -28,9 +28,9 @@ from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import Plan, PlanPatch
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
-from wavewright.planner.plans.expanded_plan import SubPlan
 from wavewright.planner.plans.goal_resolution import resolve_goal
 from wavewright.planner.plans.patches import check_patch
+from wavewright.planner.plans.sub_plan_call import SubPlan
 from wavewright.planner.plans.sub_plans import expand_plan
 from wavewright.planner.ports.budgets import Allowance, RemainingBudget
 from wavewright.planner.reading.reader import (

@@ -10,8 +10,8 @@ from wavewright.planner.checks.checker import check
 from wavewright.planner.diagnostics.diagnostic import Diagnostic
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.plans.expanded_plan import ExpandedPlan, SubPlan
 from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.sub_plan_call import ExpandedPlan, SubPlan
 from wavewright.planner.plans.sub_plans import expand_plan
 from wavewright.planner.reading.reader import read_plan
 from wavewright.planner.types import Json, JsonSchema

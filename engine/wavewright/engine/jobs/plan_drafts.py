@@ -25,8 +25,8 @@ from wavewright.planner.diagnostics.diagnostic import (
 from wavewright.planner.language.goals import GoalTemplate, Job
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.plans.binding import bind_plan
-from wavewright.planner.plans.expanded_plan import ExpandedPlan, SubPlan
 from wavewright.planner.plans.goal_resolution import resolve_goal
+from wavewright.planner.plans.sub_plan_call import ExpandedPlan, SubPlan
 from wavewright.planner.plans.sub_plans import expand_plan, reading_faults
 from wavewright.planner.reading.reader import read_model, read_plan_document
 from wavewright.planner.types import JsonSchema, as_object

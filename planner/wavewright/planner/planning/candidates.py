@@ -5,35 +5,42 @@ A *candidate* is a plan that was read, bound and checked without errors; what wa
 A *minimal plan* is made without a model: it calls the tools that the goal requires over its targets, and the analysis
 tool over their outputs. A *suggested plan* is made of the tool calls that a model wrote instead of a plan: none of
 them is made, they become steps in their order, completed by what the goal's rules require.
+
+A plan may call the *sub-plans* that its goal allows; they are put in before it is checked.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from wavewright.config.documents import Document
+from wavewright.config.sources import DocumentError, DocumentFault, Source
 from wavewright.planner.checks.checker import check, check_partial
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
     counted,
     error_diagnostics,
+    list_names,
     locate_diagnostics,
+    suggest_name,
 )
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.planning.allowed_sub_plans import plan_as_text, with_allowed_sub_plans
 from wavewright.planner.planning.non_plan_answers import SuggestedCall
 from wavewright.planner.planning.outcome import PlanningAttempt
 from wavewright.planner.planning.step_building import StepBuilder, data_tools
 from wavewright.planner.plans.binding import bind_plan
-from wavewright.planner.plans.expanded_plan import ExpandedPlan
+from wavewright.planner.plans.sub_plan_call import ExpandedPlan, SubPlan
+from wavewright.planner.plans.sub_plans import expand_plan
 from wavewright.planner.ports.budgets import Allowance
 from wavewright.planner.ports.fallback_ladder import FallbackFailure
 from wavewright.planner.ports.model_port import ModelAnswer
-from wavewright.planner.reading.reader import PlanText, read_model_answer, read_plan_document
+from wavewright.planner.reading.reader import PlanText, read_model_answer, read_plan, read_plan_document
 
 _REASONING = "the least that the goal's rules ask for"
 
@@ -191,7 +198,7 @@ class PlanValidator:
         if all(step.plan is None for step in plan.steps):
             return Candidate(plan, found, document)
         # Everything after this reads the plan as it runs, so that is its document, too.
-        text = plan_as_text(expanded.plan, "<plan with its sub-plans>")
+        text = _plan_as_text(expanded.plan, "<plan with its sub-plans>")
         assert text.plan is not None, text.diagnostics
         return Candidate(text.plan, found, text.document)
 
@@ -208,7 +215,7 @@ class PlanValidator:
         if isinstance(made, NoMinimalPlan):
             self.last_diagnostics = made.diagnostics or self.last_diagnostics
             return FallbackFailure(made.reason)
-        text = plan_as_text(made, name)
+        text = _plan_as_text(made, name)
         assert text.plan is not None, text.diagnostics
         return self.validate(text.plan, text.document)
 
@@ -228,13 +235,42 @@ class PlanValidator:
         return expanded, tuple(locate_diagnostics([*text.diagnostics, *further], document))
 
     def _check(self, plan: Plan, document: Document | None) -> tuple[ExpandedPlan, tuple[Diagnostic, ...]]:
-        expanded = with_allowed_sub_plans(plan, self.goal)
+        expanded = _with_allowed_sub_plans(plan, self.goal)
         bound = bind_plan(expanded.plan, self.goal, self.tools)
         found = [
             *expanded.faults,
             *map(expanded.place, check(bound, self.goal, self.tools, allowance=self._allowance)),
         ]
         return expanded, tuple(found if document is None else locate_diagnostics(found, document))
+
+
+def _with_allowed_sub_plans(plan: Plan, goal: Goal) -> ExpandedPlan:
+    """Return a planner's plan with the sub-plans put in that its goal allows; calls of others are faults."""
+    if not goal.sub_plans:
+        return ExpandedPlan(plan)
+
+    def read(name: str, folder: Path) -> SubPlan:
+        allowed = goal.sub_plans.get(name)
+        if allowed is None:
+            hint = suggest_name(name, goal.sub_plans, what="sub-plans")
+            fault = DocumentFault(
+                "unreadable_file",
+                "this goal does not allow it",
+                hint=hint or list_names(goal.sub_plans, what="sub-plans"),
+            )
+            raise DocumentError(Source(name, ""), (fault,))
+        text = _plan_as_text(allowed, name)
+        assert text.plan is not None, text.diagnostics
+        assert text.document is not None
+        return SubPlan(text.plan, text.document, "", folder)
+
+    return expand_plan(plan, Path(), read)
+
+
+def _plan_as_text(plan: Plan, name: str) -> PlanText:
+    """Return a plan made by code as a document with a name, so that diagnostics have positions."""
+    value = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return read_plan(json.dumps(value, ensure_ascii=False, indent=2), name)
 
 
 def error_summary(found: Iterable[Diagnostic]) -> str:

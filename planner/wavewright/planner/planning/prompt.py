@@ -15,16 +15,22 @@ from dataclasses import asdict, dataclass
 from typing import get_args
 
 from wavewright.config.sources import Source
+from wavewright.planner.checks.types import PlanTypes
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, error_diagnostics
 from wavewright.planner.diagnostics.rendering import render_text
 from wavewright.planner.language.goals import Goal, Rules
-from wavewright.planner.language.plan import Gate, Plan
+from wavewright.planner.language.plan import SUB_PLAN, Gate, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.planning.allowed_sub_plans import sub_plan_lines
 from wavewright.planner.planning.outcome import AnsweredQuestion
-from wavewright.planner.planning.tool_descriptions import ToolEntry, tool_entries, type_text
+from wavewright.planner.planning.tool_descriptions import (
+    MAX_TYPE_TEXT_LENGTH,
+    ToolEntry,
+    fields_text,
+    tool_entries,
+    type_text,
+)
 from wavewright.planner.schemas.validation import infer_schema, schema_definitions
-from wavewright.planner.types import GateSeverity, Json, JsonObject, JsonSchema, as_object
+from wavewright.planner.types import GateSeverity, Json, JsonObject, JsonSchema, StepId, as_object
 from wavewright.prompts.templates import Prompts, one_line
 
 
@@ -236,7 +242,7 @@ def request_values(
         "others": [{"name": name, "type": types.get(name, "any")} for name in others],
         "other_values": other_values,
         "tools": [asdict(entry) for entry in entries],
-        "sub_plans": sub_plan_lines(goal, tools, is_brief=is_brief),
+        "sub_plans": _sub_plan_lines(goal, tools, is_brief=is_brief),
         "rules": _rule_values(goal.rules, goal, tools),
         "limits": goal.limits.model_dump(mode="json"),
         "gates": [_gate_values(gate) for gate in goal.gates],
@@ -246,6 +252,24 @@ def request_values(
             mode="json", by_alias=True, exclude_defaults=True, exclude={"inputs", "caps"}
         ),
     }
+
+
+_RESULT = StepId("result")
+_BRIEF_TYPE_LENGTH = 200
+_MAX_GOAL_LENGTH = 500
+
+
+def _sub_plan_lines(goal: Goal, tools: Mapping[str, ToolSignature], *, is_brief: bool = False) -> list[str]:
+    """Return the contract of each sub-plan that a goal allows, on one line: `name(inputs) -> type: its goal`."""
+    most = _BRIEF_TYPE_LENGTH if is_brief else MAX_TYPE_TEXT_LENGTH
+    lines: list[str] = []
+    for name, plan in goal.sub_plans.items():
+        asked = Step(id=_RESULT, tool=SUB_PLAN, params={"result": plan.result})
+        types = PlanTypes(plan.model_copy(update={"steps": (*plan.steps, asked)}), None, tools)
+        gives = "any" if plan.result is None else type_text(types.outputs[_RESULT], most)
+        purpose = one_line(plan.goal or "", _MAX_GOAL_LENGTH)
+        lines.append(f"{name}({fields_text(types.inputs, most=most)}) -> {gives}: {purpose}")
+    return lines
 
 
 def truncate_value(value: Json, part: int = 1) -> Json:

@@ -1,19 +1,98 @@
-"""A step together with the sub-plan that it calls, and what keeps it from calling that."""
+"""Sub-plans as they were written, as steps call them, and as they are put into the plan that calls them.
+
+*Rewriting* makes expressions of a sub-plan ones of the plan that calls it, with other steps and without its inputs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
 
+from wavewright.config.documents import Document
 from wavewright.config.sources import pointer_keys
-from wavewright.planner.cel.embedded import iterate_strings
+from wavewright.planner.cel.embedded import (
+    EmbeddedExpression,
+    bare_expression,
+    is_plain_path,
+    iterate_strings,
+    join_references,
+    split_references,
+    step_path,
+)
+from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, list_names, make_diagnostic, suggest_name
-from wavewright.planner.language.plan import Step
+from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.plans.binding import escape_references
-from wavewright.planner.plans.expanded_plan import ExpandedPlace, ExpandedPlan, SubPlan, position_text
-from wavewright.planner.plans.sub_plan_expressions import Rewriting
 from wavewright.planner.schemas.validation import infer_schema, validator_of
-from wavewright.planner.types import Json, JsonObject, JsonSchema
+from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
+
+
+@dataclass(frozen=True, slots=True)
+class SubPlan:
+    """A plan that another one calls, as it was written."""
+
+    plan: Plan
+    document: Document
+    pointer: str
+    """Of the plan in its document."""
+    folder: Path
+    """What paths in it are relative to."""
+    inputs: Mapping[str, JsonSchema] | None = None
+    """The inputs that it declares, by name; those of the plan itself where absent."""
+
+
+SubPlanReader: TypeAlias = Callable[[str, Path], SubPlan]
+"""Gives the sub-plan of a name or a path; raises `PlanError` or `DocumentError`."""
+
+
+class ExpandedPlace(NamedTuple):
+    """Where a part of an expanded plan was written."""
+
+    pointer: str
+    document: Document | None = None
+    """The sub-plan's; None where it is the document of the plan itself."""
+    step: str = ""
+    """In a sub-plan: pointer of the step that calls it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandedPlan:
+    """A plan without sub-plans, with the places of its parts."""
+
+    plan: Plan
+    places: Mapping[str, ExpandedPlace] = field(default_factory=dict[str, ExpandedPlace])
+    """By the pointer of the part; empty where the plan calls no sub-plan."""
+    faults: tuple[Diagnostic, ...] = ()
+
+    def place(self, found: Diagnostic) -> Diagnostic:
+        """Return a diagnostic of the expanded plan as one of the plan as it was written.
+
+        One of a sub-plan stands at the step that calls it, and its message begins with file, line and column.
+        """
+        keys = pointer_keys(found.pointer)
+        for length in range(min(len(keys), 5), 1, -1):
+            place = self.places.get("".join(f"/{key}" for key in keys[:length]))
+            if place is None:
+                continue
+            rest = "".join(f"/{key}" for key in keys[length:])
+            if place.document is None:
+                return replace(found, pointer=place.pointer + rest)
+            message = f"{position_text(place.document, place.pointer + rest)}: {found.message}"
+            return replace(found, pointer=f"{place.step}/plan", message=message, within=None)
+        return found
+
+
+def position_text(document: Document, pointer: str) -> str:
+    """Return `file:line:column` of a node, or of the nearest node around it."""
+    span = document.nearest_span(pointer)
+    if span is None:
+        return document.source.name
+    line, column = document.source.position(span.start)
+    return f"{document.source.name}:{line}:{column}"
 
 
 @dataclass(frozen=True)
@@ -94,3 +173,134 @@ def _loose_schema(value: Json) -> JsonSchema:
     """Return a schema of values of the same type as one that stands for them."""
     kind = infer_schema(value).get("type")
     return {} if kind is None else {"type": "number" if kind == "integer" else kind}
+
+
+@dataclass
+class Rewriting:
+    """Expressions of a sub-plan as expressions of the plan that calls it."""
+
+    run: str
+    """Id before those of its steps."""
+    inputs: JsonObject
+    """What stands for each input; texts may hold `${…}`."""
+    by_item: bool
+    """Whether each step runs once an item, so that one item reads what is of its place."""
+    own: StepId | None = None
+    """In a gate: the step that it is on."""
+    missing: list[str] = field(default_factory=list[str])
+    captured: list[str] = field(default_factory=list[str])
+
+    def value(self, value: Json) -> Json:
+        """Return a value with its references rewritten; what is one input alone becomes what is given for it."""
+        if isinstance(value, dict):
+            return {name: self.value(member) for name, member in value.items()}
+        if isinstance(value, list):
+            return [self.value(item) for item in value]
+        if not isinstance(value, str) or "${" not in value:
+            return value
+        try:
+            parts = split_references(value)
+        except ExpressionError:
+            return value
+        if len(parts) == 1 and isinstance(parts[0], EmbeddedExpression):
+            input_read = _INPUT.fullmatch(parts[0].expression)
+            if input_read is not None and input_read[1] in self.inputs:
+                return self.inputs[input_read[1]]
+        return join_references(
+            tuple(
+                part if isinstance(part, str) else part._replace(expression=self.expression(part.expression))
+                for part in parts
+            )
+        )
+
+    def condition(self, condition: str) -> str:
+        """Return a bare condition, rewritten."""
+        try:
+            return self.expression(bare_expression(condition).expression)
+        except ExpressionError:
+            return condition
+
+    def expression(self, expression: str) -> str:
+        """Return an expression, rewritten; a faulty one stays for the checker to report."""
+        from wavewright.planner.cel.reads import (
+            root_mentions,  # the parser, which plans without sub-plans need less
+        )
+
+        try:
+            mentions = root_mentions(expression)
+        except ExpressionError:
+            return expression
+        asked = {one.name for one in mentions if one.is_guarded}
+        text, expected = expression, len(mentions)
+        for mention in reversed(mentions):
+            start, end = mention.path_start, mention.path_end
+            before, after = _HAS.search(text, 0, start), _CLOSE.match(text, end)
+            is_asked = mention.is_guarded and before is not None and after is not None
+            if mention.root == "steps" and mention.name is not None:
+                new = step_path(f"{self.run}.{mention.name}")
+                if self.by_item:
+                    new = "output" if mention.name == self.own else f"{new}[index]"
+                    expected += new != "output"
+                whole = "true" if self.by_item else None
+            elif mention.root == "inputs":
+                new, whole = self._input(mention.name, is_asked=mention.name in asked)
+                expected += len(root_mentions(new)) - 1
+            else:
+                continue
+            if is_asked and whole is not None and before is not None and after is not None:
+                expected -= len(root_mentions(new))
+                start, end, new = before.start(), after.end(), whole
+            text = text[:start] + new + text[end:]
+        try:
+            if len(root_mentions(text)) != expected:
+                self.captured.append(expression)
+        except ExpressionError:
+            return text  # it is too long or too deep, which the checker reports
+        return text
+
+    def _input(self, name: str | None, *, is_asked: bool) -> tuple[str, str]:
+        """Return what stands for an input, and for the question whether it is there."""
+        if name is None:
+            return _as_expression(self.inputs), "true"
+        if name in self.inputs:
+            return _as_expression(self.inputs[name]), "true"
+        if not is_asked:
+            self.missing.append(name)
+        return "null", "false"
+
+
+_INPUT: Final = re.compile(r"\s*inputs\.([A-Za-z_][A-Za-z0-9_]*)\s*")
+_HAS: Final = re.compile(r"\bhas\s*\(\s*\Z")
+_CLOSE: Final = re.compile(r"\s*\)")
+
+
+def _as_expression(value: Json) -> str:
+    """Return the expression of a value whose texts may hold `${…}`."""
+    match value:
+        case str():
+            try:
+                parts = split_references(value)
+            except ExpressionError:
+                return json.dumps(value, ensure_ascii=False)
+            if len(parts) == 1 and isinstance(parts[0], EmbeddedExpression):
+                bare = parts[0].expression
+                return bare.strip() if is_plain_path(bare.strip()) else f"({bare})"
+            texts = [
+                json.dumps(part, ensure_ascii=False)
+                if isinstance(part, str)
+                else f"string({part.expression})"
+                for part in parts or ("",)
+            ]
+            return texts[0] if len(texts) == 1 else f"({' + '.join(texts)})"
+        case list():
+            return f"[{', '.join(map(_as_expression, value))}]"
+        case dict():
+            members = (
+                f"{json.dumps(name, ensure_ascii=False)}: {_as_expression(one)}"
+                for name, one in value.items()
+            )
+            return f"{{{', '.join(members)}}}"
+        case bool() | None:
+            return json.dumps(value)
+        case _:
+            return f"({json.dumps(value)})" if value < 0 else json.dumps(value)

@@ -24,14 +24,14 @@ from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, make_diagnostic
 from wavewright.planner.language.plan import SUB_PLAN, Cap, Gate, Plan, Repeat, Step
 from wavewright.planner.plans.binding import repoint_condition, repoint_value
-from wavewright.planner.plans.expanded_plan import (
+from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.sub_plan_call import (
     ExpandedPlace,
     ExpandedPlan,
+    Rewriting,
+    SubPlanCall,
     SubPlanReader,
 )
-from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.plans.sub_plan_call import SubPlanCall
-from wavewright.planner.plans.sub_plan_expressions import Rewriting
 from wavewright.planner.plans.uses import ExpressionText, asks_each_item, value_reads
 from wavewright.planner.types import GateId, Json, JsonObject, StepId
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from wavewright.planner.checks.checker import PartialPlan
     from wavewright.planner.language.goals import Goal
     from wavewright.planner.language.signatures import ToolSignature
-    from wavewright.planner.plans.expanded_plan import ExpandedPlan
+    from wavewright.planner.plans.sub_plan_call import ExpandedPlan
     from wavewright.planner.ports.budgets import Allowance
 
 
@@ -207,7 +207,7 @@ def check_plan(options: CheckOptions) -> CheckedDocument:
 
 def _with_sub_plans(text: PlanText, plan: Plan, options: CheckOptions) -> ExpandedPlan:
     """Return a plan of a file with its sub-plans put in; a faulty one, or a model's, as it is."""
-    from wavewright.planner.plans.expanded_plan import ExpandedPlan
+    from wavewright.planner.plans.sub_plan_call import ExpandedPlan
 
     calls_any = any(step.plan is not None for step in plan.steps)
     if text.plan is None or text.document is None or options.from_model or not calls_any:
