@@ -10,8 +10,7 @@ from typing import Any
 from wavewright.planner.language.goals import Goal, GoalTemplate, Job
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.planning.outcome import PlanningResult
-from wavewright.planner.planning.planner import make_plan
+from wavewright.planner.planning.planner import PlanningResult, make_plan
 from wavewright.planner.plans.goal_resolution import resolve_goal
 from wavewright.planner.ports.fallback_ladder import Ladder, read_ladders
 from wavewright.planner.ports.model_port import (

@@ -18,8 +18,7 @@ from wavewright.planner.checks.checker import check
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.planning.outcome import AnsweredQuestion, PlanningResult
-from wavewright.planner.planning.planner import make_plan
+from wavewright.planner.planning.planner import AnsweredQuestion, PlanningResult, make_plan
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.estimates import estimate_plan_tokens
 from wavewright.planner.ports.fallback_ladder import RungRecord

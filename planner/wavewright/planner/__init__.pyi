@@ -48,13 +48,11 @@ from .language.signatures import (
     Tools as Tools,
     ToolSignature as ToolSignature,
 )
-from .planning.outcome import (
+from .planning.planner import (
     AnsweredQuestion as AnsweredQuestion,
     PlanningAttempt as PlanningAttempt,
     PlanningResult as PlanningResult,
     UserQuestion as UserQuestion,
-)
-from .planning.planner import (
     make_plan as make_plan,
 )
 from .plans.binding import (

@@ -20,8 +20,7 @@ from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.executor.events.types import GateRecord
 from wavewright.executor.run.ports import GateView
 from wavewright.planner.language.goals import Job
-from wavewright.planner.planning.outcome import PlanningResult
-from wavewright.planner.planning.planner import make_plan
+from wavewright.planner.planning.planner import PlanningResult, make_plan
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.prompts import Prompts
 from wavewright.reviewer import ModelJudge, ReplanResult, make_verifier, replan, review_by_code

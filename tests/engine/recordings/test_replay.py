@@ -21,7 +21,7 @@ from wavewright.engine.recordings.replay import ReplayResult, replay_run
 from wavewright.engine.recordings.replay_models import ReplayOptions, ReplayRejected
 from wavewright.executor.events.types import Event, PlanAccepted, RunFinished
 from wavewright.executor.store.journal import MemoryJournal
-from wavewright.planner.planning.outcome import UserQuestion
+from wavewright.planner.planning.planner import UserQuestion
 from wavewright.planner.types import JsonObject, RunId
 from wavewright.reviewer.package.comparison import RunComparison
 

@@ -19,8 +19,7 @@ from wavewright.engine.fake_model.request import FakeToolCall
 from wavewright.engine.fake_model.server import FakeModelServer
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.planning.outcome import PlanningResult
-from wavewright.planner.planning.planner import make_plan
+from wavewright.planner.planning.planner import PlanningResult, make_plan
 from wavewright.planner.ports.fallback_ladder import read_ladders
 from wavewright.planner.types import JsonObject
 from wavewright.prompts import Prompts

@@ -23,8 +23,7 @@ from tests.planner.planning_case import (
     template_plan,
 )
 from wavewright.planner.checks.checker import check
-from wavewright.planner.planning.outcome import PlanningResult
-from wavewright.planner.planning.planner import make_plan
+from wavewright.planner.planning.planner import PlanningResult, make_plan
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.ports.model_port import ModelAnswer, ModelError, NamedCall
 from wavewright.planner.types import Json

@@ -56,7 +56,7 @@ from wavewright.executor.store.journal import (
     JournalStopped,
     RunLost,
 )
-from wavewright.planner.planning.outcome import UserQuestion
+from wavewright.planner.planning.planner import UserQuestion
 from wavewright.planner.types import RunId
 from wavewright.tools.workers.services import Services
 

@@ -45,8 +45,7 @@ from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, err
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.planning.outcome import AnsweredQuestion, PlanningResult, UserQuestion
-from wavewright.planner.planning.planner import make_plan
+from wavewright.planner.planning.planner import AnsweredQuestion, PlanningResult, UserQuestion, make_plan
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.ports.budgets import Allowance
 from wavewright.planner.ports.model_port import OnText

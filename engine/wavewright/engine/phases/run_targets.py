@@ -62,7 +62,7 @@ from wavewright.executor.events.types import Event, Noted, RunFinished, RunStart
 from wavewright.executor.store.journal import EventDamaged, EventUnwritable, JournalError, new_run_id
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
-from wavewright.planner.planning.outcome import UserQuestion
+from wavewright.planner.planning.planner import UserQuestion
 from wavewright.planner.types import Json, JsonObject, RunId
 from wavewright.reviewer.package.builder import build_package, last_review
 from wavewright.reviewer.records import Package

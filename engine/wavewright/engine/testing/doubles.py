@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from wavewright.engine.pipeline.context import ApprovalRequest
     from wavewright.planner.language.goals import Goal
     from wavewright.planner.language.signatures import ToolSignature
-    from wavewright.planner.planning.outcome import UserQuestion
+    from wavewright.planner.planning.planner import UserQuestion
     from wavewright.planner.types import Json, JsonObject
 
 

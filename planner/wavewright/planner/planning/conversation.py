@@ -19,7 +19,7 @@ from wavewright.planner.planning.non_plan_answers import (
     read_refusal,
     read_suggested_calls,
 )
-from wavewright.planner.planning.outcome import AnsweredQuestion, PlanningAttempt, UserQuestion
+from wavewright.planner.planning.planner import AnsweredQuestion, PlanningAttempt, UserQuestion
 from wavewright.planner.planning.prompt import PlannerPrompt, emit_schema, planner_prompt, repair_reply
 from wavewright.planner.ports.budgets import CallHistory
 from wavewright.planner.ports.fallback_ladder import FallbackFailure, Rung, rung_timeout

@@ -13,7 +13,7 @@ from tests.engine.terminal_session import Conversation, Thread
 from tests.engine.unplanned_project import PLAN, REVIEW, write_job
 from wavewright.engine.cli.common.terminal import CommandLineAsker, chosen_option, question_lines
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
-from wavewright.planner.planning.outcome import UserQuestion
+from wavewright.planner.planning.planner import UserQuestion
 from wavewright.planner.types import JsonObject
 
 QUESTION = UserQuestion("Which notes?", ("all of them", "the newest"))

@@ -30,7 +30,7 @@ from wavewright.planner.types import RunId
 
 if TYPE_CHECKING:
     from wavewright.engine.cli.common.progress import Progress
-    from wavewright.planner.planning.outcome import UserQuestion
+    from wavewright.planner.planning.planner import UserQuestion
 
 
 class InterruptHandler:

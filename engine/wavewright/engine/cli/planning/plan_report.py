@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from wavewright.engine.planning_session import PlanReport
     from wavewright.planner.diagnostics.diagnostic import Diagnostic
-    from wavewright.planner.planning.outcome import PlanningResult
+    from wavewright.planner.planning.planner import PlanningResult
 
 
 _PLAIN_SCALAR = re.compile(r"[A-Za-z_](?:[\w .,/()'+-]*[\w.,/()'+-])?", re.ASCII)

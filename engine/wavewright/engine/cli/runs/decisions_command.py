@@ -35,7 +35,7 @@ from wavewright.executor.events.state import fold
 from wavewright.executor.store.journal import CancelRequest, RunBusy
 from wavewright.executor.stores import Stores, open_stores
 from wavewright.planner.diagnostics.rendering import printable
-from wavewright.planner.planning.outcome import UserQuestion
+from wavewright.planner.planning.planner import UserQuestion
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
