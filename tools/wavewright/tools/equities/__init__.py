@@ -24,10 +24,10 @@ def pack(settings: JsonObject, root: Path) -> Pack:
         PackError: a setting is unknown or has a wrong value.
     """
     from wavewright.tools.equities.conclusions import summary_worker
-    from wavewright.tools.equities.tools import equity_tools, read_settings
-    from wavewright.tools.packs import Pack
+    from wavewright.tools.equities.tools import EquitiesSettings, equity_tools
+    from wavewright.tools.packs import Pack, validated_settings
 
-    tools = equity_tools(read_settings(settings), root)
+    tools = equity_tools(validated_settings("equities", EquitiesSettings, settings), root)
     return Pack(
         name="equities",
         tools=tools,

@@ -39,18 +39,6 @@ _NAME = re.compile(r"(?P<date>\d{4}-\d{2}-\d{2})[_-](?P<code>[A-Za-z0-9.^=]+)(?:
 _FIELD = re.compile(r"([A-Za-z_]+)\s*:\s*(.*?)\s*")
 
 
-@dataclass(frozen=True, slots=True)
-class _AnnouncementFile:
-    """One file, as far as it says what it is."""
-
-    file: str
-    code: str
-    date: dt.date
-    title: str
-    text: str
-    tags: tuple[str, ...]
-
-
 def read_announcements(
     configured: str | None,
     root: Path,
@@ -75,26 +63,16 @@ def read_announcements(
             hint="set 'announcements' for the pack 'equities' to a folder of Markdown or HTML files, "
             "such as 2010-02-01_AAPL_results.md",
         )
-    drafts, warnings = _read_folder(configured, root)
+    found, warnings = _read_folder(configured, root)
     today = now.astimezone(dt.UTC).date()
     since = today - dt.timedelta(days=min(days, (today - dt.date.min).days))
-    fitting = [draft for draft in drafts if draft.code == code and since <= draft.date <= today]
-    fitting.sort(key=lambda draft: (-draft.date.toordinal(), draft.file))
+    fitting = [item for owner, item in found if owner == code and since <= item.date <= today]
+    fitting.sort(key=lambda item: (-item.date.toordinal(), item.source))
     if len(fitting) > limit:
         warnings.append(
             f"{code}: {counted(len(fitting) - limit, 'older announcement')} left out by the limit of {limit}"
         )
-    items = [
-        Announcement(
-            date=draft.date,
-            title=draft.title,
-            text=draft.text,
-            tags=list(draft.tags),
-            source=f"{configured.rstrip('/')}/{draft.file}",
-        )
-        for draft in fitting[:limit]
-    ]
-    latest = items[0].date if items else None
+    items = fitting[:limit]
     return AnnouncementsDocument(
         id=f"{exchange}:{code}:announcements",
         kind="announcements",
@@ -102,7 +80,7 @@ def read_announcements(
         tags=["announcements", code.lower()],
         content=_content(code, items),
         code=code,
-        as_of=latest,
+        as_of=items[0].date if items else None,
         items=items,
         sources=[
             SourceNote(name=f"announcement of {code}", location=item.source, as_of=item.date)
@@ -112,7 +90,8 @@ def read_announcements(
     )
 
 
-def _read_folder(configured: str, root: Path) -> tuple[list[_AnnouncementFile], list[str]]:
+def _read_folder(configured: str, root: Path) -> tuple[list[tuple[str, Announcement]], list[str]]:
+    """Return the announcements with the codes of their companies, and why other files are left out."""
     try:
         folder = Folder(root / Path(configured).expanduser())
     except OSError as error:
@@ -120,7 +99,7 @@ def _read_folder(configured: str, root: Path) -> tuple[list[_AnnouncementFile], 
             f"{configured}: the folder of announcements cannot be opened: {(error.strerror or '').lower()}",
             hint=f"create the folder, or fix 'announcements'; it was searched at {root / configured}",
         ) from error
-    drafts: list[_AnnouncementFile] = []
+    found: list[tuple[str, Announcement]] = []
     warnings: list[str] = []
     with folder:
         names = [
@@ -134,16 +113,17 @@ def _read_folder(configured: str, root: Path) -> tuple[list[_AnnouncementFile], 
                 hint="split the folder, one for each job",
             )
         for name in names:
-            read = _read_file(folder, name)
-            if isinstance(read, _AnnouncementFile):
-                drafts.append(read)
+            source = f"{configured.rstrip('/')}/{name}"
+            read = _read_file(folder, name, source)
+            if isinstance(read, str):
+                warnings.append(f"{source}: {read}; it is left out")
             else:
-                warnings.append(f"{configured.rstrip('/')}/{name}: {read}; it is left out")
-    return drafts, warnings
+                found.append(read)
+    return found, warnings
 
 
-def _read_file(folder: Folder, name: str) -> _AnnouncementFile | str:
-    """Return what a file says, or why it cannot be used."""
+def _read_file(folder: Folder, name: str, source: str) -> tuple[str, Announcement] | str:
+    """Return the code of a company and what the file says of it, or why it cannot be used."""
     try:
         text = folder.read(name, max_bytes=MAX_FILE_BYTES).decode("utf-8-sig")
     except PathRefused as error:
@@ -165,13 +145,12 @@ def _read_file(folder: Folder, name: str) -> _AnnouncementFile | str:
     given_title = (
         page.title or (named["title"] or "").replace("_", " ").replace("-", " ") if named else page.title
     )
-    return _AnnouncementFile(
-        file=name,
-        code=code.strip().upper(),
+    return code.strip().upper(), Announcement(
         date=date,
         title=" ".join((given_title or name).split())[:300],
         text=page.text if len(page.text) <= MAX_TEXT else page.text[:MAX_TEXT] + "\n[cut]",
-        tags=tuple(tag for tag in page.tags if tag),
+        tags=[tag for tag in page.tags if tag],
+        source=source,
     )
 
 

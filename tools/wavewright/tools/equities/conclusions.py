@@ -44,14 +44,9 @@ def unsupported_figures(text: str, document: Json) -> tuple[str, ...]:
 
 
 def _contents(document: Json) -> tuple[list[Decimal], list[str]]:
-    numbers: list[Decimal] = []
-    words: list[str] = []
-    for value in _leaves(document):
-        if isinstance(value, str):
-            words.append(value)
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            numbers.append(Decimal(str(value)))
-    return numbers, words
+    leaves = [*_leaves(document)]
+    numbers = [one for one in leaves if isinstance(one, int | float) and not isinstance(one, bool)]
+    return [Decimal(str(one)) for one in numbers], [one for one in leaves if isinstance(one, str)]
 
 
 def _leaves(value: Json) -> Iterator[Json]:

@@ -92,38 +92,22 @@ PRICE_DIGITS = 6
 
 def stock_document(series: PriceSeries, *, exchange: str, currency: str | None) -> StockDocument:
     """Return the document of one stock."""
-    code, points = series.code, series.points
     return StockDocument(
-        id=f"{exchange}:{code}:stock_collector",
-        kind="stock-data",
-        title=f"{code}: prices to {points[-1][0]}",
-        tags=["stock-data", code.lower()],
-        code=code,
+        id=f"{exchange}:{series.code}:stock_collector",
+        title=f"{series.code}: prices to {series.points[-1][0]}",
         exchange=exchange,
-        price_basis=series.basis,
-        current_price=series.prices[-1].close,
-        sources=[_source_note(series)],
-        warnings=list(series.warnings),
-        **_common_fields(code, points, currency),
+        **_fields_of("stock-data", series, currency),
     )
 
 
 def index_document(series: PriceSeries, *, exchange: str, currency: str | None) -> IndexDocument:
     """Return the document of a benchmark that is a given series."""
-    code, points = series.code, series.points
     return IndexDocument(
-        id=f"{exchange}:{code}:index_data",
-        kind="index-data",
-        title=f"{code}: index to {points[-1][0]}",
-        tags=["index-data", code.lower()],
-        code=code,
+        id=f"{exchange}:{series.code}:index_data",
+        title=f"{series.code}: index to {series.points[-1][0]}",
         index_kind="series",
         constituents=[],
-        price_basis=series.basis,
-        current_price=series.prices[-1].close,
-        sources=[_source_note(series)],
-        warnings=list(series.warnings),
-        **_common_fields(code, points, currency),
+        **_fields_of("index-data", series, currency),
     )
 
 
@@ -145,24 +129,35 @@ def basket_document(
     )
     return IndexDocument(
         id=f"{exchange}:{code}:index_data",
-        kind="index-data",
         title=f"{code}: equal-weight basket of {len(members)} stocks to {levels[-1][0]}",
-        tags=["index-data", code.lower()],
-        code=code,
         index_kind="equal_weight_basket",
         constituents=list(members),
         price_basis="level",
         current_price=round(levels[-1][1], PRICE_DIGITS),
         sources=list(sources.values()),
         warnings=[basket_note, *warnings, *notes],
-        **_common_fields(code, levels, None),
+        **_common_fields("index-data", code, levels, None),
     )
 
 
-def _common_fields(code: str, points: Series, currency: str | None) -> dict[str, Any]:
-    """Return the fields that every document of a series has, computed from its points."""
+def _fields_of(kind: str, series: PriceSeries, currency: str | None) -> dict[str, Any]:
+    """Return the fields that every document of a given series has."""
+    return {
+        **_common_fields(kind, series.code, series.points, currency),
+        "price_basis": series.basis,
+        "current_price": series.prices[-1].close,
+        "sources": [_source_note(series)],
+        "warnings": list(series.warnings),
+    }
+
+
+def _common_fields(kind: str, code: str, points: Series, currency: str | None) -> dict[str, Any]:
+    """Return the fields that every document of a series or a basket has, computed from its points."""
     figures = rounded_figures(compute_figures(points)) if len(points) > 1 else None
     return {
+        "kind": kind,
+        "tags": [kind, code.lower()],
+        "code": code,
         "currency": currency,
         "as_of": points[-1][0],
         "frequency": detect_frequency([date for date, _ in points]),

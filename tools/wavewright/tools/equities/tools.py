@@ -16,7 +16,6 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from wavewright.planner.language.plan import DocumentModel, Retry
-from wavewright.planner.types import JsonObject
 from wavewright.tools.equities.documents import (
     AnnouncementsDocument,
     IndexDocument,
@@ -45,7 +44,6 @@ from wavewright.tools.equities.series_documents import (
 from wavewright.tools.equities.summary import analyze_summary
 from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.functions.tool import Tool, ToolError, ignore_emission
-from wavewright.tools.packs import validated_settings
 from wavewright.tools.web.search import Search, SearchResult, SearchSettings, open_search
 
 
@@ -70,15 +68,6 @@ class EquitiesSettings(DocumentModel):
     """A folder of Markdown or HTML files with dates."""
     search: SearchSettings | None = None
     """Provider of `search_web`."""
-
-
-def read_settings(settings: JsonObject) -> EquitiesSettings:
-    """Return the settings of the pack.
-
-    Raises:
-        PackError: fields are unknown or have wrong values.
-    """
-    return validated_settings("equities", EquitiesSettings, settings)
 
 
 def open_price_source(settings: EquitiesSettings, root: Path) -> PriceSource:
