@@ -40,10 +40,10 @@ def pack(settings: JsonObject, root: Path) -> Pack:
     from wavewright.tools.knowledge.documents import read_documents_tool
     from wavewright.tools.knowledge.extraction import chunk_extractor
     from wavewright.tools.knowledge.graph.tools import graph_tools
-    from wavewright.tools.knowledge.settings import read_settings
-    from wavewright.tools.packs import Pack
+    from wavewright.tools.knowledge.settings import KnowledgeSettings
+    from wavewright.tools.packs import Pack, validated_settings
 
-    given = read_settings(settings)
+    given = validated_settings("knowledge", KnowledgeSettings, settings)
     return Pack(
         name="knowledge",
         tools=(read_documents_tool(given, root), *graph_tools(given.graph, root)),

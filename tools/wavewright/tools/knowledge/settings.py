@@ -8,8 +8,6 @@ from pydantic import Field
 
 from wavewright.config.mcp_servers import McpServerSection
 from wavewright.planner.language.plan import DocumentModel
-from wavewright.planner.types import JsonObject
-from wavewright.tools.packs import validated_settings
 from wavewright.tools.surreal import DatabaseName, SurrealSettings
 from wavewright.tools.web.tools import WebSettings
 
@@ -64,12 +62,3 @@ class KnowledgeSettings(DocumentModel):
     """Where the graph is."""
     web: WebSettings = WebSettings()
     """How addresses are fetched, as for the pack `web`."""
-
-
-def read_settings(settings: JsonObject) -> KnowledgeSettings:
-    """Return the settings of the pack.
-
-    Raises:
-        PackError: fields are unknown or have wrong values.
-    """
-    return validated_settings("knowledge", KnowledgeSettings, settings)

@@ -23,7 +23,6 @@ from wavewright.tools.knowledge.graph.reading import GraphReader
 from wavewright.tools.knowledge.graph.tables import (
     COLUMNS,
     ENDS,
-    KINDS,
     LISTED,
     TABLES,
     as_list,
@@ -58,6 +57,12 @@ from wavewright.tools.text.extract_records import find_quote
 
 Stage = Literal["observations", "entities", "relations"]
 
+_STAGES: Final[tuple[tuple[Stage, RecordKind, str], ...]] = (
+    ("observations", "observation", "observation"),
+    ("entities", "entity", "mention"),
+    ("relations", "relation", "relation"),
+)
+"""Stages of a write in their order, with the kind and the table of their records."""
 _PATIENCE: Final = 30.0
 """Seconds to wait for another writer."""
 
@@ -107,16 +112,17 @@ class GraphStore:
                     "INSERT INTO chunk VALUES (?, ?, ?)",
                     ((one.chunk, _document(one), one.origin) for one in new),
                 )
-                for stage in ("observations", "entities", "relations"):
+                for stage, kind, table in _STAGES:
                     started = time.monotonic()
-                    count = self._write_stage(stage, new)
+                    count = self._write_stage(stage, kind, table, new)
                     on_stage(WrittenStage(stage, count, time.monotonic() - started))
         return len(new), better
 
-    def _write_stage(self, stage: Stage, chunks: Sequence[ChunkRecords]) -> int:
-        kind, table = KINDS[("observations", "entities", "relations").index(stage)]
+    def _write_stage(self, stage: Stage, kind: RecordKind, table: str, chunks: Sequence[ChunkRecords]) -> int:
         [(last,)] = self._database.execute(f"SELECT coalesce(max(id), 0) FROM {table}")  # noqa: S608 - our names
-        records = ((chunk, record) for chunk in chunks for record in _records(chunk, stage))
+        records: Iterable[tuple[ChunkRecords, GraphRecord]] = (
+            (chunk, record) for chunk in chunks for record in getattr(chunk, stage)
+        )
         numbered = [(number, chunk, record) for number, (chunk, record) in enumerate(records, last + 1)]
         rows = [(number, chunk.chunk, record.origin, *_fields(record)) for number, chunk, record in numbered]
         if rows:
@@ -244,7 +250,7 @@ class GraphStore:
             "mention": "name",
             "relation": "source_name || ' — ' || relation || ' — ' || target_name",
         }
-        for kind, table in KINDS:
+        for _, kind, table in _STAGES:
             for number, record, chunk in self._database.execute(
                 f"SELECT id, {descriptions[table]}, chunk FROM {table} WHERE chunk IN {LISTED} AND NOT EXISTS"  # noqa: S608 - our names
                 f" (SELECT 1 FROM evidence WHERE kind = ? AND record = {table}.id)",
@@ -342,16 +348,6 @@ def open_store(path: Path, run: dt.datetime | None = None) -> Generator[GraphSto
             hint="name another file as 'packs.knowledge.graph.path'",
             transient="locked" in str(error),
         ) from error
-
-
-def _records(chunk: ChunkRecords, stage: Stage) -> Sequence[GraphRecord]:
-    match stage:
-        case "observations":
-            return chunk.observations
-        case "entities":
-            return chunk.entities
-        case "relations":
-            return chunk.relations
 
 
 def _fields(record: GraphRecord) -> tuple[str, ...]:

@@ -25,7 +25,6 @@ from wavewright.tools.knowledge.models import (
     GraphCounts,
     GraphDifference,
     Origin,
-    RecordKind,
 )
 from wavewright.tools.text.cross_reference import normal_name
 
@@ -78,12 +77,6 @@ CREATE INDEX IF NOT EXISTS observation_missing ON observation (entity_key) WHERE
 CREATE INDEX IF NOT EXISTS source_missing ON relation (source_key) WHERE source IS NULL;
 CREATE INDEX IF NOT EXISTS target_missing ON relation (target_key) WHERE target IS NULL;
 """
-KINDS: Final[tuple[tuple[RecordKind, str], ...]] = (
-    ("observation", "observation"),
-    ("entity", "mention"),
-    ("relation", "relation"),
-)
-"""Kinds of records with their tables."""
 COLUMNS: Final[Mapping[str, str]] = {
     "observation": "id, chunk, origin, entity_name, entity_key, text",
     "mention": "id, chunk, origin, entity, name, type, aliases",
