@@ -248,24 +248,31 @@ class GameRules:
             play.emit(happened.ConditionChanged(creature.id, condition, turns - 1))
 
     def _take_victory(self) -> None:
-        play, state = self.play, self.play.state
-        fought = [state.creatures[name] for name, _ in state.combat.order] if state.combat else []
-        beaten = [one for one in fought if one.side == "hostile"]
-        play.emit(happened.CombatEnded("victory"))
-        self._recover(fought)
+        beaten = [one for one in self._end_fight("victory") if one.side == "hostile"]
         for enemy in beaten:
-            play.emit(*(happened.Given(enemy.id, PLAYER, item, count) for item, count in enemy.items.items()))
+            given = (happened.Given(enemy.id, PLAYER, item, count) for item, count in enemy.items.items())
+            self.play.emit(*given)
         if learned := sum(enemy.sheet.experience for enemy in beaten):
-            play.emit(happened.ExperienceGained(learned))
+            self.play.emit(happened.ExperienceGained(learned))
 
     def _take_defeat(self) -> None:
+        self._end_fight("defeat")
+        state = self.play.state
+        party = [one.id for one in state.creatures.values() if one.side == "party"]
+        self.play.emit(*(happened.Moved(who, state.refuge) for who in party))
+        self._rest(2)
+
+    def _end_fight(self, outcome: happened.CombatOutcome) -> list[Creature]:
+        """End the fight and its conditions; the party stands up with one hit point. Return who fought, as before."""
         play, state = self.play, self.play.state
         fought = [state.creatures[name] for name, _ in state.combat.order] if state.combat else []
-        play.emit(happened.CombatEnded("defeat"))
-        self._recover(fought)
-        party = [one.id for one in state.creatures.values() if one.side == "party"]
-        play.emit(*(happened.Moved(who, state.refuge) for who in party))
-        self._rest(2)
+        play.emit(happened.CombatEnded(outcome))
+        for one in fought:
+            if one.side == "party" and not one.is_standing:
+                play.emit(happened.HitPointsChanged(one.id, 1, "rest"))
+            for condition in one.conditions:
+                play.emit(happened.ConditionChanged(one.id, condition, 0))
+        return fought
 
     def _rest(self, share: int) -> None:
         """Let the party regain its hit points, up to the most divided by `share`."""
@@ -273,14 +280,6 @@ class GameRules:
             missing = one.max_hit_points // share - one.hit_points
             if one.side == "party" and missing > 0:
                 self.play.emit(happened.HitPointsChanged(one.id, missing, "rest"))
-
-    def _recover(self, fought: Sequence[Creature]) -> None:
-        """End the conditions of a fight, and let the party stand up with one hit point."""
-        for one in fought:
-            if one.side == "party" and not one.is_standing:
-                self.play.emit(happened.HitPointsChanged(one.id, 1, "rest"))
-            for condition in one.conditions:
-                self.play.emit(happened.ConditionChanged(one.id, condition, 0))
 
 
 class GrowthRules(GameRules):

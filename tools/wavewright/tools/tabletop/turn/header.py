@@ -16,6 +16,7 @@ from wavewright.tools.tabletop.game.events import LevelGained, Option, PhaseBega
 from wavewright.tools.tabletop.game.rules import GAME_TOOLS, MAX_PLACES
 from wavewright.tools.tabletop.game.state import GameState
 from wavewright.tools.tabletop.settings import AUTO_RUN_CAP
+from wavewright.tools.tabletop.turn import phases
 from wavewright.tools.tabletop.turn.agents import (
     COMBAT,
     NARRATIVE,
@@ -37,21 +38,6 @@ from wavewright.tools.tabletop.turn.context import (
     needs_initial_prompt,
 )
 from wavewright.tools.tabletop.turn.game_master import IntendedCall, attempt, fight, narrate, speak
-from wavewright.tools.tabletop.turn.phases import (
-    BeginDialogueSession,
-    BuildAgentContext,
-    CombatAutoRun,
-    DetectNpcDialogueTargets,
-    EnrichContextWithToolSuggestions,
-    ExecuteAgent,
-    ExecuteNpcDialogue,
-    InitialCombatPrompt,
-    ReloadState,
-    SelectAgent,
-    TransitionCombatToNarrative,
-    TransitionNarrativeToCombat,
-    WrapAllyActionIfNeeded,
-)
 
 _STANDARD_AGENTS: Final = (
     TurnAgent(
@@ -93,17 +79,17 @@ def turn_pipeline(
     registered = agents.registry.agents.values()
     preparation = (
         Pipeline.builder(name)
-        .phase(DetectNpcDialogueTargets())
-        .when(has_npc_targets, [BeginDialogueSession(), ExecuteNpcDialogue(agents)])
-        .phase(WrapAllyActionIfNeeded())
-        .phase(SelectAgent(agents.registry))
-        .phase(BuildAgentContext())
-        .phase(EnrichContextWithToolSuggestions())
+        .phase(phases.DetectNpcDialogueTargets())
+        .when(has_npc_targets, [phases.BeginDialogueSession(), phases.ExecuteNpcDialogue(agents)])
+        .phase(phases.WrapAllyActionIfNeeded())
+        .phase(phases.SelectAgent(agents.registry))
+        .phase(phases.BuildAgentContext())
+        .phase(phases.EnrichContextWithToolSuggestions())
     )
     for agent in registered:
         if agent.before:
             preparation = preparation.when(is_selected(agent.name), agent.before)
-    execution = preparation.phase(ExecuteAgent(agents)).phase(ReloadState())
+    execution = preparation.phase(phases.ExecuteAgent(agents)).phase(phases.ReloadState())
     for agent in registered:
         if agent.after:
             execution = execution.when(is_selected(agent.name), agent.after)
@@ -111,12 +97,12 @@ def turn_pipeline(
         execution.when(
             combat_just_started,
             [
-                TransitionNarrativeToCombat(),
-                maybe(needs_initial_prompt, InitialCombatPrompt(agents)),
+                phases.TransitionNarrativeToCombat(),
+                maybe(needs_initial_prompt, phases.InitialCombatPrompt(agents)),
             ],
         )
-        .maybe(combat_active, CombatAutoRun(agents, cap))
-        .maybe(combat_just_ended, TransitionCombatToNarrative(agents))
+        .maybe(combat_active, phases.CombatAutoRun(agents, cap))
+        .maybe(combat_just_ended, phases.TransitionCombatToNarrative(agents))
         .build()
     )
 
