@@ -235,27 +235,20 @@ class PageGathering:
         return normal.rstrip("/")
 
     async def _answer(self, url: str) -> WebAnswer:
-        path = self._local_path(url)
-        if path is not None:
-            return await anyio.to_thread.run_sync(self._local_answer, url, path)
+        search = self.settings.web.search
+        if isinstance(search, LocalSearch) and search.folder is not None:
+            base = search.base_url.rstrip("/") + "/" if search.base_url else ""
+            if url.startswith(base):
+                return await anyio.to_thread.run_sync(self._local_answer, url, search.folder, base)
         from wavewright.tools.web.reader import shared_reader
 
         return await shared_reader(self.settings.web).get_page(url)
 
-    def _local_path(self, url: str) -> str | None:
-        """Return the path of a page in the folder that is searched; None where the page is elsewhere."""
-        search = self.settings.web.search
-        if not isinstance(search, LocalSearch) or search.folder is None:
-            return None
-        base = search.base_url.rstrip("/") + "/" if search.base_url else ""
-        return urldefrag(url).url.removeprefix(base) if url.startswith(base) else None
-
-    def _local_answer(self, url: str, path: str) -> WebAnswer:
-        search = self.settings.web.search
-        assert isinstance(search, LocalSearch)
-        assert search.folder is not None
+    def _local_answer(self, url: str, searched: str, base: str) -> WebAnswer:
+        """Return a page of the folder that is searched, whose address begins with `base`."""
+        path = urldefrag(url).url.removeprefix(base)
         try:
-            with Folder(self.root / Path(search.folder).expanduser()) as folder:
+            with Folder(self.root / Path(searched).expanduser()) as folder:
                 content = folder.read(path, max_bytes=self.settings.web.max_bytes)
         except (PathRefused, OSError) as error:
             raise ToolError(f"{url} cannot be read: {error}") from error

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from pydantic import ValidationError
@@ -279,23 +278,19 @@ def _warnings(research: ResearchPackage) -> Iterator[ValidationFeedback]:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _PackageValidator:
-    tiers: SourceTiers
+def validate_package_tool(tiers: SourceTiers) -> Tool:
+    """Return the tool `validate_package`."""
 
-    def validate_package(self, package: dict[str, Json]) -> ZoneVerdict:
+    def validate_package(package: dict[str, Json]) -> ZoneVerdict:
         """Validate the package of a zone: form, sources and their tiers, evidence, confidence, conflicts.
 
         Args:
             package: Payload of a `research_package`.
         """
-        return validate(package, self.tiers)
+        return validate(package, tiers)
 
-
-def validate_package_tool(tiers: SourceTiers) -> Tool:
-    """Return the tool `validate_package`."""
     return make_tool(
-        _PackageValidator(tiers).validate_package,
+        validate_package,
         name="lore.validate_package",
         effects=set(),
         tags={"review"},

@@ -188,9 +188,9 @@ class ZoneView:
                     yield other.name, evidence_of(mention)
 
 
-def evidence_of(mention: EntityMention, fact: str = "", value: str = "") -> Evidence:
+def evidence_of(mention: EntityMention) -> Evidence:
     """Return the passage that names a thing."""
-    return Evidence(quote=mention.sentence, url=mention.page.url, field=fact, value=value)
+    return Evidence(quote=mention.sentence, url=mention.page.url)
 
 
 def _is_present(mention: EntityMention) -> bool:
