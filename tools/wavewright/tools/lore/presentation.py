@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from wavewright.planner.types import Json, JsonObject, as_list
 from wavewright.tools.lore.models import (
     CATEGORIES,
+    Category,
     FactionData,
     LoreRecord,
     SourceConflict,
@@ -39,7 +40,9 @@ def present_zone(package: JsonObject) -> ZonePresentation:
 
 def zone_document(package: JsonObject) -> JsonObject:
     """Return a `research_package` as a document: Markdown, with the zone's graph as its content."""
-    listed = {category: as_list(package.get(category)) for category in CATEGORIES[1:]}
+    listed: dict[Category, Sequence[object]] = {
+        category: as_list(package.get(category)) for category in CATEGORIES[1:]
+    }
     found = ZoneExtraction.of({"zone": [package["zone_data"]], **listed})
     zone = found.zone
     conflicts = [SourceConflict.model_validate(one) for one in as_list(package.get("conflicts"))]

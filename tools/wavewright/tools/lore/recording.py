@@ -191,5 +191,7 @@ def merge_records(before: JsonObject, new: JsonObject) -> JsonObject:
 def found_records(data: RunData) -> ZoneExtraction:
     """Return all records of the run; of a zone that no page is about, its name."""
     zone = zone_of(data)
-    found = {category: [*data.read(records_name(category)).values()] for category in CATEGORIES}
+    found: dict[Category, Sequence[object]] = {
+        category: [*data.read(records_name(category)).values()] for category in CATEGORIES
+    }
     return ZoneExtraction.of({**found, "zone": found["zone"] or [ZoneData(name=zone, game=game_of(data))]})
