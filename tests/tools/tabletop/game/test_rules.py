@@ -18,8 +18,7 @@ from wavewright.tools.tabletop.game.events import (
     Rolled,
 )
 from wavewright.tools.tabletop.game.rules import events_of_call
-from wavewright.tools.tabletop.game.state import options_of
-from wavewright.tools.tabletop.game.wording import describe_events
+from wavewright.tools.tabletop.game.state import describe_events, options_of
 
 Calls: TypeAlias = tuple[tuple[str, JsonObject], ...]
 TO_MINE: Calls = (("move", {"place": "gate"}), ("move", {"place": "entrance"}))

@@ -16,12 +16,10 @@ from wavewright.tools.tabletop.game import events as happened
 from wavewright.tools.tabletop.game.events import GameEvent
 from wavewright.tools.tabletop.game.fold import D20, DiceExpression, Play, read_dice
 from wavewright.tools.tabletop.game.state import Creature, GameState
-from wavewright.tools.tabletop.game.world import GOLD, PLAYER, Place, Side
+from wavewright.tools.tabletop.game.world import CONDITION_TURNS, GOLD, PLAYER, Place, Side
 
 GAME_TOOLS: Final = ("start_combat", "attack", "end_combat", "move", "talk", "give", "roll")
 _GROWTH_TOOLS: Final = ("level_up", "create_place")
-CONDITION_TURNS: Final = 3
-"""How many of its turns a creature has a condition."""
 _FRIGHT: Final = -2
 """Of the attacks of whoever is frightened."""
 _POISON: Final = DiceExpression(1, 4, 0)

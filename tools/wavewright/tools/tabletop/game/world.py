@@ -22,6 +22,8 @@ Side: TypeAlias = Literal["party", "neutral", "hostile"]
 Condition: TypeAlias = Literal["poisoned", "frightened"]
 """`poisoned` costs hit points at the begin of each own turn in a fight; `frightened` makes attacks worse."""
 CONDITIONS: Final = get_args(Condition)
+CONDITION_TURNS: Final = 3
+"""How many of its turns a creature has a condition."""
 Count: TypeAlias = Annotated[int, Field(ge=1)]
 
 

@@ -7,8 +7,7 @@ from typing import Final, NamedTuple
 
 from wavewright.planner.types import JsonObject
 from wavewright.tools.functions.tool import ToolError
-from wavewright.tools.tabletop.game.state import Creature, GameState, options_of
-from wavewright.tools.tabletop.game.wording import describe_scene
+from wavewright.tools.tabletop.game.state import Creature, GameState, describe_scene, options_of
 from wavewright.tools.tabletop.game.world import GOLD, PLAYER
 from wavewright.tools.tabletop.turn.agents import AgentRequest, ToolUser
 

@@ -16,8 +16,14 @@ from wavewright.tools.tabletop.game.events import (
     DialogueEnded,
     Suggested,
 )
-from wavewright.tools.tabletop.game.state import Combat, GameState, options_of
-from wavewright.tools.tabletop.game.wording import describe_events, describe_party, describe_scene
+from wavewright.tools.tabletop.game.state import (
+    Combat,
+    GameState,
+    describe_events,
+    describe_party,
+    describe_scene,
+    options_of,
+)
 from wavewright.tools.tabletop.game.world import PLAYER
 from wavewright.tools.tabletop.turn.agents import (
     COMBAT,

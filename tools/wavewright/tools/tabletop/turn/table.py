@@ -35,8 +35,7 @@ from wavewright.tools.tabletop.game.events import (
 )
 from wavewright.tools.tabletop.game.fold import Timeline, fold_events
 from wavewright.tools.tabletop.game.rules import events_of_call, tool_signatures
-from wavewright.tools.tabletop.game.state import GameState
-from wavewright.tools.tabletop.game.wording import describe_events
+from wavewright.tools.tabletop.game.state import GameState, describe_events
 
 _TOPIC: Final = "tabletop"
 """Topic of the notes."""
