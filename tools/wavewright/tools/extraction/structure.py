@@ -176,8 +176,7 @@ class _BlockReader:
             return
         line = _Line()
         label = ""
-        child = node.child
-        while child is not None:
+        for child in _children(node):
             tag = child.tag or ""
             if tag == "dt" or _is_label(child):
                 line = self._end(line, _kind_within(node))
@@ -206,7 +205,6 @@ class _BlockReader:
                     self._end(self._line_of(child), _kind_of(tag, _kind_within(node)))
             else:
                 self._inline(child, line, depth)
-            child = child.next
         self._end(line, _kind_within(node))
 
     def _read_heading(self, node: LexborNode) -> None:

@@ -180,14 +180,14 @@ class _ChunkReader:
             evidence = (evidence_of(chunk, TextSpan(span.start, min(span.end, span.start + MAX_QUOTE))),)
             for one in (found.source, found.target):
                 self._add_entity(types.get(one.name) or KnownName(name=one.name, type=one.kind), evidence)
-            key = (found.source.name, found.relation.replace("_", " "), found.target.name)
-            source, relation, target = key
-            self.relations.setdefault(
-                key,
-                RelationRecord(
-                    source=source, relation=relation, target=target, evidence=evidence, origin="generated"
-                ),
+            record = RelationRecord(
+                source=found.source.name,
+                relation=found.relation.replace("_", " "),
+                target=found.target.name,
+                evidence=evidence,
+                origin="generated",
             )
+            self.relations.setdefault((record.source, record.relation, record.target), record)
 
     def _observe(self, name: KnownName, content: str, evidence: tuple[QuotedEvidence, ...]) -> None:
         text = plain_text(content).strip("- ")
@@ -200,10 +200,8 @@ class _ChunkReader:
             )
 
     def _add_entity(self, name: KnownName, evidence: tuple[QuotedEvidence, ...]) -> None:
-        if name.name not in self.entities:
-            self.entities[name.name] = EntityRecord(
-                name=name.name, type=name.type, evidence=evidence, origin="generated"
-            )
+        record = EntityRecord(name=name.name, type=name.type, evidence=evidence, origin="generated")
+        self.entities.setdefault(name.name, record)
 
 
 def _lead(content: str, item: re.Match[str] | None) -> int:
