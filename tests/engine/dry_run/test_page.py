@@ -268,15 +268,15 @@ def test_the_page_of_a_thousand_steps_is_small(shape: str) -> None:
 def test_the_picture_of_a_thousand_steps_has_the_form_of_a_screen_and_no_box_on_another(shape: str) -> None:
     picture = layout_plan(step_reports(record_of(plan_of(SHAPES[shape](1_000)))))
     columns: dict[float, list[float]] = {}
-    for box in picture.boxes:
+    for box in picture.nodes:
         columns.setdefault(box.x, []).append(box.y)
 
     assert 0.8 < picture.width / picture.height < 3
-    assert len(picture.boxes) == 1_000
+    assert len(picture.nodes) == 1_000
     assert all(
         below - above >= BOX_HEIGHT for ys in columns.values() for above, below in pairwise(sorted(ys))
     )
-    assert all(right - left >= picture.boxes[0].width for left, right in pairwise(sorted(columns)))
+    assert all(right - left >= picture.nodes[0].width for left, right in pairwise(sorted(columns)))
 
 
 @needs_chromium

@@ -17,7 +17,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
@@ -34,7 +34,15 @@ from wavewright.planner.types import StepId
 from wavewright.prompts.environments import page_environment
 from wavewright.reviewer.records import StepReport
 from wavewright.reviewer.report.page import style_sheet
-from wavewright.reviewer.report.plan_picture import MAX_DRAWN, draw_plan, implied_edges
+from wavewright.reviewer.report.plan_picture import (
+    MAX_DRAWN,
+    PlanPicture,
+    StepEdge,
+    StepNode,
+    WaveBand,
+    draw_plan,
+    implied_edges,
+)
 from wavewright.reviewer.values import duration_text, shorten_middle
 
 BOX_WIDTH, BOX_HEIGHT = 180.0, 44.0
@@ -50,70 +58,21 @@ _GAP = 70.0
 """Between waves, for the lines."""
 _PAD = 20.0
 _TITLE = 28.0
+_TITLE_X = 4.0
+"""From the left side of a wave's band to its title."""
 _ROWS = (1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 50, 70)
 """Numbers of rows of waves that are tried."""
 _ASPECT_RATIO = 1.6
 """Aspect ratio that a packed picture aims at."""
 
 
-@dataclass(frozen=True, slots=True)
-class PositionedStep:
-    """A step, by its upper left corner."""
-
-    step: StepId
-    x: float
-    y: float
-    width: float = BOX_WIDTH
-
-    @property
-    def room(self) -> int:
-        """Characters that its name has room for."""
-        return int((self.width - 18) / 7.2)
-
-
-@dataclass(frozen=True, slots=True)
-class DependencyLine:
-    """From a step to one that waits for it, as an SVG path."""
-
-    source: StepId
-    target: StepId
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
-class WaveTitle:
-    """The name of a wave, above it."""
-
-    text: str
-    x: float
-    y: float
-
-
-@dataclass(frozen=True, slots=True)
-class PlanDrawing:
-    """Everything to draw, in pixels."""
-
-    width: float
-    height: float
-    boxes: tuple[PositionedStep, ...]
-    lines: tuple[DependencyLine, ...]
-    """By the waiting step, in the plan's order."""
-    titles: tuple[WaveTitle, ...]
-
-
-def layout_plan(log: Sequence[StepReport]) -> PlanDrawing:
-    """Return the picture of a plan by its steps, ended or not."""
+def layout_plan(log: Sequence[StepReport]) -> PlanPicture:
+    """Return the picture of a plan by its steps, ended or not; edges by the waiting step, in the plan's order."""
     if len(log) <= _MAX_STEPS:
         drawn = draw_plan(log)
         if max(drawn.width, drawn.height) <= _MAX_STRETCH * min(drawn.width, drawn.height) or len(log) < 12:
-            paths = {(edge.source, edge.target): edge.path for edge in drawn.edges}
-            return PlanDrawing(
-                drawn.width,
-                drawn.height,
-                tuple(PositionedStep(node.step.id, node.x, node.y, node.width) for node in drawn.nodes),
-                tuple(DependencyLine(*ends, paths[ends]) for ends in _dependency_edges(log)),
-                tuple(WaveTitle(band.name, band.x + 4, band.y + 14) for band in drawn.bands),
-            )
+            edges = {(edge.source, edge.target): edge for edge in drawn.edges}
+            return replace(drawn, edges=tuple(edges[ends] for ends in _dependency_edges(log)))
     return _packed_layout(log)
 
 
@@ -137,31 +96,30 @@ def _dependency_edges(log: Sequence[StepReport]) -> list[tuple[StepId, StepId]]:
     return [(before, step.id) for step in log for before in step.depends_on]
 
 
-def _packed_layout(log: Sequence[StepReport]) -> PlanDrawing:
-    waves: dict[int, list[StepId]] = {}
+def _packed_layout(log: Sequence[StepReport]) -> PlanPicture:
+    waves: dict[int, list[StepReport]] = {}
     for entry in sorted(log, key=lambda entry: entry.wave):
-        waves.setdefault(entry.wave, []).append(entry.id)
+        waves.setdefault(entry.wave, []).append(entry)
     sizes = [len(wave) for wave in waves.values()]
     deep, sheet = _best_aspect(sizes)
-    boxes: list[PositionedStep] = []
-    titles: list[WaveTitle] = []
+    high = _TITLE + min(deep, max(sizes, default=1)) * _ROW
+    nodes: list[StepNode] = []
+    bands: list[WaveBand] = []
     x, y, width = _PAD, _PAD, 0.0
     for number, wave in waves.items():
         wide = _wave_width(len(wave), deep)
         if x > _PAD and x + wide > sheet:
-            x, y = _PAD, y + _TITLE + min(deep, max(sizes)) * _ROW + _PAD
-        titles.append(WaveTitle(f"wave {number}", x, y + 14))
+            x, y = _PAD, y + high + _PAD
+        bands.append(WaveBand(f"wave {number}", x - _TITLE_X, y, wide, high))
         for place, step in enumerate(wave):
             column, row = divmod(place, deep)
-            boxes.append(PositionedStep(step, x + column * _COLUMN, y + _TITLE + row * _ROW))
+            nodes.append(StepNode(step, x + column * _COLUMN, y + _TITLE + row * _ROW, BOX_WIDTH))
         width = max(width, x + wide)
         x += wide + _GAP
-    height = max((box.y for box in boxes), default=0.0) + BOX_HEIGHT + _PAD
-    where = {box.step: box for box in boxes}
-    lines = tuple(
-        DependencyLine(*ends, _curve(where[ends[0]], where[ends[1]])) for ends in _dependency_edges(log)
-    )
-    return PlanDrawing(width + _PAD, height, tuple(boxes), lines, tuple(titles))
+    height = max((node.y for node in nodes), default=0.0) + BOX_HEIGHT + _PAD
+    where = {node.step.id: node for node in nodes}
+    edges = [StepEdge(*ends, _curve(where[ends[0]], where[ends[1]])) for ends in _dependency_edges(log)]
+    return PlanPicture(width + _PAD, height, "across", tuple(nodes), tuple(edges), tuple(bands))
 
 
 def _wave_width(steps: int, deep: int) -> float:
@@ -201,7 +159,7 @@ def _rows_filled(widths: Sequence[float], sheet: float) -> tuple[int, float]:
     return rows, widest
 
 
-def _curve(source: PositionedStep, target: PositionedStep) -> str:
+def _curve(source: StepNode, target: StepNode) -> str:
     """Return a line from the right side of one box to the left side of another."""
     x1, y1 = source.x + source.width, source.y + BOX_HEIGHT / 2
     x2, y2 = target.x, target.y + BOX_HEIGHT / 2
@@ -223,7 +181,7 @@ def dry_run_page(dry_run: DryRun, tools: Mapping[str, ToolSignature] | None = No
     picture = layout_plan(log)
     shown = json.dumps(page_data(dry_run, tools or {}), ensure_ascii=False, separators=(",", ":"))
     critical = set(zip(dry_run.critical_path, dry_run.critical_path[1:], strict=False))
-    has_all_lines = len(picture.lines) <= MAX_LINES
+    has_all_lines = len(picture.edges) <= MAX_LINES
     times = {step.id: repetition_text(step) for step in dry_run.steps}
     called = {step.id: f"{step.tool}{times[step.id]}" for step in dry_run.steps}
     style, script = style_sheet() + _asset("dry_run.css"), _asset("dry_run.js")
@@ -235,14 +193,16 @@ def dry_run_page(dry_run: DryRun, tools: Mapping[str, ToolSignature] | None = No
             facts=_headline_figures(dry_run),
             sections=list(sections(dry_run)),
             picture=picture,
-            lines=[line for line in picture.lines if has_all_lines or (line.source, line.target) in critical],
+            lines=[line for line in picture.edges if has_all_lines or (line.source, line.target) in critical],
             has_all_lines=has_all_lines,
             implied=implied_edges(log),
             numbers={step.id: number for number, step in enumerate(dry_run.steps)},
             times=times,
             labels={
-                box.step: (shorten_middle(box.step, box.room), shorten_middle(called[box.step], box.room))
-                for box in picture.boxes
+                box.step.id: tuple(
+                    shorten_middle(text, _room(box)) for text in (box.step.id, called[box.step.id])
+                )
+                for box in picture.nodes
             },
             critical=critical,
             critical_steps=set(dry_run.critical_path),
@@ -261,8 +221,13 @@ def _pages() -> Environment:
     environment = page_environment("wavewright.engine", "pages", trims=True)
     # jinja2 infers the type of this table from its own filters.
     filters = cast("dict[str, Callable[..., object]]", environment.filters)
-    filters |= {"duration": duration_text, "px": _pixels, "cut": shorten_middle}
+    filters |= {"duration": duration_text, "px": _pixels, "cut": shorten_middle, "room": _room}
     return environment
+
+
+def _room(box: StepNode) -> int:
+    """Return how many characters a name has room for; the boxes here have no sign of a status."""
+    return int((box.width - 18) / 7.2)
 
 
 def _pixels(figure: float) -> str:
