@@ -184,14 +184,11 @@ class EarlySteps:
                 is_part=True,
             )
         finally:
-            await self._free(tool.name, slots)
+            with anyio.CancelScope(shield=True):
+                await self._slots.free(tool.name, slots)
         known = [_as_given(event, state) for event in events]
         self.events += known
         self._state = fold(known, self._state)
-
-    async def _free(self, tool: str, slots: int) -> None:
-        with anyio.CancelScope(shield=True):
-            await self._slots.free(tool, slots)
 
     async def finish(self, plan: Plan | None) -> None:
         """Let no further step start, and journal what the whole plan has of the prefix."""

@@ -278,7 +278,9 @@ class RunTargets:
             concurrency=asked.concurrency,
             as_of=asked.as_of,
             output_dir=asked.output_dir,
-            feedback=None if verdict is None else _verdict_feedback(verdict, root.max_packages),
+            feedback=None
+            if verdict is None
+            else Feedback(verdict.package, verdict.iteration, verdict.texts, root.max_packages),
         )
         ports = self.ports
         if self.ports.people_for_run is not None:
@@ -347,10 +349,6 @@ def _failure_reason(fault: Exception) -> str:
         if isinstance(fault, _TARGET_ERRORS)
         else f"{type(fault).__name__}: {fault}"
     )
-
-
-def _verdict_feedback(verdict: PackageVerdict, most: int) -> Feedback:
-    return Feedback(verdict.package, verdict.iteration, verdict.texts, most)
 
 
 def _pause_reason(root: TargetRoot) -> str | None:

@@ -264,11 +264,17 @@ def _exit_code(outcome: PipelineRun[RunContext]) -> int:
     context = outcome.context
     if context.state.is_interrupted:
         asked = open_question(context.state)
-        if asked is not None and asked.topic == QUESTION:
-            return _report_unanswered(context.run, "a step's" if context.plan else "its planner's")
-        if asked is not None:
-            return _report_unapproved(context.run)
-        return _report_interrupted(context.run)
+        if asked is None:
+            return _report_interrupted(context.run)
+        run, whose = context.run, "a step's" if context.plan else "its planner's"
+        if asked.topic == QUESTION:
+            hint = f"continue with: wavewright resume {run} --answer TEXT"
+            print_error(f"run {run} waits for the answer to {whose} question", hint)
+        else:
+            then = f"wavewright answer {run} approve; wavewright resume {run}"
+            hint = f"`wavewright decisions {run}` shows it; then: {then}"
+            print_error(f"run {run} waits for approval", hint)
+        return exit_codes.INTERRUPTED
     finished = context.state.finished
     if finished is not None and finished.status == "cancelled":
         print_error(
@@ -306,18 +312,6 @@ def _report_interrupted(run: RunId | None) -> int:
         print_error("interrupted before the run began")
     else:
         print_error(f"run {run} was interrupted", f"continue with: wavewright resume {run}")
-    return exit_codes.INTERRUPTED
-
-
-def _report_unanswered(run: RunId, whose: str) -> int:
-    hint = f"continue with: wavewright resume {run} --answer TEXT"
-    print_error(f"run {run} waits for the answer to {whose} question", hint)
-    return exit_codes.INTERRUPTED
-
-
-def _report_unapproved(run: RunId) -> int:
-    hint = f"`wavewright decisions {run}` shows it; then: wavewright answer {run} approve; wavewright resume {run}"
-    print_error(f"run {run} waits for approval", hint)
     return exit_codes.INTERRUPTED
 
 
