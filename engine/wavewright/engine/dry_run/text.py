@@ -61,7 +61,8 @@ def sections(dry_run: DryRun) -> Iterator[Section]:
 
 
 def _all_sections(dry_run: DryRun) -> Iterator[Section]:
-    yield f"budget ({dry_run.budget.verdict})", _budget_entries(dry_run)
+    refusals = [f"`run` would refuse it: {refusal}" for refusal in dry_run.budget.refusals]
+    yield f"budget ({dry_run.budget.verdict})", [*refusals, *map(_budget_entry, dry_run.budget.rows)]
     effects = [
         f"{step.id} calls {step.tool} ({', '.join(step.effects)})"
         for step in dry_run.steps
@@ -74,11 +75,6 @@ def _all_sections(dry_run: DryRun) -> Iterator[Section]:
     yield "gates", dry_run.gates
     yield "caps", dry_run.caps
     yield "warnings", [f"{found.code} {found.message}" for found in dry_run.warnings]
-
-
-def _budget_entries(dry_run: DryRun) -> list[str]:
-    refusals = [f"`run` would refuse it: {refusal}" for refusal in dry_run.budget.refusals]
-    return [*refusals, *(_budget_entry(row) for row in dry_run.budget.rows)]
 
 
 def _budget_entry(row: BudgetRow) -> str:
@@ -183,7 +179,8 @@ def _summary_lines(dry_run: DryRun) -> Iterator[tuple[str, str]]:
         "effects",
         _names_text([step.id for step in dry_run.steps if step.effects and not step.makes_no_call]),
     )
-    yield "approvals", _approvals_text(len(dry_run.approvals))
+    asked = len(dry_run.approvals)
+    yield "approvals", f"asked when ready, for {counted(asked, 'step')}" if asked else "none"
     sending = [one.step for one in trust.egress]
     yield "egress", f"data of {_names_text(sending)}" if sending else "none"
     yield "untrusted", _names_text([flow.step for flow in trust.untrusted])
@@ -216,10 +213,6 @@ def _reuse_text(dry_run: DryRun) -> str:
         return "nothing of earlier runs"
     calls = sum(step.reuse.calls for step in reused if step.reuse is not None)
     return f"{counted(calls, 'call')} of earlier runs: {_names_text([step.id for step in reused])}"
-
-
-def _approvals_text(steps: int) -> str:
-    return f"asked when ready, for {counted(steps, 'step')}" if steps else "none"
 
 
 def _estimate_sources_text(dry_run: DryRun) -> str:

@@ -230,7 +230,8 @@ class RunTargets:
                 {**body, "reason": _failure_reason(fault)},
             )
             return
-        if package is not None and (faults := _invalid_because(package)):
+        review = None if package is None else package.review
+        if review is not None and (faults := review.invalid_because):
             found = self._found_targets(root, target, state)[0]
             await root.note(
                 TARGET_FAILED, {**body, "reason": "; ".join(faults), "found": targets_json(found)}
@@ -314,11 +315,6 @@ class RunTargets:
         package = build_package(plan, goal, state, last_review(state), {})
         self.ports.publish(package, self.ports.settings.output_dir / run)
         return package
-
-
-def _invalid_because(package: Package) -> tuple[str, ...]:
-    """Return why a package holds no valid result; such a target has failed."""
-    return () if package.review is None else package.review.invalid_because
 
 
 def _needs_run(state: RunState, events: Sequence[Event], verdict: PackageVerdict | None) -> bool:

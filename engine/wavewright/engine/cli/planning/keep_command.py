@@ -20,7 +20,7 @@ from wavewright.engine.jobs.goal_in_words import generalised, kept_template, too
 from wavewright.engine.jobs.plan_drafts import PlanOrigin
 from wavewright.engine.project.templates import template_names
 from wavewright.engine.project.tools import signatures_to_check
-from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.events.state import fold
 from wavewright.planner.checks.checker import check
 from wavewright.planner.diagnostics.diagnostic import PlanError, error_diagnostics
 from wavewright.planner.language.goals import Goal, GoalTemplate, KeptRun
@@ -62,7 +62,7 @@ def keep(run: str | None, name: str, *, is_confirmed: bool) -> int:
         run=run_id,
         goal_template=goal.name,
         tools=tool_lock(plan, tools),
-        planning_tokens=_planning_tokens(state),
+        planning_tokens=sum(use.tokens for use in state.uses.values() if use.role == "planner"),
     )
     template = kept_template(name, plan, goal, kept)
     text = as_yaml(_template_json(template))
@@ -111,10 +111,6 @@ def _refuse_changed(plan: Plan, versions: dict[str, str], tools: dict[str, ToolS
                 hint="run the job again, and keep the plan of that run",
                 exit_code=exit_codes.NEGATIVE,
             )
-
-
-def _planning_tokens(state: RunState) -> int:
-    return sum(use.tokens for use in state.uses.values() if use.role == "planner")
 
 
 def _template_json(template: GoalTemplate) -> JsonObject:
