@@ -87,6 +87,20 @@ def _context_text(state: GameState) -> str:
     return "\n\n".join([describe_scene(state), describe_party(state), "\n".join(state.said)])
 
 
+def _prompt(
+    agent: str, text: str, state: GameState, who: str = PLAYER, *, may_act: bool = True
+) -> AgentRequest:
+    """Return a request that is not the player's, with what an agent is told of the game and `who` can do."""
+    return AgentRequest(
+        agent,
+        text,
+        context=_context_text(state),
+        suggestions=options_of(state, who),
+        by_player=False,
+        may_act=may_act,
+    )
+
+
 class EnrichContextWithToolSuggestions(TurnPhase):
     """Add the calls of tools that the rules allow now."""
 
@@ -223,14 +237,8 @@ class InitialCombatPrompt(TurnPhase):
         current = context.table.state.creatures[combat.current]
         is_players = combat.current == PLAYER
         done = "Describe the scene; the player has not acted yet." if is_players else "Play this turn."
-        request = AgentRequest(
-            COMBAT,
-            f"The fight begins, and it is the turn of {current.name}. {done}",
-            context=_context_text(context.table.state),
-            suggestions=options_of(context.table.state),
-            by_player=False,
-            may_act=not is_players,
-        )
+        text = f"The fight begins, and it is the turn of {current.name}. {done}"
+        request = _prompt(COMBAT, text, context.table.state, may_act=not is_players)
         return proceed(await self.agents.ask(request, context))
 
 
@@ -264,11 +272,9 @@ class CombatAutoRun(TurnPhase):
         return proceed(reload_context(context))
 
     async def _ask(self, context: TurnContext, prompt: str) -> TurnContext:
-        state = context.table.state
-        options = options_of(state, state.combat.current) if state.combat is not None else ()
-        request = AgentRequest(
-            COMBAT, prompt, context=_context_text(context.table.state), suggestions=options, by_player=False
-        )
+        combat = context.table.state.combat
+        assert combat is not None
+        request = _prompt(COMBAT, prompt, context.table.state, combat.current)
         return await self.agents.ask(request, context)
 
     async def _end(self, context: TurnContext) -> TurnContext:
@@ -308,14 +314,8 @@ class TransitionCombatToNarrative(TurnPhase):
     async def run(self, context: TurnContext) -> PhaseResult[TurnContext]:
         """Sum up the fight and prompt for its aftermath."""
         await _say_from(context.table, CombatEnded)
-        request = AgentRequest(
-            NARRATIVE,
-            "The fight is over. Tell what comes of it; do not act.",
-            context=_context_text(context.table.state),
-            suggestions=options_of(context.table.state),
-            by_player=False,
-            may_act=False,
-        )
+        text = "The fight is over. Tell what comes of it; do not act."
+        request = _prompt(NARRATIVE, text, context.table.state, may_act=False)
         context = await self.agents.ask(request, context)
         if context.game_state.is_won:
             await context.table.say(ENGINE, context.game_state.ending, "system")
