@@ -16,7 +16,7 @@ from wavewright.tools.lore.models import (
     ZoneExtraction,
 )
 from wavewright.tools.lore.packages import zone_package
-from wavewright.tools.lore.presentation import zone_document
+from wavewright.tools.lore.presentation import present_zone
 
 PAGE = PageReference(
     url="http://a.test/ash",
@@ -44,7 +44,7 @@ RESULT = CrossReferenceResult(
 
 
 def test_records_stand_with_their_sources_conflicts_and_warnings() -> None:
-    document = zone_document(zone_package("ash", FOUND, RESULT, [PAGE]))
+    document = present_zone(zone_package("ash", FOUND, RESULT, [PAGE]))["document"]
 
     text = str(document["markdown"])
     assert text.startswith("Ash is dry.")
@@ -56,7 +56,7 @@ def test_records_stand_with_their_sources_conflicts_and_warnings() -> None:
 
 
 def test_the_graph_names_all_things_with_the_zone_first() -> None:
-    content = zone_document(zone_package("ash", FOUND, RESULT, [PAGE]))["content"]
+    content = present_zone(zone_package("ash", FOUND, RESULT, [PAGE]))["document"]["content"]
 
     assert content == {
         "graph": {

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Final, Protocol, TypedDict
+from typing import TYPE_CHECKING, Annotated, Final, TypedDict
 from urllib.parse import urldefrag, urlsplit
 
 import anyio.to_thread
@@ -27,22 +27,15 @@ from wavewright.tools.web.guarded_client import WebAnswer
 from wavewright.tools.web.pages import CrawlExecuted, read_answer
 from wavewright.tools.web.search import LocalSearch, Search, SearchExecuted, open_search
 
+if TYPE_CHECKING:
+    from wavewright.tools.lore.recording import RecordExtraction
+
 SOURCES: Final = "sources"
 """Run data: pages that were read, by address."""
 RESULTS: Final = 5
 """Results of each query whose pages are opened where no model chooses."""
 FOLLOWED: Final = 20
 """Linked pages that are opened for a topic, likewise."""
-
-
-class ExtractCategory(Protocol):
-    """Extracts the records of a category; returns what came of it in one line."""
-
-    async def __call__(
-        self, category: Category, feedback: Sequence[str] = (), *, agents: Agents, data: RunData
-    ) -> str:
-        """Extract the records of a category."""
-        ...
 
 
 class FoundPage(TypedDict):
@@ -94,8 +87,8 @@ class PageGathering:
     root: Path
     topics: Mapping[str, Topic]
     tiers: SourceTiers
-    extraction: ExtractCategory
-    """The tool `extract_category`."""
+    extraction: RecordExtraction
+    """Has the tool `extract_category`."""
 
     async def search(  # noqa: D417 - `emit` is no parameter of the tool
         self, query: Annotated[str, Field(min_length=1, max_length=400)], *, emit: Emit
@@ -173,7 +166,9 @@ class PageGathering:
         )
         if not extract:
             return done
-        extracted = await self.extraction(self.topics[topic].category, feedback, agents=agents, data=data)
+        extracted = await self.extraction.extract_category(
+            self.topics[topic].category, feedback, agents=agents, data=data
+        )
         return f"{done}; {extracted}"
 
     async def _gather(

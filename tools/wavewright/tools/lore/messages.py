@@ -185,6 +185,7 @@ class ZoneValidation(Payload):
     accepted: bool
     feedback: list[ValidationFeedback] = []
     iteration: Annotated[int, Field(ge=1)]
+    """Number of the package within the job, from 1."""
 
 
 def _validation_goal(research: JsonObject) -> RequestedGoal:
@@ -220,23 +221,24 @@ def _failed_validation(reason: str, zone: str, request: JsonObject) -> JsonObjec
     }
 
 
+def _daemon(agent: str, target: str) -> JsonObject:
+    """Return the defaults of a daemon whose packages go to another one."""
+    return {
+        "agent": agent,
+        "exchange": "knowledge.topic",
+        "dead_letter_exchange": "knowledge.dlx",
+        "queues": {"intake": f"agent.{agent}", "packages": f"agent.{target}", "dead": "knowledge.dead"},
+        "validation": {"target_agent": target},
+    }
+
+
 VALIDATOR_CONTRACT: Final = MessageContract(
     requests=(RequestForm(ResearchPackage, _validation_goal),),
     packages=(PackageForm(ZoneValidation, _validation, build_failure=_failed_validation),),
     takes_documents=False,
     fields={"target": "zone_name"},
     domain="world_lore",
-    daemon={
-        "agent": "world_lore_validator",
-        "exchange": "knowledge.topic",
-        "dead_letter_exchange": "knowledge.dlx",
-        "queues": {
-            "intake": "agent.world_lore_validator",
-            "packages": "agent.world_lore_researcher",
-            "dead": "knowledge.dead",
-        },
-        "validation": {"target_agent": "world_lore_researcher"},
-    },
+    daemon=_daemon("world_lore_validator", "world_lore_researcher"),
 )
 """The daemon that validates packages: each one that comes in starts a job, whose verdict goes out."""
 
@@ -298,18 +300,7 @@ CONTRACT: Final = MessageContract(
         "conflict_detected": LogForm("conflict_detected", "warning"),
     },
     domain="world_lore",
-    daemon={
-        "agent": "world_lore_researcher",
-        "goal_template": "zone_research",
-        "exchange": "knowledge.topic",
-        "dead_letter_exchange": "knowledge.dlx",
-        "queues": {
-            "intake": "agent.world_lore_researcher",
-            "packages": "agent.world_lore_validator",
-            "dead": "knowledge.dead",
-        },
-        "validation": {"target_agent": "world_lore_validator"},
-    },
+    daemon={**_daemon("world_lore_researcher", "world_lore_validator"), "goal_template": "zone_research"},
     checkpoint=CheckpointForm("lore-store", "checkpoint_save", _checkpoint),
     roles={"validator": VALIDATOR_CONTRACT},
 )

@@ -35,11 +35,6 @@ def present_zone(package: JsonObject) -> ZonePresentation:
     Args:
         package: Output of `assemble_package`.
     """
-    return {"document": zone_document(package)}
-
-
-def zone_document(package: JsonObject) -> JsonObject:
-    """Return a `research_package` as a document: Markdown, with the zone's graph as its content."""
     listed: dict[Category, Sequence[object]] = {
         category: as_list(package.get(category)) for category in CATEGORIES[1:]
     }
@@ -74,13 +69,14 @@ def zone_document(package: JsonObject) -> JsonObject:
             [(str(one),) for one in as_list(package.get("quality_warnings"))],
         ),
     ]
-    return {
+    document: JsonObject = {
         "id": f"zone-{zone.id}",
         "title": zone.name,
         "tags": ["zone"],
         "markdown": "\n\n".join(parts),
         "content": {"graph": _ZoneGraph(found).json()},
     }
+    return {"document": document}
 
 
 def _zone_rows(zone: ZoneData) -> Iterator[tuple[str, ...]]:

@@ -56,7 +56,7 @@ def lore_tools(
     pages = frozenset(map(content_name, [*topics, DIRECT])) | {SOURCES}
     records = frozenset(map(records_name, CATEGORIES)) | {EXTRACTED}
     extraction, conclusion = RecordExtraction(topics), ResearchConclusion(topics)
-    gathering = PageGathering(settings, root, topics, tiers, extraction.extract_category)
+    gathering = PageGathering(settings, root, topics, tiers, extraction)
     extractors = {f"extract_{category}" for category in CATEGORIES}
     fetches: dict[str, Any] = {
         "effects": {"read", "egress"},
