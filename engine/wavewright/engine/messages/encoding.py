@@ -80,7 +80,7 @@ def encode(
     Args:
         payload: Its content.
         address: Sender, recipient and route.
-        message: Its id; see `ids`.
+        message: Its id; see `message_id`.
         correlation: UUID shared by the messages that belong together.
         at: When the reported event happened, in seconds since the epoch.
         job: The job concerned, for the outbox.

@@ -21,7 +21,7 @@ from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
 from wavewright.engine.view.api import Api
 from wavewright.engine.view.run_pages import RunPages, StepPages, render_fragment
-from wavewright.engine.view.served_pages import page, reason_of, script_route, style_routes
+from wavewright.engine.view.served_pages import page, reason_of, refusal_of, script_route, style_routes
 from wavewright.engine.view.stored_runs import RunWatches
 from wavewright.engine.view.viewed_jobs import JobOffer, Submissions, ViewedJobs, input_fields
 from wavewright.engine.view.viewed_project import DecisionAnswer, Person, ViewedProject
@@ -89,10 +89,8 @@ class _JobPages:
         form = await request.form()
         try:
             await act(Person(by=str(form.get("by") or "view")).by)
-        except WavewrightError as error:
-            return await self._page(reason_of(error), 409)
-        except ValidationError as error:
-            return await self._page(reason_of(error), 422)
+        except (WavewrightError, ValidationError) as error:
+            return await self._page(*refusal_of(error))
         return RedirectResponse("/jobs", 303)
 
     async def _page(self, error: str = "", code: int = 200) -> Response:
@@ -190,10 +188,8 @@ class _DecisionPages:
         try:
             given = DecisionAnswer(choice=str(form.get("choice", "")), by=str(form.get("by") or "view"))
             await self.project.answer(request.path_params["decision"], given)
-        except WavewrightError as error:
-            return await self._page(reason_of(error), 409)
-        except ValidationError as error:
-            return await self._page(reason_of(error), 422)
+        except (WavewrightError, ValidationError) as error:
+            return await self._page(*refusal_of(error))
         return RedirectResponse("/decisions", 303)
 
     async def _page(self, error: str, code: int = 200) -> Response:

@@ -17,7 +17,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from wavewright.config.redaction import known_secrets_redactor
-from wavewright.engine.view.served_pages import page, reason_of, render
+from wavewright.engine.view.served_pages import page, reason_of, refusal_of, render
 from wavewright.engine.view.stored_runs import (
     LABEL_KINDS,
     RunQuery,
@@ -179,10 +179,8 @@ class RunPages:
             led_to = await act(run, Person(by=str(form.get("by") or "view")).by)
         except RunNotFound:
             return _missing(run)
-        except CommandRefused as error:
-            return await self._run_page(run, str(error), 409)
-        except ValidationError as error:
-            return await self._run_page(run, reason_of(error), 422)
+        except (CommandRefused, ValidationError) as error:
+            return await self._run_page(run, *refusal_of(error))
         return RedirectResponse(f"/runs/{led_to}", 303)
 
     async def _replay(self, request: Request) -> Response:

@@ -59,6 +59,11 @@ def reason_of(error: WavewrightError | ValidationError) -> str:
     )
 
 
+def refusal_of(error: WavewrightError | ValidationError) -> tuple[str, int]:
+    """Return what is wrong with what was asked, and the status of the answer."""
+    return reason_of(error), 409 if isinstance(error, WavewrightError) else 422
+
+
 @cache
 def _environment() -> Environment:
     environment = page_environment("wavewright.engine", "pages/view", trims=True, finalize=_shown)

@@ -1,1 +1,1 @@
-"""The commands `daemon`, `submit`, `tail` and `topology`."""
+"""The commands `daemon`, `worker`, `submit`, `tail` and `play`."""
