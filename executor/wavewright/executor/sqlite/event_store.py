@@ -195,7 +195,7 @@ class SqliteEventStore(RunHolder):
             if good:
                 self._commit(good, [], patience=self._patience if may_wait else 0)
         except sqlite3.Error as error:
-            if not may_wait and self._is_refused(error):
+            if not may_wait and isinstance(error, sqlite3.OperationalError) and is_locked(error):
                 raise DatabaseLocked from error
             self._write_apart(good, error)
         except JournalError as error:
@@ -215,10 +215,6 @@ class SqliteEventStore(RunHolder):
             error if isinstance(error, JournalError) else explain_use(error, self.path, self._connection, run)
         )
         self.faults[run] = fault
-
-    @staticmethod
-    def _is_refused(error: sqlite3.Error) -> bool:
-        return isinstance(error, sqlite3.OperationalError) and is_locked(error)
 
     def write_and_execute(
         self, entries: Sequence[AppendEntry], works: Sequence[TransactionWork[Any]]

@@ -223,7 +223,8 @@ class ModelJudge:
             )
         except (ModelError, PromptError) as error:
             message = f"the judge could not be asked: {error}"
-            return self._undecided_record(gate, step, index, None, message, _error_hint(error))
+            hint = error.hint or "see what 'wavewright doctor' says of the model, and run it again"
+            return self._undecided_record(gate, step, index, None, message, hint)
         if not isinstance(answer, FittingAnswer):
             message = f"no verdict that counts: {'; '.join(answer.faults)}"
             return self._undecided_record(gate, step, index, answer.model, message, _ANOTHER_JUDGE_HINT)
@@ -310,11 +311,6 @@ class ModelJudge:
             return ""
         why = self.calibration.warning_reason(gate, model)
         return f"; it only warns: {why}" if why else ""
-
-
-def _error_hint(error: ModelError | PromptError) -> str:
-    """Return the hint of an error, or a general one."""
-    return error.hint or "see what 'wavewright doctor' says of the model, and run it again"
 
 
 def _rubric(gate: Gate) -> str:

@@ -218,7 +218,8 @@ def list_rungs(state: RunState) -> tuple[RungReport, ...]:
 
 def list_loop_calls(state: RunState) -> tuple[LoopCallReport, ...]:
     """Return the tools that agents called inside their steps, step by step."""
-    return tuple(_loop_call_report(made) for made in _loop_calls(state))
+    steps = (made for _, made in sorted(state.loop_calls.items()))
+    return tuple(_loop_call_report(one) for made in steps for one in made[:_MAX_LOOP_CALLS])
 
 
 def cost_lines(uses: ModelUses, orchestrator: int, workers: int) -> Iterator[str]:
@@ -260,11 +261,6 @@ def usd_text(usd: float) -> str:
 def _costs_by(uses: Iterable[ModelUse], name_of: Callable[[ModelUse], str | None]) -> tuple[NamedCost, ...]:
     groups = grouped(uses, name_of).items()
     return tuple(NamedCost(name=name, cost=sum_costs(group)) for name, group in groups if name is not None)
-
-
-def _loop_calls(state: RunState) -> Iterator[LoopToolCalled]:
-    for _, made in sorted(state.loop_calls.items()):
-        yield from made[:_MAX_LOOP_CALLS]
 
 
 def _loop_call_report(made: LoopToolCalled) -> LoopCallReport:

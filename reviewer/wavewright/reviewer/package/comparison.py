@@ -7,7 +7,7 @@ and caps, the verdict, and what models cost. What is the same is left out.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from wavewright.executor.events.state import RunState
@@ -18,7 +18,7 @@ from wavewright.planner.plans.diff import FieldChange, PlanDiff, diff_plans
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.cost_records import Cost
 from wavewright.reviewer.package.call_reports import sum_uses
-from wavewright.reviewer.records import CapRecord, Confidence, Package, StepReport
+from wavewright.reviewer.records import CapRecord, Confidence, Package, ReviewResult, StepReport
 
 _MAX_VALUE_LENGTH = 60
 """Characters of a value in a sentence."""
@@ -38,6 +38,11 @@ class ComparedRun:
     def plan(self) -> Plan | None:
         """The plan in force at the end."""
         return None if self.state.plan is None else Plan.model_validate(self.state.plan)
+
+    @property
+    def review(self) -> ReviewResult | None:
+        """The verdict."""
+        return None if self.package is None else self.package.review
 
     @property
     def status(self) -> str:
@@ -189,8 +194,7 @@ def _confidences(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
 
 
 def _by_field(side: ComparedRun) -> Mapping[str, Confidence]:
-    review = None if side.package is None else side.package.review
-    return {} if review is None else {each.field: each for each in review.confidences}
+    return {} if side.review is None else {each.field: each for each in side.review.confidences}
 
 
 def _caps(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
@@ -208,10 +212,8 @@ def _caps(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
 
 
 def _cap_records(side: ComparedRun) -> Mapping[tuple[str, str, str], CapRecord]:
-    review = None if side.package is None else side.package.review
-    if review is None:
-        return {}
-    return {(each.field, each.origin, each.because): each for each in review.caps}
+    caps = side.review.caps if side.review is not None else ()
+    return {(each.field, each.origin, each.because): each for each in caps}
 
 
 def _review(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
@@ -221,26 +223,17 @@ def _review(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
         yield f"it ended without a package: {after.ending}"
     if before.state.round != after.state.round:
         yield f"recovery rounds {before.state.round} → {after.state.round}"
-    old, new = _lines(before), _lines(after)
-    if old["reviewed by"] != new["reviewed by"]:
-        yield f"reviewed by {old['reviewed by']} → {new['reviewed by']}"
-    yield from (f"missing now: {line}" for line in _difference(new["missing"], old["missing"]))
-    yield from (f"not missing now: {line}" for line in _difference(old["missing"], new["missing"]))
+    if (reviewer := _reviewer(before)) != (other := _reviewer(after)):
+        yield f"reviewed by {reviewer} → {other}"
+    old, new = (side.review.missing_data if side.review is not None else () for side in (before, after))
+    yield from (f"missing now: {line}" for line in new if line not in old)
+    yield from (f"not missing now: {line}" for line in old if line not in new)
 
 
-def _lines(side: ComparedRun) -> dict[str, tuple[str, ...] | str]:
-    review = None if side.package is None else side.package.review
-    if review is None:
-        return {"reviewed by": "nobody", "missing": ()}
-    return {
-        "reviewed by": review.opinion.model if review.opinion is not None else "code",
-        "missing": review.missing_data,
-    }
-
-
-def _difference(these: Iterable[str], those: Iterable[str]) -> Iterator[str]:
-    known = set(those)
-    return (line for line in these if line not in known)
+def _reviewer(side: ComparedRun) -> str:
+    if side.review is None:
+        return "nobody"
+    return side.review.opinion.model if side.review.opinion is not None else "code"
 
 
 def _status_text(status: str) -> str:

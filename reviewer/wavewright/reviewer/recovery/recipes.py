@@ -17,7 +17,7 @@ from typing import Final
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.planner.language.goals import Goal, Recipe
 from wavewright.planner.language.hashing import plan_hash
-from wavewright.planner.language.plan import AddStep, Gate, Plan, PlanPatch, Step
+from wavewright.planner.language.plan import AddStep, Plan, PlanPatch, Step
 from wavewright.planner.language.signatures import FEEDBACK_PARAM, ToolSignature, is_feedback_input
 from wavewright.planner.plans.binding import recipes_for_gate
 from wavewright.planner.plans.graph import PlanGraph, superseding_origins
@@ -140,14 +140,10 @@ def _expected_gate(gate: FailedGateView, plan: Plan, refetched: dict[StepId, Ste
         new is None
         or gate.template_gate is None
         or gate.gate != made
-        or _has_gate(plan.gates, gate.template_gate)
+        or any(known.id == gate.template_gate for known in plan.gates)
     ):
         return gate.gate
     return GateId(f"{gate.template_gate}{GATE_ID_SEPARATOR}{new.id}")
-
-
-def _has_gate(gates: tuple[Gate, ...], gate_id: GateId) -> bool:
-    return any(gate.id == gate_id for gate in gates)
 
 
 _FEEDBACK_SCHEMA: Final[JsonObject] = {"type": "array", "items": {"type": "string"}}
@@ -229,7 +225,8 @@ def patch_from_feedback(
     """
     replaced = {step.supersedes for step in plan.steps}
     live = [step for step in plan.steps if step.id not in replaced]
-    takers = {step.id for step in live if _takes_feedback(step, tools) and _has_ended(step.id, state)}
+    ended = {step.id for step in live if state.status(step.id) in {*SUCCESSES, "failed"}}
+    takers = {step.id for step in live if step.id in ended and _takes_feedback(step, tools)}
     changed = _params_by_step(recipes, plan, live)
     taken = {step.id.lower() for step in plan.steps}
     added = [step for recipe in recipes for step in recipe.add if step.id.lower() not in taken]
@@ -272,10 +269,6 @@ def _takes_feedback(step: Step, tools: Mapping[str, ToolSignature]) -> bool:
     signature = tools.get(step.tool)
     properties = signature.input_schema.get("properties") if signature is not None else None
     return isinstance(properties, dict) and FEEDBACK_PARAM in properties
-
-
-def _has_ended(step: StepId, state: RunState) -> bool:
-    return state.status(step) in {*SUCCESSES, "failed"}
 
 
 def _with_readers(steps: set[StepId], plan: Plan, live: set[StepId]) -> set[StepId]:
