@@ -229,11 +229,9 @@ def duration_text(seconds: float) -> str:
     ):
         if seconds >= least * size:
             return f"{_short_number(seconds / size)} {unit}"
-    return (
-        f"{_short_number(seconds)} s"
-        if seconds >= 1 or seconds == 0
-        else f"{_short_number(seconds * 1000)} ms"
-    )
+    if seconds >= 1 or seconds == 0:
+        return f"{_short_number(seconds)} s"
+    return f"{_short_number(seconds * 1000)} ms"
 
 
 def _short_number(value: float) -> str:

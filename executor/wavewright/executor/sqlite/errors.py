@@ -8,6 +8,8 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from wavewright.executor.store.journal import (
@@ -94,6 +96,21 @@ def explain_opening(
             return JournalNotOpened(
                 f"no file can have this path: {error}", place=repr(place), hint=_CHOOSE_WRITABLE_PATH
             )
+
+
+@contextmanager
+def explained(
+    path: Path, connection: sqlite3.Connection | None = None, run: str | None = None
+) -> Generator[None]:
+    """Raise what goes wrong in a block as an error of a journal that was opened.
+
+    Raises:
+        JournalError: with the place and the fix.
+    """
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise explain_use(error, path, connection, run) from error
 
 
 def explain_use(

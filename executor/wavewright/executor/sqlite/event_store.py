@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from wavewright.config.errors import WavewrightError
 from wavewright.executor.events.types import RunStarted
 from wavewright.executor.sqlite.database import SqliteTransaction, WriteAheadLog, open_journal_file
-from wavewright.executor.sqlite.errors import explain_use, is_locked
+from wavewright.executor.sqlite.errors import explain_use, explained, is_locked
 from wavewright.executor.sqlite.transaction import (
     JournalReader,
     SqliteLeases,
@@ -160,10 +160,8 @@ class SqliteEventStore(RunHolder):
         Raises:
             JournalError: nothing was written.
         """
-        try:
+        with explained(self.path, self._connection, run):
             return self._commit([], works, patience=self._patience)
-        except sqlite3.Error as error:
-            raise explain_use(error, self.path, self._connection, run) from error
 
     def read(self, ask: TransactionWork[_T]) -> _T:
         """Return an answer from the file.
@@ -171,10 +169,8 @@ class SqliteEventStore(RunHolder):
         Raises:
             JournalError: the file cannot be read.
         """
-        try:
+        with explained(self.path, self._connection):
             return run_inline(ask(self._begin()))
-        except sqlite3.Error as error:
-            raise explain_use(error, self.path, self._connection) from error
 
     def _begin(self) -> SqliteStoreTransaction:
         return SqliteStoreTransaction(self._connection, self._leases, self._clock())

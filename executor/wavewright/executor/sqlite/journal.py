@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 from wavewright.config.sections import BudgetsSection
 from wavewright.executor.budgets.stores import StoredBudgetStore
 from wavewright.executor.sqlite.database import SqliteTransaction, open_journal_file
-from wavewright.executor.sqlite.errors import explain_use
+from wavewright.executor.sqlite.errors import explained
 from wavewright.executor.sqlite.event_store import DatabaseLocked, SqliteEventStore
 from wavewright.executor.sqlite.transaction import SqliteStatements
 from wavewright.executor.store.journal import COMPLETED, JournalError
@@ -227,18 +227,13 @@ class SqliteBudgetDatabase:
 
     async def transact(self, work: Callable[[Statements], Awaitable[_T]]) -> _T:
         """Do all of the work in one transaction, or nothing."""
-        try:
-            with SqliteTransaction(self._connection, self._patience):
-                return await work(SqliteStatements(self._connection))
-        except sqlite3.Error as error:
-            raise explain_use(error, self.path, self._connection) from error
+        with explained(self.path, self._connection), SqliteTransaction(self._connection, self._patience):
+            return await work(SqliteStatements(self._connection))
 
     async def read(self, ask: Callable[[Statements], Awaitable[_T]]) -> _T:
         """Return an answer from the file."""
-        try:
+        with explained(self.path, self._connection):
             return await ask(SqliteStatements(self._connection))
-        except sqlite3.Error as error:
-            raise explain_use(error, self.path, self._connection) from error
 
     async def heartbeat(self) -> None:
         """Do nothing: the file does not show who has it open."""

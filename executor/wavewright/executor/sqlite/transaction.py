@@ -37,7 +37,7 @@ from typing import Self, TypeVar
 
 from wavewright.executor.events.types import Event
 from wavewright.executor.sqlite.database import open_journal_file
-from wavewright.executor.sqlite.errors import explain_use
+from wavewright.executor.sqlite.errors import explained
 from wavewright.executor.store import run_queries
 from wavewright.executor.store.journal import RunRow, StoredOutput
 from wavewright.executor.store.leases import LEASE_SECONDS, this_owner
@@ -331,10 +331,8 @@ class JournalReader:
         return self._read(lambda transaction: run_queries.find_run(transaction, prefix))
 
     def _read(self, ask: TransactionWork[_T], run: RunId | None = None) -> _T:
-        try:
+        with explained(self.path, self._connection, run):
             return run_inline(ask(self._transaction))
-        except sqlite3.Error as error:
-            raise explain_use(error, self.path, self._connection, run) from error
 
 
 @cache

@@ -134,11 +134,9 @@ class JobTables:
 
     async def list_jobs(self, states: Sequence[JobState], newest: int | None = None) -> list[JobRow]:
         """Return jobs in the order in which they came, or so many newest, these first; of all states by default."""
-        where, values = (
-            (f"WHERE state {self._transaction.in_list('$1', 'text')}", (list(states),))
-            if states
-            else ("", ())
-        )
+        where, values = "", list[object]()
+        if states:
+            where, values = f"WHERE state {self._transaction.in_list('$1', 'text')}", [list(states)]
         order = "ORDER BY job.no" if newest is None else f"ORDER BY job.no DESC LIMIT {newest:d}"
         rows = await self._transaction.fetch(f"{SELECT_JOB} {where} {order}", *values)
         return [read_job(row) for row in rows]

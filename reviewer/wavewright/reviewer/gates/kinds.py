@@ -85,11 +85,9 @@ def make_condition_check(expression: str, now: dt.datetime) -> GateCheck:
             return GateFinding("error", inspected, f"could not be evaluated: {shorten(fault.message, 200)}")
         if not isinstance(answer, bool):
             return GateFinding("error", inspected, f"gave {brief(answer)} instead of true or false")
-        return (
-            GateFinding("pass", inspected)
-            if answer
-            else GateFinding("fail", inspected, f"{shown} is false{f' ({values})' if values else ''}")
-        )
+        if answer:
+            return GateFinding("pass", inspected)
+        return GateFinding("fail", inspected, f"{shown} is false{f' ({values})' if values else ''}")
 
     return ask
 

@@ -207,11 +207,12 @@ def draw_chart(chart: Chart) -> DrawnChart | None:
     notes: list[str] = []
     if chart.normalise:
         series, base = _indexed(series)
-        notes.append(
-            f"each line is 100 on {_day(base)}, the first day that all of them have"
-            if base is not None
-            else "each line is 100 on its first day"
+        first = (
+            "its first day"
+            if base is None
+            else f"{_date(base):%Y-%m-%d}, the first day that all of them have"
         )
+        notes.append(f"each line is 100 on {first}")
     figures = [figure for _name, points in series for _when, figure, _date in points]
     is_log = chart.normalise and min(figures) > 0 and max(figures) / min(figures) > _WIDE_RANGE
     if is_log:
@@ -351,7 +352,3 @@ def _with_labels(lines: Sequence[DrawnLine], top: float, bottom: float) -> list[
 
 def _placed_ticks(ticks: Sequence[Tick], to_place: _Scale) -> tuple[PlacedTick, ...]:
     return tuple(PlacedTick(to_place(tick.value), tick.label) for tick in ticks)
-
-
-def _day(seconds: float) -> str:
-    return dt.datetime.fromtimestamp(seconds, dt.UTC).strftime("%Y-%m-%d")
