@@ -314,11 +314,18 @@ async def test_nobody_waits_for_ever_for_a_writer_that_broke_down(tmp_path: Path
 async def test_nobody_waits_for_ever_when_the_writer_ends_between_two_orders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(SqliteEventStore, "heartbeat", _break_down)
+    appended = threading.Event()
+
+    def break_down(_: object) -> None:
+        appended.wait(5)
+        _break_down()
+
+    monkeypatch.setattr(SqliteEventStore, "heartbeat", break_down)
     journal = SqliteJournal(tmp_path / "j.db", lease=0.01)
-    with anyio.fail_after(5):
+    with anyio.fail_after(10):
         # Appended before the writer ends, handed over after: the loop does not turn in between.
         waiting = journal.append(RUN, [run_started(RUN)])
+        appended.set()
         journal._writer._thread.join()  # pyright: ignore[reportPrivateUsage] - no other way to be sure of the order
         await _expect_fault(waiting)
         await journal.aclose()
