@@ -431,6 +431,24 @@ def test_a_schema_that_refers_to_another_place_is_not_fetched() -> None:
     ]
 
 
+def test_a_part_that_refers_to_an_anchor_is_not_taken_for_the_whole_schema() -> None:
+    schema: JsonSchema = {
+        "type": "object",
+        "properties": {"row": {"$ref": "#row"}},
+        "required": ["row"],
+        "$defs": {"row": {"$anchor": "row", "type": "object"}},
+    }
+    tools = TOOLS | {"put": ToolSignature(name="put", input_schema=schema)}
+
+    found = check(
+        plan_of(A_PRICE, {"id": "b", "tool": "put", "params": {"row": {"code": "${steps.a.code}"}}}),
+        None,
+        tools,
+    )
+
+    assert [one.message for one in found if one.severity == "error"] == []
+
+
 def test_limits_that_are_given_count_before_the_defaults() -> None:
     plan = plan_of(
         *({"id": f"s{number}", "tool": "prices", "when": f"{number} < 99"} for number in range(51))

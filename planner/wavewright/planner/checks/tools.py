@@ -35,6 +35,7 @@ from wavewright.planner.schemas.validation import (
     InvalidSchemaError,
     SchemaViolation,
     Validator,
+    look_up_reference,
     schema_definitions,
 )
 from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
@@ -221,9 +222,8 @@ def _follow_reference(schema: JsonSchema, root: JsonSchema) -> JsonSchema:
         target = schema.get("$ref")
         if not isinstance(target, str) or not target.startswith("#"):
             break
-        found = _look_up(root, target[1:])
-        outbox_writes = {name: part for name, part in schema.items() if name != "$ref"}
-        schema = found | outbox_writes if isinstance(found, dict) else outbox_writes
+        beside = {name: part for name, part in schema.items() if name != "$ref"}
+        schema = (look_up_reference(target, root) or {}) | beside
     return schema
 
 
@@ -232,16 +232,6 @@ def _conversion(given: JsonSchema, wanted: JsonSchema, use: ExpressionUse) -> st
     if wanted.get("type") != "string" or given.get("type") not in ("number", "integer", "boolean"):
         return None
     return f"convert it: ${{string({use.expression.strip()})}}"
-
-
-def _look_up(root: JsonSchema, pointer: str) -> Json:
-    node: Json = root
-    for part in pointer.split("/")[1:]:
-        key = part.replace("~1", "/").replace("~0", "~")
-        if not isinstance(node, dict) or key not in node:
-            return None
-        node = node[key]
-    return node
 
 
 def _allows_type(schema: JsonSchema, kind: str) -> bool:
@@ -363,13 +353,11 @@ def _argument_diagnostic(
             f"argument {_argument_path(where)!r} of {step.tool!r}: {misfit.message}",
             misfit.hint or _parameter_hint(schema.schema, where[0]),
         )
-    subject_name = (
-        f"argument {_argument_path(where)!r} of {step.tool!r}" if where else f"the arguments of {step.tool!r}"
-    )
+    what = f"argument {_argument_path(where)!r}" if where else "the arguments"
     return make_diagnostic(
         "E205",
         misfit.pointer,
-        f"{subject_name} {misfit.message}",
+        f"{what} of {step.tool!r} {misfit.message}",
         _parameter_hint(schema.schema, where[0]) if where else None,
     )
 
@@ -381,8 +369,5 @@ def _argument_path(where: list[str]) -> str:
 
 def _parameter_hint(schema: JsonSchema, name: str) -> str | None:
     """Return a parameter's type and what its tool says of it."""
-    properties = schema.get("properties")
-    part: Json = properties.get(name) if isinstance(properties, dict) else None
-    if not isinstance(part, dict):
-        return None
-    return describe_parameter(name, part)
+    part = as_object(schema.get("properties")).get(name)
+    return describe_parameter(name, part) if isinstance(part, dict) else None
