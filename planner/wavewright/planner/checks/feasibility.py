@@ -120,13 +120,7 @@ def _check_step_budget(
 
 
 def _bound(left: RemainingBudget | Budget, measure: _Measure) -> float | None:
-    match measure:
-        case "tokens":
-            return left.tokens
-        case "calls":
-            return left.calls
-        case "usd":
-            return left.usd
+    return {"tokens": left.tokens, "calls": left.calls, "usd": left.usd}[measure]
 
 
 def _expected_amount(

@@ -33,6 +33,9 @@ from wavewright.planner.types import GATE_ID_SEPARATOR, Json, JsonObject, as_obj
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
+_SHARED_FIELDS = (Goal.model_fields.keys() & GoalTemplate.model_fields.keys()) - {"sub_plans"}
+"""Fields that a goal has of its template as they are; sub-plans are read first."""
+
 _MERGED_FIELDS = frozenset({"limits", "targets", "rules"})
 """Fields of a template that an override changes member by member; any other it replaces whole."""
 
@@ -61,25 +64,11 @@ def resolve_goal(
     if faults:
         raise _plan_error(faults, document)
     return Goal(
-        name=template.name,
+        **{name: getattr(template, name) for name in _SHARED_FIELDS},
         job=job.name or template.name,
         text=_goal_text(job, template, inputs, document, inputs_follow=inputs_follow),
         inputs=inputs,
-        inputs_schema=template.inputs_schema,
-        targets=template.targets,
         tools=template.available_tools,
-        thinking_level=template.thinking_level,
-        model_preference=template.model_preference,
-        output_tags=template.output_tags,
-        output_schema=template.output_schema,
-        rules=template.rules,
-        gates=template.gates,
-        caps=template.caps,
-        recipes=template.recipes,
-        schedule=template.schedule,
-        limits=template.limits,
-        auto_approve=template.auto_approve,
-        recovery=template.recovery,
         as_of=job.as_of,
     )
 
@@ -95,28 +84,22 @@ def goal_with_inputs(goal: Goal, text: str, inputs: JsonObject) -> Goal:
     Raises:
         PlanError: the inputs do not fit, or the text cannot be made of them.
     """
-    faults: list[Diagnostic] = []
-    if goal.inputs_schema:
-        faults = [
-            make_diagnostic(
-                "E107",
-                "/inputs" + misfit.pointer,
-                f"the input {misfit.pointer or misfit.name or 'object'!r} {misfit.message}",
-            )
-            for misfit in validator_of(goal.inputs_schema).violations(inputs)
-        ]
+    faults = [
+        make_diagnostic(
+            "E107",
+            "/inputs" + misfit.pointer,
+            f"the input {misfit.pointer or misfit.name or 'object'!r} {misfit.message}",
+        )
+        for misfit in (validator_of(goal.inputs_schema).violations(inputs) if goal.inputs_schema else ())
+    ]
     if faults:
         raise _plan_error(faults, None)
-    variables: JsonObject = {"inputs": inputs}
     try:
-        rendered = render(text, lambda expression: evaluate(expression, variables, goal.as_of or _EPOCH))
+        rendered = _rendered(text, inputs, goal.as_of)
     except ExpressionError as error:
-        raise _plan_error(
-            [make_diagnostic("E303", "/goal", f"the goal's text: {error.message}", error.hint)], None
-        ) from error
-    return goal.model_copy(
-        update={"inputs": inputs, "text": rendered if isinstance(rendered, str) else str(rendered)}
-    )
+        fault = make_diagnostic("E303", "/goal", f"the goal's text: {error.message}", error.hint)
+        raise _plan_error([fault], None) from error
+    return goal.model_copy(update={"inputs": inputs, "text": rendered})
 
 
 def check_template(template: GoalTemplate, tools: Mapping[str, ToolSignature]) -> list[Diagnostic]:
@@ -235,9 +218,8 @@ def _goal_text(
     job: Job, template: GoalTemplate, inputs: JsonObject, document: Document | None, *, inputs_follow: bool
 ) -> str:
     text = template.goal if job.goal is None else job.goal
-    variables: JsonObject = {"inputs": inputs}
     try:
-        rendered = render(text, lambda expression: evaluate(expression, variables, job.as_of or _EPOCH))
+        return _rendered(text, inputs, job.as_of)
     except ExpressionError as error:
         where = "/goal_template" if job.goal is None else "/goal"
         code = codes_by_kind().get(error.kind, "E303")
@@ -247,7 +229,12 @@ def _goal_text(
         raise _plan_error(
             [make_diagnostic(code, where, f"the goal's text: {error.message}", error.hint)], document
         ) from error
-    return rendered if isinstance(rendered, str) else str(rendered)
+
+
+def _rendered(text: str, inputs: JsonObject, now: dt.datetime | None) -> str:
+    """Return a goal's text with what its expressions over the inputs give."""
+    variables: JsonObject = {"inputs": inputs}
+    return str(render(text, lambda expression: evaluate(expression, variables, now or _EPOCH)))
 
 
 def _reads_declared(text: str, template: GoalTemplate) -> bool:
@@ -302,8 +289,7 @@ def _template_rules(template: GoalTemplate) -> Iterator[Diagnostic]:
 
 
 def _template_targets(template: GoalTemplate) -> Iterator[Diagnostic]:
-    declared = template.inputs_schema.get("properties")
-    names = list(declared) if isinstance(declared, dict) else []
+    names = list(as_object(template.inputs_schema.get("properties")))
     for field, name in template.targets.set_by_engine.items():
         if name not in names:
             yield make_diagnostic(
