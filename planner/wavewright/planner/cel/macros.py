@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 from wavewright.planner.cel.errors import SUPPRESSED_ERROR_COST, ExpressionError
@@ -263,14 +264,6 @@ def _short_circuit(
     return not by
 
 
-def _all(macro: CompiledMacro, iterations: Iterator[Json], inner: EvaluationScope) -> Json:
-    return _short_circuit(macro, iterations, inner, by=False)
-
-
-def _exists(macro: CompiledMacro, iterations: Iterator[Json], inner: EvaluationScope) -> Json:
-    return _short_circuit(macro, iterations, inner, by=True)
-
-
 def _exists_one(macro: CompiledMacro, iterations: Iterator[Json], inner: EvaluationScope) -> Json:
     return sum(macro.evaluate_condition(inner) for _ in iterations) == 1
 
@@ -288,8 +281,8 @@ def _sort_by(macro: CompiledMacro, iterations: Iterator[Json], inner: Evaluation
 _MACROS: dict[str, Callable[[CompiledMacro, Iterator[Json], EvaluationScope], Json]] = {
     "map": _map,
     "filter": _filter,
-    "all": _all,
-    "exists": _exists,
+    "all": partial(_short_circuit, by=False),
+    "exists": partial(_short_circuit, by=True),
     "exists_one": _exists_one,
     "existsOne": _exists_one,
     "sortBy": _sort_by,

@@ -200,7 +200,8 @@ def _check_terminal_params(subject: CheckContext, goal: Goal) -> Iterator[Diagno
         yield make_diagnostic(
             "E505",
             "/steps",
-            f"the goal {goal.name!r} requires its output of {_join_with_or(sorted(wanted))}, and no last step calls it",
+            f"the goal {goal.name!r} requires its output of {' or '.join(map(repr, sorted(wanted)))}, "
+            "and no last step calls it",
             "end the plan with a step that calls it, and let no other step read that one",
         )
     for number, step in calls:
@@ -232,7 +233,3 @@ def _texts(value: Json) -> frozenset[str]:
 
 def _join_with_and(names: Sequence[str]) -> str:
     return " and ".join(map(repr, names))
-
-
-def _join_with_or(names: Sequence[str]) -> str:
-    return " or ".join(map(repr, names))

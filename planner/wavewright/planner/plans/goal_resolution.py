@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from pydantic import ValidationError
 
@@ -123,17 +124,15 @@ def _apply_overrides(job: Job, template: GoalTemplate, document: Document | None
         return GoalTemplate.model_validate(merged, by_alias=True, by_name=False)
     except ValidationError as error:
         faults = [diagnostic_from_fault(found) for found in model_faults(error, merged, GoalTemplate)]
-        raise _plan_error([_relocated("/overrides", each) for each in faults], document) from error
+        raise _plan_error(
+            [replace(each, pointer="/overrides" + each.pointer) for each in faults], document
+        ) from error
 
 
 def _merge_overrides(old: Json, new: Json) -> Json:
     if isinstance(old, dict) and isinstance(new, dict):
         return old | {name: _merge_overrides(old.get(name), value) for name, value in new.items()}
     return new
-
-
-def _relocated(pointer: str, diagnostic: Diagnostic) -> Diagnostic:
-    return make_diagnostic(diagnostic.code, pointer + diagnostic.pointer, diagnostic.message, diagnostic.hint)
 
 
 def _inputs(job: Job, template: GoalTemplate) -> tuple[JsonObject, dict[str, str], list[Diagnostic]]:

@@ -80,7 +80,9 @@ class PatchApplication:
                     self._steps[step_id] = self._steps[step_id].model_copy(update={"depends_on": names})
 
     def _add(self, step: Step, pointer: str) -> None:
-        taken = {step_id.lower(): step_id for step_id in (*self._steps, *self._before_ids())}
+        taken = {
+            step_id.lower(): step_id for step_id in (*self._steps, *(old.id for old in self._before.steps))
+        }
         if step.id.lower() in taken:
             self._refuse(
                 f"{pointer}/step/id",
@@ -89,9 +91,6 @@ class PatchApplication:
             )
             return
         self._steps[step.id] = step
-
-    def _before_ids(self) -> tuple[StepId, ...]:
-        return tuple(step.id for step in self._before.steps)
 
     def _is_changeable(self, step_id: StepId, pointer: str) -> bool:
         """Return whether a step is there and may still be changed; say so where it may not."""
