@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -105,6 +106,16 @@ def test_every_module_says_what_it_is_for() -> None:
     silent = [str(path.relative_to(ROOT)) for path in MODULES if not ast.get_docstring(parse(path))]
 
     assert silent == []
+
+
+def test_no_two_classes_of_the_packages_have_one_name() -> None:
+    places = defaultdict[str, list[str]](list)
+    for path in MODULES:
+        for node in ast.walk(parse(path)):
+            if isinstance(node, ast.ClassDef):
+                places[node.name.lstrip("_")].append(f"{path.relative_to(ROOT)}:{node.lineno}")
+
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
 def test_nothing_is_stored_in_a_form_that_runs_code_when_it_is_read() -> None:

@@ -42,12 +42,12 @@ _METHOD = "method"
 SpecT = TypeVar("SpecT", bound=DocumentModel)
 
 
-class _Named(Protocol):
+class _NamedSpec(Protocol):
     @property
     def name(self) -> str: ...
 
 
-NamedSpecT = TypeVar("NamedSpecT", bound=_Named)
+NamedSpecT = TypeVar("NamedSpecT", bound=_NamedSpec)
 
 
 def checked_schema(schema: JsonSchema) -> JsonSchema:
