@@ -179,14 +179,11 @@ def _observed_range(figures: Sequence[float]) -> EstimateRange:
 
 BudgetOutcome: TypeAlias = Literal["none", "fits", "tight", "unknown", "over"]
 BudgetMeasure: TypeAlias = Literal["calls", "tokens", "usd", "seconds", "time"]
+BudgetPlace: TypeAlias = Literal["run", "job", "day", "step"]
+"""What a budget is of."""
 
 _WORST_FIRST: Final[tuple[BudgetOutcome, ...]] = ("over", "unknown", "tight", "fits")
-_MODEL_MEASURES: Final[tuple[Literal["calls", "tokens", "usd", "seconds"], ...]] = (
-    "tokens",
-    "usd",
-    "calls",
-    "seconds",
-)
+_MODEL_MEASURES: Final[tuple[BudgetMeasure, ...]] = ("tokens", "usd", "calls", "seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +210,7 @@ class ModelDemand:
 class BudgetRow:
     """One measure of one budget against the forecast."""
 
-    scope: Literal["run", "job", "day", "step"]
+    scope: BudgetPlace
     step: StepId | None
     measure: BudgetMeasure
     """`seconds` is time of model calls, `time` that of the whole run or step."""
@@ -276,7 +273,7 @@ def judge_budget(
 
 
 def _scope_rows(
-    scope: Literal["run", "job", "day", "step"], left: object, demand: ModelDemand, step: StepId | None = None
+    scope: BudgetPlace, left: object, demand: ModelDemand, step: StepId | None = None
 ) -> Iterator[BudgetRow]:
     for measure in _MODEL_MEASURES:
         bound: float | None = getattr(left, measure)
@@ -286,7 +283,7 @@ def _scope_rows(
 
 
 def _budget_row(
-    scope: Literal["run", "job", "day", "step"],
+    scope: BudgetPlace,
     step: StepId | None,
     measure: BudgetMeasure,
     left: float,

@@ -12,7 +12,7 @@ import math
 import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
@@ -353,13 +353,10 @@ async def _open_models(
 
     if settings.calibration is not None:
         read_calibration(settings.calibration)  # reports faults before a plan is paid for
-    async with AsyncExitStack() as stack:
-        kept: InspectableBudgetStore = (
-            await stack.enter_async_context(budget_store_of(settings))
-            if budget_store is None
-            else budget_store
-        )
-        models = await stack.enter_async_context(open_models(settings, kept, memory=memory, circuit=circuit))
+    async with (
+        budget_store_of(settings) if budget_store is None else nullcontext(budget_store) as kept,
+        open_models(settings, kept, memory=memory, circuit=circuit) as models,
+    ):
         services = make_services(settings, models, kept, memory)
         services.ladder("planner")  # reports faulty ladders before a run begins
         yield services
