@@ -138,10 +138,15 @@ def _read_contract(function: UserFunction, name: str) -> Contract:
         input_schema = model_schema(arguments)
     except SCHEMA_ERRORS:
         for parameter in open_parameters:
-            _check_type(parameter, hints, name, place)
+            owner = f"tool {name!r}: parameter {parameter.name!r} of {place} has the type"
+            _schema_of_type(hints[parameter.name], "validation", owner, "take")
         raise
     input_schema.setdefault("properties", {})
-    result, output_schema = _result_schema(hints, name, place)
+    result: TypeAdapter[object] | None = None
+    output_schema: JsonSchema = {}
+    if "return" in hints:
+        owner = f"tool {name!r}: {place} returns"
+        result, output_schema = _schema_of_type(hints["return"], "serialization", owner, "return")
     return Contract(
         description=_tool_description(docs),
         input_schema=input_schema,
@@ -196,20 +201,6 @@ def _check_parameter(parameter: inspect.Parameter, hints: dict[str, Any], name: 
         raise ToolDefinitionError(
             f"{where} has no type", hint=f"annotate it, for example `{parameter.name}: str`"
         )
-
-
-def _check_type(parameter: inspect.Parameter, hints: dict[str, Any], name: str, place: str) -> None:
-    """Raise where the type of a parameter has no schema."""
-    owner = f"tool {name!r}: parameter {parameter.name!r} of {place} has the type"
-    _schema_of_type(hints[parameter.name], "validation", owner, "take")
-
-
-def _result_schema(
-    hints: dict[str, Any], name: str, place: str
-) -> tuple[TypeAdapter[object] | None, JsonSchema]:
-    if "return" not in hints:
-        return None, {}
-    return _schema_of_type(hints["return"], "serialization", f"tool {name!r}: {place} returns", "return")
 
 
 def _schema_of_type(
