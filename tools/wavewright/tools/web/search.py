@@ -27,6 +27,7 @@ from wavewright.tools.web.json_services import Admit, fetch_json, key_from_envir
 
 if TYPE_CHECKING:
     from wavewright.tools.web.reader import WebReader
+    from wavewright.tools.web.site import SiteIndex
 
 MAX_SNIPPET: Final = 1_000
 """Characters of a service's snippet."""
@@ -158,27 +159,22 @@ def open_search(
             )
             return partial(_search_folder, index, settings.base_url)
         case LocalSearch():
-            return _site_search(settings, pack, reader)
+            if reader is None:
+                raise ToolError(
+                    f"the pack {pack!r} crawls no site",
+                    hint="set 'search' for the pack 'web', and install it with `pip install 'wavewright[web]'`",
+                )
+            from wavewright.tools.web.site import SiteIndex
+
+            return partial(_search_site, SiteIndex(settings, reader))
         case SearxngSearch() | TavilySearch() | BraveSearch():
             return partial(_search_service, settings, None if reader is None else reader.wait)
         case DdgsSearch():
             return partial(_search_ddgs, settings)
 
 
-def _site_search(settings: LocalSearch, pack: str, reader: WebReader | None) -> Search:
-    if reader is None:
-        raise ToolError(
-            f"the pack {pack!r} crawls no site",
-            hint="set 'search' for the pack 'web', and install it with `pip install 'wavewright[web]'`",
-        )
-    from wavewright.tools.web.site import SiteIndex
-
-    index = SiteIndex(settings, reader)
-
-    async def search(query: str, limit: int, emit: Emit) -> list[SearchResult]:
-        return [_local_result(match, match.path) for match in await index.search(query, limit, emit)]
-
-    return search
+async def _search_site(index: SiteIndex, query: str, limit: int, emit: Emit) -> list[SearchResult]:
+    return [_local_result(match, match.path) for match in await index.search(query, limit, emit)]
 
 
 async def _search_folder(
