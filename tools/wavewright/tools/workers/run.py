@@ -164,9 +164,8 @@ class WorkerRun:
             outputs.append(result)
         return self._join_outputs(outputs)
 
-    async def _suggested(self, rung: Rung) -> JsonObject | FallbackFailure:
+    async def _suggested(self, _rung: Rung) -> JsonObject | FallbackFailure:
         """Return what an answer holds among its words; the last such value of the latest answer counts."""
-        del rung
         if not self.model_answers:
             return FallbackFailure("no model has said anything")
         schema = self._answer_schema()
@@ -183,16 +182,14 @@ class WorkerRun:
                         continue
         return FallbackFailure("nothing among the model's words fits")
 
-    async def _generated(self, rung: Rung) -> JsonObject | FallbackFailure:
-        del rung
+    async def _generated(self, _rung: Rung) -> JsonObject | FallbackFailure:
         if self.worker.draft is not None:
             return self.draft
         assert self.worker.generate is not None
         made = await anyio.to_thread.run_sync(self.worker.generate, self.call.params)
         return made if isinstance(made, FallbackFailure) else self._valid_output(made, "generated")
 
-    async def _forced(self, rung: Rung) -> JsonObject | FallbackFailure:
-        del rung
+    async def _forced(self, _rung: Rung) -> JsonObject | FallbackFailure:
         force = self.worker.force
         return self._valid_output(self.spec.forced if force is None else force(self.call.params), "forced")
 
