@@ -27,15 +27,16 @@ def prompt_size(value: Json) -> int:
 
 def shorten_inputs(inputs: JsonObject, limit: int) -> tuple[JsonObject, tuple[str, ...]]:
     """Return inputs of `limit` characters together at most, and a note for each that was shortened."""
+    shorter = {name: shorten(inputs[name], room) for name, room in overlong_inputs(inputs, limit).items()}
+    notes = tuple(shortened_note(name, inputs[name], value) for name, value in shorter.items())
+    return {**inputs, **shorter}, notes
+
+
+def overlong_inputs(inputs: JsonObject, limit: int) -> dict[str, int]:
+    """Return which inputs are too long for `limit` characters in all, and how many each of them may take."""
     sizes = {name: prompt_size(value) for name, value in inputs.items()}
     rooms = allot_chars(sizes, limit)
-    shorter = dict(inputs)
-    notes: list[str] = []
-    for name, size in sizes.items():
-        if size > rooms[name]:
-            shorter[name] = shorten(inputs[name], rooms[name])
-            notes.append(shortened_note(name, inputs[name], shorter[name]))
-    return shorter, tuple(notes)
+    return {name: rooms[name] for name, size in sizes.items() if size > rooms[name]}
 
 
 def shortened_note(name: str, value: Json, shorter: Json) -> str:

@@ -32,7 +32,7 @@ from wavewright.tools.workers.conversation import Deadline, WorkerConversation, 
 from wavewright.tools.workers.long_inputs import (
     SUMMARIZER_SPEC,
     UNCHANGED,
-    allot_chars,
+    overlong_inputs,
     prompt_size,
     shorten,
     shorten_inputs,
@@ -263,16 +263,12 @@ class WorkerRun:
         A text that no model could summarise stays unchanged: it may be too long then, but nothing of it is lost.
         """
         spec = SUMMARIZER_SPEC.model_copy(update={"stream": False})
-        allowed = allot_chars(
-            {name: prompt_size(value) for name, value in inputs.items()}, self.spec.max_input_chars
-        )
         shorter = dict(inputs)
         notes: list[str] = []
-        for name, value in inputs.items():
-            if prompt_size(value) <= allowed[name]:
-                continue
+        for name, room in overlong_inputs(inputs, self.spec.max_input_chars).items():
+            value = inputs[name]
             if not isinstance(value, str):
-                shorter[name] = shorten(value, allowed[name])
+                shorter[name] = shorten(value, room)
                 notes.append(shortened_note(name, value, shorter[name]))
                 continue
             call = replace(self.call, tool=spec.name, params={"content": value})
