@@ -9,8 +9,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, Literal, TypeAlias
 
 from opentelemetry import propagate
 from pydantic import ConfigDict, TypeAdapter
@@ -63,8 +63,25 @@ class CallRequest:
         propagate.inject(trace)
         reads = tool.signature.reads_data
         data = None if call.data is None else {name: dict(call.data.visible(name)) for name in sorted(reads)}
-        version = tool.signature.version
-        return cls(**_shared_values(call), version=version, data=data, goal=goal, trace=trace or None)
+        return cls(
+            run=call.run,
+            step=call.step,
+            tool=call.tool,
+            version=tool.signature.version,
+            params=call.params,
+            key=call.key,
+            now=call.now,
+            index=call.index,
+            attempt=call.attempt,
+            timeout=call.timeout,
+            worker_type=call.worker_type,
+            config=call.config,
+            job=call.job,
+            budget=call.budget,
+            data=data,
+            goal=goal,
+            trace=trace or None,
+        )
 
     def to_bytes(self) -> bytes:
         """Return the request as JSON."""
@@ -79,17 +96,24 @@ class CallRequest:
         """Return the call for the worker's tool, and its run data, which has what the call writes."""
         signature = tool.signature
         data = MemoryRunData(values=self.data or {}, reads=signature.reads_data, writes=signature.writes_data)
-        return ToolCall(**_shared_values(self), emit=emit, data=data), data
-
-
-_SHARED_FIELDS: Final = {one.name for one in fields(CallRequest)} & {one.name for one in fields(ToolCall)} - {
-    "data"
-}
-"""Of a call, which its request has alike."""
-
-
-def _shared_values(call: ToolCall | CallRequest) -> dict[str, Any]:
-    return {name: getattr(call, name) for name in _SHARED_FIELDS}
+        call = ToolCall(
+            run=self.run,
+            step=self.step,
+            tool=self.tool,
+            params=self.params,
+            key=self.key,
+            now=self.now,
+            index=self.index,
+            attempt=self.attempt,
+            timeout=self.timeout,
+            worker_type=self.worker_type,
+            config=self.config,
+            job=self.job,
+            budget=self.budget,
+            emit=emit,
+            data=data,
+        )
+        return call, data
 
 
 Ending: TypeAlias = Literal["ok", "failed", "lost", "stopped", "cancelled"]
