@@ -235,6 +235,8 @@ def _follow_location(
         elif _has(node, key):
             node = _child(node, key)
             path.append(key)
+        elif key == "[key]":  # the fault is in the name itself
+            node = path[-1]
         else:
             of_union = True
     return tuple(path), node, of_union
@@ -301,9 +303,8 @@ def _bad_value(
         message = f"{what} should be {expected}, and is {describe_value(node)}"
         hint = suggest_nearest(node, re.findall(r"'([^']*)'", expected)) if isinstance(node, str) else None
     elif kind == "value_error":
-        message = str(context.get("error", detail["msg"]))
-        if path:
-            message = f"{what}: {message}"
+        reason = str(context.get("error", detail["msg"]))
+        message = f"{what}: {reason}" if path else reason
     else:
         message = f"{what}: {detail['msg'][:1].lower()}{detail['msg'][1:]}"
     return DocumentFault("bad_value", message, pointer=_pointer(path), hint=hint)

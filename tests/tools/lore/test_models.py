@@ -136,6 +136,15 @@ def test_the_list_of_the_pack_can_be_read_and_another_one_replaces_it(tmp_path: 
     assert read_tiers(own).tier("https://tidefall.fandom.com/wiki/Ash_Vale") == "unlisted"
 
 
+def test_a_misspelt_tier_is_named_beside_those_that_there_are(tmp_path: Path) -> None:
+    own = tmp_path / "sources.yml"
+    own.write_text("tiers: {offical: [a.example]}", encoding="utf-8")
+
+    with pytest.raises(PackError, match=r"should be 'official', 'primary', .*'offical'") as error:
+        read_tiers(own)
+    assert error.value.hint == "fix the file that the setting 'lore.sources' names; did you mean 'official'?"
+
+
 @pytest.mark.parametrize(
     "text", ["tiers: {best: [a.example]}", "tiers: {official: a.example}", "tiers: [", None]
 )

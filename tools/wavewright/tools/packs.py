@@ -141,7 +141,9 @@ def read_pack_file(file: Path, model: type[_Model], setting: str) -> _Model:
     try:
         return read_as_model(read_document_file(file), model)
     except DocumentError as error:
-        raise PackError(str(error), hint=f"fix the file that the setting {setting!r} names") from error
+        hints = [fault.hint for fault in error.faults if fault.hint][:1]
+        fix = f"fix the file that the setting {setting!r} names"
+        raise PackError(str(error), hint="; ".join([fix, *hints])) from error
 
 
 def pack_names() -> tuple[str, ...]:

@@ -101,16 +101,11 @@ class BenchmarkComparison(FrozenRecord):
     """Annualised standard deviation of the difference of the returns."""
 
 
-class _SourcedDocument(FrozenRecord):
+class _SeriesDocument(FrozenRecord):
     id: str
     title: str
     tags: list[str]
     content: str
-    sources: list[SourceNote]
-    warnings: list[str]
-
-
-class _SeriesDocument(_SourcedDocument):
     code: str
     currency: str | None
     as_of: dt.date
@@ -122,6 +117,8 @@ class _SeriesDocument(_SourcedDocument):
     trend_signal: TrendSignal
     figures: Figures | None
     """Null where there are fewer than two prices."""
+    sources: list[SourceNote]
+    warnings: list[str]
 
 
 class StockDocument(_SeriesDocument):
@@ -149,14 +146,20 @@ class Announcement(FrozenRecord):
     source: str
 
 
-class AnnouncementsDocument(_SourcedDocument):
+class AnnouncementsDocument(FrozenRecord):
     """A company's announcements, latest first."""
 
+    id: str
     kind: Literal["announcements"]
+    title: str
+    tags: list[str]
+    content: str
     code: str
     as_of: dt.date | None
     """Date of the latest announcement."""
     items: list[Announcement]
+    sources: list[SourceNote]
+    warnings: list[str]
 
 
 class SearchHit(FrozenRecord):
@@ -167,12 +170,18 @@ class SearchHit(FrozenRecord):
     text: str
 
 
-class SearchDocument(_SourcedDocument):
+class SearchDocument(FrozenRecord):
     """Results of one web search."""
 
+    id: str
     kind: Literal["web-search"]
+    title: str
+    tags: list[str]
+    content: str
     query: str
     items: list[SearchHit]
+    sources: list[SourceNote]
+    warnings: list[str]
 
 
 class StockResult(FrozenRecord):

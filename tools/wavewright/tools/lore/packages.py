@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.functions.tool import Tool
-from wavewright.tools.lore.messages import ResearchPackage, ZoneValidation
+from wavewright.tools.lore.messages import ResearchPackage
 from wavewright.tools.lore.models import (
     CATEGORIES,
     Category,
@@ -25,6 +25,7 @@ from wavewright.tools.lore.models import (
     PageReference,
     ValidationFeedback,
     ZoneExtraction,
+    ZoneVerdict,
     slug,
 )
 from wavewright.tools.lore.settings import SourceTiers, domain
@@ -116,7 +117,7 @@ def zone_package(
     }
 
 
-def validate(package: JsonObject, tiers: SourceTiers) -> ZoneValidation:
+def validate(package: JsonObject, tiers: SourceTiers) -> ZoneVerdict:
     """Return the verdict on the payload of a `research_package`, with a remark for each fault."""
     try:
         research = ResearchPackage.model_validate(package)
@@ -139,8 +140,8 @@ def validate(package: JsonObject, tiers: SourceTiers) -> ZoneValidation:
     return _verdict(research.zone_name, research.iteration, remarks)
 
 
-def _verdict(zone: str, iteration: int, remarks: Sequence[ValidationFeedback]) -> ZoneValidation:
-    return ZoneValidation(
+def _verdict(zone: str, iteration: int, remarks: Sequence[ValidationFeedback]) -> ZoneVerdict:
+    return ZoneVerdict(
         zone_name=zone, accepted=not remarks, feedback=[*remarks[:_MAX_FEEDBACK]], iteration=iteration
     )
 
@@ -280,7 +281,7 @@ def _warnings(research: ResearchPackage) -> Iterator[ValidationFeedback]:
 def validate_package_tool(tiers: SourceTiers) -> Tool:
     """Return the tool `validate_package`."""
 
-    def validate_package(package: dict[str, Json]) -> ZoneValidation:
+    def validate_package(package: dict[str, Json]) -> ZoneVerdict:
         """Validate the package of a zone: form, sources and their tiers, evidence, confidence, conflicts.
 
         Args:
