@@ -1,4 +1,4 @@
-"""Short texts for values, schema violations, times and durations, and quotes looked up in a value.
+"""Short texts for values, violations, times and durations; quotes looked up in a value; entries in groups.
 
 A *brief* value is short, on one line and recognisable, without characters that could control a terminal. A time in an
 output is an ISO 8601 date or date-time, in UTC if it has no offset; a date stands for its whole day.

@@ -23,8 +23,16 @@ if TYPE_CHECKING:
     from wavewright.planner.language.goals import GoalTemplate, Job, JobTarget, JobTargets, Targets
     from wavewright.planner.language.plan import Plan
 
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+    "null": type(None),
+}
 _EXAMPLES = {
-    "string": '"a"',
     "integer": "3",
     "number": "2.5",
     "boolean": "true",
@@ -32,7 +40,6 @@ _EXAMPLES = {
     "object": '{"a": 1}',
     "null": "null",
 }
-"""Of each type of JSON Schema, as it is typed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +128,7 @@ class _TypedValue:
             found: Json = json.loads(self.text)
         except ValueError:
             found = self.text
-        if wanted and not _has_type(found, wanted):
+        if wanted and not any(_has_type(found, name) for name in wanted):
             if "string" in wanted:
                 return self.text
             hint = f"write it as in JSON, as {_EXAMPLES[wanted[0]]}"
@@ -164,7 +171,7 @@ def _schema_below(schema: Json, name: str) -> Json:
 def _types_in(schema: Json) -> list[str]:
     given = _schema_below(schema, "type")
     names = given if isinstance(given, list) else [given]
-    return [name for name in names if isinstance(name, str) and name in _EXAMPLES]
+    return [name for name in names if isinstance(name, str) and name in _TYPES]
 
 
 def _types_like(value: Json) -> list[str]:
@@ -174,10 +181,13 @@ def _types_like(value: Json) -> list[str]:
     return ["string"] if isinstance(value, str) else ["number"] if isinstance(value, int | float) else []
 
 
-def _has_type(value: Json, names: list[str]) -> bool:
-    from wavewright.planner.schemas.validation import validator_of  # not loaded where nothing is overridden
-
-    return validator_of({"type": [*names]}).accepts(value)
+def _has_type(value: Json, name: str) -> bool:
+    # Without the validator: the schema was not checked yet, and a text may hold a lone surrogate.
+    if isinstance(value, bool):
+        return name == "boolean"
+    return isinstance(value, _TYPES[name]) or (
+        name == "integer" and isinstance(value, float) and value.is_integer()
+    )
 
 
 def _input_fault(text: str, start: int, message: str, hint: str) -> DocumentError:

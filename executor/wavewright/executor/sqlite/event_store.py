@@ -169,8 +169,10 @@ class SqliteEventStore(RunHolder):
         Raises:
             JournalError: the file cannot be read.
         """
-        with explained(self.path, self._connection):
+        try:  # `explained` would take as long as the rest
             return run_inline(ask(self._begin()))
+        except sqlite3.Error as error:
+            raise explain_use(error, self.path, self._connection) from error
 
     def _begin(self) -> SqliteStoreTransaction:
         return SqliteStoreTransaction(self._connection, self._leases, self._clock())

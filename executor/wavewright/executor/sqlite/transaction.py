@@ -9,41 +9,34 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import astuple
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, Self, TypeVar
 
-from wavewright.executor.sqlite.database import SqliteTransaction
-from wavewright.executor.store.journal import JournalError
+from wavewright.executor.events.types import Event
+from wavewright.executor.sqlite.database import SqliteTransaction, open_journal_file
+from wavewright.executor.sqlite.errors import explained
+from wavewright.executor.store import run_queries
+from wavewright.executor.store.journal import JournalError, RunRow, StoredOutput
 from wavewright.executor.store.leases import (
+    LEASE_SECONDS,
     HeldLease,
     LeaseProbe,
     RunHolder,
     probe_before_acquiring,
     read_lease,
     run_lost_error,
+    this_owner,
 )
-from wavewright.executor.store.transaction import Row, Statements, StoreTransaction
-from wavewright.planner.types import RunId
+from wavewright.executor.store.transaction import Row, Statements, StoreTransaction, TransactionWork
+from wavewright.executor.store.writer import run_inline
+from wavewright.planner.types import RunId, StepKey
 
 if TYPE_CHECKING:
     from wavewright.executor.store.job_rows import OutgoingRow
-
-
-import time
-from typing import Self, TypeVar
-
-from wavewright.executor.events.types import Event
-from wavewright.executor.sqlite.database import open_journal_file
-from wavewright.executor.sqlite.errors import explained
-from wavewright.executor.store import run_queries
-from wavewright.executor.store.journal import RunRow, StoredOutput
-from wavewright.executor.store.leases import LEASE_SECONDS, this_owner
-from wavewright.executor.store.transaction import TransactionWork
-from wavewright.executor.store.writer import run_inline
-from wavewright.planner.types import StepKey
 
 _T = TypeVar("_T")
 _LEASE_COLUMNS: Final = (

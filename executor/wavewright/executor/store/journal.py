@@ -2,7 +2,8 @@
 
 A *journal* keeps the events of every run in the order of their appends. `load` always returns a prefix of what was
 appended: after a failed append every later append to that run fails, until the run is opened again. `MemoryJournal`
-gives the same guarantees for as long as the process lives. An error names the place and the fix.
+gives the same guarantees for as long as the process lives. An error names the place and the fix; what was committed
+before it stays committed and readable.
 
 A *run id* is the time of creation and six random characters, `20261121-231907-3f2a7c`: ids sort by time, and the tail
 is enough to name a run. A prefix of either part that fits several runs is refused.

@@ -37,7 +37,7 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A process that has a journal open."""
+    """A process that has a journal open; the fields are in the order of their columns, which `astuple` fills."""
 
     token: str
     """Random, so that two owners in one process differ."""

@@ -285,7 +285,9 @@ class ModelJudge:
         inspected = f"{_rubric(gate)}, judged by {answer.model}{stood_in}{evidence}{warning}"
         message = shorten(said.reason, 400) if said.verdict == "fail" else ""
         severity = self._severity(gate, answer.model)
-        return GateRecord(gate.id, step, "judge", severity, said.verdict, inspected, message, index=index)
+        return GateRecord(
+            gate.id, step, "judge", severity, said.verdict, inspected, message=message, index=index
+        )
 
     def _undecided_record(
         self, gate: Gate, step: StepId, index: int | None, model: str | None, message: str, hint: str
@@ -293,7 +295,9 @@ class ModelJudge:
         name = model or self._gate_label(gate)
         inspected = f"{_rubric(gate)}, put to {name}{self._warning_reason(gate, name)}"
         severity, message = self._severity(gate, name), shorten(message, 400)
-        return GateRecord(gate.id, step, "judge", severity, "error", inspected, message, hint, index)
+        return GateRecord(
+            gate.id, step, "judge", severity, "error", inspected, message=message, hint=hint, index=index
+        )
 
     def _gate_label(self, gate: Gate) -> str:
         try:

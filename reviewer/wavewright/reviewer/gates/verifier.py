@@ -243,7 +243,7 @@ def _record(prepared: _PreparedGate, call: GateSubject) -> GateRecord:
         prepared.severity,
         finding.verdict,
         finding.inspected,
-        finding.message,
+        message=finding.message,
         hint=gate.hint if finding.verdict != "pass" else None,
         index=call.index,
         template_gate=prepared.template_gate,
@@ -261,5 +261,13 @@ def _no_items_record(prepared: _PreparedGate, step: StepId) -> GateRecord:
     message = f"not evaluated: step {step!r} had no items"
     hint = f"find out why step {step!r} had no items, or set 'on_empty: pass' on the gate where that is right"
     return GateRecord(
-        gate.id, step, gate.kind, gate.on_empty, "not_evaluated", inspected, message, hint, None, of_template
+        gate.id,
+        step,
+        gate.kind,
+        gate.on_empty,
+        "not_evaluated",
+        inspected,
+        message=message,
+        hint=hint,
+        template_gate=of_template,
     )

@@ -102,9 +102,9 @@ async def review_by_model(  # noqa: PLR0913 - what the review depends on, each b
         on_rung: Called with every rung that was tried.
         tokens: Maximum tokens of outputs in the prompt; fewer are shown if the model has no room for them.
     """
-    reviewed = ReviewedRun(plan, goal, state, tools)
-    run = _AssessedRun(reviewed, assess(reviewed))
-    question = _ReviewQuestion(run, by_code, models, prompts, history, on_use, tokens)
+    run = ReviewedRun(plan, goal, state, tools)
+    assessed = _AssessedRun(run, assess(run))
+    question = _ReviewQuestion(assessed, by_code, models, prompts, history, on_use, tokens)
     unread: list[str] = []
 
     async def by_model(rung: Rung) -> ReviewResult | FallbackFailure:
@@ -119,13 +119,13 @@ async def review_by_model(  # noqa: PLR0913 - what the review depends on, each b
             return FallbackFailure(
                 shorten(f"no review in the answer of {answer.model}: {'; '.join(answer.faults)}", 300)
             )
-        return run.merged(by_code, answer, _rung_ceiling(ladder, rung))
+        return assessed.merged(by_code, answer, _rung_ceiling(ladder, rung))
 
     async def without_model(rung: Rung) -> ReviewResult:
-        return run.without_model(by_code, _rung_ceiling(ladder, rung), tuple(unread))
+        return assessed.without_model(by_code, _rung_ceiling(ladder, rung), tuple(unread))
 
     result = await run_ladder(ladder, {"model": by_model, "code": without_model}, on_rung=on_rung)
-    return result.value or run.without_model(by_code, CODE_REVIEW_CEILING, tuple(unread))
+    return result.value or assessed.without_model(by_code, CODE_REVIEW_CEILING, tuple(unread))
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ class _AssessedRun:
 class _ReviewQuestion:
     """The question to a reviewing model."""
 
-    reviewed: _AssessedRun
+    assessed: _AssessedRun
     by_code: ReviewResult
     models: ModelClient
     prompts: Prompts
@@ -254,9 +254,9 @@ class _ReviewQuestion:
         return None
 
     def _call(self, rung: Rung, tokens: int) -> ModelCall:
-        run = self.reviewed.run
+        run = self.assessed.run
         goal = run.goal
-        digest = digest_run(run, self.reviewed.assessment.result, tokens=tokens)
+        digest = digest_run(run, self.assessed.assessment.result, tokens=tokens)
         return ModelCall(
             role="reviewer",
             name="reviewer",
@@ -273,7 +273,7 @@ class _ReviewQuestion:
         )
 
     def _values(self, digest: Digest) -> Mapping[str, object]:
-        run, goal = self.reviewed.run, self.reviewed.run.goal
+        run, goal = self.assessed.run, self.assessed.run.goal
         steps: list[Json] = [*digest.steps]
         gates: list[Json] = [*digest.gates]
         return {

@@ -118,12 +118,12 @@ _PLURALS: Final = frozenset(
 _T = TypeVar("_T")
 
 
-def words(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
     """Return the words of a text."""
     return frozenset(text.split())
 
 
-def phrases(text: str) -> frozenset[str]:
+def phrase_set(text: str) -> frozenset[str]:
     """Return the parts of a text between commas; one may be empty."""
     return frozenset(phrase.strip() for phrase in text.split(","))
 
@@ -218,7 +218,7 @@ def _plain(word: str) -> str:
     return word.removesuffix("'s")
 
 
-_SECTION_WORDS: Final = words(
+_SECTION_WORDS: Final = word_set(
     "overview introduction contents notes references links sources credits trivia gallery summary description "
     "background appendix index conclusion faq other miscellaneous"
 )

@@ -27,7 +27,7 @@ from wavewright.tools.extraction.blocks import (
     is_plural,
     listed_name,
     without_repeats,
-    words,
+    word_set,
     words_of,
 )
 from wavewright.tools.text.cross_reference import normal_name
@@ -54,7 +54,9 @@ _APPOSITION: Final = re.compile(
 _OPENING: Final = 6
 """Sentences of a page among which one that begins with its title is looked for."""
 _ENUMERATION: Final = re.compile(r"\s*(?:[,;•]|\band\b)\s*")
-_NOBODY: Final = words("none nobody nothing unknown various varies several many few all any neutral yes no")
+_NOBODY: Final = word_set(
+    "none nobody nothing unknown various varies several many few all any neutral yes no"
+)
 """Of rows and lists: what stands where there is no name."""
 _TYPE_LABELS: Final = frozenset({"type", "kind", "category", "class", "classification"})
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, TypeAlias
 
-from wavewright.tools.extraction.blocks import Block, PageStructure, phrases, words
+from wavewright.tools.extraction.blocks import Block, PageStructure, phrase_set, word_set
 from wavewright.tools.extraction.entities import EntityMention, Gazetteer, NamedEntity
 from wavewright.tools.extraction.facts import subject_end
 from wavewright.tools.extraction.kinds import (
@@ -58,15 +58,15 @@ KIN_LABELS: Final[Mapping[str, str]] = {
     "married to": "spouse",
 }
 """Label of a row to what the person that it names is to the subject."""
-MEMBERSHIPS: Final = phrases(
+MEMBERSHIPS: Final = phrase_set(
     "allegiance, allegiances, affiliation, affiliations, faction, factions, guild, order, member of, serves, "
     "organisation, organization, clan, sworn to, side, team, works for, employer, employed by, company, crew, union, "
     "corporation, memberships, group, groups, loyalty, loyal to"
 )
-PARENTS: Final = phrases(
+PARENTS: Final = phrase_set(
     "part of, parent, parent faction, belongs to, subgroup of, branch of, under, answers to"
 )
-OWNERS: Final = phrases(
+OWNERS: Final = phrase_set(
     "wielder, wielders, owner, owners, bearer, bearers, carried by, held by, wielded by, keeper, keepers, "
     "previous owners"
 )
@@ -80,22 +80,25 @@ _LABELS: Final[Mapping[str, Told]] = {
         (("member_of", False), MEMBERSHIPS),
         (
             ("member_of", True),
-            phrases("members, known members, notable members, member, membership, ranks"),
+            phrase_set("members, known members, notable members, member, membership, ranks"),
         ),
         (("part_of", False), PARENTS),
-        (("part_of", True), phrases("contains, consists of, parts, subgroups, branches, chapters, includes")),
-        (("leads", False), phrases("leader of, ruler of, commands, leads, rules, captain of")),
+        (
+            ("part_of", True),
+            phrase_set("contains, consists of, parts, subgroups, branches, chapters, includes"),
+        ),
+        (("leads", False), phrase_set("leader of, ruler of, commands, leads, rules, captain of")),
         (
             ("leads", True),
-            phrases(
+            phrase_set(
                 "leader, leaders, led by, ruler, rulers, ruled by, governed by, head, chief, commander, captain, lord"
             ),
         ),
         (("owns", True), OWNERS),
-        (("owns", False), phrases("owns, carries, wields, possessions, belongings, carried items")),
+        (("owns", False), phrase_set("owns, carries, wields, possessions, belongings, carried items")),
         (
             ("made_by", False),
-            phrases("maker, makers, made by, forged by, built by, creator, author, authors"),
+            phrase_set("maker, makers, made by, forged by, built by, creator, author, authors"),
         ),
     )
     for label in labels
@@ -175,11 +178,11 @@ _ACTIVE: Final = re.compile(
     rf"{_DO}(?P<verb>[a-z]{{2,}}[a-z](?:s|ed))(?:\s+(?P<with>to|with|from|for|into|on|upon|through|against|at|in|by))?"
     rf"{_ARTICLE}"
 )
-_NO_VERBS: Final = words(
+_NO_VERBS: Final = word_set(
     "is was has its his hers this thus as us yes does across towards afterwards besides perhaps always sometimes "
     "unless whereas versus plus minus less needed indeed red hundred theirs ours yours named called"
 )
-_NO_NOUNS: Final = words("one some many most all any out because instead kind sort type name time")
+_NO_NOUNS: Final = word_set("one some many most all any out because instead kind sort type name time")
 MAX_VERB_PHRASE: Final = 90
 """Characters."""
 _ASIDE: Final = re.compile(r"^\s*,[^,.;]{1,60},\s*")

@@ -8,25 +8,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio
+
 from wavewright.config import exit_codes
+from wavewright.config.installation import install_hint, is_installed
+from wavewright.config.settings import Settings
 from wavewright.engine.cli.common.arguments import project_settings
 from wavewright.engine.cli.common.output import print_json
 from wavewright.engine.project.tools import all_tools, tools_of_goal
 from wavewright.planner.diagnostics.diagnostic import type_name
-from wavewright.planner.types import Json
-from wavewright.tools.functions.schemas import properties
-
-if TYPE_CHECKING:
-    from wavewright.planner.language.signatures import ToolSignature
-
-
-import anyio
-
-from wavewright.config.installation import install_hint, is_installed
-from wavewright.config.settings import Settings
 from wavewright.planner.diagnostics.rendering import printable
+from wavewright.planner.types import Json
 from wavewright.reviewer.atomic_files import write_atomically
 from wavewright.tools.functions.contracts import ToolDefinitionError
+from wavewright.tools.functions.schemas import properties
 from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.mcp.lock import (
     LOCK_NAME,
@@ -37,6 +32,9 @@ from wavewright.tools.mcp.lock import (
     tool_changes,
 )
 from wavewright.tools.mcp.tools import server_settings
+
+if TYPE_CHECKING:
+    from wavewright.planner.language.signatures import ToolSignature
 
 WIDTH = 80
 """Columns of the text."""

@@ -17,7 +17,7 @@ from typing import Final
 import anyio
 from pydantic import BaseModel, ValidationError
 
-from wavewright.tools.extraction.blocks import words
+from wavewright.tools.extraction.blocks import word_set
 from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.knowledge.graph.tables import OPEN_TYPES
 from wavewright.tools.knowledge.models import (
@@ -30,13 +30,13 @@ from wavewright.tools.knowledge.models import (
 from wavewright.tools.knowledge.settings import EmbeddingSettings
 from wavewright.tools.text.cross_reference import normal_name
 
-_TITLES: Final = words(
+_TITLES: Final = word_set(
     "admiral archbishop baron baroness bishop brother captain chancellor chief colonel commander count countess"
     " dame doctor dr duchess duke elder emperor empress father general governor judge king lady lieutenant lord"
     " madam major master mayor minister miss mister mr mrs ms pope president prince princess prof professor"
     " queen saint senator sergeant sheriff sir sister st uncle aunt"
 )
-_SMALL_WORDS: Final = words("a an and de for in of on the to von")
+_SMALL_WORDS: Final = word_set("a an and de for in of on the to von")
 _ONLY_ONCE: Final = re.compile(
     r"(?P<frame>^.*\b(?:born|died|founded|built|opened|closed|destroyed|crowned|discovered|introduced|invented|"
     r"released|created|written|located|lies|stands)\b.*?\b(?:in|on|at|by|near)\b)\s+(?P<value>.+)$",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from wavewright.tools.extraction.blocks import phrases, words
+from wavewright.tools.extraction.blocks import phrase_set, word_set
 from wavewright.tools.extraction.facts import FactCues
 from wavewright.tools.extraction.kinds import FACTION, PRESENCES, ZONE
 from wavewright.tools.extraction.relations import KINSHIP, MEMBERSHIPS, OWNERS, PARENTS
@@ -24,18 +24,20 @@ def _said(verbs: str) -> re.Pattern[str]:
 
 ARC: Final = FactCues(
     "narrative_arc",
-    headings=phrases(
+    headings=phrase_set(
         ", overview, description, story, synopsis, plot, summary, narrative, narrative arc, the story"
     ),
 )
-ACCESS_LABELS: Final = phrases(
+ACCESS_LABELS: Final = phrase_set(
     "requires, requirements, requirement, access, entry, prerequisites, prerequisite, unlocked by, unlock, needed, "
     "key, how to enter, entry requirements"
 )
 ZONE_FACTS: Final = (
     FactCues(
         "level_range",
-        labels=phrases("level, levels, level range, recommended level, recommended levels, suggested level"),
+        labels=phrase_set(
+            "level, levels, level range, recommended level, recommended levels, suggested level"
+        ),
         pattern=re.compile(
             r"\b(?:levels?)\s+(?P<value>\d{1,3}(?:\s*(?:-|–|—|to|and)\s*\d{1,3})?)\b", re.IGNORECASE
         ),
@@ -43,12 +45,12 @@ ZONE_FACTS: Final = (
     FactCues(
         "political_climate",
         "quote",
-        labels=phrases(
+        labels=phrase_set(
             "government, ruler, rulers, ruled by, governed by, politics, political climate, controlled by, "
             "sovereignty, "
             "political status, lord, territory of, control"
         ),
-        headings=phrases("politics, political climate, government, rule, power, who rules"),
+        headings=phrase_set("politics, political climate, government, rule, power, who rules"),
         pattern=re.compile(
             r"^(?P<value>.*\b(?:(?:is|are|was|were)(?:\s+\w+)?\s+(?:ruled|governed|controlled|administered|claimed|"
             r"contested|disputed)\b|under the (?:rule|control|protection|dominion|authority)\b|council\b|"
@@ -60,7 +62,7 @@ ZONE_FACTS: Final = (
         "access_gating",
         "quote",
         labels=ACCESS_LABELS,
-        headings=phrases("access, entry, requirements, prerequisites, how to enter, getting in"),
+        headings=phrase_set("access, entry, requirements, prerequisites, how to enter, getting in"),
         pattern=re.compile(
             r"^(?P<value>.*\b(?:cannot be (?:entered|reached)|(?:can|may) (?:only )?be (?:entered|reached) only|"
             r"can only be (?:entered|reached)|opens only|is (?:locked|sealed|barred|closed) (?:until|to|unless)|"
@@ -68,7 +70,7 @@ ZONE_FACTS: Final = (
             re.IGNORECASE | re.DOTALL,
         ),
     ),
-    FactCues("era", labels=phrases("era, age, epoch, period, expansion, year, years, time")),
+    FactCues("era", labels=phrase_set("era, age, epoch, period, expansion, year, years, time")),
 )
 PHASE_HEADING: Final = re.compile(r"(?:before|after|during|once|phase|while)\b.*", re.IGNORECASE)
 """Of sections that tell how a zone is at some point of the story."""
@@ -94,7 +96,7 @@ MEMBERSHIP: Final = FactCues(
 NPC_FACTS: Final = (
     FactCues(
         "role",
-        labels=phrases(
+        labels=phrase_set(
             "role, rank, occupation, occupations, profession, position, job, title, office, trade, function, duty, "
             "post, vocation, employment"
         ),
@@ -106,10 +108,10 @@ NPC_FACTS: Final = (
     FactCues(
         "personality",
         "quote",
-        labels=phrases(
+        labels=phrase_set(
             "personality, temperament, temper, demeanour, demeanor, traits, nature, disposition, manner"
         ),
-        headings=phrases("personality, temperament, character, traits, demeanour, demeanor"),
+        headings=phrase_set("personality, temperament, character, traits, demeanour, demeanor"),
         pattern=re.compile(
             rf"^(?P<value>{_DO}(?:is|was|remains|seems)\b[^.;]*?\b(?:{_TRAITS})\b[^.;]*)", re.IGNORECASE
         ),
@@ -117,10 +119,10 @@ NPC_FACTS: Final = (
     FactCues(
         "motivations",
         "list",
-        labels=phrases(
+        labels=phrase_set(
             "motivation, motivations, goal, goals, aim, aims, wants, seeks, desire, desires, ambition"
         ),
-        headings=phrases("motivation, motivations, goals, aims"),
+        headings=phrase_set("motivation, motivations, goals, aims"),
         pattern=_said(
             "(?:wants|seeks|hopes|longs|intends|aims|yearns|plots|wishes|strives|vows?|vowed|swore|dreams of|"
             "is determined|is searching for|is looking for)"
@@ -129,10 +131,12 @@ NPC_FACTS: Final = (
     FactCues(
         "quest_threads",
         "list",
-        labels=phrases("quest, quests, starts, ends, quest giver for, tasks, involved in, gives, missions"),
-        headings=phrases("quests, tasks, missions, quest threads, errands"),
+        labels=phrase_set(
+            "quest, quests, starts, ends, quest giver for, tasks, involved in, gives, missions"
+        ),
+        headings=phrase_set("quests, tasks, missions, quest threads, errands"),
     ),
-    FactCues("phased_state", labels=phrases("status, state, fate, condition, phase")),
+    FactCues("phased_state", labels=phrase_set("status, state, fate, condition, phase")),
     MEMBERSHIP,
 )
 RELATION_SENTENCE: Final = re.compile(
@@ -140,7 +144,7 @@ RELATION_SENTENCE: Final = re.compile(
     re.IGNORECASE,
 )
 FACTION_FACTS: Final = (
-    FactCues("level", labels=phrases("type, kind, level, class, form")),
+    FactCues("level", labels=phrase_set("type, kind, level, class, form")),
     FactCues(
         "parent_faction_id",
         "target",
@@ -151,16 +155,18 @@ FACTION_FACTS: Final = (
     FactCues(
         "allied",
         "target",
-        labels=phrases("allies, ally, allied with, friends, friendly to"),
-        headings=phrases("allies"),
+        labels=phrase_set("allies, ally, allied with, friends, friendly to"),
+        headings=phrase_set("allies"),
         pattern=_said("(?:is|are) allied (?:with|to)|(?:is|are) allies of|fights? beside|supports?"),
         kinds=frozenset({FACTION}),
     ),
     FactCues(
         "hostile",
         "target",
-        labels=phrases("enemies, enemy, hostile to, rivals, rival, at war with, opposed to, foes, opponents"),
-        headings=phrases("enemies, rivals"),
+        labels=phrase_set(
+            "enemies, enemy, hostile to, rivals, rival, at war with, opposed to, foes, opponents"
+        ),
+        headings=phrase_set("enemies, rivals"),
         pattern=_said(
             "(?:is|are) (?:at war with|hostile to|enemies of|sworn enemies of)|hates?|opposes?|fights? against"
         ),
@@ -169,14 +175,14 @@ FACTION_FACTS: Final = (
     FactCues(
         "neutral",
         "target",
-        labels=phrases("neutral, neutral to, neutral towards"),
+        labels=phrase_set("neutral, neutral to, neutral towards"),
         pattern=_said("(?:is|are|stays?|remains?) neutral (?:to|towards?)"),
         kinds=frozenset({FACTION}),
     ),
     FactCues(
         "exclusive_with",
         "target",
-        labels=phrases(
+        labels=phrase_set(
             "exclusive with, mutually exclusive with, mutually exclusive, excludes, cannot join with"
         ),
         pattern=_said("(?:is|are) mutually exclusive with|takes? no (?:members?|one) (?:of|from)|excludes?"),
@@ -184,15 +190,15 @@ FACTION_FACTS: Final = (
     ),
     FactCues(
         "ideology",
-        labels=phrases("ideology, belief, beliefs, creed, philosophy, motto, values"),
-        headings=phrases("ideology, beliefs, creed, philosophy"),
+        labels=phrase_set("ideology, belief, beliefs, creed, philosophy, motto, values"),
+        headings=phrase_set("ideology, beliefs, creed, philosophy"),
         pattern=_said("believes?(?: that)?|holds? that|preach(?:es)?|teach(?:es)? that"),
     ),
     FactCues(
         "goals",
         "list",
-        labels=phrases("goal, goals, aim, aims, purpose, objective, objectives"),
-        headings=phrases("goals, aims, purpose"),
+        labels=phrase_set("goal, goals, aim, aims, purpose, objective, objectives"),
+        headings=phrase_set("goals, aims, purpose"),
         pattern=_said("(?:seeks?|aims?|wants?|strives?|intends?|works? to|hopes?)"),
     ),
 )
@@ -203,57 +209,61 @@ FACTION_NOUN: Final = re.compile(
 )
 LORE_TEXT: Final = FactCues(
     "content",
-    headings=phrases(
+    headings=phrase_set(
         ", overview, description, story, summary, text, account, introduction, history, legend, the tale"
     ),
 )
-LORE_FACTS: Final = (FactCues("era", labels=phrases("era, age, epoch, period, year, years, date, time")),)
+LORE_FACTS: Final = (FactCues("era", labels=phrase_set("era, age, epoch, period, year, years, date, time")),)
 LORE_CATEGORIES: Final[tuple[tuple[LoreCategory, frozenset[str]], ...]] = (
     (
         "cosmology",
-        words("cosmology cosmos plane planes heavens sky moon moons world-disc creation universe afterlife"),
+        word_set(
+            "cosmology cosmos plane planes heavens sky moon moons world-disc creation universe afterlife"
+        ),
     ),
     (
         "mythology",
-        words("myth myths mythology legend legends god gods goddess prophecy saint spirits folklore"),
+        word_set("myth myths mythology legend legends god gods goddess prophecy saint spirits folklore"),
     ),
-    ("power_source", words("magic mana arcane rune runes spell sorcery power")),
+    ("power_source", word_set("magic mana arcane rune runes spell sorcery power")),
     (
         "history",
-        words(
+        word_set(
             "history histories war wars battle chronicle calendar founding rebellion siege era age year years timeline "
             "event events treaty century reign society"
         ),
     ),
 )
-LORE_SECTIONS: Final = phrases(
+LORE_SECTIONS: Final = phrase_set(
     "history, mythology, legend, legends, cosmology, origins, origin, myths, myths and legends, history and legends"
 )
 """Headings of sections of a zone's page that are lore of their own."""
 ITEM_STORY: Final = FactCues(
     "story_arc",
-    headings=phrases(", overview, description, story, history, legend, origin, lore"),
+    headings=phrase_set(", overview, description, story, history, legend, origin, lore"),
 )
 ITEM_FACTS: Final = (
     FactCues(
         "wielder_lineage",
         "list",
-        labels=OWNERS | phrases("maker, forged by"),
-        headings=phrases("wielders, owners, bearers, lineage"),
+        labels=OWNERS | phrase_set("maker, forged by"),
+        headings=phrase_set("wielders, owners, bearers, lineage"),
         pattern=_said("(?:is|was|were) (?:wielded|carried|borne|owned|held|worn) by"),
     ),
     FactCues(
         "power_description",
         "quote",
-        labels=phrases(
+        labels=phrase_set(
             "power, powers, effect, effects, bonus, ability, abilities, enchantment, properties, use"
         ),
-        headings=phrases("power, powers, effects, abilities, properties"),
+        headings=phrase_set("power, powers, effects, abilities, properties"),
         pattern=re.compile(
             rf"^(?P<value>[^.;]*?{_DO}(?:grants?|burns?|heals?|protects?|shields?|reveals?|opens?|lets?|allows?|gives?|"
             r"cuts?|wards?|turns?|absorbs?)\b.+)",
             re.IGNORECASE,
         ),
     ),
-    FactCues("significance", labels=phrases("rarity, quality, significance, importance, type, kind, class")),
+    FactCues(
+        "significance", labels=phrase_set("rarity, quality, significance, importance, type, kind, class")
+    ),
 )

@@ -87,10 +87,10 @@ def _context_text(state: GameState) -> str:
     return "\n\n".join([describe_scene(state), describe_party(state), "\n".join(state.said)])
 
 
-def _prompt(
+def _engine_request(
     agent: str, text: str, state: GameState, who: str = PLAYER, *, may_act: bool = True
 ) -> AgentRequest:
-    """Return a request that is not the player's, with what an agent is told of the game and `who` can do."""
+    """Return a request of the game itself to an agent, with the state of the game and what `who` can do."""
     return AgentRequest(
         agent,
         text,
@@ -238,7 +238,7 @@ class InitialCombatPrompt(TurnPhase):
         is_players = combat.current == PLAYER
         done = "Describe the scene; the player has not acted yet." if is_players else "Play this turn."
         text = f"The fight begins, and it is the turn of {current.name}. {done}"
-        request = _prompt(COMBAT, text, context.table.state, may_act=not is_players)
+        request = _engine_request(COMBAT, text, context.table.state, may_act=not is_players)
         return proceed(await self.agents.ask(request, context))
 
 
@@ -274,7 +274,7 @@ class CombatAutoRun(TurnPhase):
     async def _ask(self, context: TurnContext, prompt: str) -> TurnContext:
         combat = context.table.state.combat
         assert combat is not None
-        request = _prompt(COMBAT, prompt, context.table.state, combat.current)
+        request = _engine_request(COMBAT, prompt, context.table.state, combat.current)
         return await self.agents.ask(request, context)
 
     async def _end(self, context: TurnContext) -> TurnContext:
@@ -315,7 +315,7 @@ class TransitionCombatToNarrative(TurnPhase):
         """Sum up the fight and prompt for its aftermath."""
         await _say_from(context.table, CombatEnded)
         text = "The fight is over. Tell what comes of it; do not act."
-        request = _prompt(NARRATIVE, text, context.table.state, may_act=False)
+        request = _engine_request(NARRATIVE, text, context.table.state, may_act=False)
         context = await self.agents.ask(request, context)
         if context.game_state.is_won:
             await context.table.say(ENGINE, context.game_state.ending, "system")
