@@ -246,6 +246,7 @@ class _LoopModel(WrapperModel):
             seconds=sum(one.seconds for one in self._uses),
             attempts=sum(one.attempts for one in self._uses),
             is_estimated=any(one.is_estimated for one in self._uses),
+            is_implausible=any(one.is_implausible for one in self._uses),
         )
 
     def failed(
