@@ -15,7 +15,7 @@ from tests.crash.run_size import volume
 from wavewright.planner.checks.checker import check
 from wavewright.planner.language.plan import Limits, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.types import JsonSchema, StepId
+from wavewright.planner.types import JsonObject, JsonSchema, StepId
 
 PRICE: JsonSchema = {
     "type": "object",
@@ -445,6 +445,20 @@ def test_a_part_that_refers_to_an_anchor_is_not_taken_for_the_whole_schema() -> 
         None,
         tools,
     )
+
+    assert [one.message for one in found if one.severity == "error"] == []
+
+
+def test_a_literal_for_a_part_that_refers_to_another_part_is_checked_at_the_call() -> None:
+    row: JsonSchema = {"type": "object", "properties": {"n": {"type": "string"}}}
+    schema: JsonSchema = {
+        "type": "object",
+        "properties": {"first": row, "second": {"$ref": "#/properties/first"}, "code": {}},
+    }
+    tools = TOOLS | {"put": ToolSignature(name="put", input_schema=schema)}
+    params: JsonObject = {"second": {"n": "x"}, "code": "${steps.a.code}"}
+
+    found = check(plan_of(A_PRICE, {"id": "b", "tool": "put", "params": params}), None, tools)
 
     assert [one.message for one in found if one.severity == "error"] == []
 

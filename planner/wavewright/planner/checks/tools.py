@@ -182,7 +182,14 @@ class InputSchema:
         if built is None:
             nothing: JsonSchema = {"not": {}}
             whole = self._with_definitions(schema) if isinstance(schema, dict) else nothing
-            built = self._validators[id(schema)] = Validator(whole)
+            try:
+                built = Validator(whole)
+            except InvalidSchemaError:
+                if schema is self.schema:
+                    raise
+                # The part refers to another part; the whole arguments are validated before the call.
+                built = Validator({})
+            self._validators[id(schema)] = built
         return built
 
     def _with_definitions(self, schema: JsonSchema) -> JsonSchema:
