@@ -80,6 +80,14 @@ def test_a_value_that_has_no_place_or_another_type_is_refused(
     assert caught.value.source.name == "--set"
 
 
+def test_a_value_is_typed_before_the_schema_was_checked_and_with_bytes_that_are_no_text() -> None:
+    odd: JsonObject = {"properties": {"top": {"type": ["integer", "integer"]}, "rate": {"type": "number"}}}
+
+    assert InputOverrides(assignments=("top=3",)).applied({}, odd) == {"top": 3}
+    with pytest.raises(DocumentError, match="is not of type number"):
+        InputOverrides(assignments=("rate=\udcff",)).applied({}, odd)
+
+
 def test_single_values_go_before_those_of_the_file_and_these_before_the_job(
     wavewright: CommandLine, project: Path
 ) -> None:
