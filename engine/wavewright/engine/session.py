@@ -1,7 +1,4 @@
-"""One run from request to end, in this process: the entry point for the command line and for Python callers.
-
-The end of a run that is cancelled is journaled with who wanted it, and when.
-"""
+"""One run from request to end, in this process: the entry point for the command line and for Python callers."""
 
 from __future__ import annotations
 
@@ -11,18 +8,17 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import anyio
 
 from wavewright.engine.default_pipeline import default_pipeline
+from wavewright.engine.pipeline.cancellation import end_cancelled
 from wavewright.engine.pipeline.context import Ports, RunContext, RunRequest
 from wavewright.engine.pipeline.pipeline import PipelineRun
 from wavewright.engine.pipeline.services import open_task_group
-from wavewright.engine.pipeline.target_waves import target_runs
-from wavewright.executor.events.state import RunState, fold
-from wavewright.executor.events.types import Event, Noted, RunFinished, RunStarted
-from wavewright.executor.store.journal import CancelRequest, Journal
+from wavewright.executor.events.state import fold
+from wavewright.executor.events.types import Event, RunStarted
 from wavewright.planner.types import RunId
 
 T = TypeVar("T")
@@ -96,36 +92,3 @@ def _in_event_loop() -> bool:
         trio = sys.modules.get("trio")
         return trio is not None and bool(trio.lowlevel.in_trio_run())
     return True
-
-
-CANCELLED: Final = "cancelled"
-"""Topic of the note of who has cancelled a run."""
-
-
-async def end_cancelled(journal: Journal, run: RunId, request: CancelRequest, now: float) -> list[Event]:
-    """Journal the end of a run that is open here, and of the runs of its targets; return the events of its own.
-
-    Raises:
-        RunBusy: another process has the run of a target open.
-        JournalError: the end could not be written.
-    """
-    events: list[Event] = [
-        Noted(now, CANCELLED, {"by": request.by, "requested": request.at}),
-        RunFinished(now, "cancelled", cancel_reason(request)),
-    ]
-    for target in target_runs(fold(await journal.load(run))):
-        if not has_ended(fold(await journal.load(target))):
-            await journal.append(target, events)
-            await journal.close_run(target)
-    await journal.append(run, events)
-    return events
-
-
-def cancel_reason(request: CancelRequest) -> str:
-    """Return why a run or a job has ended that was cancelled."""
-    return f"cancelled by {request.by}"
-
-
-def has_ended(state: RunState) -> bool:
-    """Whether the run has an end, and cannot be resumed."""
-    return state.finished is not None and not state.is_interrupted

@@ -16,7 +16,7 @@ from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.packs import PackError, validated_settings
 from wavewright.tools.web.addresses import place_of, read_address
 from wavewright.tools.web.guarded_client import GuardedClient
-from wavewright.tools.web.tools import WebSettings
+from wavewright.tools.web.search import WebSettings
 
 CASES = ROOT.parent / "shared" / "cases" / "ssrf_urls.jsonl"
 PUBLIC = "93.184.215.14"

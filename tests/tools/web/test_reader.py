@@ -16,7 +16,7 @@ from tests.tools.equities.price_service import Answer, Service, serving
 from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.web.guarded_client import GuardedClient, StatusError, WebAnswer
 from wavewright.tools.web.reader import PageCache, WebReader
-from wavewright.tools.web.tools import WebSettings
+from wavewright.tools.web.search import WebSettings
 
 HTML = {"Content-Type": "text/html"}
 PAGE = Answer("<main>page</main>", headers=HTML)

@@ -25,9 +25,8 @@ from wavewright.tools.web.guarded_client import GuardedClient
 from wavewright.tools.web.index import PageMatch
 from wavewright.tools.web.pages import CrawlExecuted
 from wavewright.tools.web.reader import PageCache, WebReader
-from wavewright.tools.web.search import LocalSearch
+from wavewright.tools.web.search import LocalSearch, WebSettings
 from wavewright.tools.web.site import SiteIndex
-from wavewright.tools.web.tools import WebSettings
 
 HTML = {"Content-Type": "text/html", "ETag": '"1"'}
 MISSING = Answer("no such page", 404)

@@ -179,11 +179,16 @@ def _observed_range(figures: Sequence[float]) -> EstimateRange:
 
 BudgetOutcome: TypeAlias = Literal["none", "fits", "tight", "unknown", "over"]
 BudgetMeasure: TypeAlias = Literal["calls", "tokens", "usd", "seconds", "time"]
-BudgetPlace: TypeAlias = Literal["run", "job", "day", "step"]
+BudgetScopeName: TypeAlias = Literal["run", "job", "day", "step"]
 """What a budget is of."""
 
 _WORST_FIRST: Final[tuple[BudgetOutcome, ...]] = ("over", "unknown", "tight", "fits")
-_MODEL_MEASURES: Final[tuple[BudgetMeasure, ...]] = ("tokens", "usd", "calls", "seconds")
+_MODEL_MEASURES: Final[tuple[Literal["calls", "tokens", "usd", "seconds"], ...]] = (
+    "tokens",
+    "usd",
+    "calls",
+    "seconds",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +215,7 @@ class ModelDemand:
 class BudgetRow:
     """One measure of one budget against the forecast."""
 
-    scope: BudgetPlace
+    scope: BudgetScopeName
     step: StepId | None
     measure: BudgetMeasure
     """`seconds` is time of model calls, `time` that of the whole run or step."""
@@ -273,7 +278,7 @@ def judge_budget(
 
 
 def _scope_rows(
-    scope: BudgetPlace, left: object, demand: ModelDemand, step: StepId | None = None
+    scope: BudgetScopeName, left: object, demand: ModelDemand, step: StepId | None = None
 ) -> Iterator[BudgetRow]:
     for measure in _MODEL_MEASURES:
         bound: float | None = getattr(left, measure)
@@ -283,7 +288,7 @@ def _scope_rows(
 
 
 def _budget_row(
-    scope: BudgetPlace,
+    scope: BudgetScopeName,
     step: StepId | None,
     measure: BudgetMeasure,
     left: float,

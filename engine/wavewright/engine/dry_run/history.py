@@ -211,7 +211,7 @@ def read_history(journal: Path | str, tools: Collection[str]) -> History:
 
 
 def find_stored(journal: Path | str, keys: set[StepKey]) -> dict[StepKey, StoredCall]:
-    """Return the newest call for each key; of a file, of those in the index and the latest events.
+    """Return the newest complete and unblocked call for each key; of a file, of its index and latest events.
 
     Raises:
         JournalError: there is a journal that cannot be read.

@@ -59,7 +59,7 @@ _GAP = 70.0
 _PAD = 20.0
 _TITLE = 28.0
 _TITLE_X = 4.0
-"""From the left side of a wave's band to its title."""
+"""From the left side of a wave's band to its title, as in `dry_run.html.j2` and `plan_figure.html.j2`."""
 _ROWS = (1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 50, 70)
 """Numbers of rows of waves that are tried."""
 _ASPECT_RATIO = 1.6
@@ -200,7 +200,7 @@ def dry_run_page(dry_run: DryRun, tools: Mapping[str, ToolSignature] | None = No
             times=times,
             labels={
                 box.step.id: tuple(
-                    shorten_middle(text, _room(box)) for text in (box.step.id, called[box.step.id])
+                    shorten_middle(text, _label_room(box)) for text in (box.step.id, called[box.step.id])
                 )
                 for box in picture.nodes
             },
@@ -221,11 +221,11 @@ def _pages() -> Environment:
     environment = page_environment("wavewright.engine", "pages", trims=True)
     # jinja2 infers the type of this table from its own filters.
     filters = cast("dict[str, Callable[..., object]]", environment.filters)
-    filters |= {"duration": duration_text, "px": _pixels, "cut": shorten_middle, "room": _room}
+    filters |= {"duration": duration_text, "px": _pixels, "cut": shorten_middle, "label_room": _label_room}
     return environment
 
 
-def _room(box: StepNode) -> int:
+def _label_room(box: StepNode) -> int:
     """Return how many characters a name has room for; the boxes here have no sign of a status."""
     return int((box.width - 18) / 7.2)
 

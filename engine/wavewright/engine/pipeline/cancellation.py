@@ -1,6 +1,7 @@
 """What interrupts or cancels a run from outside: signals, a caller, a cancel request, or a spent budget of a cycle.
 
-A run that is interrupted, by Ctrl-C, SIGTERM or a caller, can be resumed; a cancel request ends the run for good.
+A run that is interrupted, by Ctrl-C, SIGTERM or a caller, can be resumed; a cancel request ends the run for good, and
+its end is journaled with who wanted it, and when.
 
 A *cycle* of a standing job starts with a target and ends when that target has ended or when the budget of the cycle is
 spent; the target then continues in the next cycle. What a cycle has used follows from the journal, so a cycle
@@ -19,8 +20,11 @@ from typing import Final, TypeAlias
 
 import anyio
 
+from wavewright.engine.pipeline.target_waves import target_runs
+from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.events.types import Event, Noted, RunFinished
 from wavewright.executor.run.ports import DrainSignal
-from wavewright.executor.store.journal import CancelRequest, JournalError
+from wavewright.executor.store.journal import CancelRequest, Journal, JournalError
 from wavewright.planner.ports.budgets import BudgetExceeded, CallDeferred
 from wavewright.planner.types import RunId
 
@@ -209,3 +213,36 @@ class Cycles:
         if left <= _WARNING_SHARE * self.tokens:
             self._has_warned = True
             self.on_warning(self._used, max(0, left))
+
+
+CANCELLED: Final = "cancelled"
+"""Topic of the note of who has cancelled a run."""
+
+
+async def end_cancelled(journal: Journal, run: RunId, request: CancelRequest, now: float) -> list[Event]:
+    """Journal the end of a run that is open here, and of the runs of its targets; return the events of its own.
+
+    Raises:
+        RunBusy: another process has the run of a target open.
+        JournalError: the end could not be written.
+    """
+    events: list[Event] = [
+        Noted(now, CANCELLED, {"by": request.by, "requested": request.at}),
+        RunFinished(now, "cancelled", cancel_reason(request)),
+    ]
+    for target in target_runs(fold(await journal.load(run))):
+        if not has_ended(fold(await journal.load(target))):
+            await journal.append(target, events)
+            await journal.close_run(target)
+    await journal.append(run, events)
+    return events
+
+
+def cancel_reason(request: CancelRequest) -> str:
+    """Return why a run or a job has ended that was cancelled."""
+    return f"cancelled by {request.by}"
+
+
+def has_ended(state: RunState) -> bool:
+    """Whether the run has an end, and cannot be resumed."""
+    return state.finished is not None and not state.is_interrupted

@@ -172,8 +172,19 @@ class ViewedJobs:
 
 
 def _summary(row: JobRow) -> JobSummary:
-    own = {name: getattr(row, name) for name in JobSummary.model_fields if hasattr(row, name)}
-    return JobSummary(**own, name=job_name(row), submitted_by=stored_text(row, SUBMITTER_KEY))
+    return JobSummary(
+        job=row.job,
+        name=job_name(row),
+        state=row.state,
+        reason=row.reason,
+        run=row.run,
+        received=row.received,
+        state_since=row.state_since,
+        not_before=row.not_before,
+        attempts=row.attempts,
+        owner=row.owner,
+        submitted_by=stored_text(row, SUBMITTER_KEY),
+    )
 
 
 def _refused(message: OutgoingMessage) -> RefusedMessage:

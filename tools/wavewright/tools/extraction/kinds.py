@@ -145,7 +145,7 @@ KINDS: Final = (
             "trooper loader docker porter gardener caretaker detective inspector journalist lawyer judge governor "
             "ambassador senator emperor empress sultan regent heir mercenary gladiator monarch orphan twin bishop"
         ),
-        endings=tuple("ist man woman keeper smith maker monger wright seller mender master".split()),
+        endings=tuple(word_set("ist man woman keeper smith maker monger wright seller mender master")),
         labels=word_set(
             "rank occupation profession race gender sex age allegiance affiliation species personality role father "
             "mother spouse siblings parents born died title"

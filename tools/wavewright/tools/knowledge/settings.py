@@ -9,7 +9,7 @@ from pydantic import Field
 from wavewright.config.mcp_servers import McpServerSection
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.tools.surreal import DatabaseName, SurrealSettings
-from wavewright.tools.web.tools import WebSettings
+from wavewright.tools.web.search import WebSettings
 
 
 class GraphDatabaseSettings(SurrealSettings):

@@ -26,7 +26,7 @@ from wavewright.tools.lore.models import Category, PageReference, Tier
 from wavewright.tools.message_contract import MessageContract
 from wavewright.tools.packs import PackError, read_pack_file, validated_settings
 from wavewright.tools.surreal import DatabaseName, SurrealSettings
-from wavewright.tools.web.tools import WebSettings
+from wavewright.tools.web.search import WebSettings
 
 _VARIABLES: Final = ("CRAWL_CONTENT_TRUNCATE_CHARS", "RATE_LIMIT_REQUESTS_PER_MINUTE")
 """Environment variables that stand for `crawl_content_truncate_chars` and `web.requests_per_minute`."""

@@ -22,7 +22,8 @@ def pack(settings: JsonObject, root: Path) -> Pack:
         PackError: a setting is unknown or has a wrong value.
     """
     from wavewright.tools.packs import Pack, validated_settings
-    from wavewright.tools.web.tools import WebSettings, web_tools
+    from wavewright.tools.web.search import WebSettings
+    from wavewright.tools.web.tools import web_tools
 
     return Pack(
         name="web",

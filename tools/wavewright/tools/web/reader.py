@@ -26,7 +26,7 @@ from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.network import MINUTE_SECONDS, RateLimiter
 from wavewright.tools.web.addresses import WebAddress, read_address
 from wavewright.tools.web.guarded_client import PAGE_TYPES, GuardedClient, StatusError, WebAnswer
-from wavewright.tools.web.tools import WebSettings
+from wavewright.tools.web.search import WebSettings
 
 MAX_CACHE_BYTES: Final = 256 * 2**20
 

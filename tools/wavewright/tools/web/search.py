@@ -1,4 +1,4 @@
-"""Search by a configured provider: a folder of pages, a site, or a service of the web.
+"""Search by a configured provider: a folder of pages, a site, or a service; and the settings of the pack.
 
 There is no default provider and no fall-back from one to another: a search without its provider, key or library is an
 error that says what to set.
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypeAlia
 from urllib.parse import quote
 
 import anyio.to_thread
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 from typing_extensions import TypedDict
 
 from wavewright.config.value_types import Seconds
@@ -22,6 +22,7 @@ from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.functions.injected import Emit, LogEvent
 from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.web.addresses import AddressRefused, read_place
 from wavewright.tools.web.index import Engine, FolderIndex, PageMatch
 from wavewright.tools.web.json_services import Admit, fetch_json, key_from_environment
 
@@ -127,6 +128,38 @@ SearchSettings: TypeAlias = Annotated[
     LocalSearch | SearxngSearch | TavilySearch | BraveSearch | DdgsSearch, Field(discriminator="provider")
 ]
 """What a pack's settings say of searches."""
+
+
+def _read_place(text: str) -> str:
+    try:
+        return read_place(text)
+    except AddressRefused as error:
+        raise ValueError(str(error)) from error
+
+
+class WebSettings(DocumentModel):
+    """All settings of the pack."""
+
+    allow_private: Annotated[
+        tuple[Annotated[str, Field(pattern=r"^\S+:\d+$"), AfterValidator(_read_place)], ...],
+        Field(strict=False),
+    ] = ()
+    """Hosts with ports that are fetched although they are not public, such as `127.0.0.1:8080` or `[::1]:8080`."""
+    user_agent: Annotated[str, Field(pattern=r"^[!-~][ -~]*$")] = "wavewright"
+    """What servers are told; what stands before a `/` is the name that robots.txt files are read by."""
+    requests_per_minute: Annotated[int, Field(ge=1, le=10_000)] = 120
+    """Of all hosts together, searches included."""
+    requests_per_host_per_minute: Annotated[int, Field(ge=1, le=10_000)] = 30
+    """Evenly spaced; a longer `Crawl-delay` of a host's robots.txt, of a minute at most, holds in its place."""
+    max_bytes: Annotated[int, Field(ge=1, le=64 * 2**20)] = 4 * 2**20
+    """Of one page, after decompression."""
+    timeout: Seconds = 30.0
+    """For one page, redirects included, waiting for the rates not."""
+    cache_for: Seconds = 3600.0
+    """How long a page is taken from the cache; then the server is asked whether it has changed."""
+    search: SearchSettings | None = None
+    """Provider of `search_web`."""
+
 
 Search: TypeAlias = Callable[[str, int, Emit], Awaitable[list[SearchResult]]]
 """Finds at most so many pages for a query, best first, and emits the progress of a crawl; raises `ToolError`."""

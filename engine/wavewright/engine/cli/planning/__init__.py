@@ -1,1 +1,1 @@
-"""The commands `plan`, `check` and `dry-run`."""
+"""The commands `plan`, `do`, `check`, `dry-run` and `keep`, and the fixes of a plan's warnings."""

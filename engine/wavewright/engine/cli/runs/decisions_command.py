@@ -29,8 +29,8 @@ from wavewright.engine.daemon.reports import Reporter
 from wavewright.engine.decisions import answering
 from wavewright.engine.decisions.questions import OpenQuestion, find_question, list_questions
 from wavewright.engine.messages.models import FieldFeedback
+from wavewright.engine.pipeline.cancellation import cancel_reason, end_cancelled, has_ended
 from wavewright.engine.pipeline.target_waves import OPEN_JOB_STATES, job_of_run
-from wavewright.engine.session import cancel_reason, end_cancelled, has_ended
 from wavewright.executor.events.state import fold
 from wavewright.executor.store.journal import CancelRequest, RunBusy
 from wavewright.executor.stores import Stores, open_stores
@@ -51,7 +51,7 @@ _MAX_LISTED_LINES = 12
 """Lines of a question's context in the list of all."""
 _OWNER_SECONDS: Final = 30.0
 """For which a run's owner may take to end it."""
-_PAUSE: Final = 0.2
+_CANCEL_POLL_SECONDS: Final = 0.2
 """Seconds between two looks at a run that has an owner."""
 
 
@@ -204,21 +204,21 @@ def cancel(wanted: str, *, by: str | None) -> int:
 
 async def _cancel(settings: Settings, wanted: str, request: CancelRequest) -> RunId:
     async with open_stores(settings) as stores:
-        run, job = await _find(stores, wanted)
+        run, job = await _find_run_to_cancel(stores, wanted)
         if job is None:
-            async with _opened(stores, run, request):
+            async with _opened_to_cancel(stores, run, request):
                 await _end_run(stores, run, request)
             return run
         reporter = Reporter.of(settings)
         if not await _has_ended(stores, job, request, reporter):
-            async with _opened(stores, run, request):
+            async with _opened_to_cancel(stores, run, request):
                 if not await _has_ended(stores, job, request, reporter):
                     outbox = OutboxJournal(stores.journal, job, reporter)
                     await end_cancelled(outbox, run, request, time.time())
     return run
 
 
-async def _find(stores: Stores, wanted: str) -> tuple[RunId, JobRow | None]:
+async def _find_run_to_cancel(stores: Stores, wanted: str) -> tuple[RunId, JobRow | None]:
     """Return a run and its job, found by the beginning of the id of either; a job that waits has no run to find yet.
 
     Raises:
@@ -240,7 +240,7 @@ async def _find(stores: Stores, wanted: str) -> tuple[RunId, JobRow | None]:
 
 
 @asynccontextmanager
-async def _opened(stores: Stores, run: RunId, request: CancelRequest) -> AsyncGenerator[None]:
+async def _opened_to_cancel(stores: Stores, run: RunId, request: CancelRequest) -> AsyncGenerator[None]:
     """Open a run, once its owner has ended it where it has one.
 
     Raises:
@@ -258,7 +258,7 @@ async def _opened(stores: Stores, run: RunId, request: CancelRequest) -> AsyncGe
         if not is_asked:
             await stores.jobs.request_cancel(run, request)
             is_asked = True
-        await anyio.sleep(_PAUSE)
+        await anyio.sleep(_CANCEL_POLL_SECONDS)
     try:
         yield
     finally:

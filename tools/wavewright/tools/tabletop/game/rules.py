@@ -261,7 +261,7 @@ class GameRules:
         self._rest(2)
 
     def _end_fight(self, outcome: happened.CombatOutcome) -> list[Creature]:
-        """End the fight and its conditions; the party stands up with one hit point. Return who fought, as they were then."""
+        """End the fight and its conditions, with one hit point for the party; return who fought, as they were then."""
         play, state = self.play, self.play.state
         fought = [state.creatures[name] for name, _ in state.combat.order] if state.combat else []
         play.emit(happened.CombatEnded(outcome))
