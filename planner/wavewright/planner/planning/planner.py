@@ -3,6 +3,7 @@
 A model is asked for a plan. Its answer is read tolerantly and checked, and its faults go back to the model a limited
 number of times. After that the *ladder* continues with tool calls that the model suggested, the goal template's own
 plan and a minimal plan. Every answer and rung is recorded, and no plan with an error is returned.
+
 An *attempt* is one answer of a model. Of the planner itself, this module imports nothing before it is asked for a plan.
 """
 

@@ -1,10 +1,8 @@
-"""Records of several sources merged into one a thing, with what they agree on and where they contradict each other.
+"""The worker `cross_reference`: records of several sources are merged, with conflicts and a confidence for each value.
 
 The confidence of a value comes from counting alone: `a` sources that give it and `d` that give another make
 `a / (a + d) · (1 - 0.5 ** a)`. One source carries half; each further one that agrees halves the doubt that is left; a
 source counts once, however often it repeats itself.
-
-The worker `cross_reference`: records of several sources, merged, with conflicts and a confidence for each value.
 
 Names that differ only in spelling are one for code. Whether two really different names mean the same thing is all
 that a model is asked: it groups names by number, and code does the merging, the comparing and the counting.

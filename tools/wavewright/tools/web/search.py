@@ -69,7 +69,7 @@ class LocalSearch(DocumentModel):
     site: _BaseUrl | None = None
     """Address that a crawl begins at; it follows links to addresses that begin with it, up to its last `/`."""
     max_pages: Annotated[int, Field(ge=1, le=5_000)] = 1_000
-    """How many addresses a crawl fetches."""
+    """How many addresses a crawl fetches, beside sitemaps."""
     refresh: Seconds = 86_400.0
     """How old the index of a site may become; then the site is crawled again."""
     exclude: Annotated[tuple[str, ...], Field(strict=False)] = ()

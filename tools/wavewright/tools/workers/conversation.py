@@ -116,7 +116,7 @@ class Deadline:
     """When a conversation ends, whatever has been said by then."""
 
     seconds: float
-    """After its beginning."""
+    """From `begun` to the end."""
     begun: float = field(default_factory=time.monotonic)
     """On the monotonic clock."""
 
