@@ -33,7 +33,7 @@ from wavewright.engine.project.tools import all_tools
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.checker import check
 from wavewright.planner.diagnostics.diagnostic import PlanError, error_diagnostics, suggest_name
-from wavewright.planner.language.goals import Goal, GoalTemplate, KeptRun
+from wavewright.planner.language.goals import SHARED_FIELDS, Goal, GoalTemplate, KeptRun
 from wavewright.planner.language.hashing import canonical_json, content_hash
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import AGENT, ASK_PERSON, ToolSignature
@@ -253,13 +253,8 @@ def kept_template(name: str, plan: Plan, goal: Goal, kept: KeptRun) -> GoalTempl
         available_tools=tuple(tool for tool in goal.tools if tool.name in called or not is_in_words),
         plan=plan,
         kept=kept,
-        **{field: getattr(goal, field) for field in _SHARED_FIELDS},
+        **{field: getattr(goal, field) for field in SHARED_FIELDS - {"name", "inputs_schema"}},
     )
-
-
-_SHARED_FIELDS: Final = sorted(
-    (GoalTemplate.model_fields.keys() & Goal.model_fields.keys()) - {"name", "inputs_schema"}
-)
 
 
 def _inputs_schema(plan: Plan, inputs: JsonObject) -> JsonSchema:

@@ -352,3 +352,7 @@ class Goal(DocumentModel):
     def tool_names(self) -> frozenset[str]:
         """The allow-list."""
         return frozenset(tool.name for tool in self.tools)
+
+
+SHARED_FIELDS: Final = Goal.model_fields.keys() & GoalTemplate.model_fields.keys()
+"""Fields that a goal and a goal template both have."""

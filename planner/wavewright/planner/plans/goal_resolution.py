@@ -25,7 +25,7 @@ from wavewright.planner.diagnostics.diagnostic import (
     make_diagnostic,
     suggest_name,
 )
-from wavewright.planner.language.goals import Goal, GoalTemplate, Job
+from wavewright.planner.language.goals import SHARED_FIELDS, Goal, GoalTemplate, Job
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.uses import ExpressionText
@@ -33,9 +33,6 @@ from wavewright.planner.schemas.validation import InvalidSchemaError, SchemaViol
 from wavewright.planner.types import GATE_ID_SEPARATOR, Json, JsonObject, as_object
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-
-_SHARED_FIELDS = (Goal.model_fields.keys() & GoalTemplate.model_fields.keys()) - {"sub_plans"}
-"""Fields that a goal has of its template as they are; sub-plans are read first."""
 
 _MERGED_FIELDS = frozenset({"limits", "targets", "rules"})
 """Fields of a template that an override changes member by member; any other it replaces whole."""
@@ -65,7 +62,8 @@ def resolve_goal(
     if faults:
         raise _plan_error(faults, document)
     return Goal(
-        **{name: getattr(template, name) for name in _SHARED_FIELDS},
+        # Sub-plans are read first.
+        **{name: getattr(template, name) for name in SHARED_FIELDS - {"sub_plans"}},
         job=job.name or template.name,
         text=_goal_text(job, template, inputs, document, inputs_follow=inputs_follow),
         inputs=inputs,
