@@ -15,7 +15,6 @@ from typing import Final, cast
 from urllib.parse import urlencode
 
 from jinja2 import Environment
-from markupsafe import Markup
 from pydantic import ValidationError
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
@@ -26,8 +25,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from wavewright.config.errors import WavewrightError
 from wavewright.engine.dry_run.text import dollars_text, tokens_text
 from wavewright.prompts.environments import page_environment
-from wavewright.reviewer.report.page import pretty_json, style_sheet
-from wavewright.reviewer.values import duration_text, iso_of_epoch, visible
+from wavewright.reviewer.report.page import made_visible, pretty_json, spaced, style_sheet
+from wavewright.reviewer.values import duration_text, iso_of_epoch
 
 
 def style_routes() -> list[Route]:
@@ -66,11 +65,11 @@ def refusal_of(error: WavewrightError | ValidationError) -> tuple[str, int]:
 
 @cache
 def _environment() -> Environment:
-    environment = page_environment("wavewright.engine", "pages/view", trims=True, finalize=_shown)
+    environment = page_environment("wavewright.engine", "pages/view", trims=True, finalize=made_visible)
     filters = cast("dict[str, Callable[..., object]]", environment.filters)
     filters |= {
         "instant": _instant_text,
-        "words": _words,
+        "words": spaced,
         "duration": duration_text,
         "whole": tokens_text,
         "dollars": dollars_text,
@@ -79,16 +78,8 @@ def _environment() -> Environment:
     return environment
 
 
-def _shown(value: object) -> object:
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
 def _instant_text(seconds: float) -> str:
     return iso_of_epoch(seconds)[:19].replace("T", " ")
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ")
 
 
 def _asset(name: str) -> str:

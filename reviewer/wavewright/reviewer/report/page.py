@@ -192,7 +192,7 @@ def style_sheet() -> str:
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
-    environment = page_environment("wavewright.reviewer.report", "templates", finalize=_made_visible)
+    environment = page_environment("wavewright.reviewer.report", "templates", finalize=made_visible)
     # jinja2 infers the type of this table from its own filters.
     filters = cast("dict[str, Callable[..., object]]", environment.filters)
     filters |= {
@@ -202,7 +202,7 @@ def _environment() -> Environment:
         "percent": _percent,
         "px": _number,
         "arc": _arc_path,
-        "words": _words,
+        "words": spaced,
         "duration": duration_text,
         "pretty": pretty_json,
         "shape": _shape,
@@ -215,7 +215,8 @@ def _environment() -> Environment:
     return environment
 
 
-def _made_visible(value: object) -> object:
+def made_visible(value: object) -> object:
+    """Return a value of a page with its control characters shown; what is HTML already stays."""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
@@ -344,7 +345,8 @@ def _percent(share: float) -> str:
     return f"{max(0.0, min(1.0, share)) * 100:.1f}"
 
 
-def _words(name: str) -> str:
+def spaced(name: str) -> str:
+    """Return a name as words."""
     return name.replace("_", " ")
 
 
