@@ -8,7 +8,14 @@ import platform
 from collections.abc import Callable
 
 from benchmarks.checking import measure_checking
-from benchmarks.daemon import WHOLE, Extent, measure_daemons, measure_drain, measure_load, measure_steps
+from benchmarks.daemon import (
+    WHOLE,
+    Extent,
+    measure_daemons,
+    measure_drain,
+    measure_load,
+    measure_steps,
+)
 from benchmarks.dry_run import measure_dry_run
 from benchmarks.fleet import measure_fleet
 from benchmarks.fleet_model import measure_fleet_model
@@ -57,7 +64,10 @@ def main() -> None:
         "steps": lambda: measure_steps(extent()),
         "drain": lambda: measure_drain(extent()),
     }
-    together: dict[str, Callable[[], None]] = {"load": lambda: measure_load(WHOLE), "size": measure_size}
+    together: dict[str, Callable[[], None]] = {
+        "load": lambda: measure_load(WHOLE),
+        "size": measure_size,
+    }
     reader.add_argument(
         "part",
         nargs="*",
@@ -71,16 +81,22 @@ def main() -> None:
     )
     reader.add_argument("--jobs", type=int, default=0, help="that the first load takes at least")
     reader.add_argument("--messages", type=int, default=5_000, help="of a drain")
-    reader.add_argument("--daemons", type=int, nargs="*", default=[1, 2, 4], help="how many at once, in turn")
+    reader.add_argument(
+        "--daemons", type=int, nargs="*", default=[1, 2, 4], help="how many at once, in turn"
+    )
     asked = reader.parse_args()
 
     def extent() -> Extent:
-        return Extent(asked.seconds, asked.jobs, asked.seconds, asked.messages, tuple(asked.daemons))
+        return Extent(
+            asked.seconds, asked.jobs, asked.seconds, asked.messages, tuple(asked.daemons)
+        )
 
     if asked.quick:
         sizes = sizes[:2]
         del parts["huge"]
-    print(f"Python {platform.python_version()}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}")
+    print(
+        f"Python {platform.python_version()}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}"
+    )
     for name, measure in (parts | together).items():
         if name in asked.part or (not asked.part and name in parts):
             measure()

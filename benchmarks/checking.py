@@ -55,7 +55,9 @@ def milliseconds(plan: Plan) -> float:
 
     def run() -> None:
         errors = [
-            found for found in check(plan, None, {"add": ADD}, limits=LIMITS) if found.severity == "error"
+            found
+            for found in check(plan, None, {"add": ADD}, limits=LIMITS)
+            if found.severity == "error"
         ]
         if errors:
             raise AssertionError(f"the measured plan is faulty: {errors[0]}")

@@ -85,7 +85,9 @@ def measure_daemons(extent: Extent) -> None:
                 site = Site(url, database.database() if store == "database" and database else None)
                 seconds, jobs = (extent.seconds, extent.jobs) if is_first else (extent.others, 0)
                 held = anyio.run(_hold, site, daemons, seconds, jobs, job_in_a_row())
-                rows.append([site.store, daemons, *held.row(), held.rate * (1 + MESSAGES_OUT) / bare])
+                rows.append(
+                    [site.store, daemons, *held.row(), held.rate * (1 + MESSAGES_OUT) / bare]
+                )
                 _tell(rows[-1])
     show_table(
         f"Jobs of {STEPS} steps, {SLOTS} slots a daemon (aim: 3,000 a minute with one on SQLite)",
@@ -127,7 +129,13 @@ def measure_steps(extent: Extent) -> None:
                 _tell(rows[-1])
     show_table(
         f"Steps of jobs of {MANY_STEPS} steps, one daemon (aim: 1,000 journaled a second)",
-        ["store", "steps", "**steps a second**", "CPU of the daemon, ms a step", "processors in use"],
+        [
+            "store",
+            "steps",
+            "**steps a second**",
+            "CPU of the daemon, ms a step",
+            "processors in use",
+        ],
         rows,
     )
 
@@ -216,7 +224,9 @@ class Held:
             self.cpu_ms,
             f"{self.memory[0][1]:.1f}, {self.memory[-1][1]:.1f}",
             # Of fewer jobs it would say what a look happened to meet.
-            _slope(self.memory[len(self.memory) // 2 :]) * 1000 if self.jobs >= _JOBS_OF_A_SLOPE else "",
+            _slope(self.memory[len(self.memory) // 2 :]) * 1000
+            if self.jobs >= _JOBS_OF_A_SLOPE
+            else "",
             f"{lags[len(lags) // 2] * 1000:.0f}, {lags[-1] * 1000:.0f}",
             self.busy,
         ]

@@ -99,14 +99,18 @@ class Counterpart:
 
     async def send_stale(self, count: int, job: str) -> None:
         """Send verdicts on a package of a job that has ended: no job waits for them."""
-        verdict = ValidationResult(job_id=job, package_id="long ago", accepted=True, iteration=1, feedback=[])
+        verdict = ValidationResult(
+            job_id=job, package_id="long ago", accepted=True, iteration=1, feedback=[]
+        )
         await self._send([verdict] * count, [job] * count)
 
     async def _send(self, payloads: Sequence[Payload], correlations: Sequence[str]) -> None:
         own = self._site.own
         address = MessageAddress("bench", "wavewright", f"{own}.topic", f"{own}.in")
         messages = [
-            encode(payload, address, message=MessageId(str(uuid4())), correlation=job, at=time.time())
+            encode(
+                payload, address, message=MessageId(str(uuid4())), correlation=job, at=time.time()
+            )
             for payload, job in zip(payloads, correlations, strict=True)
         ]
         await self._bus.relay.flush(_Letters(messages))
@@ -168,7 +172,10 @@ def job_in_waves(waves: int, width: int) -> JsonObject:
         }
         for number in range(number_of_steps)
     ]
-    return {"name": "bench", "plan": {"steps": [*steps], "result": f"${{steps.s{number_of_steps - 1}}}"}}
+    return {
+        "name": "bench",
+        "plan": {"steps": [*steps], "result": f"${{steps.s{number_of_steps - 1}}}"},
+    }
 
 
 async def bare_messages_a_second(url: str, messages: int = 3_000) -> float:

@@ -29,7 +29,9 @@ TOOLS: Final = 'async def bump(x: int) -> int:\n    """Add one."""\n    return x
 @contextmanager
 def broker() -> Generator[str]:
     """Provide a broker of our own and its address."""
-    with tempfile.TemporaryDirectory(prefix="wavewright-bench-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="wavewright-bench-", ignore_cleanup_errors=True
+    ) as folder:
         own = Broker.create(Path(folder) / "rabbitmq")
         own.start()
         try:
@@ -68,7 +70,9 @@ class Site:
     @property
     def environment(self) -> dict[str, str]:
         """What the daemons are started with."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("WAVEWRIGHT_")}
+        kept = {
+            name: value for name, value in os.environ.items() if not name.startswith("WAVEWRIGHT_")
+        }
         store = {} if self.journal is None else {"WAVEWRIGHT_PG_URL": self.journal}
         return kept | store | {"WAVEWRIGHT_AMQP_URL": self.url}
 
@@ -94,7 +98,9 @@ class Daemon:
                 if self.process.poll() is not None:
                     raise RuntimeError(self._log.read_text())
                 await anyio.sleep(0.02)
-        line = next(line for line in self._log.read_text().splitlines() if '"health_served"' in line)
+        line = next(
+            line for line in self._log.read_text().splitlines() if '"health_served"' in line
+        )
         self._place = json.loads(line)["place"]
 
     @property
@@ -115,7 +121,9 @@ class Daemon:
         """Seconds that its event loop was late when it was looked at last."""
         with urllib.request.urlopen(f"http://{self._place}/metrics", timeout=5) as answer:
             lines = answer.read().decode().splitlines()
-        return float(next(line for line in lines if line.startswith("wavewright_loop_lag")).split()[1])
+        return float(
+            next(line for line in lines if line.startswith("wavewright_loop_lag")).split()[1]
+        )
 
     def close(self) -> None:
         """Stop it."""
@@ -133,7 +141,9 @@ class Machine:
     @classmethod
     def now(cls) -> Machine:
         """Look at the counters."""
-        fields = [int(text) for text in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        fields = [
+            int(text) for text in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+        ]
         idle = fields[3] + fields[4]
         return cls(sum(fields) - idle, idle)
 

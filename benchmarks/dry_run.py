@@ -69,7 +69,9 @@ def measure_dry_run() -> None:
 def _log_of(plan: Plan) -> list[StepReport]:
     record = record_of(plan)
     return [
-        StepReport(id=step.id, tool=step.tool, status="ok", wave=step.wave + 1, depends_on=step.depends_on)
+        StepReport(
+            id=step.id, tool=step.tool, status="ok", wave=step.wave + 1, depends_on=step.depends_on
+        )
         for step in record.steps
     ]
 

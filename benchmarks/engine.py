@@ -35,7 +35,11 @@ ADD = ToolSignature.model_validate(
             "required": ["x"],
             "additionalProperties": False,
         },
-        "output_schema": {"type": "object", "properties": {"v": {"type": "integer"}}, "required": ["v"]},
+        "output_schema": {
+            "type": "object",
+            "properties": {"v": {"type": "integer"}},
+            "required": ["v"],
+        },
         "retry": {"attempts": 3},
         "timeout": 600,
     }

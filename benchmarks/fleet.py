@@ -47,7 +47,10 @@ KILL_NAPS, KILL_SECONDS = 200, 0.5
 def measure_fleet() -> None:
     """Print seconds and rates of no-op calls and of sleeps, here and on the fleet, and what a dead worker costs."""
     try:
-        with serving(syncs=True) as server, tempfile.TemporaryDirectory(prefix="wavewright-bench-") as folder:
+        with (
+            serving(syncs=True) as server,
+            tempfile.TemporaryDirectory(prefix="wavewright-bench-") as folder,
+        ):
             anyio.run(_measure, server, Path(folder))
     except NoServer as reason:
         print(f"\nNot measured: {reason}.")
@@ -97,13 +100,18 @@ async def _row(folder: Path, slots: Sequence[int]) -> list[object]:
 async def _naps(folder: Path, slots: Sequence[int], count: int, seconds: float) -> list[object]:
     async with _fleet(folder, slots) as (ww, _):
         took = min(
-            [await _seconds(ww, "nap", count, seconds=seconds) for _ in range(1 if seconds == 1 else TURNS)]
+            [
+                await _seconds(ww, "nap", count, seconds=seconds)
+                for _ in range(1 if seconds == 1 else TURNS)
+            ]
         )
     return [took, took * sum(slots) / (count * seconds)]
 
 
 async def _killed(folder: Path) -> list[object]:
-    both, half = [await _naps(folder, [SLOTS] * workers, KILL_NAPS, KILL_SECONDS) for workers in (2, 1)]
+    both, half = [
+        await _naps(folder, [SLOTS] * workers, KILL_NAPS, KILL_SECONDS) for workers in (2, 1)
+    ]
     took = 0.0
     async with _fleet(folder, [SLOTS, SLOTS]) as (ww, workers), anyio.create_task_group() as group:
         group.start_soon(_kill, workers[0], KILL_SECONDS * 1.5)
@@ -116,7 +124,9 @@ async def _kill(worker: RunningCommand, seconds: float) -> None:
     worker.send_signal(signal.SIGKILL)
 
 
-async def _seconds(ww: Wavewright, tool: str, count: int, *, repeats: int = 1, **params: Json) -> float:
+async def _seconds(
+    ww: Wavewright, tool: str, count: int, *, repeats: int = 1, **params: Json
+) -> float:
     """Return the time of a run; `repeats` steps follow one another, each with so many calls."""
     # A step has at most a thousand items.
     parts = [(place, part) for place in range(repeats) for part in range(0, count, 1_000)]
@@ -145,7 +155,8 @@ def _layers() -> JsonObject:
             "params": {
                 "number": layer * WIDTH + place,
                 "after": [
-                    f"${{steps.s{layer - 1}x{(place + other) % WIDTH}}}" for other in range(2 * bool(layer))
+                    f"${{steps.s{layer - 1}x{(place + other) % WIDTH}}}"
+                    for other in range(2 * bool(layer))
                 ],
             },
         }
@@ -174,7 +185,9 @@ async def _run_seconds(ww: Wavewright, document: JsonObject) -> float:
 
 
 @asynccontextmanager
-async def _fleet(site: Path, slots: Sequence[int]) -> AsyncGenerator[tuple[Wavewright, list[RunningCommand]]]:
+async def _fleet(
+    site: Path, slots: Sequence[int]
+) -> AsyncGenerator[tuple[Wavewright, list[RunningCommand]]]:
     """Open a project whose calls workers with so many slots make; the project itself where there is none."""
     settings: JsonObject = {"tools": ["tools.py"], "concurrency": max(2 * SLOTS, sum(slots))}
     if slots:

@@ -107,7 +107,10 @@ def measure_fleet_model() -> None:
 
 
 async def _measure(server: OwnServer) -> tuple[dict[str, Cost], float]:
-    async with open_fleet_database(server.database()) as database, database.pool.acquire() as connection:
+    async with (
+        open_fleet_database(server.database()) as database,
+        database.pool.acquire() as connection,
+    ):
         small, large = [await _seconds(server, connection, rows) for rows in (1, 50)]
         costs: dict[str, Cost] = {}
         for name, one in small.items():
@@ -117,7 +120,9 @@ async def _measure(server: OwnServer) -> tuple[dict[str, Cost], float]:
             server, lambda: connection.execute(HEARTBEAT, "worker", 10, ["tool@1"], [], [0] * 10)
         )
         costs["heartbeat of a worker"] = Cost(beat, 0.0)
-        costs["look into an empty queue"] = Cost(await _cpu_of(server, lambda: _dequeue(connection, 1)), 0.0)
+        costs["look into an empty queue"] = Cost(
+            await _cpu_of(server, lambda: _dequeue(connection, 1)), 0.0
+        )
         alone = await _cpu_of(server, lambda: connection.execute("NOTIFY measured"))
         listening = [await asyncpg.connect(database.url) for _ in range(LISTENERS)]
         for listener in listening:
@@ -149,7 +154,9 @@ async def _seconds(server: OwnServer, connection: AnyConnection, rows: int) -> d
 
     parts: dict[str, Callable[[list[str]], Awaitable[object]]] = {
         "begin": lambda group: connection.fetch(BEGIN, group, "worker"),
-        "answer": lambda group: connection.fetch(ANSWER, group, next(taken), [b"x" * 500] * rows, "worker"),
+        "answer": lambda group: connection.fetch(
+            ANSWER, group, next(taken), [b"x" * 500] * rows, "worker"
+        ),
         "read answers": lambda group: connection.fetch(READ_ANSWERS, group),
     }
     await connection.execute(SEND_GOAL, "run", b"{}")
@@ -164,7 +171,9 @@ async def _seconds(server: OwnServer, connection: AnyConnection, rows: int) -> d
     return made
 
 
-async def _next(part: Callable[[list[str]], Awaitable[object]], groups: Iterator[list[str]]) -> None:
+async def _next(
+    part: Callable[[list[str]], Awaitable[object]], groups: Iterator[list[str]]
+) -> None:
     await part(next(groups))
 
 
@@ -341,7 +350,9 @@ class _Simulation:
     def written(self, worker: _Worker, kind: str, count: int) -> None:
         if kind == "begin":
             for _ in range(count):
-                self.at(self.chance.expovariate(1 / CALL_SECONDS), lambda: self.group(worker, "answer"))
+                self.at(
+                    self.chance.expovariate(1 / CALL_SECONDS), lambda: self.group(worker, "answer")
+                )
         else:
             worker.free += count
             self.ended += count * (self.now >= WARM_UP_SECONDS)
@@ -365,7 +376,9 @@ class _Simulation:
         self.ask(self.costs["read answers"].of(count), end)
 
 
-def _simulate(costs: dict[str, Cost], listener: float, workers: int, slots: int) -> tuple[float, float]:
+def _simulate(
+    costs: dict[str, Cost], listener: float, workers: int, slots: int
+) -> tuple[float, float]:
     """Return the calls a second that one database can have made, and its processors in use."""
     fleet = _Simulation(costs, listener, slots, [_Worker(slots) for _ in range(workers)])
     fleet.run()

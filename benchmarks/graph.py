@@ -35,7 +35,10 @@ def measure_graph() -> None:
 
         rows: list[list[object]] = [
             ["write_graph", f"{seconds('write_graph', {'records': records}):.2f} s"],
-            ["write_graph, the same again", f"{seconds('write_graph', {'records': records}):.2f} s"],
+            [
+                "write_graph, the same again",
+                f"{seconds('write_graph', {'records': records}):.2f} s",
+            ],
             ["write_graph, one chunk", f"{seconds('write_graph', {'records': records[:1]}):.2f} s"],
             ["retry_relations", f"{seconds('retry_relations', {}):.2f} s"],
             ["link_evidence", f"{seconds('link_evidence', {'chunks': chunks}):.2f} s"],
@@ -48,7 +51,9 @@ def measure_graph() -> None:
         }
         for name, params in questions.items():
             taken = [seconds(name, params(number)) for number in range(QUESTIONS)]
-            rows.append([f"{name}, median of {QUESTIONS}", f"{1000 * statistics.median(taken):.1f} ms"])
+            rows.append(
+                [f"{name}, median of {QUESTIONS}", f"{1000 * statistics.median(taken):.1f} ms"]
+            )
     show_table(f"A graph of {ENTITIES:,} entities", ["tool", "time"], rows)
 
 
@@ -110,4 +115,6 @@ def _world() -> tuple[list[Json], list[Json]]:
 
 
 def _request(tool: str, params: Mapping[str, Json]) -> ToolCall:
-    return ToolCall(RunId("run"), StepId("step"), tool, {**params}, StepKey("key"), dt.datetime.now(dt.UTC))
+    return ToolCall(
+        RunId("run"), StepId("step"), tool, {**params}, StepKey("key"), dt.datetime.now(dt.UTC)
+    )

@@ -26,7 +26,10 @@ def measure_huge() -> None:
     rows: list[list[object]] = []
     for name in SHAPES:
         printed = subprocess.run(  # noqa: S603 - this very module
-            [sys.executable, "-m", "benchmarks.huge", name], check=True, capture_output=True, text=True
+            [sys.executable, "-m", "benchmarks.huge", name],
+            check=True,
+            capture_output=True,
+            text=True,
         ).stdout
         found = json.loads(printed)
         rows.append(

@@ -112,7 +112,12 @@ def _bare(folder: Path, size: int) -> float:
     """Return the seconds of the processor that the loop over the chunks takes."""
     read = read_documents_tool(KnowledgeSettings(documents="notes"), folder)
     request = ToolCall(
-        RunId("run"), StepId("step"), "read", {"folder": "."}, StepKey("key"), dt.datetime.now(dt.UTC)
+        RunId("run"),
+        StepId("step"),
+        "read",
+        {"folder": "."},
+        StepKey("key"),
+        dt.datetime.now(dt.UTC),
     )
     found = cast("JsonObject", anyio.run(read.call, request))
     chunks = [Chunk.model_validate(one) for one in cast("list[Json]", found["chunks"])]
@@ -130,7 +135,9 @@ def _note(number: int) -> str:
         f"Boat {number} lies north of Harbour {number % 40}. Harbour {number % 40} is a harbour of the coast.",
         "It is said that the weather was worse in the years before, and that nobody minded it much.",
     ]
-    return f"# Boat {number}\n\n" + "\n\n".join(f"{line} ({part})" for part in range(5) for line in lines)
+    return f"# Boat {number}\n\n" + "\n\n".join(
+        f"{line} ({part})" for part in range(5) for line in lines
+    )
 
 
 if __name__ == "__main__":

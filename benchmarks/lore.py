@@ -51,7 +51,8 @@ def world_pages(zones: int) -> dict[str, str]:
     """
     pages = {
         "/index.html": _page(
-            "Archive of the Isles", _links([(f"/zones/{k}.html", _zone(k)) for k in range(1, zones + 1)])
+            "Archive of the Isles",
+            _links([(f"/zones/{k}.html", _zone(k)) for k in range(1, zones + 1)]),
         )
     }
     for faction in range(4):
@@ -60,7 +61,9 @@ def world_pages(zones: int) -> dict[str, str]:
             f"<p>The League {faction} is a faction of merchants that keeps the harbours.</p>",
         )
     for k in range(1, zones + 1):
-        exits = [(f"{one}.html", _zone(one)) for one in (k // 2, 2 * k, 2 * k + 1) if 1 <= one <= zones]
+        exits = [
+            (f"{one}.html", _zone(one)) for one in (k // 2, 2 * k, 2 * k + 1) if 1 <= one <= zones
+        ]
         pages[f"/zones/{k}.html"] = _page(
             _zone(k),
             f"<table class=infobox><tr><th>Levels</th><td>{k}–{k + 4}</td></tr>"
@@ -217,7 +220,11 @@ def _run(folder: Path, samples: Sequence[int]) -> dict[str, object]:
     with contextlib.redirect_stdout(watched), contextlib.redirect_stderr(io.StringIO()):
         code = main(["run", "isles.job.yaml", "--json", "--output", "out"])
     assert code == 0, code
-    return {"zones": watched.achieved, "seconds": time.perf_counter() - started, "memory": watched.memory}
+    return {
+        "zones": watched.achieved,
+        "seconds": time.perf_counter() - started,
+        "memory": watched.memory,
+    }
 
 
 def measure_lore() -> None:
@@ -227,7 +234,13 @@ def measure_lore() -> None:
     memory = [f"{done.memory[at]:.0f}" for at in SAMPLES]
     show_table(
         "Research of a world without a model",
-        ["zones", "seconds a zone", *(f"MiB at {at}" for at in SAMPLES), "pages", "most fetches of a page"],
+        [
+            "zones",
+            "seconds a zone",
+            *(f"MiB at {at}" for at in SAMPLES),
+            "pages",
+            "most fetches of a page",
+        ],
         [
             [
                 done.zones,

@@ -42,7 +42,9 @@ class Uneven:
     @property
     def critical_path(self) -> float:
         """The least that it can take without a cap."""
-        by_id = {step.id: seconds for step, seconds in zip(self.plan.steps, self.seconds, strict=True)}
+        by_id = {
+            step.id: seconds for step, seconds in zip(self.plan.steps, self.seconds, strict=True)
+        }
         return PlanGraph.of(self.plan).critical_path(by_id).seconds
 
     @property
@@ -57,7 +59,9 @@ def make_layers(seed: int) -> Uneven:
     shape: Shape = []
     for number in range(LAYERS * WIDTH):
         above = (number // WIDTH - 1) * WIDTH
-        shape.append(sorted(chance.sample(range(above, above + WIDTH), READS)) if above >= 0 else [])
+        shape.append(
+            sorted(chance.sample(range(above, above + WIDTH), READS)) if above >= 0 else []
+        )
     return _with_seconds(shape, chance)
 
 
@@ -118,7 +122,13 @@ def measure_makespan() -> None:
             f"Makespan over its bound, uneven steps: {title}",
             ["executor", "median", "least", "most"],
             [
-                [name, *(f"{figure:.3f}" for figure in (statistics.median(found), min(found), max(found)))]
+                [
+                    name,
+                    *(
+                        f"{figure:.3f}"
+                        for figure in (statistics.median(found), min(found), max(found))
+                    ),
+                ]
                 for name, found in ratios.items()
             ],
         )
@@ -129,7 +139,10 @@ def ratios_of(uneven: Uneven) -> Iterator[tuple[str, float]]:
     graph, tools = PlanGraph.of(uneven.plan), tools_of(uneven)
     schedules: tuple[Schedule, ...] = ("waves", "dataflow")
     for schedule in schedules:
-        yield schedule, _seconds(run_engine(uneven, tools, schedule, 200, graph)) / uneven.critical_path
+        yield (
+            schedule,
+            _seconds(run_engine(uneven, tools, schedule, 200, graph)) / uneven.critical_path,
+        )
     for schedule in schedules:
         capped = _seconds(run_engine(uneven, tools, schedule, CAP, graph))
         yield f"{schedule}, cap {CAP}", capped / uneven.capped_bound

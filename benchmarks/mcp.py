@@ -42,7 +42,10 @@ def measure_mcp() -> None:
 
 async def _measure_calls() -> None:
     bare_server = StdioServerParameters(command=sys.executable, args=[*ARGUMENTS])
-    async with Client(bare_server) as client, McpSessions([_server("time", limit=CALLS)]) as sessions:
+    async with (
+        Client(bare_server) as client,
+        McpSessions([_server("time", limit=CALLS)]) as sessions,
+    ):
 
         async def call_bare() -> None:
             await client.call_tool(TOOL, {**PARAMS})
@@ -58,7 +61,9 @@ async def _measure_calls() -> None:
             for _ in range(TURNS):
                 bare.append(await run(call_bare))
                 ours.append(await run(call))
-            rows.append([name, min(bare), min(ours), min(ours) / min(bare), statistics.median(ours)])
+            rows.append(
+                [name, min(bare), min(ours), min(ours) / min(bare), statistics.median(ours)]
+            )
     show_table(
         "Calls of an MCP server over stdio, ms a call",
         ["200 calls", "bare library, best", "sessions, best", "ratio", "sessions, median"],
@@ -91,7 +96,9 @@ async def _measure_starts() -> None:
                 for name in names:
                     group.start_soon(sessions.call, name, TOOL, _request())
             rows.append([count, time.perf_counter() - started])
-    show_table("Start of MCP servers at once, to the first answer of each", ["servers", "seconds"], rows)
+    show_table(
+        "Start of MCP servers at once, to the first answer of each", ["servers", "seconds"], rows
+    )
 
 
 def _measure_check() -> None:
@@ -105,7 +112,11 @@ def _measure_check() -> None:
             plan = {"steps": [_step(number) for number in range(count)]}
             (root / "plan.json").write_text(json.dumps(plan))
             rows.append([count, best_of_calls(TURNS, partial(_check_plan, root))])
-    show_table(f"`wavewright check` with {TOOLS} locked tools, from start to end", ["steps", "seconds"], rows)
+    show_table(
+        f"`wavewright check` with {TOOLS} locked tools, from start to end",
+        ["steps", "seconds"],
+        rows,
+    )
 
 
 def _check_plan(root: Path) -> None:

@@ -97,7 +97,9 @@ PLAN: Final[JsonObject] = {
 }
 
 
-def _signature(name: str, description: str, properties: JsonObject, output: JsonObject) -> ToolSignature:
+def _signature(
+    name: str, description: str, properties: JsonObject, output: JsonObject
+) -> ToolSignature:
     return ToolSignature.model_validate(
         {
             "name": name,
@@ -137,7 +139,15 @@ GOAL: Final = Goal(
 @contextmanager
 def serving(script: Path) -> Generator[str]:
     """Run the scripted server in a process of its own and yield its address."""
-    command = [sys.executable, "-m", "wavewright.engine.main", "fake-model", "--port", "0", "--quiet"]
+    command = [
+        sys.executable,
+        "-m",
+        "wavewright.engine.main",
+        "fake-model",
+        "--port",
+        "0",
+        "--quiet",
+    ]
     with subprocess.Popen(  # noqa: S603 - our own module
         [*command, "--script", str(script)], cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as server:
@@ -174,7 +184,9 @@ class Bench:
     async def planning(self) -> None:
         """Print what the planner phase takes when its model takes nothing."""
         prompts, ladder = Prompts(), read_ladders({})["planner"]
-        async with open_models(self.settings, MemoryBudgetStore(), environment=self.environment) as models:
+        async with open_models(
+            self.settings, MemoryBudgetStore(), environment=self.environment
+        ) as models:
             uses: list[ModelUse] = []
 
             async def plan() -> None:
@@ -216,7 +228,9 @@ class Bench:
 
     async def workers(self) -> None:
         """Print what many parallel workers take over a model that takes its time."""
-        async with open_models(self.settings, MemoryBudgetStore(), environment=self.environment) as models:
+        async with open_models(
+            self.settings, MemoryBudgetStore(), environment=self.environment
+        ) as models:
 
             async def ask_all() -> None:
                 async with anyio.create_task_group() as group:
@@ -253,7 +267,11 @@ class Bench:
             name="note",
             description="Write one line about a text.",
             prompt="bench/note",
-            input_schema={"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+            input_schema={
+                "type": "object",
+                "properties": {"text": {"type": "string"}},
+                "required": ["text"],
+            },
             output_schema={
                 "type": "object",
                 "properties": {"line": {"type": "string"}},
@@ -265,7 +283,16 @@ class Bench:
         tool = make_worker(Worker(spec), make_services(self.settings, models))
         items = [f"text {number}" for number in range(PARALLEL)]
         plan = Plan.model_validate(
-            {"steps": [{"id": "notes", "tool": "note", "for_each": items, "params": {"text": "${item}"}}]}
+            {
+                "steps": [
+                    {
+                        "id": "notes",
+                        "tool": "note",
+                        "for_each": items,
+                        "params": {"text": "${item}"},
+                    }
+                ]
+            }
         )
         state = await execute(
             plan, {"note": tool}, run=RunId("bench"), now=NOW, limits=Limits(concurrency=PARALLEL)

@@ -47,7 +47,15 @@ def measure_memory(sizes: tuple[int, ...]) -> None:
             rows.append([name, size, bare, engine, engine / bare, whole, whole / bare])
     show_table(
         "Overhead in memory, µs of processor time a step",
-        ["shape", "steps", "bare asyncio", "engine", "ratio", "with the graph from the plan's text", "ratio"],
+        [
+            "shape",
+            "steps",
+            "bare asyncio",
+            "engine",
+            "ratio",
+            "with the graph from the plan's text",
+            "ratio",
+        ],
         rows,
     )
 
@@ -70,7 +78,9 @@ def measure_journaled(sizes: tuple[int, ...]) -> None:
                 for turn in range(JOURNALED_TURNS):
                     path = Path(folder) / f"{name}-{size}-{turn}"
                     before = commit_seconds(path.with_suffix(".before"))
-                    opened, ran = asyncio.run(journaled_seconds(plan, graph, path.with_suffix(".db")))
+                    opened, ran = asyncio.run(
+                        journaled_seconds(plan, graph, path.with_suffix(".db"))
+                    )
                     after = commit_seconds(path.with_suffix(".after"))
                     opening.append(opened)
                     engine.append(ran / size)

@@ -55,7 +55,11 @@ def plan_of(
                 params={
                     "x": number if in_lists or not before else f"${{steps.s{before[0]}.v}}",
                     "by": number,
-                    **({"others": [f"${{steps.s{other}.v}}" for other in before]} if in_lists else {}),
+                    **(
+                        {"others": [f"${{steps.s{other}.v}}" for other in before]}
+                        if in_lists
+                        else {}
+                    ),
                 },
                 depends_on=() if in_lists else tuple(StepId(f"s{other}") for other in before[1:]),
             )

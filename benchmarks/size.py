@@ -63,14 +63,19 @@ async def probe() -> list[str]:
 def measure_size() -> None:
     """Print files and code lines (no comments, docstrings, blank lines) per package, and the calls to a tool."""
     files = {package: sorted((_ROOT / package).rglob("*.py")) for package in PACKAGES}
-    lines = {package: sum(code_lines(file.read_text()) for file in files[package]) for package in PACKAGES}
+    lines = {
+        package: sum(code_lines(file.read_text()) for file in files[package])
+        for package in PACKAGES
+    }
     rows = [(package, lines[package], len(files[package])) for package in PACKAGES]
     rows.append(("all", sum(lines.values()), sum(map(len, files.values()))))
     show_table("Size", ("package", "code lines", "files"), rows)
     modules = Counter(
         file.parent for package in PACKAGES for file in files[package] if file.name != "__init__.py"
     )
-    crowded = [f"{folder.relative_to(_ROOT)} ({count})" for folder, count in modules.items() if count > 16]
+    crowded = [
+        f"{folder.relative_to(_ROOT)} ({count})" for folder, count in modules.items() if count > 16
+    ]
     print(f"\nFolders over 16 modules: {', '.join(crowded) or 'none'}")
     calls = calls_to_a_tool()
     print(f"Calls from `main` to a tool: {len(calls)}")
@@ -108,6 +113,8 @@ def calls_to_a_tool() -> list[str]:
             main(["-C", name, "run", "probe.job.yaml", "--output", "out", "--quiet"])
         [package] = folder.glob("out/*/package.json")
         stack = json.loads(package.read_text())["result"]
-    ours = [place for place in stack if any(f"/{package}/wavewright/" in place for package in PACKAGES)]
+    ours = [
+        place for place in stack if any(f"/{package}/wavewright/" in place for package in PACKAGES)
+    ]
     start = next(number for number, place in enumerate(ours) if place.endswith("main.py:main"))
     return [place.rpartition("/")[2] for place in ours[start:]]

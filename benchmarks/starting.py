@@ -21,11 +21,15 @@ def measure_starting() -> None:
     with tempfile.TemporaryDirectory(prefix="wavewright-bench-") as folder:
         plan, tools = Path(folder) / "plan.json", Path(folder) / "tools.json"
         made = plan_of(layered(20, 5)).model_copy(update={"result": "${steps.s19}"})
-        plan.write_text(made.model_dump_json(by_alias=True, exclude_defaults=True), encoding="utf-8")
+        plan.write_text(
+            made.model_dump_json(by_alias=True, exclude_defaults=True), encoding="utf-8"
+        )
         tools.write_text(json.dumps([ADD.model_dump(mode="json", by_alias=True)]), encoding="utf-8")
         program = [sys.executable, "-m", "wavewright.engine.main"]
         job = str(Path(folder) / "mine" / "plans" / "words.job.yaml")
-        subprocess.run([*program, "init", str(Path(folder) / "mine")], check=True, capture_output=True)  # noqa: S603
+        subprocess.run(
+            [*program, "init", str(Path(folder) / "mine")], check=True, capture_output=True
+        )  # noqa: S603
         commands = {
             "python -c pass": [sys.executable, "-c", "pass"],
             "wavewright --version": [*program, "--version"],

@@ -70,7 +70,9 @@ class Workload:
             }
             for number, reads in enumerate(self.reads)
         ]
-        return json.dumps({"reasoning": "Each look-up is a step.", "steps": steps, "result": "${steps.s0}"})
+        return json.dumps(
+            {"reasoning": "Each look-up is a step.", "steps": steps, "result": "${steps.s0}"}
+        )
 
     def floors(self, streamed: float) -> tuple[float, float]:
         """Return the two floors in seconds, for a stream that took so long."""
@@ -95,14 +97,19 @@ def workloads() -> list[Workload]:
     for count in (10, 20, 30):
         half = count // 2
         found.append(
-            Workload(f"two stages {count}", ((),) * half + tuple((one,) for one in range(count - half)))
+            Workload(
+                f"two stages {count}", ((),) * half + tuple((one,) for one in range(count - half))
+            )
         )
     found.append(
         Workload(
-            "layers 20", tuple(tuple(range(n // 5 * 5 - 5, n // 5 * 5)) if n >= 5 else () for n in range(20))
+            "layers 20",
+            tuple(tuple(range(n // 5 * 5 - 5, n // 5 * 5)) if n >= 5 else () for n in range(20)),
         )
     )
-    found += [Workload(f"chain {count}", ((), *((one,) for one in range(count - 1)))) for count in (8, 10)]
+    found += [
+        Workload(f"chain {count}", ((), *((one,) for one in range(count - 1)))) for count in (8, 10)
+    ]
     return found
 
 
@@ -129,7 +136,10 @@ async def _run(
     )
     events: list[tuple[float, Event]] = []
     started = time.perf_counter()
-    async with SqliteJournal(folder / "journal.sqlite") as journal, open_services(settings) as services:
+    async with (
+        SqliteJournal(folder / "journal.sqlite") as journal,
+        open_services(settings) as services,
+    ):
         ports = Ports(
             journal=journal,
             settings=settings,
@@ -155,7 +165,9 @@ async def _run(
     return Timing(planned - begun, ended - begun)
 
 
-async def _measure(chosen: Sequence[Workload], folder: Path) -> list[tuple[Workload, Timing, Timing]]:
+async def _measure(
+    chosen: Sequence[Workload], folder: Path
+) -> list[tuple[Workload, Timing, Timing]]:
     found: dict[tuple[str, str], Timing] = {}
 
     with FakeModelServer() as server:

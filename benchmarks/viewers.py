@@ -68,7 +68,9 @@ def measure_viewers() -> None:
         seconds = best_of_calls(TURNS, partial(render_run, package))
         rows.append([f"{steps:,}", seconds * 1000, len(render_run(package)) / 1024])
     show_table(
-        f"A run as a page, best of {TURNS}; more than 1,000 steps are folded", ["steps", "ms", "KiB"], rows
+        f"A run as a page, best of {TURNS}; more than 1,000 steps are folded",
+        ["steps", "ms", "KiB"],
+        rows,
     )
     with tempfile.TemporaryDirectory(prefix="wavewright-bench-") as folder:
         _measure_busy_run(Path(folder))
@@ -82,7 +84,9 @@ async def _package(steps: int) -> Package:
                 {
                     "id": f"s{number}",
                     "tool": "tick",
-                    "params": {"number": number if number < WIDE else f"${{steps.s{number - WIDE}}}"},
+                    "params": {
+                        "number": number if number < WIDE else f"${{steps.s{number - WIDE}}}"
+                    },
                 }
                 for number in range(steps)
             ]
@@ -123,7 +127,9 @@ def _measure_busy_run(folder: Path) -> None:
         ["viewers", "seconds", "ratio"],
         [[0, alone, 1.0], [VIEWERS, watched, watched / alone]],
     )
-    quarters = [memory[len(memory) * part // 4 : len(memory) * (part + 1) // 4] for part in range(4)]
+    quarters = [
+        memory[len(memory) * part // 4 : len(memory) * (part + 1) // 4] for part in range(4)
+    ]
     show_table(
         f"RSS of the page, MiB, in the quarters of {TURNS * STEPS * ITEMS:,} events with {VIEWERS} viewers",
         ["first", "second", "third", "fourth"],
@@ -137,7 +143,12 @@ def _page(folder: Path) -> Generator[tuple[int, int]]:
     environment = {**os.environ, "WAVEWRIGHT_VIEW_TOKEN": _TOKEN}
     command = [sys.executable, "-m", "wavewright.engine.main", "view", "--listen", "127.0.0.1:0"]
     with subprocess.Popen(  # noqa: S603 - our own command line
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     ) as page:
         assert page.stdout is not None
         try:
@@ -151,7 +162,9 @@ def _page(folder: Path) -> Generator[tuple[int, int]]:
             page.kill()
 
 
-def _timed_run(folder: Path, port: int, page: int, run: str, viewers: int) -> tuple[float, list[float]]:
+def _timed_run(
+    folder: Path, port: int, page: int, run: str, viewers: int
+) -> tuple[float, list[float]]:
     """Return the seconds of a run, and the memory of the page while it was watched."""
     program = _VIEWERS.replace("TOKEN", _TOKEN)
     memory: list[float] = []

@@ -82,9 +82,7 @@ def measure_viewing() -> None:
 async def _sqlite(path: Path) -> dict[str, float]:
     async with SqliteJournal(path):
         pass
-    numbers = (
-        f"(WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {RUNS}) SELECT n FROM c)"  # noqa: S608
-    )
+    numbers = f"(WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {RUNS}) SELECT n FROM c)"  # noqa: S608
     with sqlite3.connect(path) as connection:
         connection.execute(_RUNS.format(numbers=numbers))
         connection.execute(_LABELS)
@@ -113,5 +111,7 @@ async def _times(journal: StoredJournal) -> dict[str, float]:
 
 async def _seconds(journal: StoredJournal, asked: RunFilter) -> float:
     started = time.perf_counter()
-    await journal.read(lambda transaction: run_queries.list_newest_runs(transaction, **asked, limit=50))
+    await journal.read(
+        lambda transaction: run_queries.list_newest_runs(transaction, **asked, limit=50)
+    )
     return time.perf_counter() - started

@@ -52,9 +52,13 @@ def index() -> str:
 def pages() -> dict[Path, str]:
     """Return every page by its path."""
     folders = {
-        folder.name.partition("_")[0]: folder for folder in sorted(BROKEN.iterdir()) if folder.is_dir()
+        folder.name.partition("_")[0]: folder
+        for folder in sorted(BROKEN.iterdir())
+        if folder.is_dir()
     }
-    found = {PAGES / f"{code}.md": page(entry, folders[code]) for code, entry in catalogue().items()}
+    found = {
+        PAGES / f"{code}.md": page(entry, folders[code]) for code, entry in catalogue().items()
+    }
     found[PAGES / "index.md"] = index()
     return found
 
@@ -72,7 +76,8 @@ def _lines(entry: DiagnosticEntry, folder: Path) -> Iterator[str]:
     yield ""
     yield "## Example"
     for file in sorted(
-        folder.iterdir(), key=lambda file: (file.suffix == ".json" and file.stem == "case", file.name)
+        folder.iterdir(),
+        key=lambda file: (file.suffix == ".json" and file.stem == "case", file.name),
     ):
         if file.name in ("expected.txt", "case.json"):
             continue

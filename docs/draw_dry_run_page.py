@@ -28,7 +28,15 @@ def draw(target: Path) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         page = folder / "page.html"
-        dry_run = [sys.executable, "-m", "wavewright.engine.main", "dry-run", str(JOB), "--format", "html"]
+        dry_run = [
+            sys.executable,
+            "-m",
+            "wavewright.engine.main",
+            "dry-run",
+            str(JOB),
+            "--format",
+            "html",
+        ]
         dry_run += ["--output", str(page)]
         subprocess.run(dry_run, cwd=folder, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - our own command
         browse = [

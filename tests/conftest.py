@@ -165,7 +165,9 @@ def second_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.fixture
-def mortal_broker(second_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+def mortal_broker(
+    second_broker: Broker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Broker]:
     """A RabbitMQ that this test may stop, kill and start; give the test time, for others may have it first."""
     from tests.support.rabbitmq import lent
 

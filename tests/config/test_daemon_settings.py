@@ -69,7 +69,9 @@ def test_the_environment_goes_before_the_section(tmp_path: Path) -> None:
             "mine.sqlite",
             id="back again",
         ),
-        pytest.param("", {"WAVEWRIGHT_JOURNAL": "postgres:///w"}, "postgres:///w", None, id="the socket"),
+        pytest.param(
+            "", {"WAVEWRIGHT_JOURNAL": "postgres:///w"}, "postgres:///w", None, id="the socket"
+        ),
     ],
 )
 def test_the_journal_is_a_file_or_an_address(
@@ -129,10 +131,18 @@ def test_every_fault_of_file_and_environment_is_told_at_once(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
-        pytest.param(f"postgresql://me:12/{OWNERS}@db/w", "written %2F, %3F, %23 or %40", id="slash"),
-        pytest.param(f"postgresql://me:12?{OWNERS}@db/w", "written %2F, %3F, %23 or %40", id="question"),
-        pytest.param(f"postgresql:me:{OWNERS}@db/w", "written %2F, %3F, %23 or %40", id="no slashes"),
-        pytest.param(f"postgresql://me:p/{OWNERS}@db/w", "written %2F, %3F, %23 or %40", id="no port"),
+        pytest.param(
+            f"postgresql://me:12/{OWNERS}@db/w", "written %2F, %3F, %23 or %40", id="slash"
+        ),
+        pytest.param(
+            f"postgresql://me:12?{OWNERS}@db/w", "written %2F, %3F, %23 or %40", id="question"
+        ),
+        pytest.param(
+            f"postgresql:me:{OWNERS}@db/w", "written %2F, %3F, %23 or %40", id="no slashes"
+        ),
+        pytest.param(
+            f"postgresql://me:p/{OWNERS}@db/w", "written %2F, %3F, %23 or %40", id="no port"
+        ),
         pytest.param("postgresql://one:5432,two:x/w", "this is no such address", id="second port"),
         pytest.param("postgresql:w", "this is no such address", id="no host"),
     ],
@@ -148,7 +158,9 @@ def test_an_address_that_would_be_read_in_another_way_than_it_was_meant_is_refus
 
 
 def test_a_key_of_signatures_in_the_file_is_refused_without_being_repeated(tmp_path: Path) -> None:
-    assert refused(tmp_path, f"daemon:\n  hmac_key: {OWNERS}\n") == ["'hmac_key' is no field of 'daemon'"]
+    assert refused(tmp_path, f"daemon:\n  hmac_key: {OWNERS}\n") == [
+        "'hmac_key' is no field of 'daemon'"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -186,5 +198,7 @@ def test_ids_are_remembered_longer_than_a_message_may_be_old(tmp_path: Path) -> 
     assert told == [
         "'daemon.remember': an id is remembered for 65 seconds at least, max_age and skew together"
     ]
-    assert read(tmp_path, "daemon: {max_age: 60, skew: 5, remember: 65}").daemon.remembered_for == 65
+    assert (
+        read(tmp_path, "daemon: {max_age: 60, skew: 5, remember: 65}").daemon.remembered_for == 65
+    )
     assert read(tmp_path, "daemon: {max_age: 60, skew: 5}").daemon.remembered_for == 65 + 86_400

@@ -44,14 +44,17 @@ def value_or_faults(content: str, name: str) -> list[JsonValue] | tuple[Document
 def shown(content: str, name: str = "note.json") -> list[tuple[str, str]]:
     """Return the kind of each fault with the text that it points at."""
     found = faults(content, name)
-    return [(one.kind, content[one.span.start : one.span.end]) for one in found if one.span is not None]
+    return [
+        (one.kind, content[one.span.start : one.span.end]) for one in found if one.span is not None
+    ]
 
 
 def pointers(value: JsonValue, pointer: str = "") -> list[str]:
     inner: list[tuple[str, JsonValue]] = []
     if isinstance(value, dict):
         inner = [
-            (f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}", one) for key, one in value.items()
+            (f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}", one)
+            for key, one in value.items()
         ]
     elif isinstance(value, list):
         inner = [(f"{pointer}/{index}", one) for index, one in enumerate(value)]
@@ -78,7 +81,8 @@ def test_the_text_at_a_nodes_place_is_the_node(value: JsonValue) -> None:
     document = read_document(json.dumps(value, indent=1), "note.json")
 
     assert [value_at(document, pointer) for pointer in pointers(value)] == [
-        value_at(read_document(json.dumps(value), "note.json"), pointer) for pointer in pointers(value)
+        value_at(read_document(json.dumps(value), "note.json"), pointer)
+        for pointer in pointers(value)
     ]
 
 
@@ -103,9 +107,9 @@ def test_a_key_has_a_place_of_its_own() -> None:
 def test_a_node_that_is_not_there_has_no_place() -> None:
     document = read_document('{"steps": [1]}', "note.json")
 
-    assert [document.span(pointer) for pointer in ("/goal", "/steps/1", "/steps/x", "/steps/0/id")] == [
-        None
-    ] * 4
+    assert [
+        document.span(pointer) for pointer in ("/goal", "/steps/1", "/steps/x", "/steps/0/id")
+    ] == [None] * 4
 
 
 def test_the_nearest_place_around_a_missing_node_is_its_parent() -> None:
@@ -156,11 +160,17 @@ def test_a_python_literal_is_answered_with_its_json() -> None:
 
 
 def test_a_pair_of_escaped_surrogates_is_one_character() -> None:
-    assert read_document(r'["\ud83d\ude80", "\\ud800"]', "note.json").value == ["\N{ROCKET}", r"\ud800"]
+    assert read_document(r'["\ud83d\ude80", "\\ud800"]', "note.json").value == [
+        "\N{ROCKET}",
+        r"\ud800",
+    ]
 
 
 def test_integers_are_exact_up_to_the_limit_and_refused_beyond_it() -> None:
-    assert read_document(f"[{2**53 - 1}, -{2**53 - 1}]", "note.json").value == [2**53 - 1, -(2**53) + 1]
+    assert read_document(f"[{2**53 - 1}, -{2**53 - 1}]", "note.json").value == [
+        2**53 - 1,
+        -(2**53) + 1,
+    ]
     assert [one.kind for one in faults(f"[{2**53}, -{2**53}, {'7' * 200_000}]")] == [
         "number_out_of_range"
     ] * 3
@@ -220,7 +230,10 @@ def test_a_folder_is_answered_with_the_files_in_it(tmp_path: Path) -> None:
     with pytest.raises(DocumentError, match="is a folder") as caught:
         read_document_file(tmp_path)
 
-    assert caught.value.faults[0].hint == f"name a file in it, such as {str(tmp_path / 'harvest.yaml')!r}"
+    assert (
+        caught.value.faults[0].hint
+        == f"name a file in it, such as {str(tmp_path / 'harvest.yaml')!r}"
+    )
 
 
 @pytest.mark.parametrize("name", ["a\0b", "x" * 300, "none/at/all.json"])

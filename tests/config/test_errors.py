@@ -38,7 +38,10 @@ def test_a_hint_given_as_a_function_is_made_when_it_is_asked_for() -> None:
 
 def test_the_exit_code_is_that_of_the_class_unless_one_is_given() -> None:
     assert SettingsError("wrong").exit_code == exit_codes.MISUSE
-    assert SettingsError("disk full", exit_code=exit_codes.ENVIRONMENT).exit_code == exit_codes.ENVIRONMENT
+    assert (
+        SettingsError("disk full", exit_code=exit_codes.ENVIRONMENT).exit_code
+        == exit_codes.ENVIRONMENT
+    )
     assert WavewrightError("nobody expects this at the edge").exit_code == exit_codes.INTERNAL
 
 
@@ -50,7 +53,10 @@ def test_the_nearest_name_is_suggested_whatever_its_case(name: str, hint: str) -
 
 
 def test_several_names_are_suggested_where_several_are_asked_for() -> None:
-    assert did_you_mean("fetch", ["fetch_a", "fetch_b", "parse"], 2) == "did you mean 'fetch_b' or 'fetch_a'?"
+    assert (
+        did_you_mean("fetch", ["fetch_a", "fetch_b", "parse"], 2)
+        == "did you mean 'fetch_b' or 'fetch_a'?"
+    )
 
 
 @pytest.mark.parametrize("name", ["fetch", "quite_another", "f" * 1_000])

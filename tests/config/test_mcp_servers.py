@@ -25,8 +25,15 @@ def test_a_server_has_the_fields_that_mcp_clients_share(tmp_path: Path) -> None:
         "    web: {url: 'https://x.example/mcp', headers: {A: '${env:K}'}, timeout: 2m, trusted: true}\n",
     ).mcp.servers
 
-    assert (servers["time"].command, servers["time"].args) == ("mcp-server-time", ["--local-timezone=UTC"])
-    assert (servers["time"].env, servers["time"].cwd, servers["time"].tools) == ({"A": "b"}, "data", None)
+    assert (servers["time"].command, servers["time"].args) == (
+        "mcp-server-time",
+        ["--local-timezone=UTC"],
+    )
+    assert (servers["time"].env, servers["time"].cwd, servers["time"].tools) == (
+        {"A": "b"},
+        "data",
+        None,
+    )
     assert (servers["web"].url, servers["web"].timeout) == ("https://x.example/mcp", 120.0)
     assert servers["web"].trusted
 
@@ -39,7 +46,10 @@ def test_a_server_has_the_fields_that_mcp_clients_share(tmp_path: Path) -> None:
         ("{command: a, headers: {}}", "a server with a 'command' has no 'headers'"),
         ("{url: 'http://b', cwd: c}", "a server with a 'url' has no 'cwd'"),
         ("{url: 'ftp://b'}", "should match"),
-        ("{command: a, overrides: {b: {effects: [delete]}}}", "should be 'read', 'write' or 'egress'"),
+        (
+            "{command: a, overrides: {b: {effects: [delete]}}}",
+            "should be 'read', 'write' or 'egress'",
+        ),
     ],
 )
 def test_a_server_that_cannot_be_used_is_a_fault(tmp_path: Path, entry: str, message: str) -> None:
@@ -55,7 +65,10 @@ def test_a_server_that_cannot_be_used_is_a_fault(tmp_path: Path, entry: str, mes
         (f"{{command: a, env: {{API_KEY: {LITERAL}}}}}", "env/API_KEY"),
         ("{command: a, env: {DB_PASSWORD: hunter2}}", "env/DB_PASSWORD"),
         (f"{{command: a, args: [--api-key, {LITERAL}]}}", "args/1"),
-        (f"{{url: 'http://b', headers: {{Authorization: Bearer {LITERAL}}}}}", "headers/Authorization"),
+        (
+            f"{{url: 'http://b', headers: {{Authorization: Bearer {LITERAL}}}}}",
+            "headers/Authorization",
+        ),
         (f"{{url: 'http://me:{LITERAL}@b/mcp'}}", "url"),
     ],
 )

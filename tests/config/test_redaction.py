@@ -40,7 +40,9 @@ WAYS_TO_WRITE: dict[str, Callable[[str], str]] = {
     "in base64": lambda value: base64.b64encode(value.encode()).decode(),
     "in base64 for addresses": lambda value: base64.urlsafe_b64encode(value.encode()).decode(),
     "in base64 after a name": lambda value: base64.b64encode(f"user:{value}".encode()).decode(),
-    "in base64 after a longer name": lambda value: base64.b64encode(f"user1:{value}|".encode()).decode(),
+    "in base64 after a longer name": lambda value: base64.b64encode(
+        f"user1:{value}|".encode()
+    ).decode(),
 }
 
 
@@ -96,7 +98,10 @@ def test_no_way_of_writing_a_known_secret_gives_it_back(value: str, way: str) ->
         ("SG.synthetic0123456789.synthetic0123456789", "synthetic"),
         ("dop_v1_synthetic0123456789", "synthetic"),
         ("https://hooks.slack.com/services/T0/B0/synthetic0123456789", "synthetic"),
-        ("https://api.telegram.org/bot123456789:AAsyntheticsyntheticsynthetic-12345/getMe", "synthetic"),
+        (
+            "https://api.telegram.org/bot123456789:AAsyntheticsyntheticsynthetic-12345/getMe",
+            "synthetic",
+        ),
         ("JSESSIONID=synthetic-1", "synthetic"),
         ("amqp://svc:syn/the@tic@rabbit:5672/", "the@tic"),
         ("Server=x;Uid=u;Pwd=synthetic;", "synthetic"),
@@ -104,7 +109,10 @@ def test_no_way_of_writing_a_known_secret_gives_it_back(value: str, way: str) ->
         ("curl -u me:synthetic https://example.com", "synthetic"),
         ("tool --api-key synthetic-1", "synthetic"),
         ("the password is synthetic1.", "synthetic1"),
-        ("{'loc': ('key',), 'msg': 'Input should be a text', 'input': {'k': 'synthetic'}}", "synthetic"),
+        (
+            "{'loc': ('key',), 'msg': 'Input should be a text', 'input': {'k': 'synthetic'}}",
+            "synthetic",
+        ),
         ('{"p\\u0061ssword": "synthetic"}', "synthetic"),
         ("back=https%3A%2F%2Fhere%2F%3Faccess_token%3Dsynthetic", "synthetic"),
         ("MIIsyn\nMIIsynthetic\n-----END RSA PRIVATE KEY-----", "MIIsyn"),
@@ -127,7 +135,10 @@ def test_no_way_of_writing_a_known_secret_gives_it_back(value: str, way: str) ->
         ("Cookie: theme=dark; sid=synthetic", "synthetic"),
         ("Set-Cookie: anything=synthetic; Path=/", "synthetic"),
         ("anything=synthetic; Path=/; Secure", "synthetic"),
-        ("-----BEGIN RSA PRIVATE KEY-----\nMIIsynthetic\n-----END RSA PRIVATE KEY-----", "MIIsynthetic"),
+        (
+            "-----BEGIN RSA PRIVATE KEY-----\nMIIsynthetic\n-----END RSA PRIVATE KEY-----",
+            "MIIsynthetic",
+        ),
         ("-----BEGIN RSA PRIVATE KEY-----\nMIIsynthetic\nMIIcut", "MIIcut"),
         (
             r'{"pem": "-----BEGIN PRIVATE KEY-----\nMIIsynthetic\n-----END PRIVATE KEY-----\n"}',
@@ -255,12 +266,18 @@ def test_a_private_key_goes_that_stands_line_by_line_in_a_list() -> None:
     }
 
 
-@pytest.mark.parametrize("escape", ["\\u{:04x}", "\\\\u{:04X}", "\\x{:02x}", "%{:02x}", "&#{};", "&#x{:x};"])
+@pytest.mark.parametrize(
+    "escape", ["\\u{:04x}", "\\\\u{:04X}", "\\x{:02x}", "%{:02x}", "&#{};", "&#x{:x};"]
+)
 @pytest.mark.parametrize("escaped", [slice(0, 1), slice(3, 9), slice(0, None)])
-def test_a_known_secret_goes_whose_letters_and_digits_are_escaped(escape: str, escaped: slice) -> None:
+def test_a_known_secret_goes_whose_letters_and_digits_are_escaped(
+    escape: str, escaped: slice
+) -> None:
     known = "configured1"
     part = "".join(escape.format(ord(character)) for character in known[escaped])
-    written = known[: escaped.start] + part + ("" if escaped.stop is None else known[escaped.stop :])
+    written = (
+        known[: escaped.start] + part + ("" if escaped.stop is None else known[escaped.stop :])
+    )
     redactor = Redactor([known])
 
     assert redactor.may_contain_secret(written)
@@ -270,7 +287,9 @@ def test_a_known_secret_goes_whose_letters_and_digits_are_escaped(escape: str, e
 def test_escapes_stay_where_they_hide_nothing() -> None:
     text = "https://me:synthetic@host/a%20%62 and \\u0063"
 
-    assert Redactor(["configured1"]).redact(text) == f"https://me:{REDACTED}@host/a%20%62 and \\u0063"
+    assert (
+        Redactor(["configured1"]).redact(text) == f"https://me:{REDACTED}@host/a%20%62 and \\u0063"
+    )
 
 
 def test_a_known_secret_goes_even_where_only_its_middle_looks_like_one() -> None:
@@ -282,7 +301,9 @@ def test_a_known_secret_goes_even_where_only_its_middle_looks_like_one() -> None
 def test_a_short_known_secret_goes_only_where_it_stands_alone() -> None:
     redactor = Redactor(["hunt3r"])
 
-    assert redactor.redact("pass hunt3r, please: 'hunt3r'") == f"pass {REDACTED}, please: '{REDACTED}'"
+    assert (
+        redactor.redact("pass hunt3r, please: 'hunt3r'") == f"pass {REDACTED}, please: '{REDACTED}'"
+    )
     assert redactor.redact("hunt3rs, xhunt3r") == "hunt3rs, xhunt3r"
 
 
@@ -357,7 +378,9 @@ FRAGMENTS = st.sampled_from(
     ]
 )
 TEXTS = st.lists(st.one_of(FRAGMENTS, st.text(max_size=5)), max_size=25).map("".join)
-KNOWN = st.lists(st.one_of(st.sampled_from(["a-known-secret", "hunt3r"]), st.text(max_size=12)), max_size=3)
+KNOWN = st.lists(
+    st.one_of(st.sampled_from(["a-known-secret", "hunt3r"]), st.text(max_size=12)), max_size=3
+)
 
 
 @given(TEXTS, KNOWN)
@@ -374,7 +397,9 @@ def test_redacting_twice_changes_nothing_more(text: str, known: list[str]) -> No
 
 
 @given(TEXTS, KNOWN)
-def test_what_holds_a_known_secret_is_not_passed_over_at_the_quick_look(text: str, known: list[str]) -> None:
+def test_what_holds_a_known_secret_is_not_passed_over_at_the_quick_look(
+    text: str, known: list[str]
+) -> None:
     redactor = Redactor(known)
 
     is_changed = redactor.redact_known(text) != text
@@ -385,7 +410,9 @@ def test_what_holds_a_known_secret_is_not_passed_over_at_the_quick_look(text: st
 @given(TEXTS)
 def test_a_text_without_any_clue_of_a_secret_stays(text: str) -> None:
     # Without these no shape can begin.
-    plain = re.sub(r"[:=?&\-'\"/;]|(?i:key|token|secret|pass|bearer|cookie|eyj|cred|auth)", "", text)
+    plain = re.sub(
+        r"[:=?&\-'\"/;]|(?i:key|token|secret|pass|bearer|cookie|eyj|cred|auth)", "", text
+    )
     plain = re.sub(r"AKIA|x{30,}|ghp|hf_|sk_", "", plain)
 
     assert Redactor().redact(plain) == plain
@@ -427,7 +454,15 @@ def test_a_text_without_any_clue_of_a_secret_stays(text: str) -> None:
             "%%34%31",
             "\\u0041",
         ),
-        *("-----END PRIVATE KEY-----", "A\n-----END ", "auth=('", "-u a:", "amqp://a:", "SG.a", "--token "),
+        *(
+            "-----END PRIVATE KEY-----",
+            "A\n-----END ",
+            "auth=('",
+            "-u a:",
+            "amqp://a:",
+            "SG.a",
+            "--token ",
+        ),
         *("token is a", "a-----BEGIN PRIVATE KEY-----a-", "&#65;"),
     ],
 )
@@ -452,7 +487,10 @@ def test_escapes_within_escapes_are_read_once() -> None:
 def test_json_loses_secrets_in_texts_in_names_and_by_name() -> None:
     value: JsonValue = {
         "note": "use a-known-secret",
-        "a-known-secret": [1, {"password": "short", "token": 12345678, "max_tokens": 4096, "secret": 3}],
+        "a-known-secret": [
+            1,
+            {"password": "short", "token": 12345678, "max_tokens": 4096, "secret": 3},
+        ],
         "api_key": {"type": "string"},
         "token": None,
         "access_token": True,
@@ -468,7 +506,9 @@ def test_json_loses_secrets_in_texts_in_names_and_by_name() -> None:
 
 
 @given(
-    st.recursive(TEXTS | st.integers() | st.none(), lambda inner: st.dictionaries(TEXTS, inner, max_size=3))
+    st.recursive(
+        TEXTS | st.integers() | st.none(), lambda inner: st.dictionaries(TEXTS, inner, max_size=3)
+    )
 )
 def test_json_written_as_text_stays_json(value: JsonValue) -> None:
     redactor = Redactor(["a-known-secret"])
@@ -514,7 +554,9 @@ def test_known_secrets_are_keys_of_providers_and_passwords_in_our_addresses(tmp_
 
 def test_what_a_document_holds_under_a_secrets_name_is_found_wherever_it_stands() -> None:
     document: JsonObject = {
-        "steps": [{"params": {"api_key": "key-of-the-job", "text": "plain", "token": "${inputs.token}"}}],
+        "steps": [
+            {"params": {"api_key": "key-of-the-job", "text": "plain", "token": "${inputs.token}"}}
+        ],
         "variables": {"db": {"password": "pw-of-the-job"}},
         "max_tokens": 4096,
     }
@@ -545,7 +587,10 @@ def test_what_is_sent_to_the_collector_of_traces_is_secret() -> None:
 
 
 def test_known_secrets_of_the_settings_alone_are_the_key_and_the_password(tmp_path: Path) -> None:
-    given_before = {"WAVEWRIGHT_API_KEY": "own-key", "WAVEWRIGHT_BASE_URL": "http://me:pw-of-me@host/v1"}
+    given_before = {
+        "WAVEWRIGHT_API_KEY": "own-key",
+        "WAVEWRIGHT_BASE_URL": "http://me:pw-of-me@host/v1",
+    }
 
     assert known_secrets(load_settings(tmp_path, given_before), {}) == ("own-key", "pw-of-me")
 
@@ -559,7 +604,9 @@ def test_known_secrets_are_the_daemons_too_wherever_they_were_given(tmp_path: Pa
     settings = load_settings(tmp_path, environment)
 
     assert known_secrets(settings, {}) == ("0123456789abcdef", "pw-of-broker", "pw-of-journal")
-    assert known_secrets(None, {**environment, "WAVEWRIGHT_JOURNAL": "postgresql://me:pw-too@db/w"}) == (
+    assert known_secrets(
+        None, {**environment, "WAVEWRIGHT_JOURNAL": "postgresql://me:pw-too@db/w"}
+    ) == (
         "0123456789abcdef",
         "pw-too",
     )

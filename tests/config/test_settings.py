@@ -57,7 +57,9 @@ def test_the_file_is_found_upwards_and_its_paths_are_relative_to_it(tmp_path: Pa
 
 
 def test_the_environment_goes_before_the_file(tmp_path: Path) -> None:
-    project(tmp_path, "state_dir: state\nschedule: waves\nconcurrency: 4\nmodel: a:b\nretention: 30d\n")
+    project(
+        tmp_path, "state_dir: state\nschedule: waves\nconcurrency: 4\nmodel: a:b\nretention: 30d\n"
+    )
     given = {
         "WAVEWRIGHT_STATE": "/var/wavewright",
         "WAVEWRIGHT_SCHEDULE": "dataflow",
@@ -77,7 +79,8 @@ def test_the_environment_goes_before_the_file(tmp_path: Path) -> None:
 
 def test_packs_and_tools_are_handed_on_as_they_are(tmp_path: Path) -> None:
     project(
-        tmp_path, "packs:\n  equities: {prices: prices/}\ntools:\n  - tools/mine.py\n  - module: my.tools\n"
+        tmp_path,
+        "packs:\n  equities: {prices: prices/}\ntools:\n  - tools/mine.py\n  - module: my.tools\n",
     )
     settings = load_settings(tmp_path, {})
 
@@ -147,7 +150,9 @@ def test_a_broken_file_is_a_fault_with_its_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("variable", [each for each in VARIABLES.values() if each.setting], ids=str)
-def test_each_variable_but_keys_replaces_a_setting_of_the_file(variable: EnvironmentVariable) -> None:
+def test_each_variable_but_keys_replaces_a_setting_of_the_file(
+    variable: EnvironmentVariable,
+) -> None:
     settings: object = SettingsFile()
     for name in variable.setting.split("."):
         settings = getattr(settings, name)
@@ -165,9 +170,12 @@ def test_a_model_of_the_environment_is_asked_for_everything(tmp_path: Path) -> N
     assert (of_environment.model, of_environment.model_is_forced) == ("anthropic:one", True)
 
 
-def test_the_environment_says_where_models_are_and_what_answers_instead_of_them(tmp_path: Path) -> None:
+def test_the_environment_says_where_models_are_and_what_answers_instead_of_them(
+    tmp_path: Path,
+) -> None:
     project(
-        tmp_path, "models: {base_url: 'http://file/v1', cassette: tapes/one.json, cassette_mode: record}\n"
+        tmp_path,
+        "models: {base_url: 'http://file/v1', cassette: tapes/one.json, cassette_mode: record}\n",
     )
     inner = tmp_path / "plans"
     inner.mkdir()
@@ -182,7 +190,10 @@ def test_the_environment_says_where_models_are_and_what_answers_instead_of_them(
 
     assert (of_file.base_url, of_file.cassette) == ("http://file/v1", tmp_path / "tapes/one.json")
     assert of_file.cassette_mode == "record"
-    assert (of_environment.base_url, of_environment.cassette) == ("http://environment/v1", inner / "two.json")
+    assert (of_environment.base_url, of_environment.cassette) == (
+        "http://environment/v1",
+        inner / "two.json",
+    )
     assert of_environment.cassette_mode == "replay"
 
 
@@ -199,7 +210,11 @@ def test_the_key_comes_from_the_environment_and_is_shown_nowhere(tmp_path: Path)
     [
         (f"models:\n  api_key: {KEY}\n", (2, 3), "'api_key' is no field of 'models'"),
         (f"apikey: '{KEY}'\n", (1, 1), "'apikey' is no field of the settings file"),
-        (f'models: {{"api_key": "{KEY}", attempts: 2}}\n', (1, 10), "'api_key' is no field of 'models'"),
+        (
+            f'models: {{"api_key": "{KEY}", attempts: 2}}\n',
+            (1, 10),
+            "'api_key' is no field of 'models'",
+        ),
     ],
 )
 def test_a_key_in_the_file_is_refused_without_being_repeated(
@@ -210,9 +225,17 @@ def test_a_key_in_the_file_is_refused_without_being_repeated(
     with pytest.raises(DocumentError) as caught:
         load_settings(tmp_path, {})
 
-    assert KEY not in f"{caught.value!s} {caught.value!r} {caught.value.source!r} {caught.value.faults!r}"
+    assert (
+        KEY
+        not in f"{caught.value!s} {caught.value!r} {caught.value.source!r} {caught.value.faults!r}"
+    )
     assert faults(tmp_path) == [
-        ("unknown_field", message, place, "a key is read from the environment only: set WAVEWRIGHT_API_KEY"),
+        (
+            "unknown_field",
+            message,
+            place,
+            "a key is read from the environment only: set WAVEWRIGHT_API_KEY",
+        ),
     ]
 
 
@@ -220,7 +243,10 @@ def test_an_error_about_other_variables_does_not_show_the_key(tmp_path: Path) ->
     with pytest.raises(DocumentError) as caught:
         load_settings(tmp_path, {"WAVEWRIGHT_API_KEY": KEY, "WAVEWRIGHT_CASSETTE_MODE": "rewind"})
 
-    assert KEY not in f"{caught.value!s} {caught.value!r} {caught.value.source!r} {caught.value.faults!r}"
+    assert (
+        KEY
+        not in f"{caught.value!s} {caught.value!r} {caught.value.source!r} {caught.value.faults!r}"
+    )
     assert [one.message for one in caught.value.faults] == [
         "the environment variable WAVEWRIGHT_CASSETTE_MODE should be 'replay' or 'record', and is 'rewind'"
     ]
@@ -252,7 +278,11 @@ def test_models_and_budgets_are_read_in_full(tmp_path: Path) -> None:
     assert settings.models.roles == {"judge": "openai:judge"}
     assert settings.models.providers["anthropic"].concurrency == 4
     assert (settings.models.attempt_seconds, settings.models.request_seconds) == (30.0, 90.5)
-    assert [settings.models.call_seconds(clock) for clock in (None, 20.0, 600.0)] == [90.5, 20.0, 90.5]
+    assert [settings.models.call_seconds(clock) for clock in (None, 20.0, 600.0)] == [
+        90.5,
+        20.0,
+        90.5,
+    ]
     assert settings.models.prices["small"].output == 0.5
     assert (settings.budgets.run.tokens, settings.budgets.day.usd) == (1000, 2.0)
     assert settings.budgets.job.tokens is None
@@ -279,5 +309,7 @@ def test_the_published_schema_describes_every_setting() -> None:
     assert isinstance(properties, dict)
     assert set(properties) == set(SettingsFile.model_fields)
     assert all(
-        "description" in one for key, one in properties.items() if key != "version" and isinstance(one, dict)
+        "description" in one
+        for key, one in properties.items()
+        if key != "version" and isinstance(one, dict)
     )

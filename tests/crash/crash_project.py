@@ -237,8 +237,16 @@ def judged_job(job: JobId) -> JsonObject:
     """Return a job that posts something, if a person agrees, and drafts what a validator may send back."""
     steps: list[Json] = [
         {"id": "post", "tool": "post", "params": {"job": "${inputs.job}", "text": "news"}},
-        {"id": "draft", "tool": "draft", "params": {"job": "${inputs.job}", "text": "${steps.post}"}},
-        {"id": "last", "tool": "gather", "params": {"job": "${inputs.job}", "part": "${steps.draft}"}},
+        {
+            "id": "draft",
+            "tool": "draft",
+            "params": {"job": "${inputs.job}", "text": "${steps.post}"},
+        },
+        {
+            "id": "last",
+            "tool": "gather",
+            "params": {"job": "${inputs.job}", "part": "${steps.draft}"},
+        },
     ]
     return _job(job, steps, "${steps.last}")
 
@@ -274,7 +282,11 @@ def _job(job: JobId, steps: list[Json], result: str) -> JsonObject:
         "goal_template": "work.template.yaml",
         "as_of": "2010-03-01",
         "inputs": {"job": job, "codes": ["GNP", "SKS"], "pause": 0},
-        "plan": {"goal": "Gather fresh material, keep it and post it", "steps": steps, "result": result},
+        "plan": {
+            "goal": "Gather fresh material, keep it and post it",
+            "steps": steps,
+            "result": result,
+        },
     }
 
 
@@ -316,7 +328,9 @@ def read_asked(folder: Path) -> list[Asked]:
 def read_ledger(folder: Path) -> list[Called]:
     """Return what the tools wrote down."""
     return [
-        Called(line["event"], line["tool"], line["job"], line["key"], line["at"], line.get("pid", 0))
+        Called(
+            line["event"], line["tool"], line["job"], line["key"], line["at"], line.get("pid", 0)
+        )
         for line in read_lines(folder / LEDGER)
     ]
 
@@ -326,7 +340,11 @@ def read_lines(path: Path) -> Iterable[dict[str, Any]]:
     if not path.exists():
         return []
     # A line that somebody died in the middle of has no end.
-    return [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    return [
+        json.loads(line)
+        for line in path.read_text().splitlines(keepends=True)
+        if line.endswith("\n")
+    ]
 
 
 class Tail:

@@ -122,7 +122,9 @@ class Fleet:
     def start(self) -> Daemon:
         """Start one more daemon."""
         log = self.folder / f"log-{len(list(self.folder.glob('log-*')))}.txt"
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("WAVEWRIGHT_")}
+        kept = {
+            name: value for name, value in os.environ.items() if not name.startswith("WAVEWRIGHT_")
+        }
         own = {"WAVEWRIGHT_AMQP_URL": self.url, "WAVEWRIGHT_HMAC_KEY": KEY}
         begun = time.time()
         running = self.spawn(["daemon"], self.folder, kept | own | self.environment, log)
@@ -154,7 +156,9 @@ class Fleet:
     async def submit(self, job: JobId, document: JsonObject) -> None:
         """Ask for a job, again and again until the broker has confirmed it."""
         names = self.topology
-        message = request_of(job, document, at=time.time(), exchange=names.exchange, intake=names.intake)
+        message = request_of(
+            job, document, at=time.time(), exchange=names.exchange, intake=names.intake
+        )
         await self._send(message)
         if job not in self.submitted:
             self.submitted.append(job)
@@ -226,13 +230,21 @@ class Fleet:
             self.dead.append(body)
             return []
         sent = Sent(
-            str(message.message_id), str(message.type), queue, hashlib.sha256(message.body).hexdigest(), body
+            str(message.message_id),
+            str(message.type),
+            queue,
+            hashlib.sha256(message.body).hexdigest(),
+            body,
         )
         self.sent.append(sent)
         payload = body.get("payload")
         if isinstance(payload, dict) and payload.get("status") in TOLD_ENDS:
             self._ended.add(str(payload["job_id"]))
-        return Agreeing(intake=self.topology.intake, at=time.time()).answer([sent]) if self.answers else []
+        return (
+            Agreeing(intake=self.topology.intake, at=time.time()).answer([sent])
+            if self.answers
+            else []
+        )
 
     # What is seen
 
@@ -251,7 +263,9 @@ class Fleet:
     def dead_jobs(self) -> list[str]:
         """Return the jobs among the dead letters."""
         return [
-            str(payload.get("job_id", "")) if isinstance(payload := body.get("payload", body), dict) else ""
+            str(payload.get("job_id", ""))
+            if isinstance(payload := body.get("payload", body), dict)
+            else ""
             for body in self.dead
         ]
 
@@ -302,7 +316,9 @@ async def fleet(
     names: JsonObject = {
         "exchange": f"{own}.topic",
         "dead_letter_exchange": f"{own}.dlx",
-        "queues": {name: f"{own}.{name}" for name in ("intake", "packages", "decisions", "status", "dead")},
+        "queues": {
+            name: f"{own}.{name}" for name in ("intake", "packages", "decisions", "status", "dead")
+        },
         "validation": {"iterations": 2},
     }
     write_workplace(folder, {**names, **(section or {})}, **(settings or {}))

@@ -24,7 +24,10 @@ def die_after(step: str) -> None:
     append = OutboxJournal.append
 
     def append_or_die(
-        journal: OutboxJournal, run: RunId, events: Sequence[Event], outbox_writes: OutboxWrites | None = None
+        journal: OutboxJournal,
+        run: RunId,
+        events: Sequence[Event],
+        outbox_writes: OutboxWrites | None = None,
     ) -> Awaitable[None]:
         written = append(journal, run, events, outbox_writes)
         is_last = any(isinstance(event, StepFinished) and event.step == step for event in events)

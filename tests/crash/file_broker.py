@@ -53,7 +53,9 @@ class FileBroker:
         """Confirm a message to the daemon; it is at the end of the queue."""
         number = len(list(read_lines(self._confirmed)))
         name = f"{number:06}-{message.message}"
-        text = json.dumps({"id": message.message, "body": message.body.decode(), "headers": message.headers})
+        text = json.dumps(
+            {"id": message.message, "body": message.body.decode(), "headers": message.headers}
+        )
         draft = self._queue.parent / name
         draft.write_text(text)
         draft.rename(self._queue / name)
@@ -107,7 +109,9 @@ class FileBroker:
             await self.publish(batch.message, batch.exchange, batch.routing_key, timeout)
             sending.results[number] = None
 
-    async def publish(self, message: Message, exchange: str, routing_key: str, _timeout: float) -> None:
+    async def publish(
+        self, message: Message, exchange: str, routing_key: str, _timeout: float
+    ) -> None:
         """Confirm a message of the daemon's."""
         reach("before publish")
         line: JsonObject = {

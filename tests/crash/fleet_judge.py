@@ -116,7 +116,9 @@ def _in_doubt(fleet: FleetFindings) -> Iterable[str]:
 
     That is its worker or, after it was journaled that it begins and before it was sent, its coordinator.
     """
-    posts = {job: starts[0] for (job, _), starts in _starts(fleet).items() if starts[0].tool == "post"}
+    posts = {
+        job: starts[0] for (job, _), starts in _starts(fleet).items() if starts[0].tool == "post"
+    }
     harmful = {call.job for call in fleet.found.ledger if call.tool == "poison"}
     for row in fleet.found.rows:
         if not is_without_result(fleet.found, row) or row.job in harmful:
@@ -161,4 +163,6 @@ def _starts(fleet: FleetFindings) -> dict[tuple[str, str], list[Called]]:
 
 
 def _is_hit(fleet: FleetFindings, process: int, after: float, before: float) -> bool:
-    return any(hit.process == process and hit.begun <= before and hit.ended >= after for hit in fleet.hits)
+    return any(
+        hit.process == process and hit.begun <= before and hit.ended >= after for hit in fleet.hits
+    )

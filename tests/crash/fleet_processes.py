@@ -58,7 +58,9 @@ class Worker:
 
     async def is_ready(self) -> None:
         """Wait until it takes calls."""
-        await until(lambda: '"event": "worker_started"' in self.text() or self.running.poll() is not None)
+        await until(
+            lambda: '"event": "worker_started"' in self.text() or self.running.poll() is not None
+        )
         assert self.running.poll() is None, self.text()[-3000:]
 
     def text(self) -> str:
@@ -81,7 +83,9 @@ class Site:
 
     def start_worker(self) -> None:
         """Start one more worker."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("WAVEWRIGHT_")}
+        kept = {
+            name: value for name, value in os.environ.items() if not name.startswith("WAVEWRIGHT_")
+        }
         environment = kept | self.plant.environment
         log = self.plant.folder / f"worker-{len(self.all_workers)}.txt"
         running = self.plant.spawn(["worker", "--slots", "6"], self.plant.folder, environment, log)
@@ -231,7 +235,9 @@ async def site(
             plant.spawn = partial(new_process, module="tests.crash.mutant_process")
             plant.environment |= {
                 "BUG": bug,
-                "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+                "PYTHONPATH": os.pathsep.join(
+                    filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])
+                ),
             }
         made = Site(plant, postgres, url)
         try:

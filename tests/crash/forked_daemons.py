@@ -158,7 +158,9 @@ def _write_job(spec: Spec, folder: Path, job: JobId) -> None:
     else:
         models: JsonObject = {"base_url": spec.model, "max_output_tokens": MOST_TOKENS}
         budgets: JsonObject = {"recovery_share": 0.0, "day": {"calls": spec.calls or 1_000}}
-        write_workplace(folder, section, model="openai-chat:scripted", models=models, budgets=budgets)
+        write_workplace(
+            folder, section, model="openai-chat:scripted", models=models, budgets=budgets
+        )
     document = whole_job(job) if spec.model is None else asking_job(job)
     FileBroker(folder / "broker").put(request_of(job, document))
 
@@ -166,15 +168,23 @@ def _write_job(spec: Spec, folder: Path, job: JobId) -> None:
 def _report(spec: Spec, folder: Path, job: str, number: int, ends: list[int]) -> Report:
     died = ends.count(points.DIED)
     broker = FileBroker(folder / "broker")
-    sent = [oracle.Message(sent.message, sent.kind, sent.sha256, sent.body) for sent in broker.sent()]
+    sent = [
+        oracle.Message(sent.message, sent.kind, sent.sha256, sent.body) for sent in broker.sent()
+    ]
     places = list(read_lines(folder / TRACE))
     found = oracle.look(
-        folder, [job], sent, broker.dead(), crashes=[line["at"] for line in read_lines(folder / DEATHS)]
+        folder,
+        [job],
+        sent,
+        broker.dead(),
+        crashes=[line["at"] for line in read_lines(folder / DEATHS)],
     )
     found = replace(found, is_rationed=spec.calls is not None)
     broken = oracle.violations(found)
     if spec.calls is not None and len(found.asked) > spec.calls:
-        broken.append(f"I6: a model was asked {len(found.asked)} times, where {spec.calls} were to be had")
+        broken.append(
+            f"I6: a model was asked {len(found.asked)} times, where {spec.calls} were to be had"
+        )
     if broker.waiting():
         broken.append(f"I13: {len(broker.waiting())} messages were left in the queue")
     if ends[-1] != 0 or set(ends) - {0, points.DIED}:
@@ -226,7 +236,9 @@ def _point_at_models() -> None:
         UsageTracker.record_response,
     )
 
-    async def reserving(self: SqliteBudgetStore, account: BudgetScope, amount: Spend) -> Reservation:
+    async def reserving(
+        self: SqliteBudgetStore, account: BudgetScope, amount: Spend
+    ) -> Reservation:
         points.reach("before reserve")
         reservation = await reserve(self, account, amount)
         points.reach("before question")

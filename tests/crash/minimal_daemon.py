@@ -106,7 +106,9 @@ class LittleDaemon:
 
     def _hear(self, world: World) -> bool:
         known = self.broker.known()
-        said = [message for message in world.answer(self.broker.sent()) if message.message not in known]
+        said = [
+            message for message in world.answer(self.broker.sent()) if message.message not in known
+        ]
         for message in said:
             self.broker.put(message)
         return bool(said)
@@ -141,7 +143,9 @@ def _pointed(stores: Stores) -> Journal:
 class _Awaited:
     """What an append returns, which may be awaited or not."""
 
-    def __init__(self, committed: Callable[[], Coroutine[Any, Any, None]], written: Awaitable[None]) -> None:
+    def __init__(
+        self, committed: Callable[[], Coroutine[Any, Any, None]], written: Awaitable[None]
+    ) -> None:
         self._committed = committed
         self._written = written
 
@@ -186,11 +190,17 @@ async def _given(stores: Stores) -> AsyncGenerator[Stores]:
 
 
 def assemble(
-    settings: Settings, stores: Stores, services: Services, broker: FileBroker, clock: Callable[[], float]
+    settings: Settings,
+    stores: Stores,
+    services: Services,
+    broker: FileBroker,
+    clock: Callable[[], float],
 ) -> LittleDaemon:
     """Put a daemon together of its parts."""
     section = settings.daemon
-    watch = Telemetry(StructuredLog(agent=section.agent, domain="crash", level="error", stream=io.StringIO()))
+    watch = Telemetry(
+        StructuredLog(agent=section.agent, domain="crash", level="error", stream=io.StringIO())
+    )
     job_runner = JobRunner(
         settings=settings,
         journal=_pointed(stores),
@@ -229,7 +239,10 @@ class Agreeing:
         if message.kind == "user_decision_required":
             id_ = str(payload["decision_id"])
             return self._said(
-                "ui_backend", UserDecisionResponse(decision_id=id_, choice="approve"), correlation, id_
+                "ui_backend",
+                UserDecisionResponse(decision_id=id_, choice="approve"),
+                correlation,
+                id_,
             )
         if message.kind == "package" and self.accepts:
             verdict = ValidationResult(
@@ -243,7 +256,11 @@ class Agreeing:
         return None
 
     def _said(
-        self, source: str, payload: UserDecisionResponse | ValidationResult, correlation: str, about: str
+        self,
+        source: str,
+        payload: UserDecisionResponse | ValidationResult,
+        correlation: str,
+        about: str,
     ) -> OutgoingMessage:
         return encode(
             payload,

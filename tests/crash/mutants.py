@@ -111,7 +111,9 @@ def _dead_letters_that_come_again(patch: Patch) -> None:
 def _an_outbox_without_leases(patch: Patch) -> None:
     lease = job_store.lease_messages
 
-    async def take_all(transaction: StoreTransaction, *, seconds: float, most: int) -> list[OutgoingMessage]:
+    async def take_all(
+        transaction: StoreTransaction, *, seconds: float, most: int
+    ) -> list[OutgoingMessage]:
         return await lease(transaction, seconds=-seconds, most=most)
 
     patch.setattr(job_store, "lease_messages", take_all)

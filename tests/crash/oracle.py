@@ -102,7 +102,8 @@ def _jobs_lost(found: Findings) -> Iterable[str]:
     told = {
         str(payload["job_id"])
         for message in found.sent
-        if isinstance(payload := message.body.get("payload"), dict) and payload.get("status") in TOLD_ENDS
+        if isinstance(payload := message.body.get("payload"), dict)
+        and payload.get("status") in TOLD_ENDS
     }
     for job in found.submitted:
         row = rows.get(job)
@@ -130,8 +131,12 @@ def _given_up(found: Findings) -> Iterable[str]:
 
 def is_without_result(found: Findings, row: Row) -> bool:
     """Return whether a job has ended, and its goal was not achieved."""
-    endings = [event.status for event in found.events.get(row.job, ()) if isinstance(event, RunFinished)]
-    return row.state == "failed" or (row.state == "completed" and endings[-1:] not in ([], ["achieved"]))
+    endings = [
+        event.status for event in found.events.get(row.job, ()) if isinstance(event, RunFinished)
+    ]
+    return row.state == "failed" or (
+        row.state == "completed" and endings[-1:] not in ([], ["achieved"])
+    )
 
 
 def _is_in_doubt(found: Findings, job: str) -> bool:
@@ -150,7 +155,8 @@ def begins_post(found: Findings, job: str) -> float | None:
     """Return when it was journaled first that the call begins which must not be made again."""
     events = found.events.get(job, ())
     return next(
-        (event.at for event in events if isinstance(event, StepStarted) and event.step == "post"), None
+        (event.at for event in events if isinstance(event, StepStarted) and event.step == "post"),
+        None,
     )
 
 
@@ -193,7 +199,9 @@ def _steps_again(found: Findings) -> Iterable[str]:
             yield f"I3: a step of job {call.job} was begun after it was journaled (key {call.key})"
 
 
-def _late_starts(events: dict[str, list[Event]], starts: dict[tuple[str, str], list[float]]) -> Iterable[str]:
+def _late_starts(
+    events: dict[str, list[Event]], starts: dict[tuple[str, str], list[float]]
+) -> Iterable[str]:
     for job, told in events.items():
         for event in told:
             if isinstance(event, StepFinished | ItemFinished) and _is_done(event):
@@ -237,7 +245,9 @@ def _effects(found: Findings) -> Iterable[str]:
             for event in events
             if isinstance(event, StepFinished) and event.status == "ok" and event.key in keys[job]
         }
-        ended = any(isinstance(event, RunFinished) and event.status == "achieved" for event in events)
+        ended = any(
+            isinstance(event, RunFinished) and event.status == "achieved" for event in events
+        )
         if ended and len(done) != len(keys[job]):
             yield f"I5: job {job} kept {len(keys[job])} texts under keys of their own, and journaled {len(done)}"
 
@@ -319,7 +329,9 @@ def _rows(path: Path) -> tuple[list[Row], list[str]]:
             faults.append(f"I12: run {run} has {events} events, the last of which is number {last}")
         rows = [
             Row(job, run, state, attempts)
-            for job, run, state, attempts in connection.execute("SELECT job, run, state, attempts FROM job")
+            for job, run, state, attempts in connection.execute(
+                "SELECT job, run, state, attempts FROM job"
+            )
         ]
     return rows, faults
 
@@ -341,4 +353,6 @@ def _run(path: Path, run: str) -> tuple[list[Event], list[str]]:
         listed.failed,
     )
     is_open = listed.status in ("running", "interrupted")
-    return events, [] if same or is_open else [f"I12: the row of run {run} is not what its events say"]
+    return events, [] if same or is_open else [
+        f"I12: the row of run {run} is not what its events say"
+    ]

@@ -40,9 +40,13 @@ async def read_tables(url: str) -> Tables:
     try:
         async with connection.transaction(isolation="repeatable_read", readonly=True):
             jobs = await connection.fetch("SELECT job, run, state, attempts FROM wavewright.job")
-            runs = await connection.fetch("SELECT run, status, steps, ok, failed FROM wavewright.run")
+            runs = await connection.fetch(
+                "SELECT run, status, steps, ok, failed FROM wavewright.run"
+            )
             written = await connection.fetch(_EVENTS)
-            spent = await connection.fetch("SELECT run, sum(tokens) FROM wavewright.model_call GROUP BY run")
+            spent = await connection.fetch(
+                "SELECT run, sum(tokens) FROM wavewright.model_call GROUP BY run"
+            )
     finally:
         await connection.close()
     events, faults = _events(written)
@@ -66,7 +70,9 @@ def _events(written: list[asyncpg.Record]) -> tuple[defaultdict[str, list[Event]
         if seq != len(events[run]):
             faults.append(f"I12: run {run} has event {seq} where event {len(events[run])} belongs")
         try:
-            events[run].append(read_event(RunId(run), seq, kind, crc, body.encode(), place="the database"))
+            events[run].append(
+                read_event(RunId(run), seq, kind, crc, body.encode(), place="the database")
+            )
         except JournalError as fault:
             faults.append(f"I12: run {run} cannot be read: {fault}")
     return events, faults

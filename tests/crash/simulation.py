@@ -105,7 +105,9 @@ class MortalJournal:
             for event in events
             if isinstance(event, StepFinished | ItemFinished) and event.status in ("ok", "empty")
         ]
-        return _Committed(self._journal.append(run, events, alongside), self._life, keys, self._ledger)
+        return _Committed(
+            self._journal.append(run, events, alongside), self._life, keys, self._ledger
+        )
 
 
 class _Committed:
@@ -118,7 +120,9 @@ class _Committed:
     def __await__(self) -> Generator[Any, Any, None]:
         yield from self._written.__await__()
         for key in self._keys:
-            add_line(self._ledger, {"event": "journaled", "tool": "", "job": "", "key": key, "at": 0.0})
+            add_line(
+                self._ledger, {"event": "journaled", "tool": "", "job": "", "key": key, "at": 0.0}
+            )
         self._life.step()
 
 
@@ -199,16 +203,24 @@ class Simulation:
 
     async def _open(self) -> Simulated:
         opened, life = AsyncExitStack(), Life()
-        journal = await opened.enter_async_context(SqliteJournal(self.settings.journal, clock=self.clock))
+        journal = await opened.enter_async_context(
+            SqliteJournal(self.settings.journal, clock=self.clock)
+        )
         services = await opened.enter_async_context(open_services(self.settings))
         jobs = JobStore(journal, outbox_lease=0.0)
-        stores = Stores(MortalJournal(journal, life, self.folder / LEDGER), MortalStore(jobs, life), None)  # type: ignore[arg-type]
+        stores = Stores(
+            MortalJournal(journal, life, self.folder / LEDGER), MortalStore(jobs, life), None
+        )  # type: ignore[arg-type]
         broker = MortalBroker(self.folder / "broker", life)
         parts = assemble(self.settings, stores, services, broker, self.clock)
         return Simulated(parts, broker, journal, life, opened)
 
     def act(
-        self, daemon: Simulated, work: Coroutine[object, object, bool], *, dies_after: int | None = None
+        self,
+        daemon: Simulated,
+        work: Coroutine[object, object, bool],
+        *,
+        dies_after: int | None = None,
     ) -> bool:
         """Let a daemon do something, and die after so many calls where a number is given."""
         daemon.life.left = dies_after
@@ -264,14 +276,26 @@ class Simulation:
 
     def found(self) -> oracle.Findings:
         """Return what can be seen now."""
-        sent = [oracle.Message(one.message, one.kind, one.sha256, one.body) for one in self.broker.sent()]
+        sent = [
+            oracle.Message(one.message, one.kind, one.sha256, one.body)
+            for one in self.broker.sent()
+        ]
         return oracle.look(
-            self.folder, self.submitted, sent, self.broker.dead(), crashes=self.crashes, has_true_clock=False
+            self.folder,
+            self.submitted,
+            sent,
+            self.broker.dead(),
+            crashes=self.crashes,
+            has_true_clock=False,
         )
 
     def broken_so_far(self) -> list[str]:
         """Return what is broken already, leaving out what may still come right."""
-        return [found for found in oracle.violations(self.found()) if not found.startswith(("I13", "I1:"))]
+        return [
+            found
+            for found in oracle.violations(self.found())
+            if not found.startswith(("I13", "I1:"))
+        ]
 
 
 def _is_death(fault: BaseException) -> bool:

@@ -126,7 +126,11 @@ class Shim:
         if below not in self._tables:
             methods = _Methods.from_buffer_copy(_Methods.from_address(below))
             for name, kind in (("write", _WRITE), ("truncate", _TRUNCATE), ("sync", _SYNC)):
-                setattr(methods, name, self._pointer(kind(self._between(name, kind(getattr(methods, name))))))
+                setattr(
+                    methods,
+                    name,
+                    self._pointer(kind(self._between(name, kind(getattr(methods, name))))),
+                )
             self._tables[below] = methods
         return self._tables[below]
 

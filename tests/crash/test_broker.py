@@ -75,7 +75,8 @@ IN_SLICE = {"black hole"}
 
 
 @pytest.mark.parametrize(
-    "fault", [pytest.param(name, marks=[] if name in IN_SLICE else [pytest.mark.crash]) for name in FAULTS]
+    "fault",
+    [pytest.param(name, marks=[] if name in IN_SLICE else [pytest.mark.crash]) for name in FAULTS],
 )
 async def test_no_message_is_lost_to_a_network_with_faults(
     tmp_path: Path, broker: Broker, fault: str
@@ -96,5 +97,11 @@ async def test_no_message_is_lost_to_a_network_with_faults(
             found = plant.found()
 
     broken = violations(found)
-    note("network", fault=fault, jobs=len(found.submitted), messages=len(found.sent), violations=len(broken))
+    note(
+        "network",
+        fault=fault,
+        jobs=len(found.submitted),
+        messages=len(found.sent),
+        violations=len(broken),
+    )
     assert broken == []

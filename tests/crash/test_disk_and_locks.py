@@ -64,7 +64,9 @@ async def test_a_disk_that_is_full_from_any_write_on_loses_nothing_once_there_is
             _end_process(folder)
             await _serve(folder, broker)
 
-        assert oracle.violations(_found(folder, broker, job, gone)) == [], f"full from write {number} on"
+        assert oracle.violations(_found(folder, broker, job, gone)) == [], (
+            f"full from write {number} on"
+        )
         assert is_full or not gave_up
         tried += is_full
         unaided += is_full and not gave_up
@@ -148,10 +150,14 @@ Shim(fill_from(1, has_room))
 
 
 @pytest.mark.usefixtures("shim")
-async def test_a_daemon_whose_disk_was_full_goes_on_by_itself(tmp_path: Path, broker: Broker) -> None:
+async def test_a_daemon_whose_disk_was_full_goes_on_by_itself(
+    tmp_path: Path, broker: Broker
+) -> None:
     """The real daemon, with the same shim in its process: nobody starts it again, and nothing is asked of it."""
     async with fleet(tmp_path, broker.url, section={"slots": 6}) as plant:
-        patches, full, met = (tmp_path / name for name in ("patches", "disk-is-full", "disk-was-met"))
+        patches, full, met = (
+            tmp_path / name for name in ("patches", "disk-is-full", "disk-was-met")
+        )
         patches.mkdir()
         (patches / "sitecustomize.py").write_text(FILLING)
         plant.environment["PYTHONPATH"] = f"{patches}{os.pathsep}{ROOT}"
@@ -180,7 +186,9 @@ async def test_a_daemon_whose_disk_was_full_goes_on_by_itself(tmp_path: Path, br
     assert '"error_type": "JournalNotWritten"' in daemon.text()
 
 
-@pytest.mark.parametrize("seconds", [pytest.param(3.0), pytest.param(15.0, marks=pytest.mark.crash)])
+@pytest.mark.parametrize(
+    "seconds", [pytest.param(3.0), pytest.param(15.0, marks=pytest.mark.crash)]
+)
 async def test_a_lock_of_somebody_else_delays_jobs_and_loses_none(
     tmp_path: Path, broker: Broker, seconds: float
 ) -> None:
@@ -194,7 +202,9 @@ async def test_a_lock_of_somebody_else_delays_jobs_and_loses_none(
                 job = job_id(len(plant.submitted))
                 await plant.submit(job, whole_job(job, pause=0.1))
             await plant.until_begun(before + 6)
-            with closing(sqlite3.connect(tmp_path / JOURNAL, timeout=10, isolation_level=None)) as other:
+            with closing(
+                sqlite3.connect(tmp_path / JOURNAL, timeout=10, isolation_level=None)
+            ) as other:
                 other.execute("BEGIN IMMEDIATE")
                 await anyio.sleep(seconds)
                 if seconds > LOCK_PATIENCE:
@@ -203,6 +213,11 @@ async def test_a_lock_of_somebody_else_delays_jobs_and_loses_none(
         await plant.until_all_ended()
         found, is_same = plant.found(), daemon.running.poll() is None
 
-    note("locked", seconds=seconds, jobs=len(found.submitted), violations=len(oracle.violations(found)))
+    note(
+        "locked",
+        seconds=seconds,
+        jobs=len(found.submitted),
+        violations=len(oracle.violations(found)),
+    )
     assert oracle.violations(found) == []
     assert is_same

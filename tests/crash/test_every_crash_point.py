@@ -32,7 +32,11 @@ def test_a_daemon_may_die_at_any_point(tmp_path: Path, lane: int) -> None:
 
     reports = list(deaths(spec))
 
-    broken = [f"{report.violations}: {again(spec, report.number)}" for report in reports if report.violations]
+    broken = [
+        f"{report.violations}: {again(spec, report.number)}"
+        for report in reports
+        if report.violations
+    ]
     note("points", deaths=sum(report.deaths for report in reports), violations=len(broken))
     assert broken == []
     assert len(reports) >= 120 / (2 * every)
@@ -57,7 +61,11 @@ def test_whoever_goes_on_may_die_as_well(tmp_path: Path) -> None:
 
     reports = list(deaths(spec))
 
-    broken = [f"{report.violations}: {again(spec, report.number)}" for report in reports if report.violations]
+    broken = [
+        f"{report.violations}: {again(spec, report.number)}"
+        for report in reports
+        if report.violations
+    ]
     note("points", deaths=sum(report.deaths for report in reports), violations=len(broken))
     assert broken == []
     assert sum(report.deaths == 2 for report in reports) > 50

@@ -39,8 +39,14 @@ def test_a_daemon_may_die_before_any_change_of_the_file(
 
     reports = list(deaths(spec))
 
-    broken = [f"{report.violations}: {again(spec, report.number)}" for report in reports if report.violations]
+    broken = [
+        f"{report.violations}: {again(spec, report.number)}"
+        for report in reports
+        if report.violations
+    ]
     note("writes", deaths=sum(report.deaths for report in reports), violations=len(broken))
     assert broken == []
     assert len(reports) > volume(3, 100)
-    assert {report.place for report in reports} >= ({"write", "sync"} if change is None else {change})
+    assert {report.place for report in reports} >= (
+        {"write", "sync"} if change is None else {change}
+    )

@@ -20,7 +20,12 @@ IN_FLIGHT = volume(2, 8)
 ROUNDS = volume(1, 12)
 LONGEST = 2.5 if IS_WHOLE else 0.7
 """Seconds, and heartbeats, for which the database is away and there is no coordinator."""
-FAULTS = ["kill", "outage", "replace", *(["freeze", "drain", "break", "suspend"] if IS_WHOLE else [])]
+FAULTS = [
+    "kill",
+    "outage",
+    "replace",
+    *(["freeze", "drain", "break", "suspend"] if IS_WHOLE else []),
+]
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(volume(120, 3600))]
 
@@ -96,7 +101,9 @@ async def test_a_call_that_ends_its_workers_ends_three_of_them(
 
 @pytest.mark.crash
 @pytest.mark.parametrize("bug", BUGS)
-async def test_a_bug_is_found(tmp_path: Path, broker: Broker, postgres: PostgresServer, bug: str) -> None:
+async def test_a_bug_is_found(
+    tmp_path: Path, broker: Broker, postgres: PostgresServer, bug: str
+) -> None:
     fault, finding = BUGS[bug]
     async with site(tmp_path, broker.url, postgres, bug=bug) as plant:
         await plant.submit(long=3)

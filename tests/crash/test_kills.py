@@ -22,7 +22,9 @@ KILLS = volume(3, 200)
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(volume(200, 3600))]
 
 
-async def test_no_kill_loses_a_job_or_repeats_a_step_that_was_done(tmp_path: Path, broker: Broker) -> None:
+async def test_no_kill_loses_a_job_or_repeats_a_step_that_was_done(
+    tmp_path: Path, broker: Broker
+) -> None:
     random = chance()
     recoveries, loads = list[float](), list[float]()
     async with fleet(tmp_path, broker.url, section={"slots": IN_FLIGHT}) as plant:
@@ -75,4 +77,6 @@ def _first_start(plant: Fleet, daemon: Daemon, before: int) -> list[float]:
 
 
 def _calls_needed(plant: Fleet) -> int:
-    return len({(call.job, call.key) for call in read_ledger(plant.folder) if call.event == "start"})
+    return len(
+        {(call.job, call.key) for call in read_ledger(plant.folder) if call.event == "start"}
+    )

@@ -112,7 +112,16 @@ def test_a_run_that_is_killed_while_it_writes_the_graph_writes_it_once(
     first = notes.run("knowledge_graph")
     (tmp_path / "notes" / "petrel.md").unlink()
     job = notes.write_job("knowledge_graph")
-    command = [sys.executable, "-m", "wavewright.engine.main", "run", str(job), "--json", "--output", "out"]
+    command = [
+        sys.executable,
+        "-m",
+        "wavewright.engine.main",
+        "run",
+        str(job),
+        "--json",
+        "--output",
+        "out",
+    ]
 
     # The write waits for this lock, and never gets it.
     with closing(sqlite3.connect(tmp_path / "graph.db", isolation_level=None)) as graph:

@@ -74,9 +74,19 @@ class Research:
 TOPICS: Final = (
     Research("Find what the zone", FEN, "Extract the record of the zone", "Harrow Fen"),
     Research("Find the notable", "people/corin-marr.html", "Extract every character", "Corin Marr"),
-    Research("Find the factions", "factions/fen-runners.html", "Extract every faction", "Fen Runners"),
-    Research("Find the history", "lore/the-fen-war.html", "Extract what the texts", "The Fen War", "title"),
-    Research("Find the legendary", "items/marrs-ledger.html", "Extract every item", "Marr's Ledger"),
+    Research(
+        "Find the factions", "factions/fen-runners.html", "Extract every faction", "Fen Runners"
+    ),
+    Research(
+        "Find the history",
+        "lore/the-fen-war.html",
+        "Extract what the texts",
+        "The Fen War",
+        "title",
+    ),
+    Research(
+        "Find the legendary", "items/marrs-ledger.html", "Extract every item", "Marr's Ledger"
+    ),
 )
 BESIDE: Final = dict(zip(("characters", "factions", "lore"), TOPICS[2:], strict=True))
 """Step → what may be asked at once beside it: a step that needs nothing of it begins while its end is committed."""
@@ -95,7 +105,9 @@ def served_world() -> Generator[Service]:
     found = Answer({"results": []})
     paths = {"/robots.txt": Answer("", 404)}
     with serving(found, paths=paths) as service:
-        found.body["results"].append({"title": "Harrow Fen", "url": f"{service.url}/{FEN}", "content": ""})
+        found.body["results"].append(
+            {"title": "Harrow Fen", "url": f"{service.url}/{FEN}", "content": ""}
+        )
         for file in WORLD.rglob("*.html"):
             kept = {"Content-Type": "text/html", "Cache-Control": "no-store"}
             paths[f"/{file.relative_to(WORLD)}"] = Answer(file.read_text(), headers=kept)
@@ -156,7 +168,9 @@ async def site(
         daemon="pack: lore",
     )
     own.environment |= model_server.environment()
-    own.environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    own.environment["PYTHONPATH"] = os.pathsep.join(
+        filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])
+    )
     async with open_bus(BusSettings(own.url, own.topology)):
         pass
     yield own
@@ -192,13 +206,16 @@ def is_beside(call: str, killed_after: Sequence[str]) -> bool:
     """Return whether a call is one that was in flight when the daemon died."""
     besides = [BESIDE[step] for step in killed_after if step in BESIDE]
     return any(
-        topic.asked in call or topic.page in call or quote_plus(topic.record) in call for topic in besides
+        topic.asked in call or topic.page in call or quote_plus(topic.record) in call
+        for topic in besides
     )
 
 
 def steps_begun(daemon: DaemonProcess) -> list[str]:
     """Return the steps that a daemon has begun, by its log."""
-    begun = [str(line["step_name"]) for line in daemon.lines if line["event"] == "pipeline_step_started"]
+    begun = [
+        str(line["step_name"]) for line in daemon.lines if line["event"] == "pipeline_step_started"
+    ]
     return [step for step in begun if step in STEPS]
 
 
@@ -210,7 +227,9 @@ async def research_with_kills(site: DaemonSite, killed_after: Sequence[str]) -> 
         await client.send_raw(request())
         done = 0
         for step in killed_after:
-            daemon = DaemonProcess(site, step, spawn=partial(new_process, module="tests.crash.dying_daemon"))
+            daemon = DaemonProcess(
+                site, step, spawn=partial(new_process, module="tests.crash.dying_daemon")
+            )
             assert await daemon.ended() == -signal.SIGKILL, daemon.text
             daemon.close()
             begun = steps_begun(daemon)
@@ -267,4 +286,6 @@ async def test_the_next_daemon_goes_on_at_the_next_step_and_makes_no_call_again(
     assert package["zone_name"] == "Harrow Fen"
     assert [one["name"] for one in package["npcs"]] == ["Corin Marr"]
     assert [one["name"] for one in package["narrative_items"]] == ["Marr's Ledger"]
-    assert {one["url"] for one in package["sources"]} == {f"{world.url}/{topic.page}" for topic in TOPICS}
+    assert {one["url"] for one in package["sources"]} == {
+        f"{world.url}/{topic.page}" for topic in TOPICS
+    }

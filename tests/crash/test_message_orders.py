@@ -66,7 +66,8 @@ def test_all_orders_of_a_jobs_messages_have_one_end(
     remember_tools(monkeypatch)
     orders = ORDERS if IS_WHOLE else chance().sample(ORDERS, 12)
     ends = Counter(
-        _end(tmp_path / str(number), order, is_doubled=is_doubled) for number, order in enumerate(orders)
+        _end(tmp_path / str(number), order, is_doubled=is_doubled)
+        for number, order in enumerate(orders)
     )
 
     note("orders", tried=ends.total(), is_doubled=is_doubled, ends=len(ends))
@@ -91,7 +92,9 @@ def _end(folder: Path, order: tuple[int, ...], *, is_doubled: bool) -> str:
         sim.settle(PERSON)
         found = sim.found()
         assert oracle.violations(found) == [], order
-        told = sorted(f"{one.kind} {one.body['payload'].get('status')}" for one in sim.broker.sent())  # type: ignore[union-attr]
+        told = sorted(
+            f"{one.kind} {one.body['payload'].get('status')}" for one in sim.broker.sent()
+        )  # type: ignore[union-attr]
         calls = sum(call.event == "start" for call in found.ledger)
         return f"{[row.state for row in found.rows]} {calls} {told}"
     finally:

@@ -44,7 +44,9 @@ def answer_and_note(server: FakeModelServer, folder_of: Callable[[str], Path | N
         if (place := folder_of(job)) is not None:
             add_line(place / PROVIDER, line)
         is_note = request.schema_name == "note"
-        return with_usage({"line": f"a line about {job}, {question}"} if is_note else REVIEW, ANSWER)
+        return with_usage(
+            {"line": f"a line about {job}, {question}"} if is_note else REVIEW, ANSWER
+        )
 
     server.answer(answer)
 
@@ -68,9 +70,15 @@ def test_a_death_around_a_models_reply_repeats_no_answer_that_was_kept_and_hides
 ) -> None:
     reports = die_at_each(model_server, tmp_path)
 
-    note("model calls", points=len(reports), violations=sum(bool(report.violations) for report in reports))
+    note(
+        "model calls",
+        points=len(reports),
+        violations=sum(bool(report.violations) for report in reports),
+    )
     assert [report for report in reports if report.violations] == []
-    assert {report.place for report in reports} >= (NAMES if IS_WHOLE else {"model reply", "before charge"})
+    assert {report.place for report in reports} >= (
+        NAMES if IS_WHOLE else {"model reply", "before charge"}
+    )
 
 
 @pytest.mark.crash
@@ -81,5 +89,9 @@ def test_a_death_around_a_models_reply_lets_no_budget_be_overspent(
     """The day has enough for the three questions of the job, and for none that is asked again."""
     reports = die_at_each(model_server, tmp_path, calls=3)
 
-    note("tight budget", points=len(reports), violations=sum(bool(report.violations) for report in reports))
+    note(
+        "tight budget",
+        points=len(reports),
+        violations=sum(bool(report.violations) for report in reports),
+    )
     assert [report for report in reports if report.violations] == []

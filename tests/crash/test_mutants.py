@@ -52,7 +52,9 @@ DEATHS: dict[str, int] = {
 def reports(tmp_path_factory: pytest.TempPathFactory) -> list[Report]:
     """What became of those deaths, each with its bug and without."""
     numbers, mutants = (*DEATHS.values(), *DEATHS.values()), (*DEATHS, *[None for _ in DEATHS])
-    return list(deaths(Spec(str(tmp_path_factory.mktemp("bugs")), numbers=numbers, mutants=mutants)))
+    return list(
+        deaths(Spec(str(tmp_path_factory.mktemp("bugs")), numbers=numbers, mutants=mutants))
+    )
 
 
 @pytest.mark.parametrize("bug", DEATHS)

@@ -68,9 +68,14 @@ def begun(process: int, at: float, tool: str = "gather") -> Called:
     ("ledger", "hits", "broken"),
     [
         pytest.param([begun(1, 1.0), begun(2, 3.0)], [Hit(1, 2.0, 2.5)], [], id="its worker died"),
-        pytest.param([begun(1, 1.0), begun(2, 3.0)], [Hit(2, 2.0, 2.5)], ["I4:"], id="another died"),
         pytest.param(
-            [begun(1, 1.0, "post"), begun(2, 3.0, "post")], [Hit(1, 2.0, 2.5)], ["I5:"], id="not idempotent"
+            [begun(1, 1.0), begun(2, 3.0)], [Hit(2, 2.0, 2.5)], ["I4:"], id="another died"
+        ),
+        pytest.param(
+            [begun(1, 1.0, "post"), begun(2, 3.0, "post")],
+            [Hit(1, 2.0, 2.5)],
+            ["I5:"],
+            id="not idempotent",
         ),
         pytest.param([begun(3, 1.0)], [], ["I8:"], id="in the process of the run"),
     ],

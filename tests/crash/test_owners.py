@@ -78,16 +78,26 @@ async def test_an_owner_that_was_frozen_and_replaced_writes_nothing_more(
 
     # An owner that is suspended between the check of its lease and the call makes this one call.
     late = [
-        call for call in found.ledger if call.event == "start" and call.at >= woken.get(call.process, inf)
+        call
+        for call in found.ledger
+        if call.event == "start" and call.at >= woken.get(call.process, inf)
     ]
     found = replace(found, ledger=[call for call in found.ledger if call not in late])
     broken = violations(found)
-    note("frozen owners", times=times, jobs=len(found.submitted), late=len(late), violations=len(broken))
+    note(
+        "frozen owners",
+        times=times,
+        jobs=len(found.submitted),
+        late=len(late),
+        violations=len(broken),
+    )
     assert not broken, "\n".join(broken)
     assert len({call.process for call in late}) == len(late)
 
 
-async def test_a_daemon_that_dies_before_its_first_beat_is_replaced(tmp_path: Path, broker: Broker) -> None:
+async def test_a_daemon_that_dies_before_its_first_beat_is_replaced(
+    tmp_path: Path, broker: Broker
+) -> None:
     random, times = chance(), volume(1, 20)
     async with fleet(tmp_path, broker.url, section={"slots": 4}) as plant:
         for _ in range(times):
@@ -114,7 +124,9 @@ LADDER = [
     pytest.param([signal.SIGTERM], {0}, id="TERM"),
     pytest.param([signal.SIGINT], {0}, id="INT", marks=pytest.mark.crash),
     pytest.param([signal.SIGHUP], {0}, id="HUP", marks=pytest.mark.crash),
-    pytest.param([signal.SIGTERM, signal.SIGTERM], {0, 143}, id="TERM twice", marks=pytest.mark.crash),
+    pytest.param(
+        [signal.SIGTERM, signal.SIGTERM], {0, 143}, id="TERM twice", marks=pytest.mark.crash
+    ),
     pytest.param([signal.SIGQUIT], {131}, id="QUIT", marks=pytest.mark.crash),
 ]
 
@@ -161,7 +173,9 @@ async def test_a_signal_ends_the_daemon_in_time_and_loses_nothing(
         pytest.param("memory", id="takes all memory"),
     ],
 )
-async def test_poison_ends_and_takes_nobody_with_it(tmp_path: Path, broker: Broker, how: str) -> None:
+async def test_poison_ends_and_takes_nobody_with_it(
+    tmp_path: Path, broker: Broker, how: str
+) -> None:
     """The neighbours are in flight at each of the deaths: they are not to blame."""
     async with fleet(tmp_path, broker.url, section={"slots": 6}) as plant:
         await plant.start().is_ready()
@@ -182,7 +196,9 @@ async def test_poison_ends_and_takes_nobody_with_it(tmp_path: Path, broker: Brok
 
     states = {row.job: row.state for row in found.rows}
     harm = sum(call.tool == "poison" and call.event == "start" for call in found.ledger)
-    note("poison", how=how, begun=harm, deaths=len(plant.crashes), violations=len(violations(found)))
+    note(
+        "poison", how=how, begun=harm, deaths=len(plant.crashes), violations=len(violations(found))
+    )
     assert violations(found) == []
     assert harm <= 5
     end = states.pop(poisoned)

@@ -49,7 +49,13 @@ async def test_jobs_survive_a_database_that_goes_away(
         is_same = daemon.running.poll() is None
         found = await _look(plant, url)
 
-    note("postgres", how=how, times=times, jobs=len(found.submitted), violations=len(violations(found)))
+    note(
+        "postgres",
+        how=how,
+        times=times,
+        jobs=len(found.submitted),
+        violations=len(violations(found)),
+    )
     assert violations(found) == []
     assert is_same
 

@@ -134,7 +134,12 @@ async def test_no_clock_that_is_set_gives_a_days_budget_back(
         jump(90 * DAY)
         await until(lambda: "JOB_COMPLETED" in plant.told(jobs[2]))
         found = plant.found(clock_is_true=False)
-    note("day under a clock that is set", days=3, calls=len(found.asked), violations=len(violations(found)))
+    note(
+        "day under a clock that is set",
+        days=3,
+        calls=len(found.asked),
+        violations=len(violations(found)),
+    )
     assert violations(found) == []
     assert len(found.asked) == 9
 
@@ -148,4 +153,6 @@ async def nothing_is_asked(plant: Fleet, jump: Callable[[int], None], seconds: i
     before = len(read_asked(plant.folder))
     jump(seconds)
     await anyio.sleep(3.5)
-    assert len(read_asked(plant.folder)) == before, f"I7: the budget was there again at {seconds:+d} s"
+    assert len(read_asked(plant.folder)) == before, (
+        f"I7: the budget was there again at {seconds:+d} s"
+    )

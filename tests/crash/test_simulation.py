@@ -13,7 +13,14 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings, strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 
 from tests.crash import oracle
 from tests.crash.crash_project import job_id, request_of, small_job, whole_job

@@ -112,7 +112,11 @@ class Reader:
     @classmethod
     def in_folder(cls, home: Path) -> Reader:
         """Return a reader in a fresh folder."""
-        kept = {name: value for name, value in os.environ.items() if name in {"LANG", "SYSTEMROOT", "TZ"}}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if name in {"LANG", "SYSTEMROOT", "TZ"}
+        }
         reader = cls(home, home)
         reader.environment = kept | {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -225,7 +229,10 @@ class Reader:
         """Type a command; return what it printed, and what is wrong with that, if anything."""
         printed = self.type(command.text)
         if self.code and command.text != "echo $?" and not is_code_shown:
-            return printed, f"line {command.line}: {command.text!r} ended with {self.code}:\n{printed}"
+            return (
+                printed,
+                f"line {command.line}: {command.text!r} ended with {self.code}:\n{printed}",
+            )
         if command.shown.strip() and not agrees(command.shown, printed):
             return (
                 printed,
@@ -241,7 +248,9 @@ class Reader:
                 target = run_python
             case _:  # a module that is a program, too
                 arguments, target = ["-m", *words], run_python
-        return PreparedCommand(arguments, self.folder, self.environment, output, errors, target=target)
+        return PreparedCommand(
+            arguments, self.folder, self.environment, output, errors, target=target
+        )
 
     def _run_prepared(self, words: list[str], file: str | None = None) -> str:
         printed = self.home.with_suffix(".printed")
@@ -250,7 +259,9 @@ class Reader:
             (self.folder / file).open("wb") if file else nullcontext(shown) as output,
         ):
             self.code = self._start(words, output.fileno(), shown.fileno()).wait()
-        return self._here(printed.read_text(encoding="utf-8").replace(str(self.home.resolve()), "~"))
+        return self._here(
+            printed.read_text(encoding="utf-8").replace(str(self.home.resolve()), "~")
+        )
 
     def _run(self, command: list[str]) -> str:
         done = subprocess.run(

@@ -26,7 +26,9 @@ def test_every_event_of_the_log_has_its_row() -> None:
     )
     page = (REFERENCE / "log-events.md").read_text(encoding="utf-8")
 
-    said = set(re.findall(r'(?:\.write|\._write_line)\(\s*"([a-z_]+)"', code)) | set(get_args(BrokerEvent))
+    said = set(re.findall(r'(?:\.write|\._write_line)\(\s*"([a-z_]+)"', code)) | set(
+        get_args(BrokerEvent)
+    )
     of_tools = (CrawlExecuted, SearchExecuted, GraphStageWritten, RelationsRetried)
     said |= {event.event_name for event in of_tools}
     assert said == set(re.findall(r"^\| `([a-z_]+)`", page, re.MULTILINE))
@@ -35,7 +37,9 @@ def test_every_event_of_the_log_has_its_row() -> None:
 def test_every_metric_has_its_row() -> None:
     page = (REFERENCE / "metrics.md").read_text(encoding="utf-8")
     texts = (Metrics().text(), WorkerMetrics(slots=1).text())
-    families = [family for text in texts for family in text_string_to_metric_families(text.decode())]
+    families = [
+        family for text in texts for family in text_string_to_metric_families(text.decode())
+    ]
 
     there = {family.name + ("_total" if family.type == "counter" else "") for family in families}
     # When something began to be counted is no metric of ours.

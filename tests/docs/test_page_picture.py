@@ -42,7 +42,11 @@ def test_the_program_draws_the_picture(tmp_path: Path) -> None:
 
 
 def test_the_picture_is_small_and_a_page_shows_it() -> None:
-    showing = [page.name for page in pages() if "images/dry-run-page.png" in page.read_text(encoding="utf-8")]
+    showing = [
+        page.name
+        for page in pages()
+        if "images/dry-run-page.png" in page.read_text(encoding="utf-8")
+    ]
 
     assert PICTURE.stat().st_size < 300_000
     assert "dry-run.md" in showing

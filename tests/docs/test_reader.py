@@ -39,7 +39,9 @@ def test_everything_else_does(shown: str, printed: str) -> None:
 
 
 def test_a_command_goes_on_after_a_backslash_and_ends_where_output_begins() -> None:
-    block = Block("console", None, "$ wavewright run \\\n    job.yaml\ndone\n$ echo $?\n0\n", line=10)
+    block = Block(
+        "console", None, "$ wavewright run \\\n    job.yaml\ndone\n$ echo $?\n0\n", line=10
+    )
 
     assert commands(block) == [
         Command(11, "wavewright run job.yaml", "done\n"),

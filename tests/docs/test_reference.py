@@ -63,7 +63,9 @@ def written_part(page: str, name: str, expected: str) -> str:
 
 
 def test_every_function_of_expressions_is_listed() -> None:
-    rows = [f"| `{call.replace('|', '&#124;')}` | {meaning} |" for call, meaning in FUNCTIONS.items()]
+    rows = [
+        f"| `{call.replace('|', '&#124;')}` | {meaning} |" for call, meaning in FUNCTIONS.items()
+    ]
     table = "\n".join(["| function | meaning |", "|---|---|", *rows, ""])
 
     assert written_part("expressions.md", "functions", table) == table
@@ -106,7 +108,9 @@ def test_every_event_and_its_fields_are_described(event: type) -> None:
 def test_every_figure_of_a_model_call_is_described() -> None:
     text = (REFERENCE / "events.md").read_text(encoding="utf-8")
 
-    assert [field.name for field in dataclasses.fields(ModelUse) if f"`{field.name}`" not in text] == []
+    assert [
+        field.name for field in dataclasses.fields(ModelUse) if f"`{field.name}`" not in text
+    ] == []
 
 
 def own_fields(event: type) -> list[str]:
@@ -147,7 +151,11 @@ def test_every_setting_is_listed_with_its_default(name: str, model: type[BaseMod
 
 def shown_default(default: object) -> str:
     """Return a default as YAML; nothing where there is none, or where it is a section."""
-    if default is PydanticUndefined or isinstance(default, BaseModel) or (not default and default != 0):
+    if (
+        default is PydanticUndefined
+        or isinstance(default, BaseModel)
+        or (not default and default != 0)
+    ):
         return ""
     return f"`{json.dumps(default)}`" if isinstance(default, list) else f"`{default}`"
 
@@ -159,7 +167,10 @@ def sentence(doc: str) -> str:
 
 def test_every_environment_variable_is_listed_with_its_setting() -> None:
     docs = field_docs(EnvironmentSettings)
-    rows = [f"| `{one.name}` | {described(one, docs.get(field, ''))} |" for field, one in VARIABLES.items()]
+    rows = [
+        f"| `{one.name}` | {described(one, docs.get(field, ''))} |"
+        for field, one in VARIABLES.items()
+    ]
     table = "\n".join(["| variable | what it sets |", "|---|---|", *rows, ""])
 
     assert written_part("settings.md", "variables", table) == table

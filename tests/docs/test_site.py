@@ -60,7 +60,9 @@ def test_every_page_becomes_one_of_the_site(site: Path) -> None:
 
 @pytest.mark.parametrize("page", pages(), ids=page_name)
 def test_a_page_has_one_sentence_a_line(page: Path) -> None:
-    prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    prose = re.sub(
+        r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
     crowded = [
         line
         for line in prose.splitlines()
@@ -78,6 +80,8 @@ def test_the_glossary_has_at_most_forty_terms() -> None:
 
 @pytest.mark.parametrize("page", pages(), ids=page_name)
 def test_a_page_uses_the_words_of_the_glossary(page: Path) -> None:
-    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(
+        r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
 
     assert _REPLACED.findall(text) == []

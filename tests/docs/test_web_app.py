@@ -62,7 +62,9 @@ class App:
         self.running.send_signal(signal.SIGKILL)
         self.running.wait()
 
-    async def follow(self, seen: int, most: float = float("inf")) -> tuple[list[tuple[int, Json]], Json]:
+    async def follow(
+        self, seen: int, most: float = float("inf")
+    ) -> tuple[list[tuple[int, Json]], Json]:
         """Return the next events with their numbers, at most so many, and what is sent at the end."""
         found: list[tuple[int, Json]] = []
         kind, number, data = "", 0, None
@@ -117,7 +119,9 @@ async def test_a_client_that_is_cut_off_at_random_places_gets_every_event_once(
 
 
 @pytest.mark.anyio
-async def test_a_run_whose_client_has_gone_away_is_cancelled_and_can_be_resumed(tmp_path: Path) -> None:
+async def test_a_run_whose_client_has_gone_away_is_cancelled_and_can_be_resumed(
+    tmp_path: Path,
+) -> None:
     with App(tmp_path, 3600) as app, anyio.fail_after(50):
         await app.follow(0, 4)
         async with SqliteJournal(tmp_path / "runs.db") as journal:

@@ -41,6 +41,10 @@ def served_prices(last: str, months: int = 14) -> list[dict[str, Any]]:
     year, month = map(int, last.split("-"))
     count = [year * 12 + month - 1 - back for back in reversed(range(months))]
     return [
-        {"date": f"{at // 12}-{at % 12 + 1:02d}-01", "close": 10 + place, "adjusted_close": 10 + place}
+        {
+            "date": f"{at // 12}-{at % 12 + 1:02d}-01",
+            "close": 10 + place,
+            "adjusted_close": 10 + place,
+        }
         for place, at in enumerate(count)
     ]

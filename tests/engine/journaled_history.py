@@ -42,7 +42,9 @@ async def _append_there(url: str, run: RunId, events: Sequence[Event]) -> None:
 def begun(run: str, plan: JsonObject, *, at: float = 1e9) -> Iterator[Event]:
     """Yield the beginning of a run of that plan."""
     yield RunStarted(run=RunId(run), at=at, job="past", goal={}, now=at)
-    yield PlanAccepted(at=at, plan=plan, plan_hash=plan_hash(Plan.model_validate(plan)), rung="given")
+    yield PlanAccepted(
+        at=at, plan=plan, plan_hash=plan_hash(Plan.model_validate(plan)), rung="given"
+    )
 
 
 def ended(step: str, seconds: float, *, status: str = "ok", key: str | None = None) -> StepFinished:
@@ -64,7 +66,9 @@ def item_ended(step: str, index: int, seconds: float) -> ItemFinished:
     )
 
 
-def asked(step: str, tokens: int, usd: float | None, *, model: str, index: int | None = None) -> ModelCalled:
+def asked(
+    step: str, tokens: int, usd: float | None, *, model: str, index: int | None = None
+) -> ModelCalled:
     """Return what a step's model call took."""
     use = ModelUse(
         role="worker",

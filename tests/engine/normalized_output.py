@@ -13,7 +13,10 @@ _CHANGING = (
     (re.compile(r"\b\d+(\.\d+)? (ms|s)\b"), "<seconds>"),
     (re.compile(r"  +<seconds>"), "  <seconds>"),
     (re.compile(r"\b[\d,]+ tokens(?=, (?:price unknown|under|[\d.]+ USD))"), "<tokens>"),
-    (re.compile(r"embedded null byte|stat: embedded null character in path"), "<Python's words for a NUL>"),
+    (
+        re.compile(r"embedded null byte|stat: embedded null character in path"),
+        "<Python's words for a NUL>",
+    ),
 )
 
 

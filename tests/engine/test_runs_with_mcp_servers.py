@@ -40,7 +40,9 @@ def write_project(folder: Path, record: Path, fault: str = "", **others: JsonObj
     (folder / LOCK_NAME).write_text(ToolsLock(servers=dict.fromkeys(servers, locked)).text)
 
 
-def test_the_steps_of_a_run_share_one_session(tmp_path: Path, record: Path, wavewright: CommandLine) -> None:
+def test_the_steps_of_a_run_share_one_session(
+    tmp_path: Path, record: Path, wavewright: CommandLine
+) -> None:
     write_project(tmp_path, record)
 
     answer = wavewright("run", "plan.yaml", "--json")
@@ -145,18 +147,28 @@ def test_untrusted_text_of_one_server_reaches_an_address_of_another_only_within_
     tmp_path: Path, wavewright: CommandLine
 ) -> None:
     fetch: JsonObject = {"command": sys.executable, "args": ["-m", "mcp_server_fetch"]}
-    stub: JsonObject = {"command": sys.executable, "args": ["-S", "-E", stub_server.__file__, "", ""]}
+    stub: JsonObject = {
+        "command": sys.executable,
+        "args": ["-S", "-E", stub_server.__file__, "", ""],
+    }
     servers: JsonObject = {"fetch": fetch, "stub": stub}
     (tmp_path / "wavewright.yaml").write_text(json.dumps({"mcp": {"servers": servers}}))
     page = "{id: page, tool: fetch.fetch, params: {url: URL}}"
     told = "{id: told, tool: stub.echo}"
-    (tmp_path / "told.yaml").write_text(f"steps: [{told}, {page}]".replace("URL", '"${steps.told.text}"'))
-    (tmp_path / "elsewhere.yaml").write_text(f"steps: [{page}]".replace("URL", "'https://evil.example/'"))
+    (tmp_path / "told.yaml").write_text(
+        f"steps: [{told}, {page}]".replace("URL", '"${steps.told.text}"')
+    )
+    (tmp_path / "elsewhere.yaml").write_text(
+        f"steps: [{page}]".replace("URL", "'https://evil.example/'")
+    )
 
     locked = wavewright("tools", "--lock")
     refused = wavewright("check", "told.yaml")
     anywhere = wavewright("check", "elsewhere.yaml")
-    servers["fetch"] = {**fetch, "overrides": {"fetch": {"allowed_hosts": {"url": ["example.org"]}}}}
+    servers["fetch"] = {
+        **fetch,
+        "overrides": {"fetch": {"allowed_hosts": {"url": ["example.org"]}}},
+    }
     (tmp_path / "wavewright.yaml").write_text(json.dumps({"mcp": {"servers": servers}}))
     within = wavewright("check", "told.yaml")
     elsewhere = wavewright("check", "elsewhere.yaml")

@@ -7,7 +7,13 @@ from typing import cast, get_args
 from hypothesis import strategies as st
 
 from wavewright.executor.events import types as events
-from wavewright.executor.events.types import Event, RunFinished, RunStarted, StepFinished, StepStatus
+from wavewright.executor.events.types import (
+    Event,
+    RunFinished,
+    RunStarted,
+    StepFinished,
+    StepStatus,
+)
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelOutcome, ModelQuestion, ModelUse, Role
 from wavewright.planner.types import (
@@ -47,7 +53,8 @@ errors = st.builds(
     attempts=counts,
     hint=st.none() | texts,
     frames=st.lists(
-        st.builds(events.TracebackFrame, file=texts, line=counts, function=texts, code=texts), max_size=2
+        st.builds(events.TracebackFrame, file=texts, line=counts, function=texts, code=texts),
+        max_size=2,
     ).map(tuple),
 )
 gates = st.builds(
@@ -128,7 +135,9 @@ any_event: st.SearchStrategy[Event] = st.one_of(
         stderr=texts,
         log=texts,
     ),
-    st.builds(events.RungTaken, at=seconds, rung=rung_records, step=st.none() | step_ids, index=indices),
+    st.builds(
+        events.RungTaken, at=seconds, rung=rung_records, step=st.none() | step_ids, index=indices
+    ),
     st.builds(events.OutputStreamed, at=seconds, step=step_ids, text=texts, index=indices),
     st.builds(events.LoopToolCalled, at=seconds, step=step_ids, call=loop_calls, index=indices),
     st.builds(
@@ -202,11 +211,20 @@ def run_started(run: str, *, job: str = "equities", at: float = 1.0) -> RunStart
 
 
 def step_finished(
-    step: str, *, status: StepStatus = "ok", key: str | None = None, output: Json = None, at: float = 2.0
+    step: str,
+    *,
+    status: StepStatus = "ok",
+    key: str | None = None,
+    output: Json = None,
+    at: float = 2.0,
 ) -> StepFinished:
     """Return the end of a step."""
     return StepFinished(
-        at=at, step=StepId(step), status=status, key=None if key is None else StepKey(key), output=output
+        at=at,
+        step=StepId(step),
+        status=status,
+        key=None if key is None else StepKey(key),
+        output=output,
     )
 
 

@@ -27,7 +27,10 @@ Answer = Callable[[ToolCall], Awaitable[Json]] | Callable[[ToolCall], Json]
 def plan_of(*steps: Mapping[str, object], **fields: object) -> Plan:
     """Return a plan; a step calls `work` with its own id where it says nothing else, so that no two calls are equal."""
     return Plan.model_validate(
-        {"steps": [{"tool": "work", "params": {"by": step["id"]}, **step} for step in steps], **fields}
+        {
+            "steps": [{"tool": "work", "params": {"by": step["id"]}, **step} for step in steps],
+            **fields,
+        }
     )
 
 

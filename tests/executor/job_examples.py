@@ -79,7 +79,11 @@ def verdict(
     feedback: Sequence[str] = ("more",),
 ) -> VerdictGiven:
     return VerdictGiven(
-        job_id(number), package or package_id(number, iteration), iteration, accepted, tuple(feedback)
+        job_id(number),
+        package or package_id(number, iteration),
+        iteration,
+        accepted,
+        tuple(feedback),
     )
 
 
@@ -155,7 +159,9 @@ async def claimed(stores: Stores, number: int | None = None) -> JobRow:
 
 async def send_package(stores: Stores, job: JobRow, number: int, iteration: int) -> None:
     """Journal a package as sent, and await its verdict."""
-    change = JobChange(job.job, "running", iteration=iteration, package=package_id(number, iteration))
+    change = JobChange(
+        job.job, "running", iteration=iteration, package=package_id(number, iteration)
+    )
     await stores.journal.append(
         job.run,
         [step_finished(f"package_{iteration}")],

@@ -10,7 +10,9 @@ from wavewright.executor.store.job_store import JobStore
 
 def journal_at(place: str, *, lease: float = 10.0) -> SqliteJournal | PostgresJournal:
     """Return the journal there, to be entered."""
-    return PostgresJournal(place, lease=lease) if is_url(place) else SqliteJournal(place, lease=lease)
+    return (
+        PostgresJournal(place, lease=lease) if is_url(place) else SqliteJournal(place, lease=lease)
+    )
 
 
 def jobs_of(journal: SqliteJournal | PostgresJournal, *, outbox_lease: float = 5.0) -> JobStore:

@@ -112,11 +112,15 @@ class BrokenPlan:
         left = self._case.get("left")
         if left is None:
             return None
-        lefts = {scope: RemainingBudget(**left.get(scope, {})) for scope in ("run", "job", "day", "step")}
+        lefts = {
+            scope: RemainingBudget(**left.get(scope, {})) for scope in ("run", "job", "day", "step")
+        }
         return Allowance(run=lefts["run"], job=lefts["job"], day=lefts["day"], step=lefts["step"])
 
     def _unready(self, plan: Plan) -> Iterator[Diagnostic]:
-        obstacles = {name: Obstacle(**given) for name, given in self._case.get("obstacles", {}).items()}
+        obstacles = {
+            name: Obstacle(**given) for name, given in self._case.get("obstacles", {}).items()
+        }
         return check_readiness(plan, obstacles, is_run=self._case.get("is_run", False))
 
     def _text(self) -> PlanText:
@@ -125,7 +129,9 @@ class BrokenPlan:
         content, name = self.plan_file.read_bytes(), self.plan_file.name
         if name.endswith(".txt"):
             return read_model_answer(content, name)
-        limits = {bound: self._case[bound] for bound in ("max_bytes", "max_depth") if bound in self._case}
+        limits = {
+            bound: self._case[bound] for bound in ("max_bytes", "max_depth") if bound in self._case
+        }
         return read_plan(content, name, limits=ReadLimits(**limits))
 
     def _goal(self) -> Goal | None:

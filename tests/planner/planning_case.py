@@ -58,14 +58,20 @@ def params(*required: str, **parts: JsonSchema) -> JsonSchema:
     }
 
 
-STATION: JsonSchema = {"type": "string", "minLength": 2, "description": "Code of the station, such as ZRH"}
+STATION: JsonSchema = {
+    "type": "string",
+    "minLength": 2,
+    "description": "Code of the station, such as ZRH",
+}
 TOOLS = {
     one.name: one
     for one in (
         ToolSignature(
             name="read_sensor",
             description="Read what a station measures.",
-            input_schema=params("station", station=STATION, hours={"type": "integer", "minimum": 1}),
+            input_schema=params(
+                "station", station=STATION, hours={"type": "integer", "minimum": 1}
+            ),
             output_schema=READING,
             tags=frozenset({"data"}),
             freshness_field="as_of",
@@ -144,7 +150,9 @@ def faulty(**changes: object) -> str:
 
 
 def goal_of(template: dict[str, Any] | None = None, job: Job = JOB) -> Goal:
-    return resolve_goal(job, GoalTemplate.model_validate_json(json.dumps({**TEMPLATE, **(template or {})})))
+    return resolve_goal(
+        job, GoalTemplate.model_validate_json(json.dumps({**TEMPLATE, **(template or {})}))
+    )
 
 
 def template_plan() -> Plan:
@@ -155,7 +163,9 @@ Line = str | ModelAnswer | ModelError
 
 
 def said(text: str, *, calls: Sequence[NamedCall] = (), is_truncated: bool = False) -> ModelAnswer:
-    use = ModelUse("planner", "planner", "scripted:one", "answered", input_tokens=10, output_tokens=5)
+    use = ModelUse(
+        "planner", "planner", "scripted:one", "answered", input_tokens=10, output_tokens=5
+    )
     return ModelAnswer(text, use, is_truncated=is_truncated, calls=tuple(calls))
 
 
@@ -207,5 +217,10 @@ async def planned(
     models: ScriptedModels | None, *rungs: str, goal: Goal | None = None, **more: Any
 ) -> PlanningResult:
     """Plan with a scripted model, without a template's plan unless one is given."""
-    ports: dict[str, Any] = {"template_plan": None, "tools": TOOLS, "ladder": ladder(*rungs), **more}
+    ports: dict[str, Any] = {
+        "template_plan": None,
+        "tools": TOOLS,
+        "ladder": ladder(*rungs),
+        **more,
+    }
     return await make_plan(goal or goal_of(), models=models, prompts=Prompts(), **ports)

@@ -18,7 +18,9 @@ from wavewright.planner.reading.reader import read_model_answer
 
 CORPUS = Path(__file__).parents[3] / "shared" / "cases" / "bad_plans"
 
-pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus does not lie beside this checkout")
+pytestmark = pytest.mark.skipif(
+    not CORPUS.is_dir(), reason="the corpus does not lie beside this checkout"
+)
 
 CASES = list(cases(CORPUS)) if CORPUS.is_dir() else []
 
@@ -31,18 +33,27 @@ def outcome(case: Case, *, repair: bool = True) -> tuple[Plan | None, frozenset[
     if text.plan is None:
         return None, frozenset(found.kind for found in text.diagnostics)
     goal = goal_of(contract["allowed_tools"])
-    found = [one for one in check(text.plan, goal, contract_tools(contract)) if one.severity == "error"]
+    found = [
+        one for one in check(text.plan, goal, contract_tools(contract)) if one.severity == "error"
+    ]
     return (None if found else text.plan), frozenset(one.kind for one in found)
 
 
 def steps_of(plan: Plan) -> list[dict[str, object]]:
     return [
-        {"id": step.id, "tool": step.tool, "params": step.params, "depends_on": list(step.depends_on)}
+        {
+            "id": step.id,
+            "tool": step.tool,
+            "params": step.params,
+            "depends_on": list(step.depends_on),
+        }
         for step in plan.steps
     ]
 
 
-@pytest.mark.parametrize("case", [pytest.param(one, id=one.name) for one in CASES if one.outcome == "reject"])
+@pytest.mark.parametrize(
+    "case", [pytest.param(one, id=one.name) for one in CASES if one.outcome == "reject"]
+)
 def test_an_answer_that_must_be_refused_is_refused_for_the_right_reason(case: Case) -> None:
     plan, kinds = outcome(case)
 
@@ -50,7 +61,9 @@ def test_an_answer_that_must_be_refused_is_refused_for_the_right_reason(case: Ca
     assert kinds & case.kinds
 
 
-@pytest.mark.parametrize("case", [pytest.param(one, id=one.name) for one in CASES if one.outcome != "reject"])
+@pytest.mark.parametrize(
+    "case", [pytest.param(one, id=one.name) for one in CASES if one.outcome != "reject"]
+)
 def test_an_answer_that_holds_a_plan_is_read_as_that_plan(case: Case) -> None:
     plan, kinds = outcome(case, repair=case.outcome == "repairable")
 

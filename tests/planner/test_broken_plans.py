@@ -48,7 +48,9 @@ def test_kinds_are_unique() -> None:
 
 
 def committed_pages() -> tuple[dict[Path, str], Path]:
-    spec = importlib.util.spec_from_file_location("build_diagnostics", ROOT / "docs" / "build_diagnostics.py")
+    spec = importlib.util.spec_from_file_location(
+        "build_diagnostics", ROOT / "docs" / "build_diagnostics.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     build = importlib.util.module_from_spec(spec)

@@ -25,7 +25,9 @@ def test_the_plan_of_a_job(job: str, plan: PlanLoader, plan_snapshot: SnapshotAs
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_the_review_of_a_run(job: str, run_plan: PlanRunner, review_snapshot: SnapshotAssertion) -> None:
+def test_the_review_of_a_run(
+    job: str, run_plan: PlanRunner, review_snapshot: SnapshotAssertion
+) -> None:
     run = run_plan(f"plans/{job}.job.yaml", as_of=None if job != "stocks_stale" else LATER)
 
     assert run == review_snapshot

@@ -52,9 +52,13 @@ def test_a_template_is_compiled_once_for_all_processes_of_a_user(
     assert stat.S_IMODE(cache.stat().st_mode) == 0o700
 
 
-def test_a_template_that_has_changed_is_compiled_again(package: str, cache: Path, tmp_path: Path) -> None:
+def test_a_template_that_has_changed_is_compiled_again(
+    package: str, cache: Path, tmp_path: Path
+) -> None:
     render(package)
-    (tmp_path / "site" / PACKAGE / "templates" / "page.html.j2").write_text("{{ name }}!", encoding="utf-8")
+    (tmp_path / "site" / PACKAGE / "templates" / "page.html.j2").write_text(
+        "{{ name }}!", encoding="utf-8"
+    )
 
     assert render(package) == "&lt;i&gt;!"
 

@@ -102,7 +102,9 @@ def test_a_faulty_template_is_named_with_its_line_and_a_mend(
     assert str(tmp_path / "show.md.j2") in str(error)
 
 
-@pytest.mark.parametrize("name", ["planner/requst", "../secrets", "/etc/passwd", "planner/request.md.j2"])
+@pytest.mark.parametrize(
+    "name", ["planner/requst", "../secrets", "/etc/passwd", "planner/request.md.j2"]
+)
 def test_a_prompt_that_is_not_there_is_an_error_with_a_mend(name: str) -> None:
     error = fault(Prompts(), name)
 
@@ -118,7 +120,9 @@ def test_a_template_that_is_no_utf8_is_an_error_with_its_file(tmp_path: Path) ->
 
 ANY_JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
@@ -159,13 +163,17 @@ def test_jinja_is_loaded_when_a_prompt_is_rendered_and_not_before() -> None:
         "prompts.render('planner/repair', is_truncated=True)\n"
         "print('jinja2' in sys.modules)\n"
     )
-    shown = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    shown = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
 
     assert shown.stdout.split() == ["False", "False", "True"]
 
 
 def test_a_template_may_begin_with_the_shipped_one_that_it_replaces(tmp_path: Path) -> None:
-    own = folder(tmp_path, planner__repair='{% include "shipped/planner/repair.md.j2" %}\nBe brief.')
+    own = folder(
+        tmp_path, planner__repair='{% include "shipped/planner/repair.md.j2" %}\nBe brief.'
+    )
 
     shown = Prompts([own]).render("planner/repair", is_truncated=True)
 

@@ -33,7 +33,9 @@ Hook = dict[str, Any]
 
 def titled(title: str) -> str:
     """Return a block of the page by the file it is to be saved as."""
-    return next(block.text for block in blocks(PAGE.read_text(encoding="utf-8")) if block.title == title)
+    return next(
+        block.text for block in blocks(PAGE.read_text(encoding="utf-8")) if block.title == title
+    )
 
 
 def hooks_of_the_page() -> list[Hook]:
@@ -41,7 +43,9 @@ def hooks_of_the_page() -> list[Hook]:
     return cast("list[Hook]", repository["hooks"])
 
 
-SHIPPED = cast("list[Hook]", yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")))
+SHIPPED = cast(
+    "list[Hook]", yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+)
 HOOKS = [
     pytest.param(hook, id=f"{where} {hook['id']}")
     for where, hooks in (("shipped", SHIPPED), ("of the page", hooks_of_the_page()))
@@ -58,7 +62,9 @@ def run(command: list[str], folder: Path, **variables: str) -> subprocess.Comple
     """Run a command where this Python's own commands are found first."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, **variables}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
 
 
 def run_hook(hook: Hook, project: Path) -> tuple[int, list[str]]:
@@ -73,7 +79,9 @@ def run_hook(hook: Hook, project: Path) -> tuple[int, list[str]]:
     program, *arguments = shlex.split(hook["entry"])
     assert program == "wavewright"
     done = run_prepared(*arguments, *hook.get("args", []), *files, folder=project)
-    return done.returncode, [name for name in files if (project / name).read_bytes() != before[name]]
+    return done.returncode, [
+        name for name in files if (project / name).read_bytes() != before[name]
+    ]
 
 
 def test_the_page_gives_the_same_hooks_as_the_repository() -> None:
@@ -86,7 +94,15 @@ def test_the_page_gives_the_same_hooks_as_the_repository() -> None:
 @pytest.mark.parametrize("hook", HOOKS)
 def test_a_hook_has_what_pre_commit_asks_of_one(hook: Hook) -> None:
     assert {"id", "name", "entry", "language", "files"} <= hook.keys()
-    assert hook.keys() <= {"id", "name", "entry", "language", "files", "description", "require_serial"}
+    assert hook.keys() <= {
+        "id",
+        "name",
+        "entry",
+        "language",
+        "files",
+        "description",
+        "require_serial",
+    }
     assert hook["language"] in {"python", "system"}
 
 
@@ -119,7 +135,9 @@ def steps_of(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 def workflow() -> dict[str, Any]:
     # Read as GitHub reads it: the key `on` is text, and not true as it is for PyYAML.
-    return cast("dict[str, Any]", read_document(titled(".github/workflows/plans.yml"), "plans.yml").value)
+    return cast(
+        "dict[str, Any]", read_document(titled(".github/workflows/plans.yml"), "plans.yml").value
+    )
 
 
 def test_the_workflow_is_one() -> None:
@@ -214,7 +232,10 @@ def run_action(project: Path, **inputs: str) -> tuple[dict[str, int], str]:
     """Run the steps of the action as GitHub does; return their codes, and the summary of the job."""
     document = action()
     given = {name: str(each["default"]) for name, each in document["inputs"].items()} | inputs
-    files = {"GITHUB_OUTPUT": str(project / "outputs"), "GITHUB_STEP_SUMMARY": str(project / "summary.md")}
+    files = {
+        "GITHUB_OUTPUT": str(project / "outputs"),
+        "GITHUB_STEP_SUMMARY": str(project / "summary.md"),
+    }
     codes: dict[str, int] = {}
     for step in steps_of(document["runs"])[1:]:
         variables = {name: with_inputs(value, given) for name, value in step["env"].items()}

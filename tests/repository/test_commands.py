@@ -17,7 +17,11 @@ needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="make is no
 
 def make(*arguments: str) -> str:
     done = subprocess.run(
-        ["make", "--no-print-directory", *arguments], cwd=ROOT, check=True, capture_output=True, text=True
+        ["make", "--no-print-directory", *arguments],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
     )
     return done.stdout
 
@@ -42,7 +46,9 @@ def test_help_names_every_target_that_people_use() -> None:
 
 
 @needs_make
-@pytest.mark.parametrize("target", ["run", "test", "check", "format", "bench", "soak", "docs", "lock"])
+@pytest.mark.parametrize(
+    "target", ["run", "test", "check", "format", "bench", "soak", "docs", "lock"]
+)
 def test_every_target_sets_up_what_it_needs_first(target: str) -> None:
     first, *_ = make("--dry-run", target).splitlines()
 
@@ -77,7 +83,11 @@ class Machine:
             ["/bin/bash", str(script)], env=environment, check=False, capture_output=True, text=True
         )
         assert done.returncode == 0, done.stderr
-        return [line.removeprefix("made ") for line in done.stdout.splitlines() if line.startswith("made ")]
+        return [
+            line.removeprefix("made ")
+            for line in done.stdout.splitlines()
+            if line.startswith("made ")
+        ]
 
 
 @pytest.fixture

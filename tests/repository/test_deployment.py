@@ -20,7 +20,9 @@ from wavewright.config.environment import VARIABLES
 from wavewright.config.settings import load_settings
 from wavewright.tools.mcp.lock import LOCK_NAME
 
-COMPOSE = cast("dict[str, Any]", yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8")))
+COMPOSE = cast(
+    "dict[str, Any]", yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
+)
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 UNIT = ROOT / "docs" / "deploy" / "wavewright.service"
 WORKER_UNIT = UNIT.with_name("wavewright-worker@.service")
@@ -52,17 +54,24 @@ def test_hadolint_finds_nothing_in_the_dockerfile() -> None:
 
 
 def test_the_compose_file_keeps_the_schema_of_compose() -> None:
-    assert "ok" in judged(tool("check-jsonschema"), "--builtin-schema", "vendor.compose-spec", "compose.yaml")
+    assert "ok" in judged(
+        tool("check-jsonschema"), "--builtin-schema", "vendor.compose-spec", "compose.yaml"
+    )
 
 
 # Not a tool of the environment: a machine, or an image, without systemd has none.
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not there")
 @pytest.mark.parametrize("unit", [UNIT, WORKER_UNIT], ids=lambda unit: str(unit.name))
-def test_systemd_finds_nothing_in_a_unit_but_that_nothing_is_installed(unit: Path, tmp_path: Path) -> None:
+def test_systemd_finds_nothing_in_a_unit_but_that_nothing_is_installed(
+    unit: Path, tmp_path: Path
+) -> None:
     instance = tmp_path / unit.name.replace("@", "@gpu")
     instance.write_bytes(unit.read_bytes())
     ended = subprocess.run(
-        [tool("systemd-analyze"), "verify", str(instance)], capture_output=True, text=True, check=False
+        [tool("systemd-analyze"), "verify", str(instance)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     said = [line for line in ended.stderr.splitlines() if instance.name in line]
@@ -143,7 +152,9 @@ def test_every_variable_of_the_compose_file_is_one_that_the_daemon_knows() -> No
     assert given <= known | tokens
 
 
-def test_the_example_names_every_value_that_the_compose_file_asks_for_and_holds_no_password() -> None:
+def test_the_example_names_every_value_that_the_compose_file_asks_for_and_holds_no_password() -> (
+    None
+):
     text = (ROOT / "compose.yaml").read_text(encoding="utf-8")
     asked = set(re.findall(r"\$\{(\w+)", text))
     named = dict(re.findall(r"^#? ?([A-Z_]+)=(.*)$", EXAMPLE, re.MULTILINE))
@@ -181,10 +192,14 @@ def test_the_profile_lore_starts_its_validator_after_a_healthy_broker_and_a_heal
 
 
 @pytest.mark.parametrize("role", ["researcher", "validator"])
-def test_the_projects_of_the_profile_lore_are_locked_to_the_store_as_it_is(role: str, tmp_path: Path) -> None:
+def test_the_projects_of_the_profile_lore_are_locked_to_the_store_as_it_is(
+    role: str, tmp_path: Path
+) -> None:
     settings = load_settings(LORE / role, {})
     served = f"{{command: '{sys.executable}', args: [-m, wavewright.engine.main, mcp, lore-store, --role, {role}]}}"
-    (tmp_path / "wavewright.yaml").write_text(f"version: 1\nmcp: {{servers: {{lore-store: {served}}}}}\n")
+    (tmp_path / "wavewright.yaml").write_text(
+        f"version: 1\nmcp: {{servers: {{lore-store: {served}}}}}\n"
+    )
     locked = run_prepared("tools", "--lock", folder=tmp_path)
 
     assert locked.returncode == 0, locked.stderr
@@ -223,7 +238,10 @@ def test_workers_are_scaled_by_the_queue_of_their_database() -> None:
         KUBERNETES["ScaledObject"]["spec"]["scaleTargetRef"]["name"]
         == KUBERNETES["Deployment"]["metadata"]["name"]
     )
-    assert trigger["authenticationRef"]["name"] == KUBERNETES["TriggerAuthentication"]["metadata"]["name"]
+    assert (
+        trigger["authenticationRef"]["name"]
+        == KUBERNETES["TriggerAuthentication"]["metadata"]["name"]
+    )
     assert trigger["metadata"]["targetQueryValue"] == slots
     assert {"secretRef": {"name": secret["name"]}} in container["envFrom"]
     assert secret["key"] in {variable.name for variable in VARIABLES.values()}

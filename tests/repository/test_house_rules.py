@@ -51,7 +51,8 @@ FORBIDDEN_CALLS = {
 FORBIDDEN_METHODS = {"from_string": "compiles text as a template"}
 
 PACK_WORDS = re.compile(
-    r"(?<![a-z])(lore|npcs?|factions?|zones?|stocks?|tickers?|research|knowledge)(?![a-z])", re.IGNORECASE
+    r"(?<![a-z])(lore|npcs?|factions?|zones?|stocks?|tickers?|research|knowledge)(?![a-z])",
+    re.IGNORECASE,
 )
 """Words of the domains of packs, also as parts of names with underscores."""
 

@@ -49,7 +49,9 @@ def test_every_python_file_of_a_package_lies_in_its_portion_of_the_namespace() -
 
 
 def test_no_python_file_lies_at_the_root() -> None:
-    assert [path.name for path in project_files() if path.parent == ROOT and path.suffix == ".py"] == []
+    assert [
+        path.name for path in project_files() if path.parent == ROOT and path.suffix == ".py"
+    ] == []
 
 
 def test_no_room_closes_the_namespace_for_the_others() -> None:
@@ -75,13 +77,19 @@ def test_nothing_is_imported_by_a_name_that_users_have_themselves() -> None:
 def test_no_folder_of_a_package_holds_more_than_sixteen_modules() -> None:
     folders = Counter(path.parent for path in shipped_modules() if path.name != "__init__.py")
 
-    assert {str(folder.relative_to(ROOT)): count for folder, count in folders.items() if count > 16} == {}
+    assert {
+        str(folder.relative_to(ROOT)): count for folder, count in folders.items() if count > 16
+    } == {}
 
 
 def test_no_module_of_a_package_is_longer_than_four_hundred_lines() -> None:
-    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in shipped_modules()}
+    lengths = {
+        path: len(path.read_text(encoding="utf-8").splitlines()) for path in shipped_modules()
+    }
 
-    assert {str(path.relative_to(ROOT)): lines for path, lines in lengths.items() if lines > 400} == {}
+    assert {
+        str(path.relative_to(ROOT)): lines for path, lines in lengths.items() if lines > 400
+    } == {}
 
 
 MAP = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
@@ -99,6 +107,8 @@ def test_a_path_on_the_map_exists(name: str) -> None:
     assert place_on_the_map(name).exists()
 
 
-@pytest.mark.parametrize(("symbol", "name"), sorted(set(re.findall(r"`(\w+)` in `([\w.]+/[\w./]*)`", MAP))))
+@pytest.mark.parametrize(
+    ("symbol", "name"), sorted(set(re.findall(r"`(\w+)` in `([\w.]+/[\w./]*)`", MAP)))
+)
 def test_a_symbol_on_the_map_is_in_its_module(symbol: str, name: str) -> None:
     assert re.search(rf"\b{symbol}\b", place_on_the_map(name).read_text(encoding="utf-8"))

@@ -78,7 +78,11 @@ BROUGHT_ALONG = {"aiormq"}
 
 def test_every_pin_is_exact_and_has_a_hash() -> None:
     entries = [entry for entry in re.split(r"\n(?=\S)", LOCK.strip()) if not entry.startswith("#")]
-    loose = [entry.splitlines()[0] for entry in entries if "==" not in entry or "--hash=sha256:" not in entry]
+    loose = [
+        entry.splitlines()[0]
+        for entry in entries
+        if "==" not in entry or "--hash=sha256:" not in entry
+    ]
 
     assert entries
     assert loose == []

@@ -28,7 +28,8 @@ HEAVY = (
     "yaml",
 )
 LAZY = sorted(
-    ".".join(stub.relative_to(ROOT).parts[1:-1]) for stub in ROOT.glob("*/wavewright/**/__init__.pyi")
+    ".".join(stub.relative_to(ROOT).parts[1:-1])
+    for stub in ROOT.glob("*/wavewright/**/__init__.pyi")
 )
 
 
@@ -40,7 +41,9 @@ def exported_names(package: ModuleType) -> list[str]:
 def test_every_name_of_a_stub_can_be_imported_and_no_other_one(name: str) -> None:
     package = importlib.import_module(name)
 
-    assert [exported for exported in exported_names(package) if getattr(package, exported) is None] == []
+    assert [
+        exported for exported in exported_names(package) if getattr(package, exported) is None
+    ] == []
     assert set(exported_names(package)) <= set(dir(package))
     with pytest.raises(AttributeError, match="chekc"):
         _ = vars(package)["__getattr__"]("chekc")
@@ -69,6 +72,8 @@ def test_a_package_has_a_sentence_that_says_what_it_is_for(name: str) -> None:
 @pytest.mark.parametrize("name", sorted({*LAZY, *(f"wavewright.{part}" for part in PACKAGES)}))
 def test_importing_a_package_imports_nothing_heavy(name: str) -> None:
     program = f"import sys, {name}\nprint(*[name for name in {HEAVY!r} if name in sys.modules])"
-    shown = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    shown = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
 
     assert shown.stdout.split() == []

@@ -20,7 +20,9 @@ BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(180),
-    pytest.mark.skipif(BROWSER is None, reason="no Chromium here; `make test` installs one where it can"),
+    pytest.mark.skipif(
+        BROWSER is None, reason="no Chromium here; `make test` installs one where it can"
+    ),
 ]
 
 
@@ -57,7 +59,9 @@ def open_page(page: Path, profile: Path) -> Opened:
 
 
 def wavewright(*arguments: str, folder: Path) -> None:
-    ran = run_prepared(*arguments, folder=folder, environment={**os.environ, "XDG_STATE_HOME": str(folder)})
+    ran = run_prepared(
+        *arguments, folder=folder, environment={**os.environ, "XDG_STATE_HOME": str(folder)}
+    )
     assert ran.returncode == 0, ran.stderr
 
 

@@ -57,20 +57,25 @@ def _unsafe(node: object) -> Iterator[object]:
     if len(parts) == 2:
         code, argument = parts
         repeats = code is codes.POSSESSIVE_REPEAT
-        if code is codes.ATOMIC_GROUP or (repeats and [inner for inner, _ in argument[2]] not in SINGLE):
+        if code is codes.ATOMIC_GROUP or (
+            repeats and [inner for inner, _ in argument[2]] not in SINGLE
+        ):
             yield code
     for part in parts:
         yield from _unsafe(part)
 
 
 @pytest.mark.parametrize(
-    "pattern", [r"(?:ab)*+", r"(?:a|b+)++", r"x(?=(?:a[bc])?+)", r"(?P<n>(?>a+b))", r"(?:[a]|bc){2,}+"]
+    "pattern",
+    [r"(?:ab)*+", r"(?:a|b+)++", r"x(?=(?:a[bc])?+)", r"(?P<n>(?>a+b))", r"(?:[a]|bc){2,}+"],
 )
 def test_a_pattern_that_old_pythons_match_wrongly_is_found(pattern: str) -> None:
     assert unsafe_parts(pattern)
 
 
-@pytest.mark.parametrize("pattern", [r"[ab]*+c", r"a++", r".{2,5}+", r"[^x]?+", r"(?:ab)*", r"(?=(?P<n>ab))"])
+@pytest.mark.parametrize(
+    "pattern", [r"[ab]*+c", r"a++", r".{2,5}+", r"[^x]?+", r"(?:ab)*", r"(?=(?P<n>ab))"]
+)
 def test_a_pattern_that_every_python_matches_alike_is_left_alone(pattern: str) -> None:
     assert not unsafe_parts(pattern)
 

@@ -54,7 +54,9 @@ def test_a_shipped_document_refers_to_its_schema_and_keeps_it(document: Path) ->
     is_kept(document)
 
 
-def test_every_document_of_a_new_project_refers_to_a_schema_in_it_and_keeps_it(starter_project: Path) -> None:
+def test_every_document_of_a_new_project_refers_to_a_schema_in_it_and_keeps_it(
+    starter_project: Path,
+) -> None:
     written = starter_project.rglob("*.yaml")
     documents = sorted(file for file in written if not file.name.endswith(".snapshot.yaml"))
 

@@ -43,14 +43,20 @@ def words_of(name: str) -> set[str]:
     """Return the words of an identifier in any case style, in lower case and without a plural's `s`."""
     words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)
     return {
-        form for word in words for form in (word.lower(), word.lower().removesuffix("s").removesuffix("e"))
+        form
+        for word in words
+        for form in (word.lower(), word.lower().removesuffix("s").removesuffix("e"))
     }
 
 
 def defined_names(module: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
         match node:
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            case (
+                ast.FunctionDef(name=name)
+                | ast.AsyncFunctionDef(name=name)
+                | ast.ClassDef(name=name)
+            ):
                 yield name
             case (
                 ast.arg(arg=name)

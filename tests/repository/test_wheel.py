@@ -59,7 +59,16 @@ class Installation:
 
 def build(target: str, source: Path, destination: Path) -> Path:
     subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", str(destination)],
+        [
+            sys.executable,
+            "-m",
+            "hatchling",
+            "build",
+            "--target",
+            target,
+            "--directory",
+            str(destination),
+        ],
         cwd=source,
         check=True,
         capture_output=True,
@@ -70,7 +79,12 @@ def build(target: str, source: Path, destination: Path) -> Path:
 
 def pip() -> list[str]:
     """Return a pip that can install into another environment: ours, or the system's where ours has none."""
-    if subprocess.run([sys.executable, "-c", "import pip"], check=False, capture_output=True).returncode == 0:
+    if (
+        subprocess.run(
+            [sys.executable, "-c", "import pip"], check=False, capture_output=True
+        ).returncode
+        == 0
+    ):
         return [sys.executable, "-m", "pip"]
     found = shutil.which("pip3") or shutil.which("pip")
     if found is None:
@@ -81,7 +95,10 @@ def pip() -> list[str]:
 def runtime_distributions(*, with_extras: bool) -> list[Distribution]:
     """Return what pyproject.toml says the wheel needs at run time, with what that needs in turn."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    lists = [project["dependencies"], *(project["optional-dependencies"].values() if with_extras else ())]
+    lists = [
+        project["dependencies"],
+        *(project["optional-dependencies"].values() if with_extras else ()),
+    ]
     waiting = [Requirement(entry) for entries in lists for entry in entries]
     found: dict[str, Distribution] = {}
     seen = set[tuple[str, ...]]()
@@ -91,7 +108,9 @@ def runtime_distributions(*, with_extras: bool) -> list[Distribution]:
         extras = {"", *wanted.extras}
         asked = (name, *sorted(wanted.extras))
         is_other = wanted.marker is not None and not wanted.marker.evaluate({"extra": ""})
-        if name == project["name"] or asked in seen or is_other:  # the extra `all` names the project itself
+        if (
+            name == project["name"] or asked in seen or is_other
+        ):  # the extra `all` names the project itself
             continue
         seen.add(asked)
         found[name] = distribution(wanted.name)
@@ -121,7 +140,9 @@ def link_distributions(site: Path, *, with_extras: bool) -> None:
 def root_of(installed: Distribution, file: Path) -> Path:
     """Return the part of a distribution that a file lies in; a namespace such as `google` is shared with others."""
     top = Path(str(installed.locate_file(file.parts[0])))
-    is_namespace = top.is_dir() and top.suffix != ".dist-info" and not (top / "__init__.py").exists()
+    is_namespace = (
+        top.is_dir() and top.suffix != ".dist-info" and not (top / "__init__.py").exists()
+    )
     return Path(*file.parts[:2]) if is_namespace else Path(file.parts[0])
 
 
@@ -143,7 +164,9 @@ def installation(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Insta
     python = str(installed.bin / "python")
     options = ["--quiet", "--no-deps", "--no-index", "--no-compile"]
     subprocess.run(
-        [*pip(), "--python", python, "install", *options, str(wheel)], check=True, capture_output=True
+        [*pip(), "--python", python, "install", *options, str(wheel)],
+        check=True,
+        capture_output=True,
     )
     return installed
 
@@ -177,7 +200,9 @@ def new_environment(home: Path, *, with_extras: bool) -> Installation:
 
 
 def test_the_command_answers_with_its_version(installation: Installation) -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "version"
+    ]
 
     shown = installation.run("wavewright", "--version")
 
@@ -198,11 +223,14 @@ def is_importable(name: str) -> bool:
     """Tell whether a file is a module, not a part of the project that `init` writes: no package leads to those."""
     parts = name.split(".")
     return all(
-        (ROOT / parts[1] / Path(*parts[:depth]) / "__init__.py").is_file() for depth in range(2, len(parts))
+        (ROOT / parts[1] / Path(*parts[:depth]) / "__init__.py").is_file()
+        for depth in range(2, len(parts))
     )
 
 
-def test_the_wheel_ships_every_file_of_the_packages_and_no_other(installation: Installation) -> None:
+def test_the_wheel_ships_every_file_of_the_packages_and_no_other(
+    installation: Installation,
+) -> None:
     packages = {
         path.relative_to(ROOT / path.relative_to(ROOT).parts[0]).as_posix()
         for path in project_files()
@@ -218,13 +246,17 @@ def test_the_wheel_ships_every_file_of_the_packages_and_no_other(installation: I
 
 
 def test_the_wheel_adds_one_name_to_what_users_can_import(installation: Installation) -> None:
-    record = (next(installation.site.glob("wavewright-*.dist-info")) / "RECORD").read_text(encoding="utf-8")
+    record = (next(installation.site.glob("wavewright-*.dist-info")) / "RECORD").read_text(
+        encoding="utf-8"
+    )
     roots = {re.split(r"[/,]", line)[0] for line in record.splitlines()} - {".."}
 
     assert {root for root in roots if not root.endswith(".dist-info")} == {"wavewright"}
 
 
-def test_the_stocks_job_runs_from_the_wheel_alone(installation: Installation, tmp_path: Path) -> None:
+def test_the_stocks_job_runs_from_the_wheel_alone(
+    installation: Installation, tmp_path: Path
+) -> None:
     shutil.copytree(ROOT / "plans", tmp_path / "plans")
 
     shown = installation.run("wavewright", "run", "plans/stocks.job.yaml", folder=tmp_path)
@@ -236,7 +268,9 @@ def test_the_core_needs_no_more_than_45_packages() -> None:
     assert len(runtime_distributions(with_extras=False)) <= 45
 
 
-def test_the_core_makes_checks_simulates_and_runs_a_project(core: Installation, tmp_path: Path) -> None:
+def test_the_core_makes_checks_simulates_and_runs_a_project(
+    core: Installation, tmp_path: Path
+) -> None:
     core.run("wavewright", "init", "mine", folder=tmp_path)
     commands = (
         ["check", JOB],
@@ -253,7 +287,9 @@ def test_the_core_makes_checks_simulates_and_runs_a_project(core: Installation, 
     assert "GOAL ACHIEVED" in ended[3].stdout
 
 
-def test_the_core_lists_no_tools_of_packs_whose_extra_is_missing(core: Installation, mine: Path) -> None:
+def test_the_core_lists_no_tools_of_packs_whose_extra_is_missing(
+    core: Installation, mine: Path
+) -> None:
     settings = mine / "wavewright.yaml"
 
     listed = core.run("wavewright", "tools", folder=mine).stdout
@@ -287,7 +323,10 @@ def test_the_core_asks_an_openai_compatible_model(
         pytest.param(["tail"], {}, "daemon", id="tail"),
         pytest.param(["mcp"], {}, "mcp", id="mcp"),
         pytest.param(
-            ["runs"], {"WAVEWRIGHT_JOURNAL": "postgresql://127.0.0.1/none"}, "postgres", id="postgres"
+            ["runs"],
+            {"WAVEWRIGHT_JOURNAL": "postgresql://127.0.0.1/none"},
+            "postgres",
+            id="postgres",
         ),
         pytest.param(
             ["run", JOB],

@@ -48,11 +48,19 @@ def example_run() -> ScriptedRun:
         },
         {"id": "index", "tool": "fetch_index_data", "optional": True},
         {"id": "news", "tool": "fetch_announcements", "for_each": "${inputs.stocks}", "min_ok": 1},
-        {"id": "notes", "tool": "write_notes", "for_each": "${steps.prices}", "depends_on": ["news"]},
+        {
+            "id": "notes",
+            "tool": "write_notes",
+            "for_each": "${steps.prices}",
+            "depends_on": ["news"],
+        },
         {
             "id": "summary",
             "tool": "analyze_summary",
-            "params": {"prices": "${steps.prices}", "index": "${has(steps.index) ? steps.index : null}"},
+            "params": {
+                "prices": "${steps.prices}",
+                "index": "${has(steps.index) ? steps.index : null}",
+            },
             "depends_on": ["notes"],
         },
         gates=[
@@ -64,7 +72,9 @@ def example_run() -> ScriptedRun:
                 "hint": "a young listing",
             }
         ],
-        caps=[{"field": "trend", "when": "!has(steps.index)", "max": 0.4, "because": "no benchmark"}],
+        caps=[
+            {"field": "trend", "when": "!has(steps.index)", "max": 0.4, "because": "no benchmark"}
+        ],
         result="${steps.summary}",
     )
     goal = goal_for(
@@ -73,7 +83,14 @@ def example_run() -> ScriptedRun:
         text="Compare three stocks with the XJO index",
         inputs=inputs,
         targets={"key": "code"},
-        gates=[{"id": "fresh", "on_tool": "fetch_stock_data", "fresh_within": "24h", "hint": "fetch again"}],
+        gates=[
+            {
+                "id": "fresh",
+                "on_tool": "fetch_stock_data",
+                "fresh_within": "24h",
+                "hint": "fetch again",
+            }
+        ],
     )
     return run_plan(
         plan,
@@ -108,13 +125,26 @@ def example_model_events() -> tuple[Event, ...]:
     )  # fmt: skip
     rungs = (
         (RungRecord("planner", "llm", "fallen", "the answer was cut off", 4.2), None),
-        (RungRecord("planner", "repaired", "reached", "", 5.1, 0.95, "the plan was repaired"), None),
-        (RungRecord("worker summarise", "agent", "fallen", "no object in the answer", 2.0), summary),
-        (RungRecord("worker summarise", "suggested", "reached", "", 1.0, 0.8, "put together"), summary),
+        (
+            RungRecord("planner", "repaired", "reached", "", 5.1, 0.95, "the plan was repaired"),
+            None,
+        ),
+        (
+            RungRecord("worker summarise", "agent", "fallen", "no object in the answer", 2.0),
+            summary,
+        ),
+        (
+            RungRecord("worker summarise", "suggested", "reached", "", 1.0, 0.8, "put together"),
+            summary,
+        ),
         (RungRecord("reviewer", "model", "reached", "", 6.0), None),
     )
     call = AgentToolCall(
-        "fetch_announcements", {"code": "SKS", "text": "x" * 500}, "refused", 0.0, "the cap is reached"
+        "fetch_announcements",
+        {"code": "SKS", "text": "x" * 500},
+        "refused",
+        0.0,
+        "the cap is reached",
     )
     return (
         *(ModelCalled(at, use) for use in uses),
@@ -129,7 +159,10 @@ def example_package_with_models() -> Package:
     state = fold((*run.events, *example_model_events()))
     review = review_by_code(run.plan, run.goal, state, run.tools)
     opinion = Opinion(
-        model="openai:gpt-5", goal_achieved=True, confidence=0.7, summary="All three stocks are compared."
+        model="openai:gpt-5",
+        goal_achieved=True,
+        confidence=0.7,
+        summary="All three stocks are compared.",
     )
     refused = RefusedAction(
         action="refetch", step="prices", tool="run_shell", why="the goal does not allow this tool"
@@ -150,7 +183,12 @@ def _answers() -> dict[str, object]:
             "code": code,
             "as_of": "2010-03-01",
             "rows": 68 if code == "XRO" else 120,
-            "source": {"id": "prices.csv", "name": "prices.csv", "as_of": "2010-03-01", "tier": "primary"},
+            "source": {
+                "id": "prices.csv",
+                "name": "prices.csv",
+                "as_of": "2010-03-01",
+                "tier": "primary",
+            },
         }
         for code in CODES
     ]
@@ -178,7 +216,11 @@ def _answers() -> dict[str, object]:
         "confidence": {"trend": 0.7},
         "warnings": ["XRO has fewer prices than the others"],
         "conflicts": [
-            {"subject": "GNP", "message": "two closing prices on 2009-07-01", "values": [11.5, 11.6]}
+            {
+                "subject": "GNP",
+                "message": "two closing prices on 2009-07-01",
+                "values": [11.5, 11.6],
+            }
         ],
         "chart": chart,
     }

@@ -52,7 +52,9 @@ class ScriptedModels:
         self.at_once -= 1
         answer = self.script(call) if callable(self.script) else self.script[len(self.asked) - 1]
         outcome: ModelOutcome = "failed" if isinstance(answer, ModelError) else "answered"
-        use = ModelUse(call.role, call.name, self.model, outcome, 100, 10, rung=call.rung, step=call.step)
+        use = ModelUse(
+            call.role, call.name, self.model, outcome, 100, 10, rung=call.rung, step=call.step
+        )
         use = answer.use if isinstance(answer, ModelAnswer) else use
         if on_use is not None:
             on_use(use)
@@ -84,7 +86,9 @@ def cut_off(text: str) -> ModelAnswer:
     return ModelAnswer(text, ModelUse("reviewer", "", MODEL, "truncated"), is_truncated=True)
 
 
-def reviewer_ladder(*, tries: int = 3, clock: RungTimeout | None = None, ceiling: float = 0.8) -> Ladder:
+def reviewer_ladder(
+    *, tries: int = 3, clock: RungTimeout | None = None, ceiling: float = 0.8
+) -> Ladder:
     """Return the ladder of a reviewer."""
     return Ladder(
         name="reviewer",

@@ -56,12 +56,16 @@ def signature(name: str, **more: object) -> ToolSignature:
 
 def tools_of(plan: Plan, *known: ToolSignature) -> dict[str, ToolSignature]:
     """Return signatures for all that a plan calls; those not given promise nothing."""
-    return {step.tool: signature(step.tool) for step in plan.steps} | {tool.name: tool for tool in known}
+    return {step.tool: signature(step.tool) for step in plan.steps} | {
+        tool.name: tool for tool in known
+    }
 
 
 def goal_for(plan: Plan, **more: object) -> Goal:
     """Return a goal that allows what the plan calls."""
-    tools = tuple(AvailableTool(name=name) for name in dict.fromkeys(step.tool for step in plan.steps))
+    tools = tuple(
+        AvailableTool(name=name) for name in dict.fromkeys(step.tool for step in plan.steps)
+    )
     return Goal.model_validate(
         {
             "name": "test",
@@ -117,7 +121,9 @@ def run_plan(
     plan = bind_plan(plan, goal, known)
     clock = _Clock(started)
     events: list[Event] = [
-        RunStarted(RunId("run-1"), clock.at, goal.job, {}, now.timestamp(), {"wavewright": "0.1.0"}),
+        RunStarted(
+            RunId("run-1"), clock.at, goal.job, {}, now.timestamp(), {"wavewright": "0.1.0"}
+        ),
         PlanAccepted(clock.at, plan.model_dump(mode="json", by_alias=True), plan_hash(plan), rung),
     ]
     play(events, plan, goal, known, answers, now=now, clock=clock, seconds=seconds or {})
@@ -157,13 +163,24 @@ def play(
             state = fold(events)
             blocker = _blocker(plan, graph, state, step_id)
             if blocker is not None:
-                events.append(_ended(step_id, "blocked", clock.at, reason=f"{blocker} has no usable output"))
+                events.append(
+                    _ended(step_id, "blocked", clock.at, reason=f"{blocker} has no usable output")
+                )
                 continue
             if _is_skipped(plan, state, step_id, now):
                 events.append(_ended(step_id, "skipped", clock.at, reason="its condition is false"))
                 continue
             events.extend(
-                _answered(plan, state, plan.step(step_id), answers.get(step_id), verify, clock.at, took, now)
+                _answered(
+                    plan,
+                    state,
+                    plan.step(step_id),
+                    answers.get(step_id),
+                    verify,
+                    clock.at,
+                    took,
+                    now,
+                )
             )
         clock.at += longest
         events.append(WaveFinished(clock.at, number, rounds))
@@ -184,7 +201,9 @@ def _blocker(plan: Plan, graph: PlanGraph, state: RunState, step_id: StepId) -> 
 
 def _is_skipped(plan: Plan, state: RunState, step_id: StepId, now: dt.datetime) -> bool:
     when = plan.step(step_id).when
-    return when is not None and not evaluate(bare_expression(when).expression, _scope(plan, state), now)
+    return when is not None and not evaluate(
+        bare_expression(when).expression, _scope(plan, state), now
+    )
 
 
 def _scope(plan: Plan, state: RunState) -> JsonObject:
@@ -209,7 +228,15 @@ def _answered(
     if step.for_each is None:
         if isinstance(answer, Fails):
             return [
-                _ended(step.id, "failed", ended, error=_error(answer), started=at, seconds=took, attempts=1)
+                _ended(
+                    step.id,
+                    "failed",
+                    ended,
+                    error=_error(answer),
+                    started=at,
+                    seconds=took,
+                    attempts=1,
+                )
             ]
         output = cast("Json", answer)
         view = GateView(plan.inputs, _outputs(state))
@@ -246,7 +273,9 @@ def _answered(
         first = next(found for found in found_by_item if isinstance(found, Fails))
         return [
             *events,
-            _ended(step.id, "failed", ended, error=_error(first), items=count, started=at, seconds=took),
+            _ended(
+                step.id, "failed", ended, error=_error(first), items=count, started=at, seconds=took
+            ),
         ]
     output = [found for _index, _item, found in good]
     view = GateView(plan.inputs, _outputs(state), [(index, item) for index, item, _found in good])
@@ -254,7 +283,14 @@ def _answered(
     assert isinstance(gates, tuple), "no judge is asked here"
     events.append(
         _ended(
-            step.id, _status(output), ended, output=output, gates=gates, items=count, started=at, seconds=took
+            step.id,
+            _status(output),
+            ended,
+            output=output,
+            gates=gates,
+            items=count,
+            started=at,
+            seconds=took,
         )
     )
     return events

@@ -42,13 +42,20 @@ def read(text: str) -> Verdict:
     [
         pytest.param('{"good": true, "score": 1}', id="bare"),
         pytest.param(
-            'Sure!\n```json\n{"good": true, "score": 1}\n```\nHope {this} helps.', id="fenced_in_prose"
+            'Sure!\n```json\n{"good": true, "score": 1}\n```\nHope {this} helps.',
+            id="fenced_in_prose",
         ),
         pytest.param('[{"good": true, "score": 1}]', id="in_a_list"),
         pytest.param('{"name": "review", "arguments": {"good": true, "score": 1}}', id="tool_call"),
-        pytest.param('{"result": {"good": true, "score": 1,}} ', id="wrapped_with_a_comma_too_many"),
-        pytest.param('{"good": true, "score": 1} and again {"score": 1, "good": true}', id="said_twice"),
-        pytest.param('<think>{"good": false}</think>{"good": true, "score": 1}', id="after_reasoning"),
+        pytest.param(
+            '{"result": {"good": true, "score": 1,}} ', id="wrapped_with_a_comma_too_many"
+        ),
+        pytest.param(
+            '{"good": true, "score": 1} and again {"score": 1, "good": true}', id="said_twice"
+        ),
+        pytest.param(
+            '<think>{"good": false}</think>{"good": true, "score": 1}', id="after_reasoning"
+        ),
         pytest.param('{"good": true, "score": 1, "reasoning": "because"}', id="more_fields"),
     ],
 )
@@ -66,10 +73,14 @@ def test_an_answer_is_found_in_whatever_stands_around_it(text: str) -> None:
         pytest.param('{"good": true, "good": false}', "says one thing twice", id="key_twice"),
         pytest.param('{"good": true, "score": 0.', "no number", id="cut_in_a_number"),
         pytest.param('{"good": true, "score": 1', "the text ends", id="not_closed"),
-        pytest.param('{"quoted": {"good": true}, oops', "holds no JSON object", id="part_of_what_is_broken"),
+        pytest.param(
+            '{"quoted": {"good": true}, oops', "holds no JSON object", id="part_of_what_is_broken"
+        ),
         pytest.param('{"good": "true"}', "'good' should be true or false", id="text_for_a_truth"),
         pytest.param('{"good": 1}', "'good' should be true or false", id="number_for_a_truth"),
-        pytest.param('{"good": true, "score": "1"}', "'score' should be a number", id="text_for_a_number"),
+        pytest.param(
+            '{"good": true, "score": "1"}', "'score' should be a number", id="text_for_a_number"
+        ),
         pytest.param('{"good": true, "score": null}', "'score' should be a number", id="null"),
     ],
 )
@@ -88,7 +99,9 @@ async def ask(
     *script: Scripted, tries: int = 3
 ) -> tuple[FittingAnswer[Verdict] | NoFittingAnswer, ScriptedModels]:
     models = ScriptedModels(script)
-    answer = await ask_until_fit(models, CALL, read, tries=tries, repair=lambda faults: "mend: " + faults[0])
+    answer = await ask_until_fit(
+        models, CALL, read, tries=tries, repair=lambda faults: "mend: " + faults[0]
+    )
     return answer, models
 
 
@@ -144,8 +157,14 @@ async def test_who_gives_up_is_not_asked_again() -> None:
 
 
 JSON: st.SearchStrategy[Json] = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=12) | st.dictionaries(st.text(max_size=12), inner, max_size=8),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=12) | st.dictionaries(st.text(max_size=12), inner, max_size=8)
+    ),
     max_leaves=60,
 )
 
@@ -162,7 +181,9 @@ def leaves(value: Json) -> Iterator[Json]:
 
 
 @given(JSON, st.integers(40, 2000))
-def test_what_is_abridged_is_json_of_about_the_size_that_there_is_room_for(value: Json, room: int) -> None:
+def test_what_is_abridged_is_json_of_about_the_size_that_there_is_room_for(
+    value: Json, room: int
+) -> None:
     shown = truncate(value, room)
 
     assert json.loads(prompt_json(shown)) == shown
@@ -176,7 +197,9 @@ def test_nothing_is_made_up_but_the_notes_on_what_is_left_out(value: Json, room:
 
     for leaf in leaves(truncate(value, room)):
         if isinstance(leaf, str):
-            is_note = "left out" in leaf or any(word in leaf for word in ("entr", "fields", "{", "character"))
+            is_note = "left out" in leaf or any(
+                word in leaf for word in ("entr", "fields", "{", "character")
+            )
             assert leaf in texts or is_note
         else:
             assert leaf in known
@@ -195,7 +218,9 @@ def test_of_a_series_both_ends_are_kept_and_the_gap_is_counted() -> None:
     assert isinstance(shown, list)
     assert shown[0] == series[0]
     assert shown[-1] == series[-1]
-    gaps = [entry[OMITTED_KEY] for entry in shown if isinstance(entry, dict) and OMITTED_KEY in entry]
+    gaps = [
+        entry[OMITTED_KEY] for entry in shown if isinstance(entry, dict) and OMITTED_KEY in entry
+    ]
     kept = len(shown) - len(gaps)
     assert gaps == [f"{400 - kept} entries"]
 
@@ -208,7 +233,9 @@ def test_the_entries_that_are_wanted_first_are_kept() -> None:
     assert {"day": 250} in shown
 
 
-def test_of_a_very_long_list_only_what_may_be_kept_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_very_long_list_only_what_may_be_kept_is_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     measured: list[Json] = []
 
     def counted(value: object) -> str:

@@ -45,7 +45,9 @@ def run_with(text: str) -> ScriptedRun:
         {"id": "b", "params": {"of": "${steps.page}"}},
         gates=[{"id": "g", "on": "page", "check": "output.ok == true"}],
     )
-    return run_plan(plan, {"page": {"text": text}, "broken": Fails(text, hint=text)}, goal=goal_for(plan))
+    return run_plan(
+        plan, {"page": {"text": text}, "broken": Fails(text, hint=text)}, goal=goal_for(plan)
+    )
 
 
 def words_outside_of_data(prompt: str) -> str:
@@ -55,7 +57,11 @@ def words_outside_of_data(prompt: str) -> str:
 def assert_harmless(call: ModelCall, text: str) -> None:
     assert call.prompt.count("</data>") == call.prompt.count('<data name="')
     assert all(character.isprintable() or character == "\n" for character in call.prompt)
-    assert all(line not in words_outside_of_data(call.prompt) for line in text.splitlines() if len(line) > 20)
+    assert all(
+        line not in words_outside_of_data(call.prompt)
+        for line in text.splitlines()
+        if len(line) > 20
+    )
     assert text not in call.instructions
 
 
@@ -102,7 +108,9 @@ async def test_field_names_of_what_is_left_out_are_data_too() -> None:
 
 @pytest.mark.parametrize("text", list(TEXTS.values()), ids=list(TEXTS))
 async def test_to_a_judge_an_outsiders_text_is_data(text: str) -> None:
-    plan = plan_of({"id": "page"}, gates=[{"id": "g", "on": "page", "judge": {"rubric": "It is true."}}])
+    plan = plan_of(
+        {"id": "page"}, gates=[{"id": "g", "on": "page", "judge": {"rubric": "It is true."}}]
+    )
     models = ScriptedModels([{"verdict": "fail", "quotes": [], "reason": "no"}])
     output: JsonObject = {"text": text}
     records = make_verifier(plan, {}, None, NOW, ModelJudge(models, Prompts()))(

@@ -10,7 +10,9 @@ from wavewright.reviewer.values import brief, duration_text, read_time, shape, v
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.text(max_size=9), inner, max_size=6),
+    lambda inner: (
+        st.lists(inner, max_size=6) | st.dictionaries(st.text(max_size=9), inner, max_size=6)
+    ),
     max_leaves=40,
 )
 
@@ -69,6 +71,8 @@ def test_a_duration_is_told_in_the_unit_that_suits_it(seconds: float, text: str)
     assert duration_text(seconds) == text
 
 
-@pytest.mark.parametrize("value", [None, 3, "", "soon", "2010-13-01", "0001-01-01T00:00:00+14:00", "x" * 100])
+@pytest.mark.parametrize(
+    "value", [None, 3, "", "soon", "2010-13-01", "0001-01-01T00:00:00+14:00", "x" * 100]
+)
 def test_what_is_no_time_is_none(value: Json) -> None:
     assert read_time(value) is None

@@ -10,7 +10,9 @@ from importlib.resources import files
 
 from playwright.sync_api import Page, sync_playwright
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,9 @@ class Visit:
 
     def serious_faults(self) -> list[str]:
         """Return what axe-core finds that keeps people from using the page, by rule."""
-        self.page.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8"))
+        self.page.evaluate(
+            files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+        )
         found = self.page.evaluate("async () => (await axe.run()).violations")
         return [one["id"] for one in found if one["impact"] in {"serious", "critical"}]
 

@@ -22,8 +22,30 @@ def make_certificate(folder: Path) -> None:
     _make(folder, "server", "localhost", "basicConstraints=critical,CA:FALSE", names, signed=signed)
 
 
-def _make(folder: Path, name: str, subject: str, *extensions: str, signed: list[str] | None = None) -> None:
-    new = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    files = ["-days", "2", "-subj", f"/CN={subject}", "-keyout", f"{name}.key", "-out", f"{name}.pem"]
+def _make(
+    folder: Path, name: str, subject: str, *extensions: str, signed: list[str] | None = None
+) -> None:
+    new = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+    ]
+    files = [
+        "-days",
+        "2",
+        "-subj",
+        f"/CN={subject}",
+        "-keyout",
+        f"{name}.key",
+        "-out",
+        f"{name}.pem",
+    ]
     added = [part for extension in extensions for part in ("-addext", extension)]
-    subprocess.run([*new, *files, *added, *(signed or [])], cwd=folder, check=True, capture_output=True)
+    subprocess.run(
+        [*new, *files, *added, *(signed or [])], cwd=folder, check=True, capture_output=True
+    )

@@ -51,7 +51,8 @@ def limited_evaluator() -> Generator[Callable[[list[str]], dict[str, str]]]:
 def large_values() -> dict[str, Json]:
     """Return a request of about 1 MiB and the outputs of steps of some ten."""
     rows: list[Json] = [
-        {"code": f"c{n}", "close": n * 0.5, "tags": ["a", "b"], "note": "n" * 40} for n in range(60_000)
+        {"code": f"c{n}", "close": n * 0.5, "tags": ["a", "b"], "note": "n" * 40}
+        for n in range(60_000)
     ]
     return {
         "inputs": {

@@ -90,7 +90,9 @@ class LossyLine:
                 link = _Link(client, socket.create_connection(self._server))
                 self._links.append(link)
                 for direction in link.ends:
-                    threading.Thread(target=self._forward, args=(link, direction), daemon=True).start()
+                    threading.Thread(
+                        target=self._forward, args=(link, direction), daemon=True
+                    ).start()
 
     def _forward(self, link: _Link, direction: Direction) -> None:
         source, target = link.ends[direction]

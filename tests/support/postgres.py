@@ -137,7 +137,9 @@ class OwnServer(PostgresServer):
         setpriv = shutil.which("setpriv")
         if _is_root():
             if setpriv is None:
-                raise NoServer("PostgreSQL does not run as root, and there is no setpriv (util-linux)")
+                raise NoServer(
+                    "PostgreSQL does not run as root, and there is no setpriv (util-linux)"
+                )
             return [
                 setpriv, "--reuid=postgres", "--regid=postgres", "--clear-groups", "--pdeathsig=QUIT", *command,
             ]  # fmt: skip
@@ -218,7 +220,11 @@ def find_programs() -> Path | None:
         return Path(on_path).resolve().parent
     places = (*Path("/usr/lib/postgresql").glob("*/bin"), *Path("/usr").glob("pgsql-*/bin"))
     found = [place for place in places if (place / "initdb").exists()]
-    return max(found, key=lambda place: float("".join(filter(str.isdigit, place.parent.name))), default=None)
+    return max(
+        found,
+        key=lambda place: float("".join(filter(str.isdigit, place.parent.name))),
+        default=None,
+    )
 
 
 @contextmanager

@@ -150,7 +150,13 @@ class PreparedCommand(RunningCommand):
             if isinstance(output, Path):
                 output = stack.enter_context(output.open("ab")).fileno()
             streams = (_OpenFile(output), _OpenFile(output if errors is None else errors))
-            given = (target or _run_command, list(arguments), str(folder), dict(environment), streams)
+            given = (
+                target or _run_command,
+                list(arguments),
+                str(folder),
+                dict(environment),
+                streams,
+            )
             self._process = _COPIES.Process(target=_run, args=given)
             self._process.start()
 
@@ -242,7 +248,9 @@ def run_new_python(
 ) -> subprocess.CompletedProcess[str]:
     """Run `python` as a new interpreter to its end."""
     command = [sys.executable, *arguments]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,9 @@ class Broker:
         """Make a server's folder; nothing runs yet."""
         (folder / "mnesia").mkdir(parents=True)
         (folder / "log").mkdir()
-        ports = Ports(free_port(), free_port(), free_port(), free_port() if shutil.which("openssl") else 0)
+        ports = Ports(
+            free_port(), free_port(), free_port(), free_port() if shutil.which("openssl") else 0
+        )
         cookie = folder / ".erlang.cookie"
         cookie.write_text(secrets.token_hex(16))
         cookie.chmod(0o400)
@@ -157,7 +159,9 @@ class Broker:
         reap(server)
         (self._folder / "server.pid").write_text(str(server.pid))
         watch_over(server.pid, self._end_of_names())
-        _wait_for(lambda: self.is_up or server.poll() is not None, BOOT_SECONDS, "RabbitMQ to start")
+        _wait_for(
+            lambda: self.is_up or server.poll() is not None, BOOT_SECONDS, "RabbitMQ to start"
+        )
         assert self.is_up, (self._folder / "out.log").read_text()[-3000:]
 
     def stop(self) -> None:
@@ -186,7 +190,11 @@ class Broker:
         """Run `rabbitmqctl` or another of the server's programs; it takes a second or two."""
         program = Path(self._program).with_name(name)
         ran = subprocess.run(
-            [str(program), *arguments], env=self._environment(), capture_output=True, text=True, check=False
+            [str(program), *arguments],
+            env=self._environment(),
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert ran.returncode == 0, ran.stdout + ran.stderr
         return ran.stdout
@@ -231,7 +239,10 @@ class Broker:
     def _is_without_names(self) -> bool:
         """End the name server; it stays for as long as it takes the dead server for a living one."""
         subprocess.run(self._end_of_names(), capture_output=True, check=False)
-        with suppress(OSError), socket.create_connection(("127.0.0.1", self._ports.names), timeout=1):
+        with (
+            suppress(OSError),
+            socket.create_connection(("127.0.0.1", self._ports.names), timeout=1),
+        ):
             return False
         return True
 

@@ -48,7 +48,9 @@ def settings_for(
     section = ModelsSection.model_validate(
         {"attempt_seconds": 20.0, "prices": {"scripted": {"input": 1, "output": 2}}, **models}
     )
-    return replace(settings, models=section, budgets=budgets or BudgetsSection(), model_is_forced=is_forced)
+    return replace(
+        settings, models=section, budgets=budgets or BudgetsSection(), model_is_forced=is_forced
+    )
 
 
 @asynccontextmanager

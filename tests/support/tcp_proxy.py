@@ -76,7 +76,10 @@ class TcpProxy:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._portal.call(self._ending.set)
         self._future.result()
@@ -157,7 +160,9 @@ class TcpProxy:
         self._refusing = anyio.Event()
         self._listens = anyio.Event()
         self._listens.set()
-        self._gates: dict[Direction, anyio.Event] = {direction: anyio.Event() for direction in DIRECTIONS}
+        self._gates: dict[Direction, anyio.Event] = {
+            direction: anyio.Event() for direction in DIRECTIONS
+        }
         for gate in self._gates.values():
             gate.set()
         async with anyio.create_task_group() as tasks:
@@ -197,7 +202,9 @@ class TcpProxy:
             self._links.discard(link)
 
     async def _pump(self, link: _Link, direction: Direction, pumps: TaskGroup) -> None:
-        source, sink = (link.client, link.server) if direction == "out" else (link.server, link.client)
+        source, sink = (
+            (link.client, link.server) if direction == "out" else (link.server, link.client)
+        )
         try:
             while True:
                 data = await source.receive(self._slice)
@@ -223,7 +230,9 @@ class TcpProxy:
             while True:
                 await link.client.receive(_CHUNK)
 
-    async def _send(self, link: _Link, direction: Direction, sink: SocketStream, data: bytes) -> bool:
+    async def _send(
+        self, link: _Link, direction: Direction, sink: SocketStream, data: bytes
+    ) -> bool:
         """Send what may pass, and tell whether more may."""
         left = link.left.get(direction)
         if left is not None:

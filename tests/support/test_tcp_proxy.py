@@ -58,7 +58,9 @@ async def test_bytes_pass_both_ways_and_are_recorded(proxy: TcpProxy) -> None:
     }
 
 
-async def test_a_black_hole_lets_nothing_through_and_delivers_it_when_it_heals(proxy: TcpProxy) -> None:
+async def test_a_black_hole_lets_nothing_through_and_delivers_it_when_it_heals(
+    proxy: TcpProxy,
+) -> None:
     async with await anyio.connect_tcp("127.0.0.1", proxy.port) as stream:
         assert await ask(stream, b"1") == b"1"
         proxy.black_hole()

@@ -24,7 +24,9 @@ class TraceCollector:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 bodies.append(
-                    gzip.decompress(body) if self.headers.get("content-encoding") == "gzip" else body
+                    gzip.decompress(body)
+                    if self.headers.get("content-encoding") == "gzip"
+                    else body
                 )
                 self.send_response(200)
                 self.end_headers()
@@ -50,6 +52,9 @@ class TraceCollector:
     def spans(self) -> list[Span]:
         requests = [ExportTraceServiceRequest.FromString(body) for body in self.bodies]
         scopes = [
-            scope for one in requests for resource in one.resource_spans for scope in resource.scope_spans
+            scope
+            for one in requests
+            for resource in one.resource_spans
+            for scope in resource.scope_spans
         ]
         return [span for scope in scopes for span in scope.spans]

@@ -37,7 +37,9 @@ def call(
     **more: Json,
 ) -> Json:
     """Return what a tool gives for these parameters."""
-    return anyio.run(partial(tool.call, request({**(params or {}), **more}, now=now, config=config)))
+    return anyio.run(
+        partial(tool.call, request({**(params or {}), **more}, now=now, config=config))
+    )
 
 
 def call_for_document(

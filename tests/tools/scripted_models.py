@@ -83,7 +83,9 @@ class ScriptedModels:
 
     def choose(self, preference: str, role: Role) -> ModelChoice:
         if preference == "nobody":
-            raise ModelError("denied", "no model is called 'nobody'", hint="preferences: auto, flash, pro")
+            raise ModelError(
+                "denied", "no model is called 'nobody'", hint="preferences: auto, flash, pro"
+            )
         return ModelChoice(MODEL, f"{preference} for {role}")
 
     def _next(self, call: ModelCall, on_use: OnUse | None) -> ModelAnswer:
@@ -91,7 +93,15 @@ class ScriptedModels:
         line = self.script.pop(0) if len(self.script) > 1 else self.script[0]
         said = line(call) if callable(line) else line
         use = ModelUse(
-            call.role, call.name, MODEL, "answered", 10, 5, rung=call.rung, step=call.step, index=call.index
+            call.role,
+            call.name,
+            MODEL,
+            "answered",
+            10,
+            5,
+            rung=call.rung,
+            step=call.step,
+            index=call.index,
         )
         if isinstance(said, ModelError):
             if on_use is not None:
@@ -104,7 +114,9 @@ class ScriptedModels:
         return ModelAnswer(said if isinstance(said, str) else json.dumps(said), use)
 
 
-def answer_of(text: str, *, is_truncated: bool = False, calls: tuple[NamedCall, ...] = ()) -> ModelAnswer:
+def answer_of(
+    text: str, *, is_truncated: bool = False, calls: tuple[NamedCall, ...] = ()
+) -> ModelAnswer:
     """Return an answer with more to it than its text."""
     use = ModelUse("worker", "x", MODEL, "answered")
     return ModelAnswer(text, use, is_truncated=is_truncated, calls=calls)

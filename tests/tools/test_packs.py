@@ -11,7 +11,13 @@ import pytest
 from wavewright.planner.types import JsonObject
 from wavewright.tools import PackError, load_pack, pack_names, pack_templates
 
-EQUITIES = {"fetch_stock_data", "fetch_index_data", "fetch_announcements", "search_web", "analyze_summary"}
+EQUITIES = {
+    "fetch_stock_data",
+    "fetch_index_data",
+    "fetch_announcements",
+    "search_web",
+    "analyze_summary",
+}
 
 
 def test_the_equities_pack_brings_its_five_tools_and_its_template() -> None:
@@ -70,7 +76,9 @@ def test_an_unknown_pack_is_refused_with_those_there_are() -> None:
     ("settings", "message"),
     [
         pytest.param({"price": "x"}, "'price' is no field", id="unknown field"),
-        pytest.param({"prices": {"provider": "nobody"}}, "'prices.provider'", id="unknown provider"),
+        pytest.param(
+            {"prices": {"provider": "nobody"}}, "'prices.provider'", id="unknown provider"
+        ),
         pytest.param({"currency": "dollars"}, "'currency'", id="currency"),
         pytest.param({"search": {"provider": "nobody"}}, "'search.provider'", id="search provider"),
         pytest.param({"indices": {"X": {"codes": []}}}, "'indices.X.codes'", id="empty basket"),

@@ -244,7 +244,9 @@ def test_a_typed_dict_inside_a_dataclass_is_refused_with_the_import_that_works()
     def count(table: Table) -> int:
         return len(table.rows)
 
-    with pytest.raises(ToolDefinitionError, match=r"parameter 'table' of .* has the type 'Table'") as refused:
+    with pytest.raises(
+        ToolDefinitionError, match=r"parameter 'table' of .* has the type 'Table'"
+    ) as refused:
         make_tool(count)
 
     assert "typing_extensions" in str(refused.value.hint)

@@ -112,7 +112,9 @@ class Document:
         return span
 
 
-def read_faulty_document(content: str | bytes, name: str, *, limits: ReadLimits = DEFAULT_LIMITS) -> Document:
+def read_faulty_document(
+    content: str | bytes, name: str, *, limits: ReadLimits = DEFAULT_LIMITS
+) -> Document:
     """Read a document as `read_document` does, but keep the faults of single values, such as `.nan`, in it.
 
     So they are told together with all that is found when the document is read into a model.
@@ -136,7 +138,9 @@ def read_faulty_document(content: str | bytes, name: str, *, limits: ReadLimits 
         return Document(value, error.source, limits=limits, root=error.root, faults=faults)
 
 
-def read_document(content: str | bytes, name: str, *, limits: ReadLimits = DEFAULT_LIMITS) -> Document:
+def read_document(
+    content: str | bytes, name: str, *, limits: ReadLimits = DEFAULT_LIMITS
+) -> Document:
     """Read JSON or YAML, whichever the content is, or TOML.
 
     Content that begins with a bracket is JSON unless the name ends in `.yaml` or `.yml`; content of a name that ends
@@ -152,7 +156,9 @@ def read_document(content: str | bytes, name: str, *, limits: ReadLimits = DEFAU
         return Document(read_toml(source, limits), source, keeps_places=False)
     if not source.text.strip():
         fault = DocumentFault(
-            "not_json" if name.endswith(".json") else "not_yaml", "the document is empty", Span(0, 0)
+            "not_json" if name.endswith(".json") else "not_yaml",
+            "the document is empty",
+            Span(0, 0),
         )
         raise DocumentError(source, (fault,))
     named_yaml = name.lower().endswith(_YAML_SUFFIXES)
@@ -179,7 +185,9 @@ def decode(content: str | bytes, name: str, limits: ReadLimits) -> str:
         isinstance(content, str) and _is_larger(content, limits.max_bytes)
     ):
         message = f"the text is larger than {limits.max_bytes:,} bytes"
-        raise DocumentError(Source(name, ""), (DocumentFault("too_large", message, hint="shorten it"),))
+        raise DocumentError(
+            Source(name, ""), (DocumentFault("too_large", message, hint="shorten it"),)
+        )
     text = _check_text(content, name) if isinstance(content, str) else _decode_bytes(content, name)
     return text.removeprefix(_BOM)
 
@@ -283,7 +291,9 @@ def _similar_files(path: Path) -> str | None:
 
 def _list_folder(path: Path) -> str:
     try:
-        names = sorted(entry.name for entry in path.iterdir() if entry.suffix in {".json", *_YAML_SUFFIXES})
+        names = sorted(
+            entry.name for entry in path.iterdir() if entry.suffix in {".json", *_YAML_SUFFIXES}
+        )
     except OSError:
         names = []
     some = ", ".join(repr(str(path / name)) for name in names[:3])

@@ -13,7 +13,14 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from wavewright.config.sections import CassetteMode, HealthAddress, HmacKey, LogLevel, Schedule, Slots
+from wavewright.config.sections import (
+    CassetteMode,
+    HealthAddress,
+    HmacKey,
+    LogLevel,
+    Schedule,
+    Slots,
+)
 from wavewright.config.sources import DocumentError, DocumentFault, Source, Span
 from wavewright.config.value_types import AmqpUrl, JournalLocation, PgUrl, Seconds
 
@@ -36,9 +43,9 @@ class EnvironmentSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
-    state_dir: Annotated[str | None, EnvironmentVariable("WAVEWRIGHT_STATE", "state_dir", is_path=True)] = (
-        None
-    )
+    state_dir: Annotated[
+        str | None, EnvironmentVariable("WAVEWRIGHT_STATE", "state_dir", is_path=True)
+    ] = None
     journal: Annotated[
         JournalLocation | None, EnvironmentVariable("WAVEWRIGHT_JOURNAL", "journal", is_path=True)
     ] = None
@@ -50,7 +57,9 @@ class EnvironmentSettings(BaseModel):
     retention: Annotated[
         Seconds | None,
         EnvironmentVariable(
-            "WAVEWRIGHT_RETENTION", "retention", expected="a time longer than 0, such as '12h' or '30d'"
+            "WAVEWRIGHT_RETENTION",
+            "retention",
+            expected="a time longer than 0, such as '12h' or '30d'",
         ),
     ] = None
     schedule: Annotated[
@@ -65,7 +74,9 @@ class EnvironmentSettings(BaseModel):
     ] = None
     model: Annotated[str | None, EnvironmentVariable("WAVEWRIGHT_MODEL", "model")] = None
     """For every role and every goal, whatever `models` says."""
-    base_url: Annotated[str | None, EnvironmentVariable("WAVEWRIGHT_BASE_URL", "models.base_url")] = None
+    base_url: Annotated[
+        str | None, EnvironmentVariable("WAVEWRIGHT_BASE_URL", "models.base_url")
+    ] = None
     api_key: Annotated[str | None, EnvironmentVariable("WAVEWRIGHT_API_KEY")] = None
     """The key for `models.base_url`, or for the model's provider; never a setting of the file."""
     cassette: Annotated[
@@ -83,21 +94,28 @@ class EnvironmentSettings(BaseModel):
             "WAVEWRIGHT_DAILY_TOKEN_BUDGET", "budgets.day.tokens", expected="a whole number from 1"
         ),
     ] = None
-    amqp_url: Annotated[AmqpUrl | None, EnvironmentVariable("WAVEWRIGHT_AMQP_URL", "daemon.amqp_url")] = None
+    amqp_url: Annotated[
+        AmqpUrl | None, EnvironmentVariable("WAVEWRIGHT_AMQP_URL", "daemon.amqp_url")
+    ] = None
     hmac_key: Annotated[HmacKey | None, EnvironmentVariable("WAVEWRIGHT_HMAC_KEY")] = None
     """The key of messages' signatures, 16 characters at least: with it every message is signed
     and must be signed; never a setting of the file."""
     slots: Annotated[
         Slots | None,
-        EnvironmentVariable("WAVEWRIGHT_SLOTS", "daemon.slots", expected="a whole number from 1 to 1000"),
+        EnvironmentVariable(
+            "WAVEWRIGHT_SLOTS", "daemon.slots", expected="a whole number from 1 to 1000"
+        ),
     ] = None
     health: Annotated[
-        HealthAddress | None, EnvironmentVariable("WAVEWRIGHT_HEALTH", "daemon.health", expected="HOST:PORT")
+        HealthAddress | None,
+        EnvironmentVariable("WAVEWRIGHT_HEALTH", "daemon.health", expected="HOST:PORT"),
     ] = None
     log_level: Annotated[
         LogLevel | None,
         EnvironmentVariable(
-            "WAVEWRIGHT_LOG_LEVEL", "daemon.log_level", expected="'debug', 'info', 'warning' or 'error'"
+            "WAVEWRIGHT_LOG_LEVEL",
+            "daemon.log_level",
+            expected="'debug', 'info', 'warning' or 'error'",
         ),
     ] = None
 
@@ -145,12 +163,16 @@ def _environment_error(details: list[ErrorDetails], given: Mapping[str, str]) ->
         name, expected = VARIABLES[field].name, VARIABLES[field].expected
         if expected:
             line = f"{name}={given[field]}"
-            message = f"the environment variable {name} should be {expected}, and is {given[field]!r}"
+            message = (
+                f"the environment variable {name} should be {expected}, and is {given[field]!r}"
+            )
         else:
             line = f"{name}=***"
             message = f"the environment variable {name}: {detail.get('ctx', {}).get('error', detail['msg'])}"
         span = Span(offset + len(name) + 1, offset + len(line))
-        faults.append(DocumentFault("bad_value", message, span, hint=f"set it right, or unset {name}"))
+        faults.append(
+            DocumentFault("bad_value", message, span, hint=f"set it right, or unset {name}")
+        )
         lines.append(line)
         offset += len(line) + 1
     return DocumentError(Source("<environment>", "\n".join(lines)), tuple(faults))

@@ -41,9 +41,12 @@ EXTRAS: Mapping[str, Extra] = {
         ("hypothesis", "pytest", "starlette", "syrupy", "uvicorn"),
         "tests and snapshots of plans, outputs for --simulate, the fake model",
     ),
-    "view": Extra(("sse_starlette", "starlette", "uvicorn"), "the pages of `wavewright view` and `play`"),
+    "view": Extra(
+        ("sse_starlette", "starlette", "uvicorn"), "the pages of `wavewright view` and `play`"
+    ),
     "web": Extra(
-        ("lxml_html_clean", "markdownify", "protego", "selectolax", "trafilatura"), "pages of the web as text"
+        ("lxml_html_clean", "markdownify", "protego", "selectolax", "trafilatura"),
+        "pages of the web as text",
     ),
     "fleet": Extra(
         ("asyncpg", "pgqueuer", "prometheus_client", "starlette", "structlog", "uvicorn"),

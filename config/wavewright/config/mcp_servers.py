@@ -31,7 +31,9 @@ class _McpModel(BaseModel):
 class McpToolOverrides(_McpModel):
     """What holds for one tool of a server, in place of what the server says of it."""
 
-    effects: Annotated[frozenset[Literal["read", "write", "egress"]], Field(strict=False)] | None = None
+    effects: (
+        Annotated[frozenset[Literal["read", "write", "egress"]], Field(strict=False)] | None
+    ) = None
     """What a call does: `read` looks, `write` changes something, `egress` sends data out; as the server's annotations
     say where absent."""
     idempotent: bool | None = None
@@ -75,7 +77,9 @@ class McpServerSection(_McpModel):
         """Refuse a server with both transports or none, and fields of the other transport."""
         if (self.command is None) == (self.url is None):
             raise ValueError("a server has either a 'command' to start or a 'url' to reach")
-        given, others = ("command", ["headers"]) if self.url is None else ("url", ["args", "env", "cwd"])
+        given, others = (
+            ("command", ["headers"]) if self.url is None else ("url", ["args", "env", "cwd"])
+        )
         for name in others:
             if name in self.model_fields_set:
                 raise ValueError(f"a server with a {given!r} has no {name!r}")
@@ -103,7 +107,9 @@ def literal_secret_faults(servers: Mapping[str, McpServerSection]) -> Iterator[D
         for part, values in (("env", server.env), ("headers", server.headers)):
             for key, value in values.items():
                 if _is_secret(key, value):
-                    yield _secret_fault(f"{place}/{part}{pointer_token(key)}", f"{part} {key!r}", name)
+                    yield _secret_fault(
+                        f"{place}/{part}{pointer_token(key)}", f"{part} {key!r}", name
+                    )
         for position, value in enumerate(server.args):
             previous = server.args[position - 1] if position else ""
             if _is_secret(previous, value):

@@ -110,7 +110,11 @@ def read_as_model(document: Document, model: type[M]) -> M:
         read = model.model_validate(document.value, by_alias=True, by_name=False)
     except ValidationError as error:
         unread = {fault.pointer for fault in document.faults if fault.pointer}
-        found = [fault for fault in model_faults(error, document.value, model) if fault.pointer not in unread]
+        found = [
+            fault
+            for fault in model_faults(error, document.value, model)
+            if fault.pointer not in unread
+        ]
         raise DocumentError(
             document.source, sort_by_position(document, (*document.faults, *found))
         ) from error
@@ -128,7 +132,9 @@ def valid_subset(document: Document, error: DocumentError, model: type[M]) -> M 
     faulty = [pointer_keys(fault.pointer) for fault in error.faults if fault.pointer]
     for paths in (faulty, [path[:1] for path in faulty]):
         try:
-            return model.model_validate(_without(document.value, paths), by_alias=True, by_name=False)
+            return model.model_validate(
+                _without(document.value, paths), by_alias=True, by_name=False
+            )
         except ValidationError:
             continue
     return None
@@ -148,7 +154,9 @@ def _without(value: JsonValue, faulty: Sequence[Sequence[str]]) -> JsonValue:
     return kept
 
 
-def sort_by_position(document: Document, faults: Iterable[DocumentFault]) -> tuple[DocumentFault, ...]:
+def sort_by_position(
+    document: Document, faults: Iterable[DocumentFault]
+) -> tuple[DocumentFault, ...]:
     """Return the faults with their places, in the order of the text; the last one says if there are too many."""
     placed = [locate_fault(document, fault) for fault in faults]
     placed.sort(key=lambda fault: fault.span.start if fault.span is not None else 0)
@@ -167,13 +175,17 @@ def locate_fault(document: Document, fault: DocumentFault) -> DocumentFault:
     return replace(fault, span=span)
 
 
-def model_faults(error: ValidationError, value: JsonValue, model: type[BaseModel]) -> list[DocumentFault]:
+def model_faults(
+    error: ValidationError, value: JsonValue, model: type[BaseModel]
+) -> list[DocumentFault]:
     """Return pydantic's findings in terms of the document."""
     name = "the " + re.sub(r"(?<=[a-z])(?=[A-Z])", " ", model.__name__.lstrip("_")).lower()
     details = error.errors(include_url=False)[:_MAX_DETAILS]
     findings = [_finding(detail, value, model, name) for detail in details]
     misspelt = set(_misspelled_fields(findings))
-    return list(_merge_findings([one for one in findings if one.missing not in misspelt], value, name))
+    return list(
+        _merge_findings([one for one in findings if one.missing not in misspelt], value, name)
+    )
 
 
 def _misspelled_fields(findings: Sequence[_Finding]) -> Iterator[tuple[str | int, ...]]:
@@ -189,7 +201,9 @@ def _misspelled_fields(findings: Sequence[_Finding]) -> Iterator[tuple[str | int
                 yield (*finding.path[:-1], near)
 
 
-def _merge_findings(findings: Sequence[_Finding], value: JsonValue, name: str) -> Iterator[DocumentFault]:
+def _merge_findings(
+    findings: Sequence[_Finding], value: JsonValue, name: str
+) -> Iterator[DocumentFault]:
     """Yield one fault per place, without those that follow from another finding."""
     by_path: dict[tuple[str | int, ...], list[_Finding]] = {}
     for finding in findings:
@@ -219,7 +233,9 @@ def _finding(detail: ErrorDetails, value: JsonValue, model: type[BaseModel], nam
         fault, path = _bad_tag(detail, path, value, name)
     else:
         fault = _bad_value(detail, path, node, value, name)
-    return _Finding(fault, path, expected, of_union, path if fault.kind == "missing_field" else None)
+    return _Finding(
+        fault, path, expected, of_union, path if fault.kind == "missing_field" else None
+    )
 
 
 def _follow_location(
@@ -250,12 +266,16 @@ def _wrong_type(
 ) -> DocumentFault:
     node = _node_at(value, path)
     message = f"{node_name(path, value, name)} should be {join_alternatives(expected)}, and is {describe_value(node)}"
-    return DocumentFault("wrong_type", message, pointer=_pointer(path), hint=type_hint(node, expected))
+    return DocumentFault(
+        "wrong_type", message, pointer=_pointer(path), hint=type_hint(node, expected)
+    )
 
 
 def _missing(path: tuple[str | int, ...], value: JsonValue, name: str) -> DocumentFault:
     message = f"{node_name(path[:-1], value, name)} has no {str(path[-1])!r}, which is required"
-    return DocumentFault("missing_field", message, pointer=_pointer(path[:-1]), hint=f"add {str(path[-1])!r}")
+    return DocumentFault(
+        "missing_field", message, pointer=_pointer(path[:-1]), hint=f"add {str(path[-1])!r}"
+    )
 
 
 def _unknown(
@@ -264,7 +284,9 @@ def _unknown(
     known = sorted(_fields_at(model, path[:-1]))
     field = str(path[-1])
     message = f"{field!r} is no field of {node_name(path[:-1], value, name)}"
-    return DocumentFault("unknown_field", message, pointer=_pointer(path), hint=suggest_nearest(field, known))
+    return DocumentFault(
+        "unknown_field", message, pointer=_pointer(path), hint=suggest_nearest(field, known)
+    )
 
 
 def _bad_tag(
@@ -277,7 +299,10 @@ def _bad_tag(
     expected = str(context.get("expected_tags", ""))
     message = f"{node_name((*path, field), value, name)} should be one of {expected}"
     hint = suggest_nearest(str(context.get("tag", "")), re.findall(r"'([^']*)'", expected))
-    return DocumentFault("bad_value", message, pointer=_pointer((*path, field)), hint=hint), (*path, field)
+    return DocumentFault("bad_value", message, pointer=_pointer((*path, field)), hint=hint), (
+        *path,
+        field,
+    )
 
 
 def _bad_value(
@@ -288,7 +313,9 @@ def _bad_value(
     hint: str | None = None
     if kind in _BOUNDS:
         words, bound = _BOUNDS[kind]
-        message = f"{what} should be {words} {_number(context.get(bound))}, and is {describe_value(node)}"
+        message = (
+            f"{what} should be {words} {_number(context.get(bound))}, and is {describe_value(node)}"
+        )
     elif kind in _LENGTHS:
         words, bound, unit = _LENGTHS[kind]
         limit, count = context.get(bound), len(node) if isinstance(node, (str, list)) else 0
@@ -301,7 +328,11 @@ def _bad_value(
     elif kind == "literal_error":
         expected = str(context.get("expected", ""))
         message = f"{what} should be {expected}, and is {describe_value(node)}"
-        hint = suggest_nearest(node, re.findall(r"'([^']*)'", expected)) if isinstance(node, str) else None
+        hint = (
+            suggest_nearest(node, re.findall(r"'([^']*)'", expected))
+            if isinstance(node, str)
+            else None
+        )
     elif kind == "value_error":
         reason = str(context.get("error", detail["msg"]))
         message = f"{what}: {reason}" if path else reason
@@ -316,7 +347,9 @@ def _number(bound: object) -> str:
 
 def suggest_nearest(name: str, known: Sequence[str]) -> str | None:
     """Suggest the nearest of the names that exist, or list them."""
-    return did_you_mean(name, known) or (f"there is {', '.join(map(repr, known))}" if known else None)
+    return did_you_mean(name, known) or (
+        f"there is {', '.join(map(repr, known))}" if known else None
+    )
 
 
 # --- names --------------------------------------------------------------------------------------------------
@@ -338,7 +371,9 @@ def node_name(path: Sequence[str | int], value: JsonValue, name: str) -> str:
                 owner, rest = f"{before}[{key}]", []
     if not rest:
         return owner
-    field = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in rest).removeprefix(".")
+    field = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in rest).removeprefix(
+        "."
+    )
     return f"{field!r} of {owner}" if owner != name else repr(field)
 
 
@@ -382,7 +417,9 @@ def _inside(annotation: object, key: str | int) -> Iterator[object]:
     for one in _branches(annotation):
         origin = get_origin(one)
         if isinstance(one, type) and origin is None and issubclass(one, BaseModel):
-            yield from (f.annotation for name, f in one.model_fields.items() if key in {f.alias, name})
+            yield from (
+                f.annotation for name, f in one.model_fields.items() if key in {f.alias, name}
+            )
         elif isinstance(origin, type) and issubclass(origin, Mapping):
             yield get_args(one)[1]
         elif isinstance(origin, type) and isinstance(key, int):

@@ -20,9 +20,13 @@ if TYPE_CHECKING:
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def published_schema(shape: object, name: str, title: str, *, version: int = 1) -> dict[str, JsonValue]:
+def published_schema(
+    shape: object, name: str, title: str, *, version: int = 1
+) -> dict[str, JsonValue]:
     """Return the JSON Schema of a model, or of any type made of models."""
-    generated = TypeAdapter(cast("type[object]", shape)).json_schema(by_alias=True, mode="validation")
+    generated = TypeAdapter(cast("type[object]", shape)).json_schema(
+        by_alias=True, mode="validation"
+    )
     schema = cast("dict[str, JsonValue]", generated)
     models = {model.__name__: model for model in _models_in(shape, set())}
     definitions = schema.get("$defs", {})
@@ -32,7 +36,12 @@ def published_schema(shape: object, name: str, title: str, *, version: int = 1) 
     if isinstance(shape, type) and issubclass(shape, BaseModel):
         _add_descriptions(schema, shape)
     _simplify_schema(schema)
-    return {"$schema": DIALECT, "$id": f"urn:wavewright:schema:{name}:{version}", **schema, "title": title}
+    return {
+        "$schema": DIALECT,
+        "$id": f"urn:wavewright:schema:{name}:{version}",
+        **schema,
+        "title": title,
+    }
 
 
 def _add_descriptions(definition: dict[str, JsonValue], model: type[BaseModel]) -> None:

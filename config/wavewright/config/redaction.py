@@ -41,7 +41,19 @@ _MAX_CACHED_LENGTH = 200
 _CACHE_SIZE = 512
 
 PLACEHOLDERS = frozenset(
-    {"changeme", "dummy", "empty", "fake", "guest", "local", "no-key", "none", "not-needed", "null", "ollama"}
+    {
+        "changeme",
+        "dummy",
+        "empty",
+        "fake",
+        "guest",
+        "local",
+        "no-key",
+        "none",
+        "not-needed",
+        "null",
+        "ollama",
+    }
     | {"placeholder", "secret", "test", "token", "unused", "vllm"}
 )
 """Placeholder keys for servers that need none (`ollama`, vLLM's `EMPTY`), which occur in any text."""
@@ -51,7 +63,9 @@ class Redactor:
     """Redacts known secrets, and text that looks like a secret."""
 
     def __init__(self, known: Iterable[str] = ()) -> None:
-        self._values = sorted({value.strip() for value in known}, key=lambda value: (-len(value), value))
+        self._values = sorted(
+            {value.strip() for value in known}, key=lambda value: (-len(value), value)
+        )
         self._forms = tuple(
             form for value in self._values if _is_secret(value) for form in _secret_forms(value)
         )
@@ -84,7 +98,9 @@ class Redactor:
         for form in self._forms:
             if form.clue in text:
                 # Earlier replacements separate the pieces: no secret spans them.
-                text = REDACTED.join(form.pattern.sub(REDACTED, piece) for piece in text.split(REDACTED))
+                text = REDACTED.join(
+                    form.pattern.sub(REDACTED, piece) for piece in text.split(REDACTED)
+                )
         return text
 
     def redact_json(self, value: _Json, *, keep_numbers: bool = False) -> _Json:
@@ -115,7 +131,9 @@ class Redactor:
         texts |= names
         # One look at all of them spares the many that hold nothing.
         joined = "\n".join(texts)
-        is_suspect = self._is_suspect_short if len(joined) <= _MAX_CACHED_LENGTH else self._is_suspect
+        is_suspect = (
+            self._is_suspect_short if len(joined) <= _MAX_CACHED_LENGTH else self._is_suspect
+        )
         return not is_suspect(joined) or not any(
             PrivateKeyLines.MARK in text or self.redact(text) != text for text in texts
         )
@@ -135,7 +153,8 @@ class Redactor:
         if isinstance(value, dict):
             members = {
                 self.redact(name): REDACTED
-                if _is_sensitive_name(name) and _may_be_secret(name, item, keep_numbers=keep_numbers)
+                if _is_sensitive_name(name)
+                and _may_be_secret(name, item, keep_numbers=keep_numbers)
                 else self._json(item, lines, keep_numbers=keep_numbers)
                 for name, item in value.items()
             }
@@ -191,7 +210,9 @@ class _HasSecrets(Protocol):
     def secret_variables(self) -> frozenset[str]: ...
 
 
-_SECRET_VARIABLE = re.compile(r"(?:^|_)(?:API_KEY|HMAC_KEY|SECRET_KEY|ACCESS_KEY|TOKEN|PASSWORD|SECRET)$")
+_SECRET_VARIABLE = re.compile(
+    r"(?:^|_)(?:API_KEY|HMAC_KEY|SECRET_KEY|ACCESS_KEY|TOKEN|PASSWORD|SECRET)$"
+)
 """Ends of the names by which providers' libraries read their keys: `OPENAI_API_KEY`, `HF_TOKEN` and so on."""
 _OTHER_VARIABLES = frozenset({"AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID"})
 _HEADERS_VARIABLE = re.compile(r"^OTEL_EXPORTER_OTLP_(?:[A-Z]+_)?HEADERS$")
@@ -259,7 +280,11 @@ def _passwords(address: str) -> Iterator[str]:
 
 
 def _is_secret(value: str) -> bool:
-    return len(value) >= MIN_SECRET_LENGTH and value.lower() not in PLACEHOLDERS and value not in REDACTED
+    return (
+        len(value) >= MIN_SECRET_LENGTH
+        and value.lower() not in PLACEHOLDERS
+        and value not in REDACTED
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +323,11 @@ def _spellings_of(character: str) -> str:
     if _is_plain(character):
         return character
     code = ord(character)
-    units = [code] if code < 0x10000 else [0xD800 + (code - 0x10000 >> 10), 0xDC00 + (code - 0x10000 & 0x3FF)]
+    units = (
+        [code]
+        if code < 0x10000
+        else [0xD800 + (code - 0x10000 >> 10), 0xDC00 + (code - 0x10000 & 0x3FF)]
+    )
     spellings = [
         # However often it was escaped: three levels are seven backslashes.
         r"\\{0,7}" + re.escape(character),

@@ -54,14 +54,18 @@ class _SecretPattern:
         return kept + REDACTED
 
 
-def _secret_pattern(clues: str, pattern: str, accepts: Callable[[str], bool] | None = None) -> _SecretPattern:
+def _secret_pattern(
+    clues: str, pattern: str, accepts: Callable[[str], bool] | None = None
+) -> _SecretPattern:
     return _SecretPattern(tuple(clues.split(" ")), pattern, accepts)
 
 
 def _is_login(text: str) -> bool:
     """Whether a text is `user:password` in base64, or as random as that would be."""
     try:
-        login = base64.b64decode(text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4), b"-_").decode()
+        login = base64.b64decode(
+            text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4), b"-_"
+        ).decode()
     except ValueError:
         login = ""
     is_random = len(text) >= _MIN_RANDOM_LENGTH and all(
@@ -90,7 +94,9 @@ _SECRET_PATTERNS = (
         rf"(?<![A-Za-z0-9+/=\\\r\n])[A-Za-z0-9+/=\\\r\n]{{4,}}+-----END {_KEY_NAME}-----(?P<kept>)",
     ),
     # How pydantic quotes an invalid value: at most some hundred characters of one line.
-    _secret_pattern("input_value=", r"(?P<kept>input_value=)(?:[^\n]{1,1000}?(?=, input_type=)|[^\n]+)"),
+    _secret_pattern(
+        "input_value=", r"(?P<kept>input_value=)(?:[^\n]{1,1000}?(?=, input_type=)|[^\n]+)"
+    ),
     # The same, in the list of its errors.
     _secret_pattern(
         "'input': \"input\":",
@@ -122,7 +128,9 @@ _SECRET_PATTERNS = (
         r"(?P<kept>(?<![a-z])(?:amqps?|mongodb(?:\+srv)?|mysql|postgres(?:ql)?|rediss?)(?:\+[a-z]{1,20})?:(?:\\?/){2}"
         r"[^\s/@:?#'\"<>\\]{0,200}:)(?!PASSWORD@)[^\s'\"<>\\]{1,400}(?=@)",
     ),
-    _secret_pattern("auth=(", r"(?P<kept>auth=\(['\"][^'\"\n]{0,64}['\"], {0,2}['\"])[^'\"\n]{1,400}"),
+    _secret_pattern(
+        "auth=(", r"(?P<kept>auth=\(['\"][^'\"\n]{0,64}['\"], {0,2}['\"])[^'\"\n]{1,400}"
+    ),
     _secret_pattern(
         "-u --user",
         r"(?P<kept>(?<!\S)(?:-u|--user)[ =]{1,2}['\"]?[\w.@-]{1,64}:)(?![0-9]{1,20}(?:[\s'\"]|\Z))[^\s'\"]{4,400}+",
@@ -138,17 +146,23 @@ _SECRET_PATTERNS = (
         r"(?=[0-9]{0,200}[A-Za-z])(?=[A-Za-z]{0,200}[0-9])[A-Za-z0-9._~+/=-]{8,}+",
     ),
     _secret_pattern("pwd=", r"(?i)(?P<kept>;\s{0,2}pwd=)[^;\s\"'\\]++"),
-    _secret_pattern(":// :\\/\\/", rf"(?P<kept>:(?:\\?/){{2}}){_HAS_DIGIT}[A-Za-z0-9_-]{{20,200}}+(?=@)"),
+    _secret_pattern(
+        ":// :\\/\\/", rf"(?P<kept>:(?:\\?/){{2}}){_HAS_DIGIT}[A-Za-z0-9_-]{{20,200}}+(?=@)"
+    ),
     _secret_pattern(
         "key= code= sig= signature= auth=",
         r"(?P<kept>[?&](?i:key|code|sig|signature|auth|x-amz-signature)=)[^\s\"'&<>\[\]\\]{8,}+",
     ),
-    _secret_pattern("sk- sk_", rf"sk[-_](?<![A-Za-z0-9]sk.){_HAS_DIGIT}[A-Za-z0-9_-]{{16,}}+(?P<kept>)"),
+    _secret_pattern(
+        "sk- sk_", rf"sk[-_](?<![A-Za-z0-9]sk.){_HAS_DIGIT}[A-Za-z0-9_-]{{16,}}+(?P<kept>)"
+    ),
     _secret_pattern(
         "pk- pk_ rk- rk_", rf"(?<![A-Za-z0-9])[pr]k[-_]{_HAS_DIGIT}[A-Za-z0-9_-]{{16,}}+(?P<kept>)"
     ),
     _secret_pattern("aiza", r"AIza(?<![A-Za-z0-9]AIza)[A-Za-z0-9_-]{30,}+(?P<kept>)"),
-    _secret_pattern("ghp_ gho_ ghu_ ghs_ ghr_", r"(?<![A-Za-z0-9])gh[pousr]_[A-Za-z0-9]{30,}+(?P<kept>)"),
+    _secret_pattern(
+        "ghp_ gho_ ghu_ ghs_ ghr_", r"(?<![A-Za-z0-9])gh[pousr]_[A-Za-z0-9]{30,}+(?P<kept>)"
+    ),
     _secret_pattern("github_pat_", r"(?<![A-Za-z0-9])github_pat_[A-Za-z0-9_]{30,}+(?P<kept>)"),
     _secret_pattern("glpat-", r"(?<![A-Za-z0-9])glpat-[A-Za-z0-9_-]{16,}+(?P<kept>)"),
     _secret_pattern("xox", r"xox[abeoprs]-(?<![A-Za-z0-9]xox.-)[A-Za-z0-9-]{12,}+(?P<kept>)"),
@@ -156,7 +170,9 @@ _SECRET_PATTERNS = (
         "gsk_ hf_ r8_ npm_ pplx- xai-",
         rf"(?<![A-Za-z0-9])(?:gsk_|hf_|r8_|npm_|pplx-|xai-){_HAS_DIGIT}[A-Za-z0-9]{{24,}}+(?P<kept>)",
     ),
-    _secret_pattern("sg.", r"(?<![A-Za-z0-9])SG\.[A-Za-z0-9_-]{16,}+\.[A-Za-z0-9_-]{16,}+(?P<kept>)"),
+    _secret_pattern(
+        "sg.", r"(?<![A-Za-z0-9])SG\.[A-Za-z0-9_-]{16,}+\.[A-Za-z0-9_-]{16,}+(?P<kept>)"
+    ),
     _secret_pattern(
         "pypi- dop_v1_ doo_v1_ shpat_ shpca_ shpss_ whsec_ sq0atp- sq0csp- atatt age-secret-key-",
         r"(?<![A-Za-z0-9])(?:pypi-|do[op]_v1_|shp(?:at|ca|ss)_|whsec_|sq0(?:atp|csp)-|ATATT|AGE-SECRET-KEY-)"
@@ -202,7 +218,9 @@ _NAME_ENDS = (
 )
 
 _SCHEME = r"(?i:bearer|basic|token|digest|negotiate|apikey|aws4-hmac-sha256)"
-_NOT_PLACEHOLDER = r"(?!(?i:none|null|nil|true|false|undefined|str|string|required|optional)\b|\$|%s|\*{3})"
+_NOT_PLACEHOLDER = (
+    r"(?!(?i:none|null|nil|true|false|undefined|str|string|required|optional)\b|\$|%s|\*{3})"
+)
 """Placeholders of values: `${KEY}`, `***`, a type."""
 _BARE_CHARACTER = r"[^\s\"'\\,;&<>(){}\[\]]"
 _BARE = rf"(?:{_BARE_CHARACTER}++|{_REDACTED_PATTERN})+"
@@ -329,7 +347,9 @@ class PrivateKeyLines:
 
 
 _MAX_KEY_LINES = 200
-_OPEN_KEY = re.compile(rf"-----BEGIN {_KEY_NAME}-----[A-Za-z0-9+/=\r\n\\\"',\[\]]*+[ \t]*+{_END_OF_TEXT}")
+_OPEN_KEY = re.compile(
+    rf"-----BEGIN {_KEY_NAME}-----[A-Za-z0-9+/=\r\n\\\"',\[\]]*+[ \t]*+{_END_OF_TEXT}"
+)
 _KEY_END = re.compile(rf"-----END {_KEY_NAME}-----")
 _KEY_LINE = re.compile(
     # nothing but base64, in quotes and with escaped line ends as may be

@@ -94,7 +94,11 @@ class ModelsSection(_ModelSettingsModel):
         """
         if clock is None:
             return self.request_seconds
-        return min(clock, self.request_seconds) if "request_seconds" in self.model_fields_set else clock
+        return (
+            min(clock, self.request_seconds)
+            if "request_seconds" in self.model_fields_set
+            else clock
+        )
 
 
 class FleetSection(_ModelSettingsModel):
@@ -194,7 +198,9 @@ HmacKey: TypeAlias = Annotated[str, AfterValidator(valid_hmac_key)]
 Slots: TypeAlias = Annotated[int, Field(ge=1, le=1_000)]
 HealthAddress: TypeAlias = Annotated[str, AfterValidator(valid_host_port)]
 _BrokerName: TypeAlias = Annotated[str, AfterValidator(_valid_name)]
-_Seconds: TypeAlias = Annotated[float, Field(gt=0, le=31_536_000, allow_inf_nan=False, strict=False)]
+_Seconds: TypeAlias = Annotated[
+    float, Field(gt=0, le=31_536_000, allow_inf_nan=False, strict=False)
+]
 
 
 class _DaemonModel(BaseModel):
@@ -223,7 +229,9 @@ class ValidationSection(_DaemonModel):
     """To whom packages are addressed."""
     iterations: Annotated[int, Field(ge=0, le=10)] = 0
     """Packages of one job, at most; with 0 a job is done when its package is out, and no verdict is waited for."""
-    timeout: Annotated[float, Field(gt=0, le=31_536_000, allow_inf_nan=False, strict=False)] | None = None
+    timeout: (
+        Annotated[float, Field(gt=0, le=31_536_000, allow_inf_nan=False, strict=False)] | None
+    ) = None
     """Seconds after which a package without a verdict counts as rejected, once its job has nothing else to do; packages
     wait without a limit where absent."""
 

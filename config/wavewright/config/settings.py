@@ -166,7 +166,9 @@ class Settings:
     @property
     def secret_variables(self) -> frozenset[str]:
         """Names of environment variables that hold a secret of an MCP server."""
-        return frozenset[str]().union(*(server.secret_variables for server in self.mcp.servers.values()))
+        return frozenset[str]().union(
+            *(server.secret_variables for server in self.mcp.servers.values())
+        )
 
 
 def load_settings(
@@ -187,7 +189,9 @@ def load_settings(
     Raises:
         DocumentError: the settings file or the environment is invalid; the fault names the line or the variable.
     """
-    settings, faulty = load_valid_settings(start, environment, near=near, default_state=default_state)
+    settings, faulty = load_valid_settings(
+        start, environment, near=near, default_state=default_state
+    )
     if faulty:
         raise combine_errors(faulty)
     return settings
@@ -202,7 +206,9 @@ def settings_without_file(folder: Path, default_state: Path) -> Settings:
     document, given, from_environment, faulty = _read_file_and_environment(None, os.environ)
     if faulty:
         raise combine_errors(faulty)
-    return _resolve_settings(folder.absolute(), None, document, given, from_environment, default_state)
+    return _resolve_settings(
+        folder.absolute(), None, document, given, from_environment, default_state
+    )
 
 
 def load_valid_settings(
@@ -272,7 +278,9 @@ def _resolve_settings(
     )
 
 
-def _with_environment(given: SettingsFile, environment: EnvironmentSettings, folder: Path) -> SettingsFile:
+def _with_environment(
+    given: SettingsFile, environment: EnvironmentSettings, folder: Path
+) -> SettingsFile:
     """Return the file's settings with those of the environment in their place; its paths are made absolute."""
     for field_name, variable in VARIABLES.items():
         value = getattr(environment, field_name)
@@ -348,7 +356,9 @@ def _mask_spans(source: Source, faults: Sequence[DocumentFault]) -> Source:
     """Return a source whose text has asterisks at the spans of these faults."""
     text = source.text
     for span in (fault.span for fault in faults if fault.span is not None):
-        text = text[: span.start] + re.sub(r"\S", "*", text[span.start : span.end]) + text[span.end :]
+        text = (
+            text[: span.start] + re.sub(r"\S", "*", text[span.start : span.end]) + text[span.end :]
+        )
     return replace(source, text=text)
 
 
@@ -376,7 +386,9 @@ def _with_key_hint(fault: DocumentFault) -> DocumentFault:
         field_name = fault.message.split("'")[1].lower()
         for word, variable in (("api", "WAVEWRIGHT_API_KEY"), ("hmac", "WAVEWRIGHT_HMAC_KEY")):
             if word in field_name and "key" in field_name:
-                return replace(fault, hint=f"a key is read from the environment only: set {variable}")
+                return replace(
+                    fault, hint=f"a key is read from the environment only: set {variable}"
+                )
     return fault
 
 

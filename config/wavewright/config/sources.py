@@ -51,9 +51,17 @@ def join_alternatives(words: Sequence[str]) -> str:
 
 def type_hint(value: JsonValue, expected: Sequence[str]) -> str | None:
     """Return a hint on how to write the value in the expected type, if that is obvious."""
-    if isinstance(value, str) and "true or false" in expected and value.lower() in _TRUE_WORDS | _FALSE_WORDS:
+    if (
+        isinstance(value, str)
+        and "true or false" in expected
+        and value.lower() in _TRUE_WORDS | _FALSE_WORDS
+    ):
         return f"write {'true' if value.lower() in _TRUE_WORDS else 'false'}"
-    if isinstance(value, str) and {"a number", "an integer"} & set(expected) and _reads_as_number(value):
+    if (
+        isinstance(value, str)
+        and {"a number", "an integer"} & set(expected)
+        and _reads_as_number(value)
+    ):
         return f"remove the quotes: {value}"
     if isinstance(value, bool):
         return None
@@ -135,7 +143,9 @@ class DocumentError(WavewrightError):
 def combine_errors(errors: Sequence[DocumentError]) -> DocumentError:
     """Return one error with the faults of several texts, in their order."""
     first, *rest = (
-        part for error in errors for part in (DocumentError(error.source, error.faults), *error.others)
+        part
+        for error in errors
+        for part in (DocumentError(error.source, error.faults), *error.others)
     )
     return DocumentError(first.source, first.faults, tuple(rest))
 

@@ -99,14 +99,20 @@ async def _planned(
     """Plan, and put the planner's questions to a person or the process that can answer them."""
     template_plan = order.draft.plan if order.draft is not None else None
     kept = find_kept_plan(order.goal, settings, tools)
-    if kept is not None and kept.is_exact and (template_plan is None or services.models is not None):
+    if (
+        kept is not None
+        and kept.is_exact
+        and (template_plan is None or services.models is not None)
+    ):
         found = tuple(check(bind_plan(kept.plan, order.goal, tools), order.goal, tools))
         return PlanningResult(kept.plan, kept.draft.rung, found, (), (), kept_template=kept.name)
     # Planning is held to the budgets of a run, and its plan to what such a run would have left.
     run = new_run_id(time.time())
     if services.budget_store is not None:
         services.budget_store.limit_run(run, order.goal.limits.budget)
-    allowance = await remaining_allowance(services, settings, order.goal, run=run, plan=template_plan)
+    allowance = await remaining_allowance(
+        services, settings, order.goal, run=run, plan=template_plan
+    )
     answers: list[AnsweredQuestion] = []
     while True:
         planned = await make_plan(

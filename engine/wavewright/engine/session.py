@@ -62,7 +62,9 @@ async def _cancelled_on_request(run: RunId | None, ports: Ports) -> AsyncGenerat
         ports.on_event(event)
 
     async with open_task_group() as group:
-        group.start_soon(ports.cancellation.cancel_on_request, lambda: run, ports.find_cancel_request)
+        group.start_soon(
+            ports.cancellation.cancel_on_request, lambda: run, ports.find_cancel_request
+        )
         yield replace(ports, on_event=on_event)
         group.cancel_scope.cancel()
 

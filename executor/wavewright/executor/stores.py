@@ -52,7 +52,9 @@ def journal_of(settings: Settings, *, clock: Callable[[], float] = time.time) ->
     return SqliteJournal(settings.journal, clock=clock)
 
 
-def budget_store_of(settings: Settings, *, clock: Callable[[], float] = time.time) -> StoredBudgetStore:
+def budget_store_of(
+    settings: Settings, *, clock: Callable[[], float] = time.time
+) -> StoredBudgetStore:
     """Return the budget store beside that journal, to be entered.
 
     Raises:

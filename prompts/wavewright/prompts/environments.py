@@ -134,7 +134,11 @@ def _bytecode_cache(options: str) -> _CompiledTemplates | None:
     except (OSError, RuntimeError):  # no home, or a read-only one
         return None
     others_write = stat.S_IWGRP | stat.S_IWOTH
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & others_write:
+    if (
+        not stat.S_ISDIR(found.st_mode)
+        or found.st_uid != os.getuid()
+        or found.st_mode & others_write
+    ):
         return None
     return _CompiledTemplates(
         str(folder), f"page-{hashlib.sha256(options.encode()).hexdigest()[:12]}-%s.cache"

@@ -36,7 +36,9 @@ class PromptError(WavewrightError):
 
     exit_code = exit_codes.MISUSE
 
-    def __init__(self, message: str, *, file: Path | None = None, line: int | None = None, hint: str) -> None:
+    def __init__(
+        self, message: str, *, file: Path | None = None, line: int | None = None, hint: str
+    ) -> None:
         place = None if file is None else str(file) if line is None else f"{file}:{line}"
         super().__init__(message, hint, place=place)
         self.file = file
@@ -84,7 +86,14 @@ class Prompts:
             message = f"the prompt {name!r} cannot be read: {error!s}"
             raise PromptError(message, file=self.file_of(name), hint=_UNREADABLE_HINT) from error
         # An expression in a user's template can raise anything; the error names its place.
-        except (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        except (
+            TemplateError,
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            TypeError,
+            ValueError,
+        ) as error:
             raise self._explained(error, name, values) from error
 
     @cached_property
@@ -98,13 +107,19 @@ class Prompts:
 
         if isinstance(error, TemplateSyntaxError):
             file = Path(error.filename) if error.filename else self.file_of(name)
-            return PromptError(error.message or "faulty", file=file, line=error.lineno, hint=_SYNTAX_HINT)
+            return PromptError(
+                error.message or "faulty", file=file, line=error.lineno, hint=_SYNTAX_HINT
+            )
         file, line = self._place(error)
         if isinstance(error, UndefinedError):
             known = ", ".join(sorted(values)) or "none"
             message = (error.message or "a value is undefined").rstrip(".")
-            return PromptError(message, file=file, line=line, hint=f"the prompt {name!r} is given: {known}")
-        return PromptError(str(error) or type(error).__name__, file=file, line=line, hint=_EXPRESSION_HINT)
+            return PromptError(
+                message, file=file, line=line, hint=f"the prompt {name!r} is given: {known}"
+            )
+        return PromptError(
+            str(error) or type(error).__name__, file=file, line=line, hint=_EXPRESSION_HINT
+        )
 
     def _not_found(self, error: TemplateNotFound, name: str) -> PromptError:
         wanted = str(error.name or name).removesuffix(SUFFIX)
@@ -182,7 +197,9 @@ def one_line(text: object, most: int = 500) -> str:
 
 def _without_hidden(text: str) -> str:
     """Replace characters that do not print by JSON's escapes."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
+    return (
+        text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
+    )
 
 
 def _escape(char: str) -> str:

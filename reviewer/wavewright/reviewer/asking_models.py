@@ -27,7 +27,14 @@ from wavewright.config.sources import DocumentError
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.ports.budgets import CallHistory
 from wavewright.planner.ports.fallback_ladder import Rung, rung_timeout
-from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, ModelClient, ModelError, OnUse, Turn
+from wavewright.planner.ports.model_port import (
+    ModelAnswer,
+    ModelCall,
+    ModelClient,
+    ModelError,
+    OnUse,
+    Turn,
+)
 from wavewright.planner.reading.json_extraction import find_json
 from wavewright.planner.types import Json, JsonObject
 from wavewright.prompts import prompt_json
@@ -116,7 +123,9 @@ async def ask_until_fit(
         model = answer.use.model
         try:
             # In a thread: searching an output of megabytes takes a while.
-            return FittingAnswer(await anyio.to_thread.run_sync(_read_complete, answer, read), model)
+            return FittingAnswer(
+                await anyio.to_thread.run_sync(_read_complete, answer, read), model
+            )
         except AnswerMisfit as misfit:
             faults = misfit.faults
         except AnswerDeclined as given_up:
@@ -172,7 +181,9 @@ def find_object(text: str, keys: Collection[str]) -> Document:
         unread = [fault.message for fault in answer.unreadable[:_MAX_FAULTS]]
         raise AnswerMisfit(f"the answer holds no JSON object with {wanted}", *unread)
     if len({canonical_json(inner) for _value, inner in found}) > 1:
-        raise AnswerMisfit(f"the answer holds several objects with {wanted}, and they differ: answer once")
+        raise AnswerMisfit(
+            f"the answer holds several objects with {wanted}, and they differ: answer once"
+        )
     value, inner = found[0]
     if not value.is_certain:
         raise AnswerMisfit(

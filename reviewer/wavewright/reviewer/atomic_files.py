@@ -62,7 +62,13 @@ def write_atomically(path: Path, content: bytes) -> Path:
 
 
 def _write_new(path: Path, content: bytes) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+    flags = (
+        os.O_WRONLY
+        | os.O_CREAT
+        | os.O_EXCL
+        | getattr(os, "O_NOFOLLOW", 0)
+        | getattr(os, "O_CLOEXEC", 0)
+    )
     with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
         file.write(content)
         file.flush()

@@ -112,7 +112,9 @@ def look_up(value: Json, path: Sequence[str]) -> Iterator[tuple[str, Json | None
     yield from _look_up(value, tuple(path), "")
 
 
-def _look_up(value: Json, path: tuple[str, ...], place: str) -> Iterator[tuple[str, Json | None, bool]]:
+def _look_up(
+    value: Json, path: tuple[str, ...], place: str
+) -> Iterator[tuple[str, Json | None, bool]]:
     if not path:
         yield place, value, True
         return
@@ -144,7 +146,11 @@ def _is_small(value: Json, depth: int = 3) -> bool:
     if isinstance(value, list):
         return depth > 0 and len(value) <= 8 and all(_is_small(entry, depth - 1) for entry in value)
     if isinstance(value, dict):
-        return depth > 0 and len(value) <= 4 and all(_is_small(entry, depth - 1) for entry in value.values())
+        return (
+            depth > 0
+            and len(value) <= 4
+            and all(_is_small(entry, depth - 1) for entry in value.values())
+        )
     return True
 
 

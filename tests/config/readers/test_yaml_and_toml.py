@@ -19,7 +19,9 @@ def read(text: str) -> object:
 
 @given(values)
 def test_json_is_read_alike_by_both_readers(value: JsonValue) -> None:
-    text = "# a comment keeps the JSON reader away\n" + json.dumps(value, indent=1, ensure_ascii=False)
+    text = "# a comment keeps the JSON reader away\n" + json.dumps(
+        value, indent=1, ensure_ascii=False
+    )
     found = value_or_faults(text, "note.yaml")
 
     # YAML has a smaller alphabet: what is not in it must be escaped.
@@ -45,11 +47,19 @@ def test_any_text_is_read_or_refused_with_a_fault(text: str) -> None:
         pytest.param(
             "[yes, no, on, off, y, N]", ["yes", "no", "on", "off", "y", "N"], id="words of YAML 1.1"
         ),
-        pytest.param("[nan, NaN, inf, -inf, Infinity, none]", None, id="words for what is no number"),
-        pytest.param("[1:30, 2010-03-01, 007, 0o17, 0x1F, 1_000, +1, .5]", None, id="numbers of YAML 1.1"),
-        pytest.param("[true, False, null, ~, Null]", [True, False, None, None, None], id="constants"),
+        pytest.param(
+            "[nan, NaN, inf, -inf, Infinity, none]", None, id="words for what is no number"
+        ),
+        pytest.param(
+            "[1:30, 2010-03-01, 007, 0o17, 0x1F, 1_000, +1, .5]", None, id="numbers of YAML 1.1"
+        ),
+        pytest.param(
+            "[true, False, null, ~, Null]", [True, False, None, None, None], id="constants"
+        ),
         pytest.param("[1, -2, 1.5, 1e3, -0.0]", [1, -2, 1.5, 1000.0, -0.0], id="numbers of JSON"),
-        pytest.param("1: a\ntrue: b\nnull: c", {"1": "a", "true": "b", "null": "c"}, id="keys are texts"),
+        pytest.param(
+            "1: a\ntrue: b\nnull: c", {"1": "a", "true": "b", "null": "c"}, id="keys are texts"
+        ),
         pytest.param("a:\nb: ''", {"a": None, "b": ""}, id="nothing"),
         pytest.param("a: |\n  x\n  y\n", {"a": "x\ny\n"}, id="block text"),
         pytest.param("<<: {a: 1}", {"<<": {"a": 1}}, id="no merging"),
@@ -68,14 +78,18 @@ def test_plain_words_mean_what_json_would_read(text: str, value: object) -> None
     [
         pytest.param("a: &x 1\nb: *x", "yaml_alias", "&x 1", id="anchor"),
         pytest.param("a: *x", "yaml_alias", "*x", id="alias"),
-        pytest.param("a: !!python/object:os.system x", "yaml_tag", "!!python/object:os.system x", id="tag"),
+        pytest.param(
+            "a: !!python/object:os.system x", "yaml_tag", "!!python/object:os.system x", id="tag"
+        ),
         pytest.param("a: !!str 5", "yaml_tag", "!!str 5", id="harmless tag"),
         pytest.param("a: 1\nb: 2\na: 3", "duplicate_key", "a", id="duplicate key"),
         pytest.param("a: .inf", "nonfinite_number", ".inf", id="infinity"),
         pytest.param("a: -.INF", "nonfinite_number", "-.INF", id="negative infinity"),
         pytest.param("a: .NaN", "nonfinite_number", ".NaN", id="not a number"),
         pytest.param("a: 1e999", "nonfinite_number", "1e999", id="overflow"),
-        pytest.param("a: 9007199254740992", "number_out_of_range", "9007199254740992", id="large integer"),
+        pytest.param(
+            "a: 9007199254740992", "number_out_of_range", "9007199254740992", id="large integer"
+        ),
         pytest.param("a: 1\n---\nb: 2", "not_yaml", "---", id="two documents"),
         pytest.param("? [a]\n: 1", "not_yaml", "[", id="a list as a key"),
         pytest.param('a: "x\\0"', "bad_unicode", '"x\\0"', id="NUL"),
@@ -83,7 +97,9 @@ def test_plain_words_mean_what_json_would_read(text: str, value: object) -> None
         pytest.param("a: b: c", "not_yaml", ":", id="two colons"),
         pytest.param("# nothing", "not_yaml", "", id="empty"),
         pytest.param("- " * 70 + "x", "too_deep", "-", id="deep"),
-        pytest.param("a: " + "[" * 50_000, "too_deep", "[", id="deeper than the interpreter's stack"),
+        pytest.param(
+            "a: " + "[" * 50_000, "too_deep", "[", id="deeper than the interpreter's stack"
+        ),
     ],
 )
 def test_what_json_cannot_say_is_refused_with_its_place(text: str, kind: str, at: str) -> None:
@@ -93,7 +109,9 @@ def test_what_json_cannot_say_is_refused_with_its_place(text: str, kind: str, at
 def test_an_alias_bomb_ends_in_one_fault() -> None:
     layers = [f"l{n}: &l{n} [{', '.join(f'*l{n - 1}' for _ in range(9))}]" for n in range(1, 9)]
 
-    assert [kind for kind, _ in shown("\n".join(["l0: &l0 [x]", *layers]), "note.yaml")] == ["yaml_alias"]
+    assert [kind for kind, _ in shown("\n".join(["l0: &l0 [x]", *layers]), "note.yaml")] == [
+        "yaml_alias"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -167,14 +185,18 @@ def test_toml_keeps_no_places() -> None:
         pytest.param(f"a = {'7' * 5000}", "not_toml", None, id="integer of many digits"),
         pytest.param('a = "\\u0000"', "bad_unicode", None, id="NUL"),
         pytest.param(f"a = {'[' * 70}{']' * 70}", "too_deep", None, id="deep"),
-        pytest.param(f"a = {'[' * 5000}", "too_deep", None, id="deeper than the interpreter's stack"),
+        pytest.param(
+            f"a = {'[' * 5000}", "too_deep", None, id="deeper than the interpreter's stack"
+        ),
     ],
 )
 def test_what_json_cannot_say_is_refused(text: str, kind: str, at: int | None) -> None:
     with pytest.raises(DocumentError) as caught:
         read_document(text, "job.toml")
 
-    assert [(one.kind, one.span.start if one.span else None) for one in caught.value.faults] == [(kind, at)]
+    assert [(one.kind, one.span.start if one.span else None) for one in caught.value.faults] == [
+        (kind, at)
+    ]
 
 
 def test_the_limits_hold_for_toml() -> None:

@@ -31,13 +31,17 @@ def ww(wavewright: CommandLine) -> Wavewright:
 
 
 def shown_in_notebook(value: object) -> dict[str, str]:
-    bundle: dict[str, str] = vars(type(value))["_repr_mimebundle_"](value, include=None, exclude=None)
+    bundle: dict[str, str] = vars(type(value))["_repr_mimebundle_"](
+        value, include=None, exclude=None
+    )
     return bundle
 
 
 async def test_what_a_notebook_shows_of_plans_and_runs_is_escaped(ww: Wavewright) -> None:
     async with ww:
-        run = await ww.run(ww.new_plan().step("t", "double", {"number": 1}).returns("<b>${steps.t}</b>"))
+        run = await ww.run(
+            ww.new_plan().step("t", "double", {"number": 1}).returns("<b>${steps.t}</b>")
+        )
     faulty = shown_in_notebook(ww.new_plan().step("t", "<script>", {}))
 
     assert "&lt;b&gt;2&lt;/b&gt;" in shown_in_notebook(run)["text/html"]
@@ -45,7 +49,9 @@ async def test_what_a_notebook_shows_of_plans_and_runs_is_escaped(ww: Wavewright
     assert "text/html" not in faulty
 
 
-async def test_a_run_that_waits_for_a_person_shows_how_far_it_has_come(wavewright: CommandLine) -> None:
+async def test_a_run_that_waits_for_a_person_shows_how_far_it_has_come(
+    wavewright: CommandLine,
+) -> None:
     async with Wavewright(tools=[double], journal="runs.db", ask=lambda _: None) as ww:
         plan = (
             ww.new_plan()
@@ -104,7 +110,9 @@ def test_an_executed_notebook_has_drawing_and_table_of_plan_dry_run_and_run(tmp_
         }
         for n, code in enumerate(NOTEBOOK.strip().split("\n---\n"))
     ]
-    kernel: Json = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    kernel: Json = {
+        "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}
+    }
     notebook: Json = {"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
     (tmp_path / "notebook.ipynb").write_text(json.dumps(notebook))
     places = ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
@@ -123,7 +131,11 @@ def test_an_executed_notebook_has_drawing_and_table_of_plan_dry_run_and_run(tmp_
     page = (tmp_path / "notebook.html").read_text().partition("<body")[2]
     _, of_plan, of_dry_run, of_run, of_faulty = page.split('jp-OutputArea-executeResult" data-mime')
     for shown in (of_plan, of_dry_run, of_run):
-        assert (shown.count("<svg"), shown.count("<rect"), shown.count("<td>four</td>")) == (1, 2, 1)
+        assert (shown.count("<svg"), shown.count("<rect"), shown.count("<td>four</td>")) == (
+            1,
+            2,
+            1,
+        )
     assert "<strong>4</strong>" in of_run
     assert of_run.count("<td>ok</td>") == 2
     assert "E201" in of_faulty

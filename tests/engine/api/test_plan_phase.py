@@ -104,7 +104,9 @@ async def test_a_run_that_waits_for_a_person_halts_the_pipeline(wavewright: Comm
 
 
 def test_a_plan_whose_process_was_killed_continues_and_calls_nothing_again(tmp_path: Path) -> None:
-    killed, resumed, repeated = (run_prepared_python("-c", PROGRAM, folder=tmp_path) for _ in range(3))
+    killed, resumed, repeated = (
+        run_prepared_python("-c", PROGRAM, folder=tmp_path) for _ in range(3)
+    )
 
     assert killed.returncode == -signal.SIGKILL
     assert (resumed.stdout, repeated.stdout) == ("24\n", "24\n"), resumed.stderr

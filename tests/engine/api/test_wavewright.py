@@ -74,7 +74,10 @@ async def test_a_plan_of_a_file_is_checked_forecast_run_and_streamed(ww: Wavewri
     assert (run.status, run.result, run.steps["total"].output) == ("achieved", {"total": 12}, 12)
     assert run.package.status == "achieved"
     assert "<!doctype html>" in run.report().lower()
-    assert [event.step for event in events if isinstance(event, StepFinished)] == ["doubled", "total"]
+    assert [event.step for event in events if isinstance(event, StepFinished)] == [
+        "doubled",
+        "total",
+    ]
     assert isinstance(events[-1], RunFinished)
 
 
@@ -91,7 +94,9 @@ async def test_runs_are_in_the_journal_that_is_named(
 
 
 async def test_every_fault_of_a_plan_is_raised_with_its_place(ww: Wavewright) -> None:
-    plan = ww.new_plan().step("a", "doubel", {"number": 1}).step("b", double, {"numbr": "${steps.c}"})
+    plan = (
+        ww.new_plan().step("a", "doubel", {"number": 1}).step("b", double, {"numbr": "${steps.c}"})
+    )
 
     with pytest.raises(PlanError) as raised:
         plan.check()
@@ -187,7 +192,13 @@ async def test_a_model_makes_the_plan_for_a_goal_in_words(
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
     steps: list[Json] = [
-        {"why": "each", "id": "d", "tool": "double", "for_each": [1, 2, 3], "params": {"number": "${item}"}},
+        {
+            "why": "each",
+            "id": "d",
+            "tool": "double",
+            "for_each": [1, 2, 3],
+            "params": {"number": "${item}"},
+        },
         {"why": "asked for", "id": "total", "tool": "add", "params": {"numbers": "${steps.d}"}},
     ]
     model_server.answer({"steps": steps, "result": "${steps.total}"}, when=asked_for("plan"))
@@ -199,7 +210,11 @@ async def test_a_model_makes_the_plan_for_a_goal_in_words(
         run = await ww.run(plan)
 
     assert run.result == 12
-    [asked] = [exchange.request for exchange in model_server.ledger if exchange.request.schema_name == "plan"]
+    [asked] = [
+        exchange.request
+        for exchange in model_server.ledger
+        if exchange.request.schema_name == "plan"
+    ]
     assert "Add the doubles of 1 to 3" in asked.text
 
 
@@ -219,7 +234,9 @@ async def test_a_project_s_tools_jobs_journal_and_packages_are_used(project: Pat
     assert (project / ".wavewright" / "runs" / run.id / "report.html").is_file()
 
 
-async def test_a_stream_that_is_left_early_leaves_a_run_that_can_be_resumed(wavewright: CommandLine) -> None:
+async def test_a_stream_that_is_left_early_leaves_a_run_that_can_be_resumed(
+    wavewright: CommandLine,
+) -> None:
     calls: list[str] = []
     released: list[bool] = []
 
@@ -288,7 +305,9 @@ async def numbered(events: AsyncIterable[Event]) -> AsyncIterator[tuple[int, Eve
 def test_importing_the_package_loads_nothing_heavy() -> None:
     def loaded_by(code: str) -> set[str]:
         program = f"import sys\n{code}\nprint(*sys.modules)"
-        ran = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+        ran = subprocess.run(
+            [sys.executable, "-c", program], check=True, capture_output=True, text=True
+        )
         return set(ran.stdout.split())
 
     of_models = {"networkx", "openai", "pydantic_ai"}
@@ -296,4 +315,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 
     assert loaded_by("import wavewright.engine") & heavy == set()
     assert loaded_by("from wavewright.engine import Pipeline") & heavy == set()
-    assert loaded_by("from wavewright.engine import Wavewright\nWavewright(tools=[])") & of_models == set()
+    assert (
+        loaded_by("from wavewright.engine import Wavewright\nWavewright(tools=[])") & of_models
+        == set()
+    )

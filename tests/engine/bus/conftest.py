@@ -25,6 +25,8 @@ def notices() -> Notices:
 
 
 @pytest.fixture
-async def bus(broker: Broker | RunningBroker, topology: Topology, notices: Notices) -> AsyncIterator[Bus]:
+async def bus(
+    broker: Broker | RunningBroker, topology: Topology, notices: Notices
+) -> AsyncIterator[Bus]:
     async with open_bus(BusSettings(broker.url, topology), notices) as opened:
         yield opened

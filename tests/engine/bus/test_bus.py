@@ -36,13 +36,18 @@ from wavewright.engine.bus.topology import Topology
         ("amqp://ada:lovelace@rabbit.example:port/", "cannot be read"),
         ("amqp://ada:lovelace@rabbit.example:0/", "not an AMQP URL"),
         ("amqps://ada:lovelace@rabbit.example/?cafil=x", "the unknown option 'cafil'"),
-        ("amqps://ada:lovelace@rabbit.example/?no_verify_ssl=1", "the unknown option 'no_verify_ssl'"),
+        (
+            "amqps://ada:lovelace@rabbit.example/?no_verify_ssl=1",
+            "the unknown option 'no_verify_ssl'",
+        ),
         ("amqps://ada:lovelace@rabbit.example/?cafile=not-there.pem", "which does not exist"),
         ("amqp://ada:lovelace@rabbit.example/?heartbeat=0", "heartbeat is '0'"),
         ("amqp://ada:lovelace@rabbit.example/?heartbeat=soon", "heartbeat is 'soon'"),
     ],
 )
-def test_an_address_that_cannot_work_is_refused_and_its_password_not_repeated(url: str, says: str) -> None:
+def test_an_address_that_cannot_work_is_refused_and_its_password_not_repeated(
+    url: str, says: str
+) -> None:
     with pytest.raises(BusMisconfigured, match=says) as caught:
         read_address(url)
 
@@ -88,7 +93,9 @@ async def why_not(settings: BusSettings, notices: Notices | None = None) -> BusE
 async def test_a_broker_that_is_not_there_is_waited_for_and_then_told_of() -> None:
     port = free_port()
 
-    error = await why_not(BusSettings(f"amqp://ada:lovelace@127.0.0.1:{port}/", connect_seconds=0.3))
+    error = await why_not(
+        BusSettings(f"amqp://ada:lovelace@127.0.0.1:{port}/", connect_seconds=0.3)
+    )
 
     assert isinstance(error, BusDown)
     assert str(error).splitlines() == [
@@ -99,7 +106,9 @@ async def test_a_broker_that_is_not_there_is_waited_for_and_then_told_of() -> No
 
 
 @pytest.mark.anyio
-async def test_a_password_that_the_broker_refuses_is_told_at_once(broker: Broker | RunningBroker) -> None:
+async def test_a_password_that_the_broker_refuses_is_told_at_once(
+    broker: Broker | RunningBroker,
+) -> None:
     error = await why_not(BusSettings(f"amqp://ada:lovelace@127.0.0.1:{broker.port}/"))
 
     assert isinstance(error, BusMisconfigured)
@@ -108,7 +117,9 @@ async def test_a_password_that_the_broker_refuses_is_told_at_once(broker: Broker
 
 
 @pytest.mark.anyio
-async def test_a_virtual_host_that_is_not_there_is_told_at_once(broker: Broker | RunningBroker) -> None:
+async def test_a_virtual_host_that_is_not_there_is_told_at_once(
+    broker: Broker | RunningBroker,
+) -> None:
     error = await why_not(BusSettings(f"{broker.url}nowhere"))
 
     assert isinstance(error, BusMisconfigured)
@@ -229,7 +240,9 @@ def with_encryption(broker: Broker | RunningBroker) -> Broker:
 
 
 @pytest.mark.anyio
-async def test_messages_go_over_an_encrypted_line(broker: Broker | RunningBroker, topology: Topology) -> None:
+async def test_messages_go_over_an_encrypted_line(
+    broker: Broker | RunningBroker, topology: Topology
+) -> None:
     own = with_encryption(broker)
     url = f"{own.encrypted_url}?cafile={own.authority}"
 

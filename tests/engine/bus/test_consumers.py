@@ -146,7 +146,9 @@ async def test_several_may_take_at_once_and_each_message_is_given_to_one(
 async def test_a_count_of_deliveries_that_a_sender_wrote_is_not_believed(
     broker: Broker | RunningBroker, bus: Bus, topology: Topology, forged: object
 ) -> None:
-    await send_raw(broker.url, topology, b"sound", {"x-delivery-count": forged, "x-death": [{"count": 99}]})
+    await send_raw(
+        broker.url, topology, b"sound", {"x-delivery-count": forged, "x-death": [{"count": 99}]}
+    )
 
     first = await bus.intake.take()
     await first.requeue()
@@ -194,7 +196,9 @@ async def test_a_queue_that_is_deleted_and_made_again_at_once_is_taken_from(
         connection = await aio_pika.connect(broker.url)
         async with connection, connection.channel() as channel:
             await channel.queue_delete(intake.name)
-            again = await channel.declare_queue(intake.name, durable=True, arguments={**intake.arguments})
+            again = await channel.declare_queue(
+                intake.name, durable=True, arguments={**intake.arguments}
+            )
             await again.bind(intake.exchange, intake.binding)
         await publish_until(lambda: bool(taken), bus, topology)
 

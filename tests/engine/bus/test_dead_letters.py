@@ -107,7 +107,10 @@ async def test_headers_of_any_shape_can_be_laid_aside(
 
     [letter] = await contents(broker.url, topology.dead_queue)
     assert letter.headers["x-wavewright-kind"] == "bad_headers"
-    assert letter.headers["table"] == {"list": [1, "two", {"three": 3.5}], "bytes": bytearray(b"\x00\xff")}
+    assert letter.headers["table"] == {
+        "list": [1, "two", {"three": 3.5}],
+        "bytes": bytearray(b"\x00\xff"),
+    }
     assert letter.headers["exact"] == Decimal("1.5")
     assert letter.headers["many-99"] == 99
     assert letter.headers["large"] == 2**62
@@ -118,8 +121,16 @@ async def test_headers_that_could_not_be_sent_again_are_laid_aside_as_text(
 ) -> None:
     await bus.publish(message(topology, 1))
     taken = await bus.intake.take()
-    strange = {"double": 1e300, "beyond": 2**80, "object": object, "large": "x" * 200_000, "last": 1}
-    delivery = Delivery(body=b"1", routing_key=topology.intake, headers=strange, settlement=taken.settlement)
+    strange = {
+        "double": 1e300,
+        "beyond": 2**80,
+        "object": object,
+        "large": "x" * 200_000,
+        "last": 1,
+    }
+    delivery = Delivery(
+        body=b"1", routing_key=topology.intake, headers=strange, settlement=taken.settlement
+    )
 
     await bus.dead_letter(delivery, "bad_headers", "too strange")
 

@@ -47,7 +47,9 @@ async def test_a_queue_that_was_made_anew_in_another_form_is_told_of_on_both_way
 
     assert f"queue {name!r} exists with other arguments" in fault
     told = notices.of("broker_misconfigured")
-    assert [(fields["error"], "delete it" in str(fields["hint"])) for fields in told] == [(fault, True)] * 2
+    assert [(fields["error"], "delete it" in str(fields["hint"])) for fields in told] == [
+        (fault, True)
+    ] * 2
 
 
 @pytest.mark.anyio

@@ -42,7 +42,9 @@ async def test_the_broker_vouches_for_the_sender(bus: Bus, topology: Topology) -
     assert (await bus.intake.take()).user_id is not None
 
 
-async def test_messages_come_in_the_order_in_which_they_were_sent(bus: Bus, topology: Topology) -> None:
+async def test_messages_come_in_the_order_in_which_they_were_sent(
+    bus: Bus, topology: Topology
+) -> None:
     for number in range(10):
         await bus.publish(message(topology, number))
 
@@ -138,11 +140,15 @@ async def until_waiting(url: str, queue: str, consumers: int) -> None:
         channel = await connection.channel()
         found = 0
         while found < consumers:
-            found = (await channel.declare_queue(queue, passive=True)).declaration_result.consumer_count or 0
+            found = (
+                await channel.declare_queue(queue, passive=True)
+            ).declaration_result.consumer_count or 0
             await anyio.sleep(0.02)
 
 
-async def test_a_message_that_is_given_back_counts_its_deliveries(bus: Bus, topology: Topology) -> None:
+async def test_a_message_that_is_given_back_counts_its_deliveries(
+    bus: Bus, topology: Topology
+) -> None:
     await bus.publish(message(topology, 1))
     counts = list[int]()
     for _ in range(3):

@@ -29,7 +29,9 @@ async def test_what_was_published_is_in_its_queue(
     assert found[0].delivery_mode == 2
 
 
-async def test_a_message_for_a_queue_that_is_not_there_is_returned(bus: Bus, topology: Topology) -> None:
+async def test_a_message_for_a_queue_that_is_not_there_is_returned(
+    bus: Bus, topology: Topology
+) -> None:
     with pytest.raises(MessageReturned, match="no queue is bound"):
         await bus.publish(message(topology, 1, key="nobody.listens"))
 

@@ -41,7 +41,9 @@ async def test_messages_larger_than_a_frame_and_than_a_write_arrive_whole_and_in
 ) -> None:
     sizes = [0, 131_064, 600_000, 600_001, 600_002, 1]
     messages = [
-        replace(message(topology, number, key=topology.outlets[1]), body=bytes([65 + number]) * size)
+        replace(
+            message(topology, number, key=topology.outlets[1]), body=bytes([65 + number]) * size
+        )
         for number, size in enumerate(sizes)
     ]
     outbox = MemoryOutbox(messages)
@@ -82,7 +84,9 @@ async def test_a_message_that_nobody_wants_is_marked_and_holds_up_no_other(
         astray.message: "there is no exchange 'no.exchange'",
     }
     assert outbox.sent == [message(topology, 3).message]
-    assert {str(fields["message_id"]) for fields in notices.of("message_returned")} == set(outbox.refused)
+    assert {str(fields["message_id"]) for fields in notices.of("message_returned")} == set(
+        outbox.refused
+    )
 
 
 async def test_what_no_queue_was_bound_for_goes_out_on_the_next_connection(
@@ -91,7 +95,9 @@ async def test_what_no_queue_was_bound_for_goes_out_on_the_next_connection(
     status = topology.outlets[1]
     letter, large = message(topology, 1, key=status), message(topology, 2)
     outbox = MemoryOutbox([large])
-    await outbox.mark_refused(large.message, "the message has 9 bytes, and the broker takes at most 8")
+    await outbox.mark_refused(
+        large.message, "the message has 9 bytes, and the broker takes at most 8"
+    )
     with TcpProxy.before(broker.url) as proxy:
         settings = BusSettings(proxy.url(broker.url), topology)
         async with open_bus(settings, notices) as bus, anyio.create_task_group() as tasks:
@@ -192,7 +198,9 @@ async def test_an_outbox_that_cannot_be_read_is_told_of_and_asked_again(
         await until(lambda: not outbox.waiting)
         tasks.cancel_scope.cancel()
 
-    assert [fields["error"] for fields in notices.of("outbox_unreachable")] == ["the disk is full"] * 2
+    assert [fields["error"] for fields in notices.of("outbox_unreachable")] == [
+        "the disk is full"
+    ] * 2
 
 
 async def test_nothing_is_lost_while_the_network_fails_again_and_again(

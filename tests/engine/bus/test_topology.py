@@ -16,7 +16,12 @@ from tests.support.rabbitmq import Broker
 from wavewright.config.sections import DaemonSection
 from wavewright.engine.bus.bus import BusSettings, open_bus
 from wavewright.engine.bus.faults import BusMisconfigured
-from wavewright.engine.bus.topology import broker_users, hash_password, password_variable, topology_of
+from wavewright.engine.bus.topology import (
+    broker_users,
+    hash_password,
+    password_variable,
+    topology_of,
+)
 from wavewright.planner.types import JsonObject
 
 ROLES = """\
@@ -38,7 +43,10 @@ def test_without_a_password_for_every_user_all_that_are_missing_are_named(
     answer = wavewright("topology")
 
     assert answer.code == 2
-    assert "WAVEWRIGHT_BROKER_PASSWORD_SVC_DAEMON, WAVEWRIGHT_BROKER_PASSWORD_SVC_VALIDATOR" in answer.err
+    assert (
+        "WAVEWRIGHT_BROKER_PASSWORD_SVC_DAEMON, WAVEWRIGHT_BROKER_PASSWORD_SVC_VALIDATOR"
+        in answer.err
+    )
     assert "openssl rand" in answer.err
 
 
@@ -137,7 +145,10 @@ async def test_each_role_may_do_what_it_is_for_and_nothing_else(roles: dict[str,
     ):
         await publish(roles["svc_daemon"], section.exchange, section.queues.status)
         assert (await anext(watcher)).routing_key == section.queues.status
-    for user, key in (("svc_ui", section.queues.packages), ("svc_validator", section.queues.status)):
+    for user, key in (
+        ("svc_ui", section.queues.packages),
+        ("svc_validator", section.queues.status),
+    ):
         async with open_bus(BusSettings(roles[user], topology)) as bus:
             with pytest.raises(BusMisconfigured, match="cannot subscribe"):
                 async with bus.subscribe(key):

@@ -103,7 +103,9 @@ async def test_a_fault_of_our_own_is_not_taken_for_the_brokers() -> None:
         await translate_errors(fail(KeyError("ours")))
 
 
-async def test_a_broker_that_gives_no_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_broker_that_gives_no_answer_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("wavewright.engine.bus.faults.REPLY_SECONDS", 0.01)
 
     with pytest.raises(BusDown, match="no answer within"):

@@ -49,7 +49,9 @@ def assert_told(answer: Answer) -> None:
         pytest.param("goal: [1, 2\nsteps: }\n", "run", id="broken_yaml_of_a_run"),
         pytest.param("steps: nothing\ninputs: [1]\n", "run", id="wrong_types"),
         pytest.param(
-            "steps:\n  - {id: a, tol: list_notes, params: {}}\n", "run", id="unknown_field_of_a_step"
+            "steps:\n  - {id: a, tol: list_notes, params: {}}\n",
+            "run",
+            id="unknown_field_of_a_step",
         ),
         pytest.param(
             "version: 1\nname: words\ngoal_templat: word_ranking\nplan: 3\n",
@@ -62,9 +64,13 @@ def assert_told(answer: Answer) -> None:
         pytest.param(JOB, "dry-run", id="no_plan_to_forecast"),
         pytest.param(f"{JOB}plan: plans/word.plan.yaml\n", "run", id="missing_plan_file"),
         pytest.param(f"{JOB}plan: plans\n", "run", id="folder_as_plan_file"),
-        pytest.param("version: 1\nname: words\ngoal_template: word_rankin\n", "run", id="unknown_template"),
         pytest.param(
-            "version: 1\nname: words\ngoal_template: goals/none.yaml\n", "run", id="missing_template_file"
+            "version: 1\nname: words\ngoal_template: word_rankin\n", "run", id="unknown_template"
+        ),
+        pytest.param(
+            "version: 1\nname: words\ngoal_template: goals/none.yaml\n",
+            "run",
+            id="missing_template_file",
         ),
         pytest.param(
             f"{JOB}plan:\n  steps:\n    - {{id: files, tool: list_notes, params: {{folde: notes}}}}\n",
@@ -73,9 +79,13 @@ def assert_told(answer: Answer) -> None:
         ),
         pytest.param(f"{GOOD}tools: {{equitis: {{}}}}\n", "run", id="unknown_pack"),
         pytest.param(
-            stocks_job().replace("prices: prices", "prizes: prices"), "run", id="unknown_setting_of_a_pack"
+            stocks_job().replace("prices: prices", "prizes: prices"),
+            "run",
+            id="unknown_setting_of_a_pack",
         ),
-        pytest.param(f"{GOOD}overrides: {{limits: {{max_step: 3}}}}\n", "run", id="unknown_override"),
+        pytest.param(
+            f"{GOOD}overrides: {{limits: {{max_step: 3}}}}\n", "run", id="unknown_override"
+        ),
     ],
 )
 def test_a_faulty_file_is_told_at_its_place(
@@ -96,10 +106,18 @@ def test_a_faulty_file_is_told_at_its_place(
         pytest.param(("check", "plans/word.job.yaml"), id="unknown_file_to_check"),
         pytest.param(("run", "plans"), id="folder"),
         pytest.param(("check", "plans"), id="folder_to_check"),
-        pytest.param(("check", "plans/words.plan.yaml", "--goal", "word_rankin"), id="unknown_goal"),
-        pytest.param(("check", "plans/words.plan.yaml", "--tools", "none.json"), id="unknown_tools_file"),
-        pytest.param(("run", "plans/words.job.yaml", "--plan", "none.yaml"), id="unknown_plan_option"),
-        pytest.param(("run", "plans/words.job.yaml", "--as-of", "yesterday"), id="as_of_is_no_date"),
+        pytest.param(
+            ("check", "plans/words.plan.yaml", "--goal", "word_rankin"), id="unknown_goal"
+        ),
+        pytest.param(
+            ("check", "plans/words.plan.yaml", "--tools", "none.json"), id="unknown_tools_file"
+        ),
+        pytest.param(
+            ("run", "plans/words.job.yaml", "--plan", "none.yaml"), id="unknown_plan_option"
+        ),
+        pytest.param(
+            ("run", "plans/words.job.yaml", "--as-of", "yesterday"), id="as_of_is_no_date"
+        ),
         pytest.param(("run", "plans/words.job.yaml", "--concurrency", "0"), id="no_concurrency"),
         pytest.param(("run", "plans/words.job.yaml", "--schedule", "wave"), id="unknown_schedule"),
         pytest.param(("run", "plans/words.job.yaml", "--colour"), id="unknown_option"),
@@ -128,7 +146,11 @@ def test_a_misused_command_says_what_it_takes(
     ],
 )
 def test_a_file_that_is_no_document_is_told_at_its_place(
-    wavewright: CommandLine, project: Path, snapshot: SnapshotAssertion, name: str, content: str | bytes
+    wavewright: CommandLine,
+    project: Path,
+    snapshot: SnapshotAssertion,
+    name: str,
+    content: str | bytes,
 ) -> None:
     (project / name).write_bytes(content.encode() if isinstance(content, str) else content)
 
@@ -144,15 +166,21 @@ def test_a_file_that_is_no_document_is_told_at_its_place(
     [
         pytest.param("wavewright.yaml", "templates: 3\n", id="wrong_type_in_settings"),
         pytest.param("wavewright.yaml", "tool: [tools/notes.py]\n", id="unknown_setting"),
-        pytest.param("wavewright.yaml", "packs: {equitis: {}}\ntools: [tools/notes.py]\n", id="unknown_pack"),
+        pytest.param(
+            "wavewright.yaml", "packs: {equitis: {}}\ntools: [tools/notes.py]\n", id="unknown_pack"
+        ),
         pytest.param("wavewright.yaml", "tools: [tools/none.py]\n", id="missing_tool_module"),
-        pytest.param("wavewright.yaml", "templates: [config/goals]\n", id="template_without_its_tools"),
+        pytest.param(
+            "wavewright.yaml", "templates: [config/goals]\n", id="template_without_its_tools"
+        ),
         pytest.param(
             "wavewright.yaml",
             "tools: [{path: tools/notes.py, functions: {list_note: {}}}]\n",
             id="missing_function",
         ),
-        pytest.param("tools/notes.py", "raise RuntimeError('the database is down')\n", id="import_raises"),
+        pytest.param(
+            "tools/notes.py", "raise RuntimeError('the database is down')\n", id="import_raises"
+        ),
         pytest.param("tools/notes.py", "import sys\nsys.exit(3)\n", id="import_exits"),
         pytest.param("tools/notes.py", "def list_notes(:\n", id="syntax_error"),
         pytest.param("tools/notes.py", "import no_such_module\n", id="import_of_nothing"),
@@ -183,12 +211,18 @@ def test_a_faulty_project_is_told_at_its_place(
     ("content", "told"),
     [
         pytest.param(None, "the folder has no price files", id="empty_folder"),
-        pytest.param(PRICES.replace("close", "closing"), "no column of prices", id="missing_column"),
+        pytest.param(
+            PRICES.replace("close", "closing"), "no column of prices", id="missing_column"
+        ),
         pytest.param(PRICES.replace(",11", ",NaN"), "line 3", id="nan"),
         pytest.param(
-            PRICES.replace("2024-11-28", "2024-11-27"), "stands already in line 2", id="duplicate_date"
+            PRICES.replace("2024-11-28", "2024-11-27"),
+            "stands already in line 2",
+            id="duplicate_date",
         ),
-        pytest.param(PRICES.encode().replace(b"11", b"1\xe9", 1), "is not UTF-8", id="another_encoding"),
+        pytest.param(
+            PRICES.encode().replace(b"11", b"1\xe9", 1), "is not UTF-8", id="another_encoding"
+        ),
         pytest.param("", "ALFA.csv", id="empty_file"),
     ],
 )
@@ -307,7 +341,10 @@ def test_a_file_in_the_place_of_a_folder_is_told_before_anything_runs(
 
 
 def test_an_environment_that_makes_no_sense_is_told_by_its_variable(
-    wavewright: CommandLine, project: Path, snapshot: SnapshotAssertion, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine,
+    project: Path,
+    snapshot: SnapshotAssertion,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("WAVEWRIGHT_CONCURRENCY", "many")
 
@@ -400,7 +437,12 @@ def test_ctrl_c_while_something_is_read_ends_the_command_at_once(
     )
     command = [sys.executable, "-c", _SAYING_WHEN_READING, *arguments]
     running = subprocess.Popen(
-        command, cwd=project, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        cwd=project,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert running.stderr is not None
     assert running.stderr.readline() in ("reading\n", "importing\n")

@@ -29,7 +29,10 @@ def rows(wavewright: CommandLine) -> list[JsonObject]:
 
 
 def test_a_run_is_listed_and_shown_and_no_file_is_made(
-    wavewright: CommandLine, project: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine,
+    project: Path,
+    postgres: PostgresServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("WAVEWRIGHT_PG_URL", postgres.database())
     assert wavewright("runs").out == "no runs yet; `wavewright run JOB` starts one\n"
@@ -111,7 +114,9 @@ def test_doctor_names_the_database_and_counts_its_runs(
     assert f"{url} (1 run)" in wavewright("doctor", "--offline").out
 
 
-def test_a_forecast_is_drawn_from_past_calls(wavewright: CommandLine, project: Path, url: str) -> None:
+def test_a_forecast_is_drawn_from_past_calls(
+    wavewright: CommandLine, project: Path, url: str
+) -> None:
     for _ in range(3):
         wavewright("run", "plans/words.job.yaml")
 
@@ -122,7 +127,10 @@ def test_a_forecast_is_drawn_from_past_calls(wavewright: CommandLine, project: P
 
 
 def test_no_command_shows_the_password(
-    wavewright: CommandLine, project: Path, mortal_postgres: OwnServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine,
+    project: Path,
+    mortal_postgres: OwnServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     database = mortal_postgres.database().rpartition("/")[2]
     mortal_postgres.run(f"GRANT ALL ON DATABASE {database} TO guarded")

@@ -54,7 +54,9 @@ def test_commands_are_completed(tmp_path: Path) -> None:
     ]
 
 
-def test_runs_are_completed_without_importing_the_engine(wavewright: CommandLine, project: Path) -> None:
+def test_runs_are_completed_without_importing_the_engine(
+    wavewright: CommandLine, project: Path
+) -> None:
     wavewright("run", "plans/words.job.yaml")
     run = wavewright("runs").out.splitlines()[1].split()[0]
 

@@ -47,8 +47,12 @@ def code_after(error: Exception) -> int:
     [
         pytest.param("model: gpt-5\n", "the provider is missing", id="no provider"),
         pytest.param("model: openai:gpt-5\n", "there is no key", id="no key"),
-        pytest.param("model: ollama:a\nmodels: {roles: {planner: prow}}\n", "prow", id="unknown preference"),
-        pytest.param("model: ollama:a\nladders: {planner: [{name: lmm}]}\n", "lmm", id="unknown rung"),
+        pytest.param(
+            "model: ollama:a\nmodels: {roles: {planner: prow}}\n", "prow", id="unknown preference"
+        ),
+        pytest.param(
+            "model: ollama:a\nladders: {planner: [{name: lmm}]}\n", "lmm", id="unknown rung"
+        ),
     ],
 )
 def test_faulty_settings_are_misuse_before_anything_is_journaled(
@@ -81,7 +85,11 @@ def test_faulty_settings_are_misuse_before_anything_is_journaled(
     ],
 )
 def test_a_calibration_that_cannot_be_read_is_told_before_a_plan_is_paid_for(
-    wavewright: CommandLine, planning: FakeModelServer, project: Path, calibration: str | None, words: str
+    wavewright: CommandLine,
+    planning: FakeModelServer,
+    project: Path,
+    calibration: str | None,
+    words: str,
 ) -> None:
     with (project / "wavewright.yaml").open("a") as file:
         file.write("models: {calibration: judges.yaml}\n")
@@ -101,7 +109,9 @@ def test_a_faulty_worker_file_is_misuse_with_its_line(
     wavewright: CommandLine, planning: FakeModelServer, project: Path, snapshot: SnapshotAssertion
 ) -> None:
     (project / "config" / "workers").mkdir()
-    (project / "config" / "workers" / "sort.yaml").write_text("name: sort\ndescription: Sort.\npromt: x\n")
+    (project / "config" / "workers" / "sort.yaml").write_text(
+        "name: sort\ndescription: Sort.\npromt: x\n"
+    )
 
     answer = wavewright("run", "plans/ranking.job.yaml")
 
@@ -111,7 +121,10 @@ def test_a_faulty_worker_file_is_misuse_with_its_line(
 
 
 def test_a_question_that_a_cassette_lacks_is_misuse_with_the_nearest_one(
-    wavewright: CommandLine, planning: FakeModelServer, project: Path, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine,
+    planning: FakeModelServer,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("WAVEWRIGHT_CASSETTE", "answers.json")
     monkeypatch.setenv("WAVEWRIGHT_CASSETTE_MODE", "record")
@@ -173,11 +186,16 @@ def test_an_error_of_a_model_ends_with_the_documented_code(
     ended = code_after(ModelError(kind, "no answer from openai:gpt-5", hint="ask somebody else"))
 
     assert ended == code
-    assert capsys.readouterr().err == "error: no answer from openai:gpt-5\n  = help: ask somebody else\n"
+    assert (
+        capsys.readouterr().err
+        == "error: no answer from openai:gpt-5\n  = help: ask somebody else\n"
+    )
 
 
 def test_a_budget_that_is_used_up_is_a_no(capsys: pytest.CaptureFixture[str]) -> None:
-    error = BudgetExceeded("the day's budget has nothing left", scope="day", hint="wait for midnight UTC")
+    error = BudgetExceeded(
+        "the day's budget has nothing left", scope="day", hint="wait for midnight UTC"
+    )
 
     assert code_after(error) == 1
     assert "= help: wait for midnight UTC" in capsys.readouterr().err

@@ -68,14 +68,29 @@ def test_checking_a_job_imports_nothing_that_only_a_run_needs(project: Path) -> 
 
     assert "wavewright.planner.checks.checker" in loaded
     assert (
-        loaded & {"anyio", "asyncio", "immutables", "jinja2", "rich", "networkx", "sqlite3", "ssl", "tomllib"}
+        loaded
+        & {
+            "anyio",
+            "asyncio",
+            "immutables",
+            "jinja2",
+            "rich",
+            "networkx",
+            "sqlite3",
+            "ssl",
+            "tomllib",
+        }
         == set()
     )
-    assert not [name for name in loaded if name.startswith(("wavewright.executor", "wavewright.reviewer"))]
+    assert not [
+        name for name in loaded if name.startswith(("wavewright.executor", "wavewright.reviewer"))
+    ]
     assert "wavewright.planner.ports.model_port" not in loaded
 
 
-def test_without_a_model_nothing_of_one_is_imported(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_model_nothing_of_one_is_imported(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("WAVEWRIGHT_MODEL", raising=False)
     job = "plans/words.job.yaml"
     of_a_job = [[command, job] for command in ("check", "dry-run", "plan", "run")]

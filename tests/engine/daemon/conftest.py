@@ -92,7 +92,9 @@ def in_process(site: DaemonSite) -> InProcess:
         async with anyio.create_task_group() as group:
 
             async def serve() -> None:
-                await run_daemon(site.settings, watch, running.stopping, on_ready=ready.set, clock=clock)
+                await run_daemon(
+                    site.settings, watch, running.stopping, on_ready=ready.set, clock=clock
+                )
 
             group.start_soon(serve)
             await ready.wait()

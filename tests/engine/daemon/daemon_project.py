@@ -130,7 +130,11 @@ class DaemonSite:
         self.write()
 
     def write(
-        self, *, daemon: str = "", functions: str = "say: {}, hold: {}, block: {}, die: {}", more: str = ""
+        self,
+        *,
+        daemon: str = "",
+        functions: str = "say: {}, hold: {}, block: {}, die: {}",
+        more: str = "",
     ) -> None:
         """Write the settings anew."""
         topology = self.topology
@@ -141,7 +145,8 @@ class DaemonSite:
             f"  exchange: {topology.exchange}\n"
             f"  dead_letter_exchange: {topology.dead_exchange}\n"
             f"  queues: {{intake: {topology.intake}, packages: {self.packages}, decisions: {self.decisions},"
-            f" status: {self.status}, dead: {topology.dead_queue}}}\n" + (f"  {daemon}\n" if daemon else "")
+            f" status: {self.status}, dead: {topology.dead_queue}}}\n"
+            + (f"  {daemon}\n" if daemon else "")
         )
 
     @property
@@ -150,7 +155,9 @@ class DaemonSite:
 
     def whole_environment(self) -> dict[str, str]:
         """Return the environment of a process in this project."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("WAVEWRIGHT_")}
+        kept = {
+            name: value for name, value in os.environ.items() if not name.startswith("WAVEWRIGHT_")
+        }
         return kept | self.environment
 
     def calls(self) -> Counter[str]:

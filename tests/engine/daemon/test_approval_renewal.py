@@ -48,7 +48,9 @@ async def set_waiting(stores: Stores, job: JobRow) -> None:
 
 async def park_with_expired_question(stores: Stores) -> JobRow:
     asked = JobRequested(JobId(str(uuid4())), {"job": {}})
-    await stores.jobs.receive(ReceivedMessage(MessageId(str(uuid4())), "job_request", "me", 1.0, asked))
+    await stores.jobs.receive(
+        ReceivedMessage(MessageId(str(uuid4())), "job_request", "me", 1.0, asked)
+    )
     job = await claim(stores)
     decision = Decision(DecisionId(str(uuid4())), job.job, job.run, "step", "Go?", expires=NOW - 1)
     await stores.journal.append(job.run, [], OutboxWrites(decisions=(decision,)))

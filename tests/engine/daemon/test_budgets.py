@@ -89,7 +89,9 @@ async def test_who_asks_for_more_than_the_day_has_left_is_stopped_and_not_refuse
     budget_store = PausingBudgetStore(MemoryBudgetStore(budgets, clock=Clock(NOON)), day)
     account, token = BudgetScope(run=RUN), CancellationToken()
     with day.stops_when_spent(RUN, token):
-        await budget_store.settle(await budget_store.reserve(account, Spend(calls=1)), Spend(calls=1), USE)
+        await budget_store.settle(
+            await budget_store.reserve(account, Spend(calls=1)), Spend(calls=1), USE
+        )
         with pytest.raises(CallDeferred):
             await budget_store.reserve(account, Spend(calls=1))
 
@@ -112,7 +114,10 @@ async def test_a_call_that_is_under_way_when_the_day_is_spent_comes_to_its_end()
 
 async def test_the_run_of_a_target_stops_its_own_job_and_no_other() -> None:
     day, mine, other = DailyBudget(Clock(NOON), Told()), CancellationToken(), CancellationToken()
-    with day.stops_when_spent(RUN, mine) as stopped_too, day.stops_when_spent(RunId("another"), other):
+    with (
+        day.stops_when_spent(RUN, mine) as stopped_too,
+        day.stops_when_spent(RunId("another"), other),
+    ):
         stopped_too(RunId("a target's"))
         day.mark_spent("nothing is left", RunId("a target's"))
 
@@ -121,7 +126,9 @@ async def test_the_run_of_a_target_stops_its_own_job_and_no_other() -> None:
 
 async def test_what_no_day_could_pay_for_is_refused() -> None:
     budgets = BudgetsSection.model_validate({"day": {"tokens": 10}, "run": {"tokens": 5}})
-    budget_store = PausingBudgetStore(MemoryBudgetStore(budgets), DailyBudget(time.time, told := Told()))
+    budget_store = PausingBudgetStore(
+        MemoryBudgetStore(budgets), DailyBudget(time.time, told := Told())
+    )
 
     with pytest.raises(BudgetExceeded, match="day"):
         await budget_store.reserve(BudgetScope(), Spend(tokens=11))

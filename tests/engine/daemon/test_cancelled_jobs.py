@@ -58,9 +58,13 @@ async def test_a_job_is_cancelled_in_each_of_its_states(
             await client.until_told(running, "JOB_STARTED")
             async with open_stores(site.settings) as stores:
                 asked = JobRequested(JobId(queued), {"job": job(("say", "three"))})
-                await stores.jobs.receive(ReceivedMessage(MessageId(queued), "job_request", "me", 1.0, asked))
+                await stores.jobs.receive(
+                    ReceivedMessage(MessageId(queued), "job_request", "me", 1.0, asked)
+                )
             codes = [await cancel(one) for one in (queued, judged, running)]
-            ended = [await client.until_told(one, "JOB_CANCELLED") for one in (queued, judged, running)]
+            ended = [
+                await client.until_told(one, "JOB_CANCELLED") for one in (queued, judged, running)
+            ]
             await client.send(JobRequest(job_id=later, job=job(("say", "four"))))
             await client.until_told(later, "PACKAGE_SENT")
             again = await cancel(queued)

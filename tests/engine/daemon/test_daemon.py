@@ -60,7 +60,9 @@ async def test_a_goal_in_words_is_a_job_of_the_template_that_the_settings_name(
     wanted = str(uuid4())
     (site.folder / "zone.yaml").write_text(TEMPLATE)
     site.write(daemon="goal_template: zone.yaml")
-    request = GoalRequest(job_id=wanted, goal="Research it", depth=1, budget_tokens=500, target="Westfall")
+    request = GoalRequest(
+        job_id=wanted, goal="Research it", depth=1, budget_tokens=500, target="Westfall"
+    )
     async with in_process():
         await client.send(request)
         done = await client.until_told(wanted, "JOB_COMPLETED")
@@ -129,7 +131,11 @@ async def test_with_a_key_only_signed_messages_have_an_effect_and_what_goes_out_
 
 @pytest.mark.parametrize(("choice", "calls"), [("approve", {"say it": 1}), ("refuse", {})])
 async def test_a_step_that_needs_approval_waits_without_a_slot_until_it_is_given(
-    site: DaemonSite, client: BrokerClient, in_process: InProcess, choice: str, calls: dict[str, int]
+    site: DaemonSite,
+    client: BrokerClient,
+    in_process: InProcess,
+    choice: str,
+    calls: dict[str, int],
 ) -> None:
     site.write(functions="say: {needs_approval: true}, hold: {}", daemon="slots: 1")
     wanted, other = str(uuid4()), str(uuid4())
@@ -145,7 +151,9 @@ async def test_a_step_that_needs_approval_waits_without_a_slot_until_it_is_given
         made = DecisionMade(DecisionId(str(asked["decision_id"])), choice, "somebody")
         receipt = await stores.jobs.decide(made)
     async with in_process():
-        await client.until_told(wanted, "JOB_COMPLETED" if choice == "approve" else "JOB_PARTIALLY_COMPLETED")
+        await client.until_told(
+            wanted, "JOB_COMPLETED" if choice == "approve" else "JOB_PARTIALLY_COMPLETED"
+        )
     async with open_stores(site.settings) as stores:
         used = await stores.jobs.find_decision(decision.id)
 
@@ -229,7 +237,8 @@ async def test_a_job_of_hundreds_of_calls_that_wait_keeps_no_small_one_waiting(
     site.write(daemon="slots: 2")
     large, small = (str(uuid4()) for _ in range(2))
     calls: list[JsonObject] = [
-        {"id": f"m{number}", "tool": "hold", "params": {"text": f"{number}"}} for number in range(200)
+        {"id": f"m{number}", "tool": "hold", "params": {"text": f"{number}"}}
+        for number in range(200)
     ]
     limits: JsonObject = {"limits": {"max_steps": 200, "concurrency": 200}}
     document: JsonObject = {"name": "large", "overrides": limits, "plan": {"steps": [*calls]}}

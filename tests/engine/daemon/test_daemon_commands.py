@@ -47,7 +47,9 @@ async def test_a_job_is_submitted_with_its_plan_and_waited_for(
         waited = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml", "--wait")
         # Typed in capitals, it is the same id.
         named = ("--id", "0A5D2F1C-3B74-4C11-8D4E-9F6A7B8C9D0E")
-        as_json = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml", "--wait", "--json", *named)
+        as_json = await anyio.to_thread.run_sync(
+            call, "submit", "jobs/one.yaml", "--wait", "--json", *named
+        )
 
     assert waited.returncode == 0, waited.stderr
     told, summary = waited.stdout.split("\n\n", 1)
@@ -83,7 +85,9 @@ async def test_a_job_that_fails_is_exit_code_1_and_says_why(
 
 
 @pytest.mark.anyio
-async def test_a_faulty_job_is_not_sent_and_every_fault_is_named(site: DaemonSite, call: Call) -> None:
+async def test_a_faulty_job_is_not_sent_and_every_fault_is_named(
+    site: DaemonSite, call: Call
+) -> None:
     plan = "{steps: [{id: a, tool: nobody}, {id: b, tool: say, params: {txt: '${steps.c}'}}]}"
     (site.folder / "jobs" / "one.yaml").write_text(f"name: x\ninputs: {{n: .nan}}\nplan: {plan}\n")
 
@@ -94,7 +98,9 @@ async def test_a_faulty_job_is_not_sent_and_every_fault_is_named(site: DaemonSit
     assert "'c'" in refused.stderr
     assert "'txt'" in refused.stderr
     assert ".nan is no finite number" in refused.stderr
-    assert re.search(r"^error: 'jobs/one.yaml' was not sent: \d faults$", refused.stderr, re.MULTILINE)
+    assert re.search(
+        r"^error: 'jobs/one.yaml' was not sent: \d faults$", refused.stderr, re.MULTILINE
+    )
 
 
 @pytest.mark.anyio
@@ -112,12 +118,16 @@ async def test_a_job_that_the_daemon_refuses_is_told_at_once_with_the_reason(
 
 
 @pytest.mark.anyio
-async def test_inputs_are_sent_with_the_job(site: DaemonSite, call: Call, in_process: InProcess) -> None:
+async def test_inputs_are_sent_with_the_job(
+    site: DaemonSite, call: Call, in_process: InProcess
+) -> None:
     (site.folder / "jobs" / "parts" / "plan.yaml").write_text(
         "inputs: {word: one}\nsteps: [{id: it, tool: say, params: {text: '${inputs.word}'}}]\n"
     )
     async with in_process():
-        sent = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml", "--wait", "--set", "word=two")
+        sent = await anyio.to_thread.run_sync(
+            call, "submit", "jobs/one.yaml", "--wait", "--set", "word=two"
+        )
 
     assert sent.returncode == 0, sent.stderr
     assert site.calls() == {"say two": 1}
@@ -153,7 +163,9 @@ async def test_a_job_sent_twice_under_one_id_is_done_once(
 async def test_whoever_looks_on_sees_every_status_and_takes_none_away(
     site: DaemonSite, client: BrokerClient, call: Call, in_process: InProcess
 ) -> None:
-    tail = PipedCommand("tail", "--packages", folder=site.folder, environment=site.whole_environment())
+    tail = PipedCommand(
+        "tail", "--packages", folder=site.folder, environment=site.whole_environment()
+    )
     await anyio.to_thread.run_sync(tail.stderr.readline)
     async with in_process():
         sent = await anyio.to_thread.run_sync(call, "submit", "jobs/one.yaml")
@@ -183,12 +195,19 @@ def test_everything_that_is_wrong_with_a_daemons_settings_is_told_at_once(
     answer = wavewright("daemon")
 
     assert answer.code == 2
-    for said in ("the address of the broker is missing", "WAVEWRIGHT_AMQP_URL", "nowhere", "openai"):
+    for said in (
+        "the address of the broker is missing",
+        "WAVEWRIGHT_AMQP_URL",
+        "nowhere",
+        "openai",
+    ):
         assert said in answer.err
     assert "Traceback" not in answer.err
 
 
-@pytest.mark.parametrize("command", [["daemon"], ["submit", "job.yaml"], ["tail"]], ids=lambda it: it[0])
+@pytest.mark.parametrize(
+    "command", [["daemon"], ["submit", "job.yaml"], ["tail"]], ids=lambda it: it[0]
+)
 def test_a_broker_that_refuses_guests_from_afar_is_never_asked(
     wavewright: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
@@ -301,9 +320,15 @@ async def test_the_doctor_names_the_right_to_write_that_is_missing(
     (site.folder / "wavewright.yaml").write_text("daemon: {exchange: not-there-yet}\n")
     undeclared = await anyio.to_thread.run_sync(doctor_of, wavewright)
 
-    for (code, found), exchange in ((declared, site.topology.exchange), (undeclared, "not-there-yet")):
+    for (code, found), exchange in (
+        (declared, site.topology.exchange),
+        (undeclared, "not-there-yet"),
+    ):
         assert (code, found["broker"]["state"]) == (1, "fault")
-        assert f"the user {DUMB!r} may not write to the exchange {exchange!r}" in found["broker"]["detail"]
+        assert (
+            f"the user {DUMB!r} may not write to the exchange {exchange!r}"
+            in found["broker"]["detail"]
+        )
         assert "rabbitmqctl set_permissions" in found["broker"]["hint"]
 
 
@@ -334,11 +359,18 @@ def test_what_a_daemon_is_given_on_the_command_line_is_judged_like_its_settings(
     [
         ([], "--as: ui"),
         (["--as", "judge"], "do not let 'judge' send jobs"),
-        (["--as", "ui"], "'ui' is the broker's user 'svc_ui', and WAVEWRIGHT_AMQP_URL names 'someone'"),
+        (
+            ["--as", "ui"],
+            "'ui' is the broker's user 'svc_ui', and WAVEWRIGHT_AMQP_URL names 'someone'",
+        ),
     ],
 )
 def test_a_job_that_the_daemon_would_not_believe_is_not_sent(
-    wavewright: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sender: list[str], says: str
+    wavewright: CommandLine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    sender: list[str],
+    says: str,
 ) -> None:
     (tmp_path / "job.yaml").write_text("name: x\nplan: {steps: [{id: a, tool: say}]}\n")
     (tmp_path / "wavewright.yaml").write_text(

@@ -52,7 +52,9 @@ def cautious(site: DaemonSite) -> DaemonSite:
 
 
 @pytest.fixture
-def at_the_yard(wavewright: CommandLine, site: DaemonSite, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+def at_the_yard(
+    wavewright: CommandLine, site: DaemonSite, monkeypatch: pytest.MonkeyPatch
+) -> CommandLine:
     """The command line in the daemon's project."""
     monkeypatch.chdir(site.folder)
     for name, value in site.environment.items():
@@ -132,9 +134,15 @@ async def test_a_waiting_job_outlives_the_daemon_and_goes_on_with_what_is_typed(
     asked = await client.until_told(wanted, "DECISION_REQUIRED")
     first.close()
     listed = await anyio.to_thread.run_sync(at_the_yard, "decisions")
-    alone = await anyio.to_thread.run_sync(at_the_yard, "resume", (await row_of(cautious, wanted)).run)
-    answered = await anyio.to_thread.run_sync(at_the_yard, "answer", str(asked["decision_id"])[:8], "1")
-    again = await anyio.to_thread.run_sync(at_the_yard, "answer", str(asked["decision_id"]), "refuse")
+    alone = await anyio.to_thread.run_sync(
+        at_the_yard, "resume", (await row_of(cautious, wanted)).run
+    )
+    answered = await anyio.to_thread.run_sync(
+        at_the_yard, "answer", str(asked["decision_id"])[:8], "1"
+    )
+    again = await anyio.to_thread.run_sync(
+        at_the_yard, "answer", str(asked["decision_id"]), "refuse"
+    )
     left = await anyio.to_thread.run_sync(at_the_yard, "decisions")
     calls_before = cautious.calls()
     start()
@@ -162,7 +170,9 @@ async def test_a_planners_question_parks_the_job_until_it_is_answered(
     model_server.answer(REVIEW, when=asked_for("review"))
     wanted = str(uuid4())
     async with in_process():
-        await client.send(JobRequest(job_id=wanted, job={"name": "saying", "goal_template": "saying.yaml"}))
+        await client.send(
+            JobRequest(job_id=wanted, job={"name": "saying", "goal_template": "saying.yaml"})
+        )
         asked = await client.until_told(wanted, "DECISION_REQUIRED")
     async with in_process():
         # Nobody vouches for the sender, and a question takes an answer from anybody.
@@ -195,7 +205,9 @@ async def test_a_daemon_that_asks_nobody_refuses_a_plan_that_needs_a_person(
     wanted = str(uuid4())
     before: JsonObject = {"id": "before", "tool": "hold", "params": {"text": "first"}}
     async with in_process():
-        await client.send(JobRequest(job_id=wanted, job={"name": "a job", "plan": {"steps": [before, step]}}))
+        await client.send(
+            JobRequest(job_id=wanted, job={"name": "a job", "plan": {"steps": [before, step]}})
+        )
         failed = await client.until_told(wanted, "JOB_FAILED")
 
     assert why in str(failed)
@@ -212,7 +224,9 @@ async def test_a_daemon_that_asks_nobody_fails_a_job_whose_planner_asks(
     model_server.answer(ASK, when=asked_for("plan"))
     wanted = str(uuid4())
     async with in_process():
-        await client.send(JobRequest(job_id=wanted, job={"name": "saying", "goal_template": "saying.yaml"}))
+        await client.send(
+            JobRequest(job_id=wanted, job={"name": "saying", "goal_template": "saying.yaml"})
+        )
         failed = await client.until_told(wanted, "JOB_FAILED")
 
     assert "nobody answers here" in str(failed)
@@ -220,7 +234,10 @@ async def test_a_daemon_that_asks_nobody_fails_a_job_whose_planner_asks(
 
 
 async def test_an_approval_that_came_too_late_counts_for_nothing_and_is_asked_for_anew(
-    cautious: DaemonSite, client: BrokerClient, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
+    cautious: DaemonSite,
+    client: BrokerClient,
+    in_process: InProcess,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     wanted = str(uuid4())
     with monkeypatch.context() as hasty:
@@ -262,7 +279,9 @@ async def test_an_answer_to_what_is_asked_no_more_keeps_no_job_from_its_rest(
     row = await row_of(cautious, wanted)
     async with open_stores(cautious.settings) as stores:
         # One that its target waits for no more, as if it had failed meanwhile.
-        stale = Decision(DecisionId(str(uuid4())), row.job, RunId("20261122-060000-abc123"), "step", "Go?")
+        stale = Decision(
+            DecisionId(str(uuid4())), row.job, RunId("20261122-060000-abc123"), "step", "Go?"
+        )
         await stores.journal.open_run(stale.run)
         await stores.journal.append(stale.run, [], OutboxWrites(decisions=(stale,)))
         await stores.jobs.decide(DecisionMade(stale.id, "approve", "somebody"))

@@ -28,9 +28,9 @@ from wavewright.engine.messages.models import JobRequest
 
 pytestmark = pytest.mark.anyio
 
-SERVICES = cast("dict[str, Any]", yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8")))[
-    "services"
-]
+SERVICES = cast(
+    "dict[str, Any]", yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
+)["services"]
 WORKERS = 3
 
 
@@ -47,7 +47,9 @@ def make_user(url: str) -> None:
     service, parts = SERVICES["worker-user"], urlsplit(url)
     program, *options = service["entrypoint"]
     here = {"--host": parts.hostname, "--username": parts.username, "--dbname": parts.path[1:]}
-    command = [f"{name}={here[name]}" for name, _, _ in (option.partition("=") for option in options)]
+    command = [
+        f"{name}={here[name]}" for name, _, _ in (option.partition("=") for option in options)
+    ]
     mounted = str(ROOT / "docs" / "deploy")
     command += [option.replace("/deploy", mounted, 1) for option in service["command"]]
     if shutil.which(program) is None:
@@ -64,7 +66,9 @@ def start_worker(site: DaemonSite, database: str) -> Iterator[Callable[[], str]]
     def begin() -> str:
         command, environment, address = worker_command(database)
         log = site.folder / f"worker-{len(started)}.log"
-        started.append(PreparedCommand(command, site.folder, site.whole_environment() | environment, log))
+        started.append(
+            PreparedCommand(command, site.folder, site.whole_environment() | environment, log)
+        )
         return address
 
     yield begin
@@ -80,7 +84,9 @@ def worker_command(url: str) -> tuple[list[str], dict[str, str], str]:
     command = [option.replace("0.0.0.0:9464", place) for option in SERVICES["worker"]["command"]]
     assert place in command
     parts = urlsplit(url)
-    as_worker = parts._replace(netloc=f"worker:of%20a%20test@{parts.hostname}:{parts.port}").geturl()
+    as_worker = parts._replace(
+        netloc=f"worker:of%20a%20test@{parts.hostname}:{parts.port}"
+    ).geturl()
     return command, {"WAVEWRIGHT_PG_URL": as_worker}, f"http://{place}"
 
 

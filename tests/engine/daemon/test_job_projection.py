@@ -12,11 +12,29 @@ import pytest
 from hypothesis import given, strategies as st
 
 from wavewright.config.sections import DaemonSection, ValidationSection
-from wavewright.engine.daemon.job_projection import MAX_PROGRESS_REPORTS, JobProjection, project, replay
+from wavewright.engine.daemon.job_projection import (
+    MAX_PROGRESS_REPORTS,
+    JobProjection,
+    project,
+    replay,
+)
 from wavewright.engine.daemon.outbox import OutboxJournal
 from wavewright.engine.daemon.reports import Reporter
-from wavewright.executor.events.types import Event, Noted, PlanAccepted, RunFinished, RunStarted, StepFinished
-from wavewright.executor.store.job_records import JobChange, JobId, JobRow, OutboxWrites, OutgoingMessage
+from wavewright.executor.events.types import (
+    Event,
+    Noted,
+    PlanAccepted,
+    RunFinished,
+    RunStarted,
+    StepFinished,
+)
+from wavewright.executor.store.job_records import (
+    JobChange,
+    JobId,
+    JobRow,
+    OutboxWrites,
+    OutgoingMessage,
+)
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.types import JsonObject, PlanHash, RunId, StepId
 from wavewright.reviewer.records import Package
@@ -30,7 +48,14 @@ JOB = JobRow(
 )
 REPORTER = Reporter(DaemonSection())
 PACKAGE = Package(
-    run=JOB.run, job="a job", goal="", status="achieved", plan={}, plan_hash="", rung="given", now=""
+    run=JOB.run,
+    job="a job",
+    goal="",
+    status="achieved",
+    plan={},
+    plan_hash="",
+    rung="given",
+    now="",
 )
 
 
@@ -45,7 +70,9 @@ def run_of(steps: int) -> list[Event]:
     ]
 
 
-def told(batches: Sequence[Sequence[Event]], *, crash_before: int | None = None) -> list[OutgoingMessage]:
+def told(
+    batches: Sequence[Sequence[Event]], *, crash_before: int | None = None
+) -> list[OutgoingMessage]:
     """Return what is told of a run, the process that does it being another one from that batch on."""
     account, messages, before = JobProjection(JOB), list[OutgoingMessage](), list[Event]()
     for number, batch in enumerate(batches):
@@ -78,7 +105,9 @@ def cut_runs(draw: st.DrawFn) -> tuple[list[list[Event]], int]:
 
 
 @given(cut_runs())
-def test_a_crash_changes_nothing_of_start_end_and_package(cut: tuple[list[list[Event]], int]) -> None:
+def test_a_crash_changes_nothing_of_start_end_and_package(
+    cut: tuple[list[list[Event]], int],
+) -> None:
     batches, crash = cut
 
     undisturbed, disturbed = told(batches), told(batches, crash_before=crash)
@@ -95,7 +124,11 @@ def test_a_step_that_is_blocked_is_no_progress_until_a_patch_lets_it_run() -> No
     blocked = StepFinished(5.0, sheet, "blocked", reason="'s0' is stopped by a gate")
     done = StepFinished(6.0, sheet, "ok")
 
-    progress = [one for one in statuses(told([begin, [blocked], [done]])) if one["status"] == "STEP_PROGRESS"]
+    progress = [
+        one
+        for one in statuses(told([begin, [blocked], [done]]))
+        if one["status"] == "STEP_PROGRESS"
+    ]
 
     assert [(one["steps_completed"], one["steps_total"]) for one in progress] == [(1, 2), (2, 2)]
 
@@ -191,7 +224,9 @@ def test_a_run_that_was_interrupted_says_nothing_of_its_job() -> None:
 
 
 def test_a_refused_plan_fails_its_job_with_what_was_wrong() -> None:
-    refused = Noted(3.0, "plan_refused", {"diagnostics": [{"severity": "error", "message": "no tool 'x'"}]})
+    refused = Noted(
+        3.0, "plan_refused", {"diagnostics": [{"severity": "error", "message": "no tool 'x'"}]}
+    )
 
     alongside = end_of([run_of(0)[0], refused, RunFinished(4.0, "failed", "the plan is not valid")])
 
@@ -209,7 +244,11 @@ def test_a_question_is_asked_of_people_and_its_answer_taken_once() -> None:
 
     assert asking is not None
     [decision] = asking.decisions
-    assert (decision.question, decision.options, decision.subject) == ("Which?", ("a", "b"), "question")
+    assert (decision.question, decision.options, decision.subject) == (
+        "Which?",
+        ("a", "b"),
+        "question",
+    )
     assert {one.kind for one in asking.messages} == {"user_decision_required", "job_status"}
     assert again.open_decision == account.open_decision == decision
     assert taking is not None
@@ -219,7 +258,11 @@ def test_a_question_is_asked_of_people_and_its_answer_taken_once() -> None:
 
 def test_the_word_for_another_plan_is_another_decision() -> None:
     def wanted(plan_hash: str) -> Noted:
-        body: JsonObject = {"subject": "plan", "needs": ["it writes"], "binding": {"plan_hash": plan_hash}}
+        body: JsonObject = {
+            "subject": "plan",
+            "needs": ["it writes"],
+            "binding": {"plan_hash": plan_hash},
+        }
         return Noted(5.0, "approval_wanted", body)
 
     one, same, other = (
@@ -272,7 +315,9 @@ async def test_a_job_of_many_targets_advances_with_each_step_and_each_end_of_one
     await journal.open_run(target)
     body: JsonObject = {"targets": {"first": ["A", "B"]}}
     began = Noted(3.0, "target_started", {"target": "A", "wave": 0, "run": target})
-    await outbox.append(JOB.run, [RunStarted(JOB.run, 2.0, "a job", {}, 2.0), Noted(2.0, "targets", body)])
+    await outbox.append(
+        JOB.run, [RunStarted(JOB.run, 2.0, "a job", {}, 2.0), Noted(2.0, "targets", body)]
+    )
     await outbox.append(JOB.run, [began])
     await outbox.append(target, [StepFinished(4.0, StepId("s0"), "ok")])
     await outbox.append(target, [StepFinished(5.0, StepId("s1"), "ok")])

@@ -27,10 +27,21 @@ from wavewright.engine.pipeline.context import RunContext
 from wavewright.engine.pipeline.pipeline import PipelineRun
 from wavewright.engine.pipeline.services import open_services
 from wavewright.engine.session import run_request
-from wavewright.executor.store.job_records import JobId, JobRequested, MessageId, Receipt, ReceivedMessage
+from wavewright.executor.store.job_records import (
+    JobId,
+    JobRequested,
+    MessageId,
+    Receipt,
+    ReceivedMessage,
+)
 from wavewright.executor.store.job_rules import MAX_ATTEMPTS
 from wavewright.executor.store.job_store import JobStore
-from wavewright.executor.store.journal import EventDamaged, EventUnwritable, JournalError, JournalNotWritten
+from wavewright.executor.store.journal import (
+    EventDamaged,
+    EventUnwritable,
+    JournalError,
+    JournalNotWritten,
+)
 from wavewright.executor.stores import open_stores
 
 Failing = Callable[[int], None]
@@ -116,7 +127,9 @@ async def test_a_run_that_has_not_begun_is_none_to_resume_by_hand(
     wanted = JobId(str(uuid4()))
     asked = JobRequested(wanted, {"job": job(("say", "it"))})
     async with open_stores(site.settings) as stores:
-        await stores.jobs.receive(ReceivedMessage(MessageId(str(uuid4())), "job_request", "me", 1.0, asked))
+        await stores.jobs.receive(
+            ReceivedMessage(MessageId(str(uuid4())), "job_request", "me", 1.0, asked)
+        )
         row = await stores.jobs.find_job(wanted)
     assert row is not None
 
@@ -161,7 +174,9 @@ async def test_a_fault_of_one_runs_journal_counts_against_its_job_and_not_agains
             clock=time.time,
         )
         asked = JobRequested(JobId(str(uuid4())), {"job": job(("say", "it"))})
-        await stores.jobs.receive(ReceivedMessage(MessageId(str(uuid4())), "job_request", "me", 1.0, asked))
+        await stores.jobs.receive(
+            ReceivedMessage(MessageId(str(uuid4())), "job_request", "me", 1.0, asked)
+        )
         claimed = await stores.jobs.claim()
         assert claimed is not None
         await job_runner.run_job(claimed, CancellationToken())

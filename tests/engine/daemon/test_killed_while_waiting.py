@@ -34,7 +34,11 @@ PLANS: dict[str, list[JsonObject]] = {
     "approval": [FIRST, {"id": "second", "tool": "say", "params": {"text": "two"}}, APPROVED],
     "question": [
         FIRST,
-        {"id": "second", "tool": "ask_person", "params": {"question": "Which?", "options": ["two", "three"]}},
+        {
+            "id": "second",
+            "tool": "ask_person",
+            "params": {"question": "Which?", "options": ["two", "three"]},
+        },
         {"id": "last", "tool": "say", "params": {"text": "${steps.first} ${steps.second}"}},
     ],
 }
@@ -50,7 +54,10 @@ def signed(site: DaemonSite) -> DaemonSite:
 
 async def send_job(client: BrokerClient, kind: str) -> str:
     wanted = str(uuid4())
-    job: JsonObject = {"name": "a job", "plan": {"steps": [*PLANS[kind]], "result": "${steps.last}"}}
+    job: JsonObject = {
+        "name": "a job",
+        "plan": {"steps": [*PLANS[kind]], "result": "${steps.last}"},
+    }
     await client.send(JobRequest(job_id=wanted, job=job), key=KEY.encode())
     return wanted
 
@@ -58,14 +65,23 @@ async def send_job(client: BrokerClient, kind: str) -> str:
 async def until_ended(site: DaemonSite, job: str) -> None:
     async with open_stores(site.settings) as stores:
         with anyio.fail_after(PATIENCE):
-            while (row := await stores.jobs.find_job(JobId(job))) is None or row.state not in FINAL_STATES:  # noqa: ASYNC110 - the daemon ends it
+            while (
+                row := await stores.jobs.find_job(JobId(job))
+            ) is None or row.state not in FINAL_STATES:  # noqa: ASYNC110 - the daemon ends it
                 await anyio.sleep(0.02)
 
 
-@pytest.mark.parametrize("is_answered_first", [False, True], ids=["while it waits", "as the answer comes"])
+@pytest.mark.parametrize(
+    "is_answered_first", [False, True], ids=["while it waits", "as the answer comes"]
+)
 @pytest.mark.parametrize("kind", PLANS)
 async def test_a_daemon_that_is_killed_asks_once_and_the_next_one_goes_on_with_the_answer(
-    signed: DaemonSite, client: BrokerClient, start: StartDaemon, kind: str, *, is_answered_first: bool
+    signed: DaemonSite,
+    client: BrokerClient,
+    start: StartDaemon,
+    kind: str,
+    *,
+    is_answered_first: bool,
 ) -> None:
     first = start()
     await first.started()
@@ -105,7 +121,9 @@ async def test_of_two_answers_at_once_one_counts_and_the_other_person_is_told(
         ended = dict[str, CompletedProcess[str]]()
 
         async def answer(choice: str) -> None:
-            command = partial(run_prepared, folder=signed.folder, environment=signed.whole_environment())
+            command = partial(
+                run_prepared, folder=signed.folder, environment=signed.whole_environment()
+            )
             ended[choice] = await anyio.to_thread.run_sync(command, "answer", decision, choice)
 
         async with anyio.create_task_group() as people:

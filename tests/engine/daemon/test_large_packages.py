@@ -65,7 +65,11 @@ async def test_a_target_whose_package_is_too_large_fails_and_the_others_go_on(
     narrow: DaemonSite, client: BrokerClient, in_process: InProcess
 ) -> None:
     wanted = str(uuid4())
-    document = {"name": "two", "goal_template": "swell.yaml", "targets": {"first": ["Large", "small"]}}
+    document = {
+        "name": "two",
+        "goal_template": "swell.yaml",
+        "targets": {"first": ["Large", "small"]},
+    }
     async with in_process():
         await client.send(JobRequest(job_id=wanted, job=json.loads(json.dumps(document))))
         done = await client.until_told(wanted, "JOB_PARTIALLY_COMPLETED")

@@ -131,7 +131,11 @@ async def judge(client: BrokerClient, number: int, *, accepted: bool) -> None:
             await anyio.sleep(0.02)
     package = json.loads(client.packages[number - 1].body)
     assert package["message_type"] == "research_package"
-    feedback: JsonObject = {"field": "npcs", "reason": "one is missing", "suggestion": "ask in the inn"}
+    feedback: JsonObject = {
+        "field": "npcs",
+        "reason": "one is missing",
+        "suggestion": "ask in the inn",
+    }
     payload: JsonObject = {
         "zone_name": package["payload"]["zone_name"],
         "accepted": accepted,

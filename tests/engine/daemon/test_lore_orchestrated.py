@@ -102,8 +102,15 @@ async def test_feedback_on_a_rejected_zone_reaches_the_orchestrator_and_every_ag
     await site.until(lambda: len(verdicts(daemon)) == 3)
 
     assert verdicts(daemon) == [(False, 1), (False, 2), (True, 3)]
-    for beginning in ("Research the zone", "Research one topic", *EXTRACTORS.values(), "Hold the records"):
-        asked = [one for one in model_server.requests[before:] if f"# Task\n\n{beginning}" in one.prompt]
+    for beginning in (
+        "Research the zone",
+        "Research one topic",
+        *EXTRACTORS.values(),
+        "Hold the records",
+    ):
+        asked = [
+            one for one in model_server.requests[before:] if f"# Task\n\n{beginning}" in one.prompt
+        ]
         assert asked, beginning
         assert all(map(was_told, asked)), beginning
     assert not any(map(was_told, model_server.requests[:before]))

@@ -53,7 +53,10 @@ COMPOSE: Final = cast("dict[str, Any]", yaml.safe_load((ROOT / "compose.yaml").r
 IMAGE: Final = (ROOT / "Dockerfile").read_text()
 PROFILE: Final = ("definitions", "rabbitmq", "postgres", "lore-store", "lore-validator", "daemon")
 VARIABLES: Final = {
-    **{f"{name}_PASSWORD": f"{name.lower()}-of-a-test" for name in ("DAEMON", "UI", "VALIDATOR", "POSTGRES")},
+    **{
+        f"{name}_PASSWORD": f"{name.lower()}-of-a-test"
+        for name in ("DAEMON", "UI", "VALIDATOR", "POSTGRES")
+    },
     "LORE_RESEARCHER_TOKEN": "researcher-of-a-test",
     "LORE_VALIDATOR_TOKEN": "validator-of-a-test",
     "HMAC_KEY": "ab" * 32,
@@ -121,7 +124,9 @@ class Profile:
         """Return a copy of the project that is mounted into a service."""
         project = self.folder / service / "project"
         if not project.exists():
-            [mounted] = [one for one in COMPOSE["services"][service]["volumes"] if ":/project" in one]
+            [mounted] = [
+                one for one in COMPOSE["services"][service]["volumes"] if ":/project" in one
+            ]
             shutil.copytree(ROOT / filled_in(mounted).partition(":")[0], project)
             settings = project / "wavewright.yaml"
             settings.write_text(self.here(service, settings.read_text()))
@@ -147,7 +152,9 @@ class Profile:
     def is_healthy(self, service: str) -> bool:
         """Run the health check of a service."""
         declared = COMPOSE["services"][service].get("healthcheck")
-        kind, program, option, *rest = ["CMD", *image(" +CMD")] if declared is None else declared["test"]
+        kind, program, option, *rest = (
+            ["CMD", *image(" +CMD")] if declared is None else declared["test"]
+        )
         assert kind == "CMD"
         if service == "rabbitmq":
             assert (program, option) == ("rabbitmq-diagnostics", "--quiet")
@@ -194,9 +201,13 @@ class Profile:
     def submit(self, job: str) -> int:
         """Submit a job of the researcher's project as the user who may, wait for its end, and return the exit code."""
         user = filled_in("amqp://svc_ui:${UI_PASSWORD}@rabbitmq:5672/")
-        environment = self.environment("daemon") | {"WAVEWRIGHT_AMQP_URL": self.here("daemon", user)}
+        environment = self.environment("daemon") | {
+            "WAVEWRIGHT_AMQP_URL": self.here("daemon", user)
+        }
         command = ["submit", job, "--wait", "--as", "ui_backend"]
-        return PreparedCommand(command, self.project("daemon"), environment, self.log("submit")).wait()
+        return PreparedCommand(
+            command, self.project("daemon"), environment, self.log("submit")
+        ).wait()
 
     def lines(self, service: str) -> list[dict[str, Any]]:
         """Return what a service has logged so far."""
@@ -214,7 +225,9 @@ class Profile:
 
 
 @pytest.fixture
-def profile(tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer) -> Iterator[Profile]:
+def profile(
+    tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer
+) -> Iterator[Profile]:
     if shutil.which("pg_isready") is None:
         unavailable("pg_isready is not there")
     folder, url = tmp_path_factory.mktemp("compose"), postgres.database()
@@ -222,7 +235,9 @@ def profile(tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer) 
     own = Profile(folder, Broker.create(folder / "rabbitmq"), url)
     # The server imports what the service `definitions` writes, as `load_definitions` of the file has it.
     conf = folder / "rabbitmq" / "rabbitmq.conf"
-    conf.write_text(re.sub(r"(?<=load_definitions = ).*", str(folder / "definitions.json"), conf.read_text()))
+    conf.write_text(
+        re.sub(r"(?<=load_definitions = ).*", str(folder / "definitions.json"), conf.read_text())
+    )
     yield own
     own.down()
     postgres.kill_connections(url)
@@ -231,9 +246,13 @@ def profile(tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer) 
 def agreement(asked: FakeModelRequest) -> Reply:
     """Return an agreement with a conflict of a source with itself; without it, once the validator has said so."""
     wrong: JsonObject = {"data_point": "Corin Marr: role", "source_a": FEN, "source_b": FEN}
-    conflicts: list[Json] = [] if was_told(asked) else [{**wrong, "claim_a": "wet", "claim_b": "wet"}]
+    conflicts: list[Json] = (
+        [] if was_told(asked) else [{**wrong, "claim_a": "wet", "claim_b": "wet"}]
+    )
     confidence: JsonObject = {"zone": 0.9, "npcs": 0.4, "factions": 0.2}
-    return structured({"is_consistent": not conflicts, "conflicts": conflicts, "confidence": confidence})
+    return structured(
+        {"is_consistent": not conflicts, "conflicts": conflicts, "confidence": confidence}
+    )
 
 
 def was_told(asked: FakeModelRequest) -> bool:
@@ -278,7 +297,9 @@ async def test_a_submitted_zone_is_rejected_researched_again_accepted_and_stored
         httpx2.AsyncClient(headers=headers, trust_env=False) as http,
         Client(streamable_http_client(url, http_client=http)) as reader,
     ):
-        stored = (await reader.call_tool("world_lore_zone", {"name": "Harrow Fen"})).structured_content
+        stored = (
+            await reader.call_tool("world_lore_zone", {"name": "Harrow Fen"})
+        ).structured_content
 
     assert order.index("lore-store") < order.index("lore-validator")
     submitted = profile.log("submit").read_text()

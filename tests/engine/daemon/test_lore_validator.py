@@ -98,7 +98,10 @@ async def validator(site: DaemonSite, store: ServedStore) -> DaemonSite:
     (site.folder / "yard.py").write_text((site.folder / "yard.py").read_text() + TOOLS)
     (site.folder / "research.yaml").write_text(RESEARCH)
     validation = "validation: {target_agent: world_lore_validator, iterations: 3}"
-    site.write(functions="research: {}", daemon=f"pack: lore\n  goal_template: research.yaml\n  {validation}")
+    site.write(
+        functions="research: {}",
+        daemon=f"pack: lore\n  goal_template: research.yaml\n  {validation}",
+    )
     (site.folder / "validator").mkdir()
     other = DaemonSite(site.folder / "validator", site.url)
     ours = site.topology
@@ -152,7 +155,11 @@ def verdicts(researcher: DaemonProcess) -> list[tuple[object, object]]:
 
 
 async def test_a_package_is_rejected_twice_then_accepted_and_stored(
-    site: DaemonSite, validator: DaemonSite, store: ServedStore, client: BrokerClient, start: StartDaemon
+    site: DaemonSite,
+    validator: DaemonSite,
+    store: ServedStore,
+    client: BrokerClient,
+    start: StartDaemon,
 ) -> None:
     researcher, other = start(), DaemonProcess(validator)
     try:
@@ -174,8 +181,12 @@ async def test_a_package_is_rejected_twice_then_accepted_and_stored(
         httpx2.AsyncClient(headers=headers, trust_env=False) as http,
         Client(streamable_http_client(store.url, http_client=http)) as reader,
     ):
-        stored = (await reader.call_tool("world_lore_zone", {"name": "Ash Vale"})).structured_content
-        everything = (await reader.call_tool("world_lore_search", {"query": "orchards"})).structured_content
+        stored = (
+            await reader.call_tool("world_lore_zone", {"name": "Ash Vale"})
+        ).structured_content
+        everything = (
+            await reader.call_tool("world_lore_search", {"query": "orchards"})
+        ).structured_content
     assert stored is not None
     assert stored["zone"]["evidence"][0]["quote"] == "Ash Vale lies below the lanterns."
     assert stored["zone"]["confidence"] == 0.6
@@ -184,7 +195,11 @@ async def test_a_package_is_rejected_twice_then_accepted_and_stored(
 
 
 async def test_a_package_that_cannot_be_stored_is_rejected_with_the_reason(
-    site: DaemonSite, validator: DaemonSite, store: ServedStore, client: BrokerClient, start: StartDaemon
+    site: DaemonSite,
+    validator: DaemonSite,
+    store: ServedStore,
+    client: BrokerClient,
+    start: StartDaemon,
 ) -> None:
     store.process.send_signal(signal.SIGTERM)
     store.process.wait()
@@ -216,7 +231,8 @@ async def checkpoints_of(store: ServedStore) -> dict[str, Any]:
         names = [one["name"] for one in listed["checkpoints"]]
         answers = [await reader.call_tool("checkpoint_load", {"name": name}) for name in names]
     return {
-        name: (one.structured_content or {})["checkpoint"] for name, one in zip(names, answers, strict=True)
+        name: (one.structured_content or {})["checkpoint"]
+        for name, one in zip(names, answers, strict=True)
     }
 
 
@@ -253,4 +269,8 @@ async def test_progress_is_copied_into_the_store_after_each_step_and_a_lost_stor
     assert (found["zone_name"], found["current_step"]) == ("Burnt Hollow", 10)
     assert found["completed_zones"] == ["Ash Vale", "Gull Isle"]
     assert [one["zone_name"] for one in found["failed_zones"]] == ["Burnt Hollow"]
-    assert (found["progression_queue"], found["priority_queue"], found["daily_tokens_used"]) == ([], [], 0)
+    assert (found["progression_queue"], found["priority_queue"], found["daily_tokens_used"]) == (
+        [],
+        [],
+        0,
+    )

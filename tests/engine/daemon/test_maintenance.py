@@ -20,7 +20,9 @@ def remembered(site: DaemonSite) -> tuple[int, int]:
     """Return how many messages that came and that went out the store knows."""
     with closing(sqlite3.connect(site.settings.journal)) as store:
         tables = ("inbox", "outbox")
-        came, went = (store.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables)  # noqa: S608
+        came, went = (
+            store.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables
+        )  # noqa: S608
     return came, went
 
 

@@ -100,7 +100,9 @@ async def test_jobs_share_one_server_that_is_started_again_after_a_crash_and_end
     assert await daemon.ended() == 0
     with pytest.raises(ProcessLookupError):
         os.kill(second, 0)
-    results = [json.loads(message.body)["payload"]["package"]["result"] for message in client.packages]
+    results = [
+        json.loads(message.body)["payload"]["package"]["result"] for message in client.packages
+    ]
     assert [[each["timezone"] for each in result] for result in results] == [zones] * 4
 
 
@@ -132,7 +134,9 @@ async def test_an_agent_of_a_job_calls_the_server_that_the_steps_of_another_job_
     (time_site.folder / "ask.yaml").write_text(TEMPLATE)
     model_server.answer(REVIEW, when=asked_for("review"))
     model_server.answer(
-        calling_tool("time__get_current_time", timezone="Asia/Tokyo"), "Late.", when="How late is it?"
+        calling_tool("time__get_current_time", timezone="Asia/Tokyo"),
+        "Late.",
+        when="How late is it?",
     )
     daemon = start()
     await daemon.started()

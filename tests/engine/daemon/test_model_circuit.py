@@ -18,7 +18,9 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def modelled(site: DaemonSite, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch) -> DaemonSite:
+def modelled(
+    site: DaemonSite, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+) -> DaemonSite:
     """A daemon whose runs a model reviews, and whose pauses are short."""
     monkeypatch.setattr(budgets, "STOP_GRACE_SECONDS", 0.1)
     monkeypatch.setattr(model_circuit, "FIRST_PAUSE", 0.4)
@@ -64,7 +66,9 @@ async def test_jobs_wait_with_the_reason_until_a_probe_is_answered(
     assert unready is not None
     assert said in unready
     assert is_ready
-    assert [len(daemon.said(name)) for name in ("model_circuit_opened", "model_circuit_closed")] == [2, 1]
+    assert [
+        len(daemon.said(name)) for name in ("model_circuit_opened", "model_circuit_closed")
+    ] == [2, 1]
     # The step was not called again, and the second job was not begun before the model was back.
     assert modelled.calls() == {"say one": 1, "say two": 1}
     assert "JOB_PAUSED" not in client.statuses(second)

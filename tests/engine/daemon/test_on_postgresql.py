@@ -63,7 +63,9 @@ async def test_people_and_validators_answer_a_job_that_lies_in_the_database(
         asked = await client.until_asked(2)
     answers = [
         await anyio.to_thread.run_sync(wavewright, "answer", str(one["decision_id"]), choice)
-        for one, choice in zip([*asked, *asked], ["approve", "approve", "refuse", "approve"], strict=True)
+        for one, choice in zip(
+            [*asked, *asked], ["approve", "approve", "refuse", "approve"], strict=True
+        )
     ]
     async with in_process():
         await client.until_told(wanted, "PACKAGE_SENT")

@@ -75,8 +75,12 @@ async def test_a_daemon_says_over_http_and_to_a_collector_what_it_has_done(
         assert line in metrics.splitlines()
     families = [*text_string_to_metric_families(metrics)]
     assert all(family.name.startswith("wavewright_") for family in families)
-    values = {value for family in families for one in family.samples for value in one.labels.values()}
-    assert not any(wanted in value or "private" in value for value in values), "labels have few values"
+    values = {
+        value for family in families for one in family.samples for value in one.labels.values()
+    }
+    assert not any(wanted in value or "private" in value for value in values), (
+        "labels have few values"
+    )
 
     spans = {span.name: span for span in collector.spans}
     assert spans.keys() >= {"run", "plan", "wave 0", "step s0"}
@@ -168,7 +172,9 @@ async def test_a_daemon_serves_the_live_page_to_whoever_has_the_token(
     daemon = start(WAVEWRIGHT_VIEW_TOKEN=TOKEN)
     await daemon.started()
     [served] = [line for line in daemon.lines if line["event"] == "view_served"]
-    await client.send(JobRequest(job_id=(wanted := str(uuid4())), job=job(("say", "it"), name="seen")))
+    await client.send(
+        JobRequest(job_id=(wanted := str(uuid4())), job=job(("say", "it"), name="seen"))
+    )
     await client.until_told(wanted, "JOB_COMPLETED")
     async with httpx.AsyncClient(base_url=f"http://{served['place']}") as http:
         assert (await http.get("/api/v1/jobs")).status_code == 401

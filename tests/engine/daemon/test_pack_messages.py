@@ -163,7 +163,12 @@ async def test_a_job_document_is_answered_in_the_packs_form_or_refused(
         "steps": [{"id": "weighed", "tool": "weigh", "params": {"tea": "Mate"}}],
         "result": "Mate",
     }
-    words: JsonObject = {"name": "two", "goal_template": "brew", "variables": ["Mate"], "plan": plan}
+    words: JsonObject = {
+        "name": "two",
+        "goal_template": "brew",
+        "variables": ["Mate"],
+        "plan": plan,
+    }
     both: JsonObject = {**job, "variables": ["Assam", "Mate"]}
     await start().started()
     for own, document in ((wanted, job), (wordy, words), (several, both)):
@@ -187,7 +192,9 @@ async def test_the_form_is_refused_by_a_daemon_without_the_pack(
     site: DaemonSite, client: BrokerClient, start: StartDaemon
 ) -> None:
     await start().started()
-    await client.send_raw(request("brew_request", "wavewright", {"job_id": str(uuid4()), "tea": "Assam"}))
+    await client.send_raw(
+        request("brew_request", "wavewright", {"job_id": str(uuid4()), "tea": "Assam"})
+    )
     [letter] = await client.dead_letters(1)
 
     assert str(letter.headers["x-wavewright-reason"]).startswith("unknown_type: ")
@@ -212,7 +219,9 @@ async def test_the_schema_of_messages_holds_those_of_the_pack(
         pytest.param("pack: text", "pack 'text' defines no messages", id="a pack without messages"),
         pytest.param("pack: nowhere", "no pack is called 'nowhere'", id="no such pack"),
         pytest.param(
-            "identities: {ui: {may_send: [jobs]}}", "'jobs' is not a message type", id="no such message type"
+            "identities: {ui: {may_send: [jobs]}}",
+            "'jobs' is not a message type",
+            id="no such message type",
         ),
     ],
 )

@@ -53,7 +53,9 @@ def studied(site: DaemonSite) -> DaemonSite:
 
 
 def goal(zone: str) -> ZoneRequest:
-    return ZoneRequest(job_id=str(uuid4()), goal="Look at it", depth=0, budget_tokens=500, zone_name=zone)
+    return ZoneRequest(
+        job_id=str(uuid4()), goal="Look at it", depth=0, budget_tokens=500, zone_name=zone
+    )
 
 
 def packages(client: BrokerClient) -> list[JsonObject]:
@@ -138,7 +140,9 @@ async def test_of_several_zones_only_those_with_a_valid_result_go_out(
     studied: DaemonSite, client: BrokerClient, in_process: InProcess
 ) -> None:
     known = 'targets: {variables: place, expand: \'${inputs.target == "Westfall" ? ["Nowhere", "Durotar"] : []}\'}'
-    several = TEMPLATE.replace("PLACE", "${inputs.target}").replace("targets: {variables: place}", known)
+    several = TEMPLATE.replace("PLACE", "${inputs.target}").replace(
+        "targets: {variables: place}", known
+    )
     (studied.folder / "zone.yaml").write_text(several)
     request = goal("Westfall").model_copy(update={"depth": 1})
     async with in_process():

@@ -18,7 +18,9 @@ threading.Event().wait(60)
 
 
 def test_what_hangs_is_ended_with_a_word_about_where_it_hung() -> None:
-    ended = subprocess.run([sys.executable, "-c", HANGING], capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", HANGING], capture_output=True, text=True, check=False
+    )
 
     assert ended.returncode == 0
     assert HUNG in ended.stderr

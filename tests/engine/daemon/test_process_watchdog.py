@@ -81,7 +81,9 @@ async def test_a_step_that_stops_the_event_loop_ends_the_daemon_which_says_where
 async def test_calls_that_do_not_end_when_they_are_cancelled_give_their_places_back(
     stalling: DaemonSite, client: BrokerClient, start: StartDaemon
 ) -> None:
-    stalling.write(functions="say: {}, hold: {timeout: 0.1}, swallow: {timeout: 0.1}", daemon="slots: 1")
+    stalling.write(
+        functions="say: {}, hold: {timeout: 0.1}, swallow: {timeout: 0.1}", daemon="slots: 1"
+    )
     daemon = start()
     await daemon.started()
     # One in a thread that nobody can end, one on the event loop that swallows its cancellation.

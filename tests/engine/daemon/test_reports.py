@@ -48,8 +48,12 @@ def test_what_was_given_up_can_be_sent_again_as_it_lies_among_the_dead_letters()
         "source_agent": "ui_backend",
         "correlation_id": CORRELATION,
     }
-    *_, letter = Reporter(DaemonSection(), key=b"0123456789abcdef").state_reports(replace(DEAD, request=sent))
-    delivery = Delivery(body=letter.body, routing_key=letter.routing_key, content_type="application/json")
+    *_, letter = Reporter(DaemonSection(), key=b"0123456789abcdef").state_reports(
+        replace(DEAD, request=sent)
+    )
+    delivery = Delivery(
+        body=letter.body, routing_key=letter.routing_key, content_type="application/json"
+    )
 
     received = decode(delivery, AcceptanceRules("wavewright"), DEAD.state_since)
 
@@ -82,11 +86,15 @@ def test_no_secret_goes_out_with_the_reason_of_a_failure() -> None:
 
 def test_what_a_job_hands_over_under_a_secrets_name_is_in_nothing_that_is_told_of_it() -> None:
     document: JsonObject = {"name": "words", "variables": {"api_key": CANARY}}
-    failed, letter = Reporter(DaemonSection()).state_reports(replace(DEAD, request={"job": document}))
+    failed, letter = Reporter(DaemonSection()).state_reports(
+        replace(DEAD, request={"job": document})
+    )
 
     assert CANARY not in failed.body.decode()
     assert CANARY not in str(letter.headers)
-    assert json.loads(letter.body)["payload"]["job"] == document, "its own document is as it was sent"
+    assert json.loads(letter.body)["payload"]["job"] == document, (
+        "its own document is as it was sent"
+    )
 
 
 def test_what_is_told_again_is_told_in_the_same_bytes() -> None:

@@ -17,7 +17,14 @@ import httpx
 import pytest
 
 from tests.engine.daemon.conftest import StartDaemon
-from tests.engine.daemon.daemon_project import PATIENCE, BrokerClient, DaemonProcess, DaemonSite, job, steps
+from tests.engine.daemon.daemon_project import (
+    PATIENCE,
+    BrokerClient,
+    DaemonProcess,
+    DaemonSite,
+    job,
+    steps,
+)
 from wavewright.engine.fake_model.replies import failing, no_json
 from wavewright.engine.fake_model.server import FakeModelServer
 from wavewright.engine.messages.models import JobRequest, ValidationResult
@@ -91,7 +98,13 @@ def is_in(secret: str, found: bytes) -> bool:
     raw = secret.encode()
     core = base64.b64encode(raw).rstrip(b"=")[:-1]
     escaped = secret.replace('"', '\\"')
-    forms = {raw, core, escaped.encode(), escaped.encode("ascii", "backslashreplace"), secret[:9].encode()}
+    forms = {
+        raw,
+        core,
+        escaped.encode(),
+        escaped.encode("ascii", "backslashreplace"),
+        secret[:9].encode(),
+    }
     return any(form in found for form in forms)
 
 
@@ -126,7 +139,9 @@ def _plan(tool: str, **params: str) -> JsonObject:
     return {"steps": [step], "result": "${steps.s}"}
 
 
-async def everything(client: BrokerClient, site: DaemonSite, daemon: DaemonProcess) -> dict[str, bytes]:
+async def everything(
+    client: BrokerClient, site: DaemonSite, daemon: DaemonProcess
+) -> dict[str, bytes]:
     """Return all that was written and sent, by where it is."""
     await client.read()
     found = {"log": daemon.text.encode()}
@@ -181,7 +196,9 @@ async def test_no_canary_leaves_a_daemon_whatever_fails(
         wanted.append(str(uuid4()))
         await client.send(JobRequest(job_id=wanted[-1], job=document), key=key)
     await client.send(JobRequest(job_id=str(uuid4()), job=job(("say", "unsigned"))))
-    await client.send(JobRequest(job_id=str(uuid4()), job=job(("say", "forged"))), key=b"another key of 16")
+    await client.send(
+        JobRequest(job_id=str(uuid4()), job=job(("say", "forged"))), key=b"another key of 16"
+    )
     unknown = ValidationResult(
         job_id=str(uuid4()), package_id="p", accepted=False, iteration=1, feedback=["no such job"]
     )
@@ -199,7 +216,9 @@ async def test_no_canary_leaves_a_daemon_whatever_fails(
             await anyio.sleep(0.1)
     async with httpx.AsyncClient() as http:
         health = f"http://{served['place']}"
-        told = [(await http.get(f"{health}{path}")).content for path in ("/metrics", "/ready", "/live")]
+        told = [
+            (await http.get(f"{health}{path}")).content for path in ("/metrics", "/ready", "/live")
+        ]
     daemon.signal(signal.SIGTERM)
     assert await daemon.ended() == 0
 

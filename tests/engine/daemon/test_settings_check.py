@@ -18,7 +18,9 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def starting(site: DaemonSite, wavewright: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+def starting(
+    site: DaemonSite, wavewright: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> CommandLine:
     """Call the command line in the yard, with its environment."""
     for name, value in site.environment.items():
         monkeypatch.setenv(name, value)
@@ -99,8 +101,12 @@ async def test_no_queue_is_made_by_a_default_that_was_meant_to_be_another(
         pass
 
 
-async def test_every_place_that_refuses_the_daemon_is_told(site: DaemonSite, start: StartDaemon) -> None:
-    (site.folder / "other.db").write_text("no database at all, and long enough to be looked at" * 20)
+async def test_every_place_that_refuses_the_daemon_is_told(
+    site: DaemonSite, start: StartDaemon
+) -> None:
+    (site.folder / "other.db").write_text(
+        "no database at all, and long enough to be looked at" * 20
+    )
     site.write(daemon="delivery_limit: 3", more="journal: other.db")
     with socket.create_server(("127.0.0.1", 0)) as other:
         daemon = start(WAVEWRIGHT_HEALTH=f"127.0.0.1:{other.getsockname()[1]}")
@@ -124,6 +130,8 @@ async def test_a_user_of_the_broker_who_may_not_write_is_named_with_the_right_th
     code = await daemon.ended()
 
     assert code == 2
-    assert f"the user {DUMB!r} may not write to the exchange {site.topology.exchange!r}" in daemon.text
+    assert (
+        f"the user {DUMB!r} may not write to the exchange {site.topology.exchange!r}" in daemon.text
+    )
     assert "rabbitmqctl set_permissions" in daemon.text
     assert "Traceback" not in daemon.text

@@ -84,7 +84,11 @@ def stand(site: DaemonSite, standing: str, *, more: str = "", top: str = "") -> 
 
 def ends(client: BrokerClient) -> list[object]:
     """Return the targets that have ended, in order."""
-    return [one["target"] for one in client.seen if one["status"] in {"TARGET_COMPLETED", "TARGET_FAILED"}]
+    return [
+        one["target"]
+        for one in client.seen
+        if one["status"] in {"TARGET_COMPLETED", "TARGET_FAILED"}
+    ]
 
 
 async def until_paused(client: BrokerClient, job: str, times: int) -> None:
@@ -121,7 +125,9 @@ async def test_each_cycle_is_one_target_and_a_pause_follows_it_through_restarts(
 
     assert seen == [["Westfall"], ["Westfall", "Elwynn"], ["Westfall", "Elwynn"]]
     assert ends(client) == ["Westfall", "Elwynn", "Duskwood", "Moonbrook"]
-    assert done["targets_failed"] == [{"target": "Moonbrook", "error": "step 'seen': failed (tool)"}]
+    assert done["targets_failed"] == [
+        {"target": "Moonbrook", "error": "step 'seen': failed (tool)"}
+    ]
     assert places.calls() == Counter(
         f"survey {name}" for name in ("Westfall", "Elwynn", "Duskwood", "Moonbrook")
     )
@@ -135,7 +141,9 @@ async def test_a_person_chooses_the_next_target_at_a_fork_after_a_restart(
     async with in_process():
         [asked] = await client.until_asked(1)
     async with in_process() as daemon:
-        await client.send(UserDecisionResponse(decision_id=str(asked["decision_id"]), choice="Duskwood"))
+        await client.send(
+            UserDecisionResponse(decision_id=str(asked["decision_id"]), choice="Duskwood")
+        )
         await client.until_told(job, "JOB_COMPLETED")
         await client.read()
 
@@ -182,9 +190,16 @@ async def test_a_target_that_is_rejected_too_often_has_failed_and_the_next_follo
 ) -> None:
     more = "\n  validation: {iterations: 2}"
     job = stand(places, "forks: all, pause: 0, depth: 1", more=more)
-    verdicts = [("Westfall", 1, False), ("Westfall", 2, True), ("Elwynn", 1, False), ("Elwynn", 2, False)]
+    verdicts = [
+        ("Westfall", 1, False),
+        ("Westfall", 2, True),
+        ("Elwynn", 1, False),
+        ("Elwynn", 2, False),
+    ]
     async with in_process():
-        for count, (target, number, accepted) in enumerate([*verdicts, ("Duskwood", 1, True)], start=1):
+        for count, (target, number, accepted) in enumerate(
+            [*verdicts, ("Duskwood", 1, True)], start=1
+        ):
             with anyio.fail_after(PATIENCE):
                 while len(client.packages) < count:
                     await client.read()
@@ -199,7 +214,9 @@ async def test_a_target_that_is_rejected_too_often_has_failed_and_the_next_follo
             )
         done = await client.until_told(job, "JOB_PARTIALLY_COMPLETED")
 
-    assert done["targets_failed"] == [{"target": "Elwynn", "error": "2 of 2 packages were rejected"}]
+    assert done["targets_failed"] == [
+        {"target": "Elwynn", "error": "2 of 2 packages were rejected"}
+    ]
 
 
 async def test_the_environment_of_the_pack_lore_makes_a_standing_job(
@@ -284,7 +301,9 @@ async def test_a_spent_cycle_pauses_the_job_at_its_next_call_and_is_no_fall(
     assert client.statuses(job)[-1] == "JOB_COMPLETED"
     assert cycles > 1
     spent = daemon.said("budget_exhausted")
-    assert [(line["budget_type"], line["action"]) for line in spent] == [("cycle", "pause")] * (cycles - 1)
+    assert [(line["budget_type"], line["action"]) for line in spent] == [("cycle", "pause")] * (
+        cycles - 1
+    )
     # Nothing that a model has answered is asked again, and no step has fallen to a lower rung.
     assert Counter(exchange.rule for exchange in model_server.ledger) == {"agent": 6, "review": 1}
     [package] = [json.loads(message.body)["payload"]["package"] for message in client.packages]
@@ -333,7 +352,10 @@ async def test_a_spent_day_sleeps_to_midnight_while_spent_cycles_pause_for_the_c
 
     assert client.statuses(job)[-1] == "JOB_COMPLETED"
     spent = daemon.said("budget_exhausted")
-    assert {(line["budget_type"], line["action"]) for line in spent} == {("cycle", "pause"), ("day", "sleep")}
+    assert {(line["budget_type"], line["action"]) for line in spent} == {
+        ("cycle", "pause"),
+        ("day", "sleep"),
+    }
     assert slept
     assert all(before == after for before, after in slept)
     # Nothing that a model has answered is asked again.

@@ -35,8 +35,12 @@ async def test_it_goes_from_zone_to_zone_and_a_killed_one_is_followed(
         daemon="pack: lore\n  standing: {start: Harrow Fen, inputs: {game: Lanternmere},"
         " forks: all, depth: 1, pause: 0}",
     )
-    site.environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    first = DaemonProcess(site, "document", spawn=partial(new_process, module="tests.crash.dying_daemon"))
+    site.environment["PYTHONPATH"] = os.pathsep.join(
+        filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])
+    )
+    first = DaemonProcess(
+        site, "document", spawn=partial(new_process, module="tests.crash.dying_daemon")
+    )
     first_exit = await first.ended()
     first.close()
     second = start()
@@ -95,7 +99,8 @@ async def packages_of(client: BrokerClient, zones: Sequence[str]) -> dict[str, d
     return {
         one["zone_name"]: {
             part: [
-                (record["name" if part != "lore" else "title"], record["evidence"]) for record in one[part]
+                (record["name" if part != "lore" else "title"], record["evidence"])
+                for record in one[part]
             ]
             for part in parts
         }
@@ -131,6 +136,8 @@ async def test_two_zones_at_once_become_the_packages_that_each_becomes_alone(
     }
     assert begun == {*zones}
     assert together == alone
-    assert {zone: one["zone"] for zone, one in alone.items()} == dict(zip(zones, zones, strict=True))
+    assert {zone: one["zone"] for zone, one in alone.items()} == dict(
+        zip(zones, zones, strict=True)
+    )
     assert alone["Harrow Fen"]["npcs"]
     assert alone["Saltwind Coast"]["sources"]

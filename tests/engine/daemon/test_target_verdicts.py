@@ -120,7 +120,9 @@ async def test_a_target_ends_with_its_verdict_and_the_next_wave_waits_for_all_of
         }
     )
     assert (done["targets_completed"], done["targets_total"]) == (2, 3)
-    assert done["targets_failed"] == [{"target": "Duskwood", "error": "2 of 2 packages were rejected"}]
+    assert done["targets_failed"] == [
+        {"target": "Duskwood", "error": "2 of 2 packages were rejected"}
+    ]
     of_westfall = [one["status"] for one in client.seen if one.get("target") == "Westfall"]
     assert of_westfall == [
         "TARGET_STARTED", "STEP_PROGRESS", "PACKAGE_SENT", "VALIDATION_RECEIVED",
@@ -152,7 +154,9 @@ async def test_verdicts_on_targets_may_come_early_twice_and_while_nobody_is_ther
     assert row is not None
     assert (row.state, row.sent) == ("completed", ())
     assert (done["targets_completed"], done["targets_total"]) == (3, 3)
-    assert judged.calls() == Counter(f"survey {place} []" for place in ("Westfall", "Duskwood", "Elwynn"))
+    assert judged.calls() == Counter(
+        f"survey {place} []" for place in ("Westfall", "Duskwood", "Elwynn")
+    )
     assert len(sent(client)) == 3
 
 

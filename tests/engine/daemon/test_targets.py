@@ -92,7 +92,10 @@ async def test_each_target_is_told_of_and_has_a_package_and_a_failed_one_ends_no
     assert [one["package_id"] for one in payloads] == [
         package_id(JobId(wanted), 1, target) for target in ("Westfall", "Duskwood", "Elwynn")
     ]
-    assert [one["package"]["goal"] for one in payloads][:2] == ["Survey Westfall", "Survey Duskwood"]
+    assert [one["package"]["goal"] for one in payloads][:2] == [
+        "Survey Westfall",
+        "Survey Duskwood",
+    ]
     assert (done["targets_completed"], done["targets_total"]) == (3, 4)
     progress = [one for one in client.seen if one["status"] == "STEP_PROGRESS"]
     assert [(one["target"], one["steps_completed"]) for one in progress] == [
@@ -116,14 +119,20 @@ async def test_a_goal_about_a_target_goes_on_to_its_neighbours_as_deep_as_it_say
 ) -> None:
     wanted = str(uuid4())
     request = GoalRequest(
-        job_id=wanted, goal="Look at ${inputs.target}", depth=1, budget_tokens=500, target="Westfall"
+        job_id=wanted,
+        goal="Look at ${inputs.target}",
+        depth=1,
+        budget_tokens=500,
+        target="Westfall",
     )
     async with in_process():
         await client.send(request)
         done = await client.until_told(wanted, "JOB_COMPLETED")
         await client.read()
 
-    assert [pair for pair in told(client, wanted, "target") if str(pair[0]).startswith("TARGET")] == [
+    assert [
+        pair for pair in told(client, wanted, "target") if str(pair[0]).startswith("TARGET")
+    ] == [
         ("TARGET_STARTED", "Westfall"),
         ("TARGET_COMPLETED", "Westfall"),
         ("TARGET_STARTED", "Duskwood"),
@@ -154,7 +163,9 @@ async def test_a_daemon_that_ends_in_the_middle_is_gone_on_for_with_the_next_tar
     async with open_stores(places.settings) as stores:
         rows = await stores.journal.list_runs()
 
-    assert places.calls() == Counter({"survey Westfall": 1, "survey Duskwood": 2, "survey Elwynn": 1})
+    assert places.calls() == Counter(
+        {"survey Westfall": 1, "survey Duskwood": 2, "survey Elwynn": 1}
+    )
     targets = [json.loads(message.body)["payload"]["target"] for message in client.packages]
     assert sorted(targets) == ["Duskwood", "Elwynn", "Westfall"]
     # The root run and one for each target, however often it was begun.
@@ -175,7 +186,9 @@ async def test_several_targets_of_a_wave_run_at_once(
         await client.until_told(wanted, "JOB_COMPLETED")
         await client.read()
 
-    completed = [name for status, name in told(client, wanted, "target") if status == "TARGET_COMPLETED"]
+    completed = [
+        name for status, name in told(client, wanted, "target") if status == "TARGET_COMPLETED"
+    ]
     assert completed == ["Elwynn", "Duskwood"]
 
 
@@ -205,7 +218,11 @@ async def test_a_target_that_needs_a_word_parks_the_job_when_the_rest_of_its_wav
     assert places.calls() == Counter({"say A": 1, "say B": 1})
     assert len(client.questions) == 2
     # Those of targets are the job's: each is listed once, and found by the id of its run, too.
-    assert [one.id for one in listed] == [one["decision_id"] for one in asked] == [one.id for one in found]
+    assert (
+        [one.id for one in listed]
+        == [one["decision_id"] for one in asked]
+        == [one.id for one in found]
+    )
     # Both are asked at once, so either may come first.
     about = {one.context.partition("\n")[0] for one in listed}
     assert about == {"about the target A", "about the target B"}
@@ -223,7 +240,9 @@ async def questions(site: DaemonSite) -> tuple[list[OpenQuestion], list[OpenQues
     """Return what is listed, and what is found by the runs that ask."""
     async with open_stores(site.settings) as stores:
         listed = await list_questions(stores.journal, stores.jobs, time.time())
-        found = [await find_question(stores.journal, stores.jobs, one.run, time.time()) for one in listed]
+        found = [
+            await find_question(stores.journal, stores.jobs, one.run, time.time()) for one in listed
+        ]
     return listed, found
 
 

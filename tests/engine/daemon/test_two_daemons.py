@@ -129,7 +129,9 @@ async def judge(site: DaemonSite, monkeypatch: pytest.MonkeyPatch) -> DaemonSite
     """The judge's project beside that of the surveyor, whose packages it takes in."""
     installed = site.folder / "site"
     (installed / "herbarium-1.0.dist-info").mkdir(parents=True)
-    (installed / "herbarium-1.0.dist-info" / "METADATA").write_text("Name: herbarium\nVersion: 1.0\n")
+    (installed / "herbarium-1.0.dist-info" / "METADATA").write_text(
+        "Name: herbarium\nVersion: 1.0\n"
+    )
     (installed / "herbarium-1.0.dist-info" / "entry_points.txt").write_text(
         "[wavewright.packs]\nherbarium = herbarium:pack\n"
     )
@@ -153,7 +155,9 @@ async def judge(site: DaemonSite, monkeypatch: pytest.MonkeyPatch) -> DaemonSite
     for one, role in ((site, ""), (other, ", role: judge")):
         with (one.folder / "yard.py").open("a") as file:
             file.write(TOOLS)
-        one.write(functions="look: {}, judge: {}", daemon=f"pack: herbarium{role}".replace(", ", "\n  "))
+        one.write(
+            functions="look: {}, judge: {}", daemon=f"pack: herbarium{role}".replace(", ", "\n  ")
+        )
         one.environment["PYTHONPATH"] = str(installed)
     async with open_bus(BusSettings(other.url, other.topology)):
         pass
@@ -196,7 +200,11 @@ async def test_the_second_daemon_rejects_what_the_first_sends_twice_and_accepts(
     ]
     assert surveyor.has_said("validation_rejected")
     verdicts = [line for line in surveyor.lines if line["event"] == "validation_received"]
-    assert [(line["accepted"], line["iteration"]) for line in verdicts] == [(False, 1), (False, 2), (True, 3)]
+    assert [(line["accepted"], line["iteration"]) for line in verdicts] == [
+        (False, 1),
+        (False, 2),
+        (True, 3),
+    ]
     assert len([line for line in other.lines if line["event"] == "job_received"]) == 3
 
 

@@ -28,7 +28,9 @@ PLAN: JsonObject = {
 
 
 @pytest.fixture
-def modelled(site: DaemonSite, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch) -> DaemonSite:
+def modelled(
+    site: DaemonSite, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+) -> DaemonSite:
     """A daemon whose runs a model plans, reviews and patches."""
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
@@ -41,7 +43,12 @@ def modelled(site: DaemonSite, model_server: FakeModelServer, monkeypatch: pytes
 
 
 def patch(tool: str) -> JsonObject:
-    step: JsonObject = {"id": "again", "tool": tool, "params": {"text": "LOUD"}, "supersedes": "first"}
+    step: JsonObject = {
+        "id": "again",
+        "tool": tool,
+        "params": {"text": "LOUD"},
+        "supersedes": "first",
+    }
     return {"reason": "it was not loud", "ops": [{"op": "add", "step": step}]}
 
 

@@ -102,7 +102,11 @@ async def test_a_rejected_package_is_made_again_with_what_was_said_until_it_is_a
         done = await client.until_told(wanted, "JOB_COMPLETED")
 
     packages = [first["package"], second["package"], third["package"]]
-    assert [one["result"] for one in packages if isinstance(one, dict)] == ["OWLS 0", "OWLS 2", "OWLS 1"]
+    assert [one["result"] for one in packages if isinstance(one, dict)] == [
+        "OWLS 0",
+        "OWLS 2",
+        "OWLS 1",
+    ]
     assert [one["iteration"] for one in (first, second, third)] == [1, 2, 3]
     assert len({str(one["package_id"]) for one in (first, second, third)}) == 3
     assert done["package_id"] == third["package_id"]
@@ -266,7 +270,11 @@ async def test_a_named_agent_works_again_and_reads_what_was_said_as_data(
     model_server.answer(REVIEW, when=asked_for("review"))
     model_server.answer("Owls fly.", when="Write it up")
     wanted = str(uuid4())
-    step: JsonObject = {"id": "written", "tool": "agent", "params": {"agent": "writer", "task": "Write"}}
+    step: JsonObject = {
+        "id": "written",
+        "tool": "agent",
+        "params": {"agent": "writer", "task": "Write"},
+    }
     plan: JsonObject = {"steps": [step], "result": "${steps.written.answer}"}
     async with in_process():
         await client.send(JobRequest(job_id=wanted, job={"name": "report", "plan": plan}))
@@ -283,7 +291,8 @@ async def test_a_package_without_a_verdict_is_rejected_after_the_time_that_the_s
     judged: DaemonSite, client: BrokerClient, in_process: InProcess
 ) -> None:
     judged.write(
-        functions="say: {}, write_up: {}, publish: {}", daemon="validation: {iterations: 2, timeout: 600}"
+        functions="say: {}, write_up: {}, publish: {}",
+        daemon="validation: {iterations: 2, timeout: 600}",
     )
     wanted, now = str(uuid4()), time.time()
     async with in_process(lambda: now):

@@ -52,11 +52,17 @@ async def journals(
 async def answer_at_once(journals: tuple[StoredJournal, StoredJournal], id_: str) -> None:
     """Have two people who have both seen a question answer it, and check what they are told."""
     given = {"ada": "yes", "bob": "no"}
-    doors = [(name, journal, JobStore(journal)) for name, journal in zip(given, journals, strict=True)]
-    seen = {name: await find_question(journal, jobs, id_, time.time()) for name, journal, jobs in doors}
+    doors = [
+        (name, journal, JobStore(journal)) for name, journal in zip(given, journals, strict=True)
+    ]
+    seen = {
+        name: await find_question(journal, jobs, id_, time.time()) for name, journal, jobs in doors
+    }
     told = dict[str, str]()
 
-    async def answer(name: str, journal: StoredJournal, jobs: JobStore, question: OpenQuestion) -> None:
+    async def answer(
+        name: str, journal: StoredJournal, jobs: JobStore, question: OpenQuestion
+    ) -> None:
         try:
             await answer_question(journal, jobs, question, given[name], by=name, now=time.time())
         except AnsweredAlready as error:
@@ -77,8 +83,12 @@ async def test_of_a_run(journals: tuple[StoredJournal, StoredJournal]) -> None:
     journal = journals[0]
     for number in range(ROUNDS):
         run = RunId(f"20261121-00000{number}-3f2a7c")
-        asked = Noted(2.0, QUESTION, {"question": "Which?", "options": ["yes", "no"], "binding": {}})
-        await journal.append(run, [run_started(run), asked, RunFinished(3.0, "interrupted", "a question")])
+        asked = Noted(
+            2.0, QUESTION, {"question": "Which?", "options": ["yes", "no"], "binding": {}}
+        )
+        await journal.append(
+            run, [run_started(run), asked, RunFinished(3.0, "interrupted", "a question")]
+        )
         await journal.close_run(run)
 
         await answer_at_once(journals, run)
@@ -89,7 +99,9 @@ async def test_of_an_approval(journals: tuple[StoredJournal, StoredJournal]) -> 
     run, journal = RunId("20261121-000009-3f2a7c"), journals[0]
     body: JsonObject = {"subject": "step", "needs": ["it posts"], "binding": {"nonce": "n"}}
     asked = Noted(time.time(), APPROVAL_WANTED, body)
-    await journal.append(run, [run_started(run), asked, RunFinished(3.0, "interrupted", "an approval")])
+    await journal.append(
+        run, [run_started(run), asked, RunFinished(3.0, "interrupted", "an approval")]
+    )
     await journal.close_run(run)
     jobs, other = JobStore(journal), JobStore(journals[1])
     seen = [await find_question(journal, jobs, run, time.time()) for _ in "ab"]
@@ -116,11 +128,15 @@ async def test_of_a_job(journals: tuple[StoredJournal, StoredJournal]) -> None:
         await answer_at_once(journals, question.id)
 
 
-async def test_a_run_that_is_open_elsewhere_for_a_moment_is_answered_after_it(tmp_path: Path) -> None:
+async def test_a_run_that_is_open_elsewhere_for_a_moment_is_answered_after_it(
+    tmp_path: Path,
+) -> None:
     run = RunId("20261121-000001-3f2a7c")
     asked = Noted(2.0, QUESTION, {"question": "Which?", "options": ["yes", "no"], "binding": {}})
     async with SqliteJournal(tmp_path / "a.db") as one, SqliteJournal(tmp_path / "a.db") as other:
-        await one.append(run, [run_started(run), asked, RunFinished(3.0, "interrupted", "a question")])
+        await one.append(
+            run, [run_started(run), asked, RunFinished(3.0, "interrupted", "a question")]
+        )
         await one.close_run(run)
         jobs = JobStore(one)
         question = await find_question(one, jobs, run, time.time())

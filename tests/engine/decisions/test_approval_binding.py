@@ -19,7 +19,12 @@ from wavewright.engine.decisions.approvals import (
     approval_answer_note,
 )
 from wavewright.engine.decisions.questions import pending_question
-from wavewright.engine.pipeline.context import ApprovalRequest, RunContext, RunRequest, withhold_package
+from wavewright.engine.pipeline.context import (
+    ApprovalRequest,
+    RunContext,
+    RunRequest,
+    withhold_package,
+)
 from wavewright.engine.pipeline.pipeline import PipelineRun
 from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event, Noted, PlanAccepted
@@ -72,7 +77,9 @@ async def asked(settings: Settings) -> tuple[list[Event], Noted]:
     journal = MemoryJournal()
     await run(settings, journal)
     events = await journal.load(RUN)
-    [wanted] = [event for event in events if isinstance(event, Noted) and event.topic == APPROVAL_WANTED]
+    [wanted] = [
+        event for event in events if isinstance(event, Noted) and event.topic == APPROVAL_WANTED
+    ]
     return events, wanted
 
 
@@ -114,7 +121,9 @@ def other_run(events: list[Event], wanted: Noted) -> list[Event]:
     """The question, and its word, were taken from another run."""
     binding = wanted.body["binding"]
     assert isinstance(binding, dict)
-    moved = replace(wanted, body={**wanted.body, "binding": {**binding, "run": "20261122-060000-ffffff"}})
+    moved = replace(
+        wanted, body={**wanted.body, "binding": {**binding, "run": "20261122-060000-ffffff"}}
+    )
     return [*(moved if event is wanted else event for event in events), given(moved)]
 
 
@@ -126,7 +135,11 @@ def a_day_later(events: list[Event], wanted: Noted) -> list[Event]:
 
 def taken_before(events: list[Event], wanted: Noted) -> list[Event]:
     """The run has acted on the word already, and asks for another thing."""
-    return [*events, given(wanted), Noted(wanted.at + 2, "approval", {"subject": "step", "approved": True})]
+    return [
+        *events,
+        given(wanted),
+        Noted(wanted.at + 2, "approval", {"subject": "step", "approved": True}),
+    ]
 
 
 async def test_a_word_for_exactly_what_was_asked_lets_the_run_go_on(settings: Settings) -> None:
@@ -154,11 +167,15 @@ async def test_any_other_word_is_none(
     assert not (settings.root / "posted.txt").exists()
 
 
-async def test_a_question_may_be_answered_for_a_day_and_is_asked_anew_after_it(settings: Settings) -> None:
+async def test_a_question_may_be_answered_for_a_day_and_is_asked_anew_after_it(
+    settings: Settings,
+) -> None:
     events, wanted = await asked(settings)
     state = fold(events)
 
-    in_time, too_late = (pending_question(state, wanted.at + APPROVAL_SECONDS - early) for early in (1, 0))
+    in_time, too_late = (
+        pending_question(state, wanted.at + APPROVAL_SECONDS - early) for early in (1, 0)
+    )
     done = await resumed(settings, a_day_later(events, wanted))
     again = pending_question(done.context.state, wanted.at + 1)
 

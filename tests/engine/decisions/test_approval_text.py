@@ -47,13 +47,17 @@ def shown(wavewright: CommandLine, folder: Path, plan: str) -> list[str]:
     (folder / "save.plan.yaml").write_text(plan)
     waiting = wavewright("run", "save.plan.yaml", "--approve", "wait")
     assert waiting.code == 130, waiting.err
-    [run] = {line.split()[1] for line in waiting.err.splitlines() if line.startswith("run ")} - {"waits"}
+    [run] = {line.split()[1] for line in waiting.err.splitlines() if line.startswith("run ")} - {
+        "waits"
+    }
     answer = wavewright("decisions", run)
     assert answer.code == 0, answer.err
     return answer.out.splitlines()
 
 
-def test_inputs_and_literals_are_shown_as_what_will_be_written(wavewright: CommandLine, saving: Path) -> None:
+def test_inputs_and_literals_are_shown_as_what_will_be_written(
+    wavewright: CommandLine, saving: Path
+) -> None:
     lines = shown(
         wavewright,
         saving,
@@ -136,7 +140,9 @@ def test_a_patch_shows_the_values_that_finished_steps_have_given(
     (saving / "keep.job.yaml").write_text(
         "version: 1\nname: keep\ngoal_template: keeping\nplan: d.plan.yaml\n"
     )
-    (saving / "d.plan.yaml").write_text("steps: [{id: made, tool: draft}, {id: head, tool: title}]\n")
+    (saving / "d.plan.yaml").write_text(
+        "steps: [{id: made, tool: draft}, {id: head, tool: title}]\n"
+    )
 
     waiting = wavewright("run", "keep.job.yaml", "--approve", "wait")
     asked = wavewright("decisions", "--format", "json")

@@ -12,7 +12,14 @@ from tests.executor.event_examples import run_started
 from tests.executor.job_examples import decision_of, job_id, request_of
 from wavewright.engine.decisions.questions import list_questions
 from wavewright.executor.sqlite.journal import SqliteJournal
-from wavewright.executor.store.job_records import Decision, JobChange, JobId, JobRow, JobState, OutboxWrites
+from wavewright.executor.store.job_records import (
+    Decision,
+    JobChange,
+    JobId,
+    JobRow,
+    JobState,
+    OutboxWrites,
+)
 from wavewright.executor.store.job_store import JobStore
 
 
@@ -21,11 +28,15 @@ class Frugal(JobStore):
 
     looked_through = False
 
-    async def list_jobs(self, states: Sequence[JobState] = (), *, newest: int | None = None) -> list[JobRow]:
+    async def list_jobs(
+        self, states: Sequence[JobState] = (), *, newest: int | None = None
+    ) -> list[JobRow]:
         self.looked_through |= not states or "completed" in states
         return await super().list_jobs(states, newest=newest)
 
-    async def list_decisions(self, *, is_open: bool = True, job: JobId | None = None) -> list[Decision]:
+    async def list_decisions(
+        self, *, is_open: bool = True, job: JobId | None = None
+    ) -> list[Decision]:
         self.looked_through |= not is_open
         return await super().list_decisions(is_open=is_open, job=job)
 

@@ -29,9 +29,7 @@ def post(text: str) -> str:
         calls.write(f"post {text}\\n")
     return text
 '''
-SETTINGS = (
-    "tools: [{path: tools/post.py, functions: {read: {}, post: {effects: [write], needs_approval: true}}}]\n"
-)
+SETTINGS = "tools: [{path: tools/post.py, functions: {read: {}, post: {effects: [write], needs_approval: true}}}]\n"
 TWO_POSTS = """\
 steps:
   - {id: page, tool: read, params: {text: page}}
@@ -122,7 +120,9 @@ def test_the_answer_to_a_question_is_data_for_later_steps(
     assert calls(posting) == [f"read {zone}"]
 
 
-def test_a_question_waits_for_its_answer_and_takes_no_other(wavewright: CommandLine, posting: Path) -> None:
+def test_a_question_waits_for_its_answer_and_takes_no_other(
+    wavewright: CommandLine, posting: Path
+) -> None:
     first = wavewright("run", "ask.yaml", "--approve", "wait")
     [question] = questions(wavewright)
     [listed] = json.loads(wavewright("runs", "--format", "json").out)
@@ -139,7 +139,9 @@ def test_a_question_waits_for_its_answer_and_takes_no_other(wavewright: CommandL
     assert calls(posting) == ["read Duskwood"]
 
 
-def test_an_answer_finds_the_targets_of_the_next_wave(wavewright: CommandLine, posting: Path) -> None:
+def test_an_answer_finds_the_targets_of_the_next_wave(
+    wavewright: CommandLine, posting: Path
+) -> None:
     (posting / "zones.job.yaml").write_text(
         "name: zones\ntargets: {first: [Elwynn], expand: '${[steps.which]}', depth: 1}\n"
         "plan:\n  steps:\n"

@@ -96,7 +96,9 @@ def test_wherever_a_run_is_cut_off_what_is_said_to_run_is_what_resuming_calls(
 
 def patch_of(quotes_project: Path, run: str, ops: list[JsonObject]) -> Path:
     with JournalReader.open(load_settings(quotes_project).journal) as reader:
-        [accepted] = [each for each in reader.load(reader.find_run(run)) if isinstance(each, PlanAccepted)]
+        [accepted] = [
+            each for each in reader.load(reader.find_run(run)) if isinstance(each, PlanAccepted)
+        ]
     patch = {"base": accepted.plan_hash, "reason": "the quotes are stale", "ops": ops}
     (quotes_project / "patch.json").write_text(json.dumps(patch))
     return quotes_project / "patch.json"
@@ -137,7 +139,9 @@ def test_after_a_patch_only_what_it_brings_and_what_needs_it_runs(
 def test_the_text_of_a_patched_run(
     wavewright: CommandLine, quotes_project: Path, stale: str, snapshot: SnapshotAssertion
 ) -> None:
-    answer = wavewright("dry-run", "--run", stale, "--patch", patch_of(quotes_project, stale, [AGAIN]))
+    answer = wavewright(
+        "dry-run", "--run", stale, "--patch", patch_of(quotes_project, stale, [AGAIN])
+    )
 
     assert max(map(len, answer.out.splitlines())) <= 80
     assert answer.out == snapshot
@@ -159,7 +163,11 @@ def test_a_new_side_effect_of_a_patch_is_a_question(
 ) -> None:
     more: JsonObject = {
         "op": "add",
-        "step": {"id": "note", "tool": "write_down", "params": {"quotes": [], "rate": "${steps.rate}"}},
+        "step": {
+            "id": "note",
+            "tool": "write_down",
+            "params": {"quotes": [], "rate": "${steps.rate}"},
+        },
     }
 
     told = record(wavewright, "--run", stale, "--patch", patch_of(quotes_project, stale, [more]))
@@ -177,7 +185,11 @@ def test_text_from_outside_is_told_of_steps_that_still_act(
     assert wavewright("run", "quotes.job.yaml").code == 0
     more: JsonObject = {
         "op": "add",
-        "step": {"id": "more", "tool": "write_down", "params": {"quotes": "${steps.quotes}", "rate": 1.5}},
+        "step": {
+            "id": "more",
+            "tool": "write_down",
+            "params": {"quotes": "${steps.quotes}", "rate": 1.5},
+        },
     }
     run = run_of(quotes_project)
 
@@ -221,11 +233,19 @@ def test_a_tool_that_has_changed_since_runs_again_and_what_reads_it_may(
 
 @pytest.mark.parametrize(
     "arguments",
-    [("quotes.job.yaml", "--run", "r1"), ("--run", "r1", "--out", "x.json"), ("--patch", "x.json"), ()],
+    [
+        ("quotes.job.yaml", "--run", "r1"),
+        ("--run", "r1", "--out", "x.json"),
+        ("--patch", "x.json"),
+        (),
+    ],
     ids=["job", "out", "patch", "nothing"],
 )
 def test_what_does_not_go_together_is_told(
-    wavewright: CommandLine, quotes_project: Path, arguments: Sequence[str], snapshot: SnapshotAssertion
+    wavewright: CommandLine,
+    quotes_project: Path,
+    arguments: Sequence[str],
+    snapshot: SnapshotAssertion,
 ) -> None:
     answer = wavewright("dry-run", *arguments)
 
@@ -267,7 +287,9 @@ def test_what_the_journal_answers_is_told_and_is_what_the_next_run_reuses(
 
     assert calls_told(told) == calls_made(quotes_project) == {"rate": 1, "write_down": 1}
     assert re.search(r"─ quotes .* 0 s +0 s$", text, re.MULTILINE)
-    quotes = next(step for step in cast("list[JsonObject]", told["steps"]) if step["id"] == "quotes")
+    quotes = next(
+        step for step in cast("list[JsonObject]", told["steps"]) if step["id"] == "quotes"
+    )
     assert cast("JsonObject", quotes["reuse"])["calls"] == 2
     assert quotes["expected_seconds"] == 0
 
@@ -275,14 +297,18 @@ def test_what_the_journal_answers_is_told_and_is_what_the_next_run_reuses(
 def test_one_item_more_is_one_call(wavewright: CommandLine, quotes_project: Path) -> None:
     let_reuse(quotes_project)
     assert wavewright("run", "quotes.job.yaml").code == 0
-    (quotes_project / "quotes.job.yaml").write_text(FRESH_JOB.replace("[GNP, SKS]", "[GNP, NEW, SKS]"))
+    (quotes_project / "quotes.job.yaml").write_text(
+        FRESH_JOB.replace("[GNP, SKS]", "[GNP, NEW, SKS]")
+    )
     take_calls(quotes_project)
 
     told = record(wavewright, "quotes.job.yaml")
     text = wavewright("dry-run", "quotes.job.yaml").out
     assert wavewright("run", "quotes.job.yaml").code == 0
 
-    assert calls_told(told) == calls_made(quotes_project) == {"fetch": 1, "rate": 1, "write_down": 1}
+    assert (
+        calls_told(told) == calls_made(quotes_project) == {"fetch": 1, "rate": 1, "write_down": 1}
+    )
     assert "2 of 3 calls reused from run" in text
 
 
@@ -291,7 +317,11 @@ def test_what_a_tool_does_not_let_others_reuse_is_called_again(
 ) -> None:
     assert wavewright("run", "quotes.job.yaml").code == 0
 
-    assert calls_told(record(wavewright, "quotes.job.yaml")) == {"fetch": 2, "rate": 1, "write_down": 1}
+    assert calls_told(record(wavewright, "quotes.job.yaml")) == {
+        "fetch": 2,
+        "rate": 1,
+        "write_down": 1,
+    }
 
 
 def test_what_is_too_old_is_called_again(wavewright: CommandLine, quotes_project: Path) -> None:
@@ -304,7 +334,9 @@ def test_what_is_too_old_is_called_again(wavewright: CommandLine, quotes_project
     told = record(wavewright, "quotes.job.yaml")
     assert wavewright("run", "quotes.job.yaml").code == 0
 
-    assert calls_told(told) == calls_made(quotes_project) == {"fetch": 2, "rate": 1, "write_down": 1}
+    assert (
+        calls_told(told) == calls_made(quotes_project) == {"fetch": 2, "rate": 1, "write_down": 1}
+    )
 
 
 def replace_time(event: Event) -> Event:

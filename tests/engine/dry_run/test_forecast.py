@@ -40,9 +40,19 @@ PLAN: JsonObject = {
     "inputs": {"words": [f"word{number}" for number in range(WORDS)], "board": "town"},
     "steps": [
         {"id": "page", "tool": "read_page", "params": {"url": "of ${inputs.board}"}},
-        {"id": "notes", "tool": "note", "for_each": "${inputs.words}", "params": {"word": "${item}"}},
+        {
+            "id": "notes",
+            "tool": "note",
+            "for_each": "${inputs.words}",
+            "params": {"word": "${item}"},
+        },
         {"id": "said", "tool": "post", "params": {"text": ["${steps.notes}", "${inputs.board}"]}},
-        {"id": "shown", "tool": "post", "params": {"text": "${steps.page}"}, "depends_on": ["said"]},
+        {
+            "id": "shown",
+            "tool": "post",
+            "params": {"text": "${steps.page}"},
+            "depends_on": ["said"],
+        },
     ],
 }
 PRICES = "models: {prices: {scripted: {input: 2, output: 6}}}\n"
@@ -125,7 +135,9 @@ def test_with_history_figures_are_those_of_past_calls_of_the_same_model(
     assert steps_of(told)["page"]["seconds_from"] == "default"
 
 
-def test_what_another_model_took_is_no_history_of_this_one(wavewright: CommandLine, board: Path) -> None:
+def test_what_another_model_took_is_no_history_of_this_one(
+    wavewright: CommandLine, board: Path
+) -> None:
     add_past(board, "openai:another")
 
     notes = steps_of(record(wavewright))["notes"]
@@ -188,7 +200,9 @@ def test_what_other_runs_have_spent_today_is_left_out_of_what_is_left(
     assert row["left"] == 100 - spent
 
 
-def test_a_budget_of_money_without_a_price_is_not_known_to_fit(wavewright: CommandLine, board: Path) -> None:
+def test_a_budget_of_money_without_a_price_is_not_known_to_fit(
+    wavewright: CommandLine, board: Path
+) -> None:
     add_settings(board, "budgets: {day: {usd: 5}}\n")
 
     assert cast("JsonObject", record(wavewright)["budget"])["verdict"] == "unknown"
@@ -205,7 +219,11 @@ def test_everything_that_leaves_the_run_is_named_with_what_it_carries(
     assert egress["notes"]["inputs"] == ["words"]
     assert egress["said"]["to"] == "outside"
     assert (egress["said"]["inputs"], egress["said"]["steps"]) == (["board"], ["notes"])
-    assert [egress[step]["carries_untrusted"] for step in ("notes", "said", "shown")] == [False, False, True]
+    assert [egress[step]["carries_untrusted"] for step in ("notes", "said", "shown")] == [
+        False,
+        False,
+        True,
+    ]
 
 
 def test_text_from_outside_is_followed_along_what_is_read_and_not_along_what_is_only_waited_for(
@@ -237,12 +255,19 @@ def test_text_from_outside_is_followed_through_steps_that_pass_it_on(
     assert (page["read_by"], page["reaches"]) == (["again"], ["again", "shown"])
 
 
-def test_what_holds_no_text_of_a_page_is_no_untrusted_text(wavewright: CommandLine, board: Path) -> None:
+def test_what_holds_no_text_of_a_page_is_no_untrusted_text(
+    wavewright: CommandLine, board: Path
+) -> None:
     steps: list[JsonObject] = [
         {"id": "page", "tool": "read_page", "params": {"url": "u"}},
         {"id": "size", "tool": "post", "params": {"text": "${steps.page.size()} letters"}},
         {"id": "asked", "tool": "post", "params": {"text": "yes"}, "when": "steps.page == 'go'"},
-        {"id": "told", "tool": "post", "params": {"text": "${steps.asked}"}, "when": "has(steps.asked)"},
+        {
+            "id": "told",
+            "tool": "post",
+            "params": {"text": "${steps.asked}"},
+            "when": "has(steps.asked)",
+        },
     ]
     (board / "size.plan.json").write_text(json.dumps({"steps": steps}))
 
@@ -250,10 +275,14 @@ def test_what_holds_no_text_of_a_page_is_no_untrusted_text(wavewright: CommandLi
 
     [page] = cast("list[JsonObject]", told["untrusted"])
     assert (page["read_by"], page["reaches"], page["acting"]) == (["asked"], ["asked"], ["asked"])
-    assert [one["carries_untrusted"] for one in cast("list[JsonObject]", told["egress"])] == [False] * 3
+    assert [one["carries_untrusted"] for one in cast("list[JsonObject]", told["egress"])] == [
+        False
+    ] * 3
 
 
-def test_a_skipped_step_sends_nothing_and_costs_nothing(wavewright: CommandLine, board: Path) -> None:
+def test_a_skipped_step_sends_nothing_and_costs_nothing(
+    wavewright: CommandLine, board: Path
+) -> None:
     steps = [{**step, "when": "false"} for step in cast("list[JsonObject]", PLAN["steps"])[:2]]
     (board / "skipped.plan.json").write_text(json.dumps({**PLAN, "steps": steps}))
 
@@ -273,7 +302,9 @@ def test_a_run_time_limit_is_part_of_the_verdict(wavewright: CommandLine, board:
     told = record(wavewright, "short.job.yaml")
 
     rows = cast("list[JsonObject]", cast("JsonObject", told["budget"])["rows"])
-    assert [(row["measure"], row["expected"], row["verdict"]) for row in rows] == [("time", 12.0, "over")]
+    assert [(row["measure"], row["expected"], row["verdict"]) for row in rows] == [
+        ("time", 12.0, "over")
+    ]
 
 
 def test_the_whole_text_fits_a_narrow_terminal(

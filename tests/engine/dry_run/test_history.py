@@ -95,7 +95,11 @@ def test_what_models_took_is_told_by_call_and_by_model(journal: Path | str) -> N
         asked("each", 20, 0.5, model="m:one", index=0),
         asked("each", 40, None, model="m:two", index=1),
     ]
-    append(journal, "r1", [*begun("r1", TWO), *uses, item_ended("each", 0, 1.0), item_ended("each", 1, 2.0)])
+    append(
+        journal,
+        "r1",
+        [*begun("r1", TWO), *uses, item_ended("each", 0, 1.0), item_ended("each", 1, 2.0)],
+    )
 
     past = read_history(journal, {"note"})["note"]
 
@@ -115,7 +119,11 @@ def test_no_more_calls_than_are_remembered_are_looked_at(journal: Path | str) ->
 
 def test_what_lies_beyond_the_window_is_not_looked_for(journal: Path | str) -> None:
     append(journal, "r1", [*begun("r1", TWO), ended("a", 3.0)])
-    append(journal, "r2", [*begun("r2", TWO), *(item_ended("each", 0, 1.0) for _ in range(HISTORY_WINDOW))])
+    append(
+        journal,
+        "r2",
+        [*begun("r2", TWO), *(item_ended("each", 0, 1.0) for _ in range(HISTORY_WINDOW))],
+    )
 
     assert set(read_history(journal, {"fetch", "note"})) == {"note"}
 
@@ -126,7 +134,9 @@ def test_a_damaged_call_is_left_out(journal: Path | str, request: pytest.Fixture
     damage = "UPDATE {}event SET body = 'half of' WHERE id = 3"
     if isinstance(journal, str):
         server: PostgresServer = request.getfixturevalue("postgres")
-        server.run(f"SET session_replication_role = replica; {damage.format('wavewright.')}", journal)
+        server.run(
+            f"SET session_replication_role = replica; {damage.format('wavewright.')}", journal
+        )
     else:
         with closing(sqlite3.connect(journal)) as connection, connection:
             connection.execute("DROP TRIGGER event_unchanged")

@@ -98,7 +98,9 @@ def test_what_a_reader_without_scripts_needs_stands_in_the_page(page: Path) -> N
 
 @needs_chromium
 @needs_time
-def test_the_browser_has_nothing_to_complain_of_and_shows_the_step_of_the_address(page: Path) -> None:
+def test_the_browser_has_nothing_to_complain_of_and_shows_the_step_of_the_address(
+    page: Path,
+) -> None:
     seen = visit(page, page.parent, fragment="#step-prices")
     panel = re.search(r"<aside.*?</aside>", seen.html, re.DOTALL)
     assert panel is not None
@@ -128,7 +130,9 @@ def test_a_step_that_needs_approval_says_when_a_person_is_asked(
     (project / "wavewright.yaml").write_text(
         "tools: [{path: tools/notes.py, functions: {list_notes: {needs_approval: true}}}]\n"
     )
-    (project / "plan.yaml").write_text("steps: [{id: a, tool: list_notes, params: {folder: notes}}]\n")
+    (project / "plan.yaml").write_text(
+        "steps: [{id: a, tool: list_notes, params: {folder: notes}}]\n"
+    )
     page = project / "page.html"
 
     assert wavewright("dry-run", "plan.yaml", "--format", "html", "--output", page).code == 0
@@ -210,7 +214,9 @@ def test_steps_are_found_by_name_and_by_tool(page: Path) -> None:
 @needs_chromium
 @needs_time
 def test_a_script_that_was_changed_is_not_run(page: Path) -> None:
-    page.write_text(page.read_text().replace('"use strict";', '"use strict"; document.title = "changed";'))
+    page.write_text(
+        page.read_text().replace('"use strict";', '"use strict"; document.title = "changed";')
+    )
     seen = visit(page, page.parent)
 
     assert "Content Security Policy" in seen.console
@@ -241,7 +247,9 @@ def test_the_page_is_light_or_dark_as_the_reader_likes(
     page: Path, scheme: str, paper: tuple[int, int, int]
 ) -> None:
     shot = page.with_name("shot.png")
-    visit(page, page.parent, f"--screenshot={shot}", f"--blink-settings=preferredColorScheme={scheme}")
+    visit(
+        page, page.parent, f"--screenshot={shot}", f"--blink-settings=preferredColorScheme={scheme}"
+    )
 
     assert first_pixel(shot.read_bytes()) == paper
 
@@ -265,7 +273,9 @@ def test_the_page_of_a_thousand_steps_is_small(shape: str) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_picture_of_a_thousand_steps_has_the_form_of_a_screen_and_no_box_on_another(shape: str) -> None:
+def test_the_picture_of_a_thousand_steps_has_the_form_of_a_screen_and_no_box_on_another(
+    shape: str,
+) -> None:
     picture = layout_plan(step_reports(record_of(plan_of(SHAPES[shape](1_000)))))
     columns: dict[float, list[float]] = {}
     for box in picture.nodes:
@@ -274,7 +284,9 @@ def test_the_picture_of_a_thousand_steps_has_the_form_of_a_screen_and_no_box_on_
     assert 0.8 < picture.width / picture.height < 3
     assert len(picture.nodes) == 1_000
     assert all(
-        below - above >= BOX_HEIGHT for ys in columns.values() for above, below in pairwise(sorted(ys))
+        below - above >= BOX_HEIGHT
+        for ys in columns.values()
+        for above, below in pairwise(sorted(ys))
     )
     assert all(right - left >= picture.nodes[0].width for left, right in pairwise(sorted(columns)))
 

@@ -62,7 +62,9 @@ def test_a_prompt_that_cannot_be_rendered_is_found_before_anything_runs(
     assert command != ("run",) or not has_run(wavewright)
 
 
-def test_a_prompt_that_asks_for_what_it_is_given_is_no_fault(wavewright: CommandLine, noting: Path) -> None:
+def test_a_prompt_that_asks_for_what_it_is_given_is_no_fault(
+    wavewright: CommandLine, noting: Path
+) -> None:
     assert "E207" not in told(wavewright("check", "plan.yaml"))
 
 
@@ -101,7 +103,9 @@ def test_a_run_that_needs_a_model_and_has_none_ends_before_anything_is_called(
 def test_a_run_whose_optional_step_needs_a_model_goes_on_without_it(
     wavewright: CommandLine, noting: Path
 ) -> None:
-    (noting / "plan.yaml").write_text(PLAN + STEP.replace("tool: note", "tool: note, optional: true"))
+    (noting / "plan.yaml").write_text(
+        PLAN + STEP.replace("tool: note", "tool: note, optional: true")
+    )
 
     answer = wavewright("run", "plan.yaml")
 
@@ -121,6 +125,9 @@ def test_a_key_that_is_missing_where_a_plan_is_checked_is_a_warning(
 
     assert noting.is_dir()
     assert checked.code == 0
-    assert "warning[W806]: a run here cannot begin: the configured model cannot be asked" in checked.out
+    assert (
+        "warning[W806]: a run here cannot begin: the configured model cannot be asked"
+        in checked.out
+    )
     assert "OPENAI_API_KEY" in checked.out
     assert run.code != 0

@@ -16,15 +16,26 @@ SETTINGS = "journal: journal.sqlite\nmodels: {prices: {scripted: {input: 2, outp
 
 
 def write_plan(folder: Path, name: str, words: int) -> Path:
-    step = {"id": "notes", "tool": "note", "for_each": "${inputs.words}", "params": {"word": "${item}"}}
-    plan = {"goal": "Write lines", "inputs": {"words": [f"w{n}" for n in range(words)]}, "steps": [step]}
+    step = {
+        "id": "notes",
+        "tool": "note",
+        "for_each": "${inputs.words}",
+        "params": {"word": "${item}"},
+    }
+    plan = {
+        "goal": "Write lines",
+        "inputs": {"words": [f"w{n}" for n in range(words)]},
+        "steps": [step],
+    }
     file = folder / f"{name}.plan.json"
     file.write_text(json.dumps(plan))
     return file
 
 
 @pytest.fixture
-def quotes_project(tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+def quotes_project(
+    tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     """A project with a worker, and a plan that calls it for twenty words, 1,000 tokens each."""
     for name, text in {
         "prompts/workers/note.md.j2": "Write a line.\n{{ inputs.word }}\n",
@@ -73,10 +84,14 @@ def test_a_plan_over_a_budget_of_the_settings_is_refused_by_every_command(
     assert model_server.requests == ()
 
 
-def test_a_plan_within_the_budgets_is_refused_by_none(wavewright: CommandLine, quotes_project: Path) -> None:
+def test_a_plan_within_the_budgets_is_refused_by_none(
+    wavewright: CommandLine, quotes_project: Path
+) -> None:
     set_budgets(quotes_project, "{run: {tokens: 25000}, job: {tokens: 20000}, day: {calls: 20}}")
 
-    assert [wavewright(command, "desk.job.yaml").code for command in ("check", "plan", "dry-run")] == [
+    assert [
+        wavewright(command, "desk.job.yaml").code for command in ("check", "plan", "dry-run")
+    ] == [
         0,
         0,
         0,

@@ -44,7 +44,13 @@ from wavewright.engine.fake_model.replies import (
     with_usage,
 )
 from wavewright.engine.fake_model.request import Wire
-from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, add_script, asked_for, offering
+from wavewright.engine.fake_model.server import (
+    API_KEY,
+    FakeModelServer,
+    add_script,
+    asked_for,
+    offering,
+)
 from wavewright.planner.types import JsonObject
 
 WIRES: tuple[Wire, ...] = ("chat", "responses", "messages")
@@ -69,10 +75,14 @@ async def model_over(wire: Wire, server: FakeModelServer) -> AsyncGenerator[Mode
         match wire:
             case "chat" | "responses":
                 kind = OpenAIChatModel if wire == "chat" else OpenAIResponsesModel
-                provider = OpenAIProvider(base_url=server.openai_url, api_key=API_KEY, http_client=client)
+                provider = OpenAIProvider(
+                    base_url=server.openai_url, api_key=API_KEY, http_client=client
+                )
                 yield kind("scripted", provider=provider, settings=quick)
             case "messages":
-                provider_ = AnthropicProvider(base_url=server.url, api_key=API_KEY, http_client=client)
+                provider_ = AnthropicProvider(
+                    base_url=server.url, api_key=API_KEY, http_client=client
+                )
                 yield AnthropicModel("scripted", provider=provider_, settings=quick)
 
 
@@ -89,7 +99,9 @@ async def ask(
     async with model_over(wire, server) as model:
         if not stream:
             return await model_request(model, asked, model_request_parameters=parameters)
-        async with model_request_stream(model, asked, model_request_parameters=parameters) as streamed:
+        async with model_request_stream(
+            model, asked, model_request_parameters=parameters
+        ) as streamed:
             async for _ in streamed:
                 pass
             return streamed.get()
@@ -101,7 +113,9 @@ def text_of(response: ModelResponse) -> str:
 
 def calls_of(response: ModelResponse) -> list[tuple[str, object]]:
     return [
-        (part.tool_name, part.args_as_dict()) for part in response.parts if isinstance(part, ToolCallPart)
+        (part.tool_name, part.args_as_dict())
+        for part in response.parts
+        if isinstance(part, ToolCallPart)
     ]
 
 
@@ -132,7 +146,9 @@ async def test_an_object_is_given_by_the_tool_that_is_forced(
     wire: Wire, *, stream: bool, model_server: FakeModelServer
 ) -> None:
     model_server.answer({"sum": 42}, when=asked_for("add"))
-    parameters = ModelRequestParameters(output_tools=[ADD], output_mode="tool", allow_text_output=False)
+    parameters = ModelRequestParameters(
+        output_tools=[ADD], output_mode="tool", allow_text_output=False
+    )
 
     response = await ask(wire, model_server, stream=stream, parameters=parameters)
 
@@ -190,7 +206,9 @@ async def test_a_reply_says_why_it_ends_early(
 
 @pytest.mark.anyio
 @every_wire
-async def test_a_cut_stream_gives_no_reason_for_its_end(wire: Wire, model_server: FakeModelServer) -> None:
+async def test_a_cut_stream_gives_no_reason_for_its_end(
+    wire: Wire, model_server: FakeModelServer
+) -> None:
     model_server.answer(cut_stream("so far"))
 
     try:
@@ -217,14 +235,21 @@ async def test_an_error_has_its_status_and_says_how_long_to_wait(
 
 
 @pytest.mark.anyio
-async def test_several_answers_are_a_queue_and_the_next_rule_follows(model_server: FakeModelServer) -> None:
+async def test_several_answers_are_a_queue_and_the_next_rule_follows(
+    model_server: FakeModelServer,
+) -> None:
     model_server.answer("one", "two", when="count")
     model_server.answer("many")
 
     said = [text_of(await ask("chat", model_server, prompt="count")) for _ in range(4)]
 
     assert said == ["one", "two", "many", "many"]
-    assert [exchange.rule for exchange in model_server.ledger] == ["rule 1", "rule 1", "rule 2", "rule 2"]
+    assert [exchange.rule for exchange in model_server.ledger] == [
+        "rule 1",
+        "rule 1",
+        "rule 2",
+        "rule 2",
+    ]
 
 
 @pytest.mark.anyio
@@ -242,7 +267,9 @@ async def test_a_rule_may_answer_a_number_of_times_and_by_what_is_asked(
 async def test_a_request_that_no_rule_fits_is_told_so(model_server: FakeModelServer) -> None:
     model_server.answer("never", when="another question")
 
-    with pytest.raises(ModelAPIError, match=r"no rule of the fake model fits .*'How much is it\?'.*rule 1"):
+    with pytest.raises(
+        ModelAPIError, match=r"no rule of the fake model fits .*'How much is it\?'.*rule 1"
+    ):
         await ask("chat", model_server)
 
     assert [request.prompt for request in model_server.unmatched] == ["How much is it?"]
@@ -263,7 +290,9 @@ async def test_the_ledger_knows_that_there_was_a_key_and_not_which(
 
 
 @pytest.mark.anyio
-async def test_a_silent_answer_ends_with_its_client_or_with_the_test(model_server: FakeModelServer) -> None:
+async def test_a_silent_answer_ends_with_its_client_or_with_the_test(
+    model_server: FakeModelServer,
+) -> None:
     model_server.answer(silence())
 
     with anyio.move_on_after(0.05) as scope:
@@ -284,12 +313,16 @@ async def test_a_drip_never_lets_a_read_time_out(model_server: FakeModelServer) 
 
 
 @pytest.mark.anyio
-async def test_a_bomb_is_small_on_the_wire_and_large_behind_it(model_server: FakeModelServer) -> None:
+async def test_a_bomb_is_small_on_the_wire_and_large_behind_it(
+    model_server: FakeModelServer,
+) -> None:
     model_server.answer(gzip_bomb(megabytes=100))
     packed = unpacked = 0
 
     async with httpx2.AsyncClient() as client:
-        asked = client.stream("POST", f"{model_server.openai_url}/chat/completions", json={"messages": []})
+        asked = client.stream(
+            "POST", f"{model_server.openai_url}/chat/completions", json={"messages": []}
+        )
         async with asked as response:
             async for piece in response.aiter_bytes():
                 unpacked += len(piece)
@@ -319,7 +352,9 @@ async def test_a_fault_of_the_body_is_there_as_it_is_named(
     model_server.answer(fault)
 
     async with httpx2.AsyncClient() as client:
-        answer = await client.post(f"{model_server.openai_url}/chat/completions", json={"messages": []})
+        answer = await client.post(
+            f"{model_server.openai_url}/chat/completions", json={"messages": []}
+        )
 
     assert answer.json().get(field) == expected
 

@@ -46,7 +46,10 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def over_http(url: str) -> dict[str, Any]:
-    return {"prices": {"base_url": url, "api_key_env": "PRICE_KEY", "suffix": ".AU"}, "exchange": "asx"}
+    return {
+        "prices": {"base_url": url, "api_key_env": "PRICE_KEY", "suffix": ".AU"},
+        "exchange": "asx",
+    }
 
 
 def step(package: Package, name: str) -> StepReport:
@@ -55,13 +58,17 @@ def step(package: Package, name: str) -> StepReport:
 
 def text_of(folder: Path) -> str:
     """Return every byte that a run left in a folder, as text."""
-    return "".join(file.read_bytes().decode("latin-1") for file in folder.rglob("*") if file.is_file())
+    return "".join(
+        file.read_bytes().decode("latin-1") for file in folder.rglob("*") if file.is_file()
+    )
 
 
 # -- a service over HTTP
 
 
-def test_a_service_that_asks_to_wait_is_asked_again(wavewright: CommandLine, tmp_path: Path) -> None:
+def test_a_service_that_asks_to_wait_is_asked_again(
+    wavewright: CommandLine, tmp_path: Path
+) -> None:
     busy = Answer("slow down", 429, {"Retry-After": "0"})
     with serving(busy, Answer("sorry", 503), Answer(served_prices("2010-03"))) as service:
         ran, package = run_job(
@@ -77,12 +84,19 @@ def test_a_service_that_asks_to_wait_is_asked_again(wavewright: CommandLine, tmp
 @pytest.mark.parametrize(
     ("answer", "said", "mend"),
     [
-        pytest.param(Answer("no", 401), "answered 401 Unauthorized", "check the key", id="wrong key"),
+        pytest.param(
+            Answer("no", 401), "answered 401 Unauthorized", "check the key", id="wrong key"
+        ),
         pytest.param(Answer("oh", 500), "answered 500", "try again later", id="broken"),
         pytest.param(Answer("<html>"), "with a page and not with JSON", "log-in page", id="page"),
-        pytest.param(Answer([{"day": 1}]), "entry 1: no object with date", "shape", id="another shape"),
         pytest.param(
-            Answer('[{"date": "2010-03-01", "close": NaN}]'), "the price is not a number", "", id="NaN"
+            Answer([{"day": 1}]), "entry 1: no object with date", "shape", id="another shape"
+        ),
+        pytest.param(
+            Answer('[{"date": "2010-03-01", "close": NaN}]'),
+            "the price is not a number",
+            "",
+            id="NaN",
         ),
     ],
 )
@@ -119,7 +133,9 @@ def test_stale_prices_of_a_service_are_fixed_by_asking_it_again(
     wavewright: CommandLine, tmp_path: Path
 ) -> None:
     with serving(Answer(served_prices("2009-10")), Answer(served_prices("2010-03"))) as service:
-        ran, package = run_job(wavewright, tmp_path, equities_job("GNP", tools=over_http(service.url)))
+        ran, package = run_job(
+            wavewright, tmp_path, equities_job("GNP", tools=over_http(service.url))
+        )
 
     assert ran.code == 0, ran.err
     assert package.review is not None
@@ -141,10 +157,15 @@ def test_prices_may_stand_in_parquet_files(wavewright: CommandLine, tmp_path: Pa
         columns = {"date": list(MONTHS), "close": [start + month for month in range(len(MONTHS))]}
         parquet.write_table(arrow.table(columns), tmp_path / "prices" / f"{code}.parquet")
 
-    ran, package = run_job(wavewright, tmp_path, equities_job("GNP", "SKS", tools={"prices": "prices"}))
+    ran, package = run_job(
+        wavewright, tmp_path, equities_job("GNP", "SKS", tools={"prices": "prices"})
+    )
 
     assert ran.code == 0, ran.err
-    assert {source.location for source in package.sources} >= {"prices/GNP.parquet", "prices/SKS.parquet"}
+    assert {source.location for source in package.sources} >= {
+        "prices/GNP.parquet",
+        "prices/SKS.parquet",
+    }
 
 
 @pytest.mark.parametrize(
@@ -161,7 +182,9 @@ def test_an_index_says_what_it_is(
         write_prices(tmp_path / folder, code, [100.0 + month for month in range(len(MONTHS))])
     tools = {"prices": "prices", "indices": indices}
 
-    ran, package = run_job(wavewright, tmp_path, equities_job("GNP", "SKS", tools=tools, benchmarks=["XJO"]))
+    ran, package = run_job(
+        wavewright, tmp_path, equities_job("GNP", "SKS", tools=tools, benchmarks=["XJO"])
+    )
 
     assert ran.code == 0, ran.err
     assert isinstance(package.result, dict)
@@ -170,8 +193,12 @@ def test_an_index_says_what_it_is(
     assert benchmark["index_kind"] == kind
 
 
-def test_announcements_are_read_from_markdown_and_from_pages(wavewright: CommandLine, tmp_path: Path) -> None:
-    ran = wavewright("run", REPOSITORY / "plans" / "synthetic.job.yaml", "--output", tmp_path / "out")
+def test_announcements_are_read_from_markdown_and_from_pages(
+    wavewright: CommandLine, tmp_path: Path
+) -> None:
+    ran = wavewright(
+        "run", REPOSITORY / "plans" / "synthetic.job.yaml", "--output", tmp_path / "out"
+    )
     [file] = (tmp_path / "out").glob("*/package.json")
     package = read_package(file.read_bytes())
     locations = {source.location or "" for source in package.sources}
@@ -202,7 +229,9 @@ def write_daily(folder: Path, code: str, last: dt.date) -> None:
     [
         pytest.param("2024-12-02T20:00:00Z", {}, 0, id="the same day"),
         pytest.param("2024-12-03T20:00:00Z", {}, 1, id="the day after the last"),
-        pytest.param("2024-12-05T20:00:00Z", {"max_age": "96h"}, 0, id="as old as the job lets it be"),
+        pytest.param(
+            "2024-12-05T20:00:00Z", {"max_age": "96h"}, 0, id="as old as the job lets it be"
+        ),
     ],
 )
 def test_daily_prices_are_held_to_a_day_unless_the_job_says_otherwise(
@@ -212,7 +241,9 @@ def test_daily_prices_are_held_to_a_day_unless_the_job_says_otherwise(
     job = equities_job("GNP", as_of=as_of, inputs=inputs, tools={"prices": "prices"})
 
     ran, package = run_job(wavewright, tmp_path, job)
-    red = {gate.template_gate for gate in package.gates if gate.has_failed and gate.severity == "block"}
+    red = {
+        gate.template_gate for gate in package.gates if gate.has_failed and gate.severity == "block"
+    }
 
     assert ran.code == code
     assert red == ({"fresh_daily"} if code else set())
@@ -221,7 +252,9 @@ def test_daily_prices_are_held_to_a_day_unless_the_job_says_otherwise(
 # -- what the job demands
 
 
-def test_terminal_summaries_alone_get_what_the_goal_demands(wavewright: CommandLine, tmp_path: Path) -> None:
+def test_terminal_summaries_alone_get_what_the_goal_demands(
+    wavewright: CommandLine, tmp_path: Path
+) -> None:
     write_prices(tmp_path / "prices", "GNP", [10.0 + month for month in range(len(MONTHS))])
     plan = {
         "steps": [
@@ -242,7 +275,9 @@ def test_terminal_summaries_alone_get_what_the_goal_demands(wavewright: CommandL
         ],
         "result": "${steps.final}",
     }
-    job = equities_job("GNP", tools={"prices": "prices"}, plan=plan, overrides={"output_tags": ["weekly"]})
+    job = equities_job(
+        "GNP", tools={"prices": "prices"}, plan=plan, overrides={"output_tags": ["weekly"]}
+    )
 
     ran, package = run_job(wavewright, tmp_path, job)
     tags = {document.title: document.tags for document in package.documents}
@@ -343,11 +378,17 @@ def test_a_job_says_the_same_in_yaml_toml_and_json(wavewright: CommandLine, tmp_
     ("fields", "said"),
     [
         pytest.param(
-            {"variables": [{"code": "GNP"}, {"code": "GNP"}]}, "must hold no item twice", id="stock twice"
+            {"variables": [{"code": "GNP"}, {"code": "GNP"}]},
+            "must hold no item twice",
+            id="stock twice",
         ),
         pytest.param({"variables": []}, "must have 1 items or more", id="no stock"),
-        pytest.param({"inputs": {"max_age": "soon"}}, "the input 'max_age' is 'soon'", id="no duration"),
-        pytest.param({"overrides": {"outputs": []}}, "did you mean 'output_tags'?", id="no such field"),
+        pytest.param(
+            {"inputs": {"max_age": "soon"}}, "the input 'max_age' is 'soon'", id="no duration"
+        ),
+        pytest.param(
+            {"overrides": {"outputs": []}}, "did you mean 'output_tags'?", id="no such field"
+        ),
     ],
 )
 def test_a_job_that_cannot_be_meant_so_is_refused_at_its_place_before_any_call(

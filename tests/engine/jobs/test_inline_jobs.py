@@ -14,7 +14,12 @@ from wavewright.config.settings import Settings, load_settings
 from wavewright.config.sources import DocumentError
 from wavewright.engine.decisions.approvals import matches_binding
 from wavewright.engine.jobs.inline import leaves_folder, resolve_inline_job
-from wavewright.engine.pipeline.context import ApprovalRequest, RunContext, RunRequest, withhold_package
+from wavewright.engine.pipeline.context import (
+    ApprovalRequest,
+    RunContext,
+    RunRequest,
+    withhold_package,
+)
 from wavewright.engine.pipeline.pipeline import PipelineRun
 from wavewright.executor.events.types import Noted, RunFinished
 from wavewright.executor.store.journal import MemoryJournal
@@ -47,11 +52,18 @@ def job(**fields: object) -> Document:
 
 
 async def run(
-    settings: Settings, journal: MemoryJournal, person: Person | None = None, given: Document | None = None
+    settings: Settings,
+    journal: MemoryJournal,
+    person: Person | None = None,
+    given: Document | None = None,
 ) -> PipelineRun[RunContext]:
     request = RunRequest(job=given or job(), run=RUN)
     done = await run_request(
-        request, settings=settings, journal=journal, approver=person or Person(), publish=withhold_package
+        request,
+        settings=settings,
+        journal=journal,
+        approver=person or Person(),
+        publish=withhold_package,
     )
     await journal.close_run(RUN)
     return done
@@ -71,7 +83,9 @@ async def test_a_run_begins_under_the_id_that_it_is_given(settings: Settings) ->
 
 
 @pytest.mark.anyio
-async def test_a_run_that_has_begun_goes_on_and_the_job_is_not_read_again(settings: Settings) -> None:
+async def test_a_run_that_has_begun_goes_on_and_the_job_is_not_read_again(
+    settings: Settings,
+) -> None:
     journal = MemoryJournal()
     await run(settings, journal)
     take_calls(settings.root)
@@ -88,7 +102,9 @@ async def test_a_run_whose_approval_is_yet_to_come_waits_and_goes_on_with_the_wo
     settings: Settings,
 ) -> None:
     text = (settings.root / "wavewright.yaml").read_text()
-    (settings.root / "wavewright.yaml").write_text(text.replace("rate: {}", "rate: {needs_approval: true}"))
+    (settings.root / "wavewright.yaml").write_text(
+        text.replace("rate: {}", "rate: {needs_approval: true}")
+    )
     settings, journal = load_settings(settings.root, {}), MemoryJournal()
     person = Person(None, None, True)
 
@@ -109,7 +125,9 @@ async def test_a_run_whose_approval_is_yet_to_come_waits_and_goes_on_with_the_wo
     assert person.asked[0] == person.asked[1] == person.asked[2]
     # It is asked once, however often the run looks for the answer.
     [wanted] = [
-        event.body for event in events if isinstance(event, Noted) and event.topic == "approval_wanted"
+        event.body
+        for event in events
+        if isinstance(event, Noted) and event.topic == "approval_wanted"
     ]
     assert matches_binding(wanted["binding"], person.asked[0].binding)
     assert {"run", "plan_hash", "step", "params"} == set(person.asked[0].binding)
@@ -146,12 +164,20 @@ def test_a_job_that_was_sent_names_nothing_outside_the_project(
     ("fields", "pointers"),
     [
         pytest.param(
-            {"overrides": {"limits": {"max_items": 2_000_000, "concurrency": 100_000, "max_steps": 5}}},
+            {
+                "overrides": {
+                    "limits": {"max_items": 2_000_000, "concurrency": 100_000, "max_steps": 5}
+                }
+            },
             ["/overrides/limits/max_items", "/overrides/limits/concurrency"],
             id="of a job",
         ),
-        pytest.param({"limits": {"max_waves": 101}}, ["/limits/max_waves"], id="of a goal template"),
-        pytest.param({"targets": {"first": ["A"], "at_once": 17}}, ["/targets/at_once"], id="of targets"),
+        pytest.param(
+            {"limits": {"max_waves": 101}}, ["/limits/max_waves"], id="of a goal template"
+        ),
+        pytest.param(
+            {"targets": {"first": ["A"], "at_once": 17}}, ["/targets/at_once"], id="of targets"
+        ),
     ],
 )
 def test_a_job_that_was_sent_raises_no_limit_above_what_the_settings_allow(
@@ -174,7 +200,9 @@ def test_settings_may_allow_a_job_that_was_sent_more_or_less(tmp_path: Path) -> 
     goal = resolve_inline_job(document, settings).goal
 
     assert (goal.limits.max_items, goal.limits.concurrency) == (2_000_000, 4)
-    with pytest.raises(DocumentError, match=r"limits\.concurrency is 5, and a job that is sent may have 4"):
+    with pytest.raises(
+        DocumentError, match=r"limits\.concurrency is 5, and a job that is sent may have 4"
+    ):
         resolve_inline_job(job(overrides={"limits": {"concurrency": 5}}), settings)
 
 
@@ -185,7 +213,9 @@ def test_a_saved_plan_is_no_job_to_send(settings: Settings) -> None:
         resolve_inline_job(document, settings)
 
 
-def test_a_job_that_was_sent_may_name_files_of_the_project_from_its_folder(settings: Settings) -> None:
+def test_a_job_that_was_sent_may_name_files_of_the_project_from_its_folder(
+    settings: Settings,
+) -> None:
     (settings.root / "plans").mkdir()
     (settings.root / "plans" / "rate.yaml").write_text("steps: [{id: rate, tool: rate}]")
 

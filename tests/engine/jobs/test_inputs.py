@@ -19,7 +19,10 @@ SCHEMA: JsonObject = {
         "code": {"type": "string"},
         "rate": {"type": "number"},
         "maybe": {"type": ["integer", "null"]},
-        "sales": {"type": "object", "properties": {"year": {"type": "integer"}, "name": {"type": "string"}}},
+        "sales": {
+            "type": "object",
+            "properties": {"year": {"type": "integer"}, "name": {"type": "string"}},
+        },
         "codes": {"type": "array", "items": {"type": "string"}},
     },
 }
@@ -81,7 +84,9 @@ def test_a_value_that_has_no_place_or_another_type_is_refused(
 
 
 def test_a_value_is_typed_before_the_schema_was_checked_and_with_bytes_that_are_no_text() -> None:
-    odd: JsonObject = {"properties": {"top": {"type": ["integer", "integer"]}, "rate": {"type": "number"}}}
+    odd: JsonObject = {
+        "properties": {"top": {"type": ["integer", "integer"]}, "rate": {"type": "number"}}
+    }
 
     assert InputOverrides(assignments=("top=3",)).applied({}, odd) == {"top": 3}
     with pytest.raises(DocumentError, match="is not of type number"):
@@ -94,7 +99,14 @@ def test_single_values_go_before_those_of_the_file_and_these_before_the_job(
     (project / "in.yaml").write_text("top: 2\nfolder: nowhere\n")
 
     ran = wavewright(
-        "run", "plans/words.job.yaml", "--inputs", "in.yaml", "--set", "folder=notes", "--output", "out"
+        "run",
+        "plans/words.job.yaml",
+        "--inputs",
+        "in.yaml",
+        "--set",
+        "folder=notes",
+        "--output",
+        "out",
     )
 
     assert ran.code == 0, ran.err
@@ -135,9 +147,13 @@ def test_a_slip_in_a_name_is_told_with_the_input_that_was_meant(
     assert new.code == 0, new.err
 
 
-def test_an_input_that_the_plan_alone_names_can_be_set(wavewright: CommandLine, project: Path) -> None:
+def test_an_input_that_the_plan_alone_names_can_be_set(
+    wavewright: CommandLine, project: Path
+) -> None:
     job = project / "plans" / "words.job.yaml"
-    text = job.read_text().replace("{folder: notes, top: 5}", "{folder: notes, top: 5, folders: none}")
+    text = job.read_text().replace(
+        "{folder: notes, top: 5}", "{folder: notes, top: 5, folders: none}"
+    )
     job.write_text(text.replace("folder: notes, ", ""))
 
     assert wavewright("check", "plans/words.job.yaml", "--set", "folder=notes").code == 0
@@ -153,7 +169,9 @@ def test_a_saved_plan_keeps_its_inputs(wavewright: CommandLine, project: Path) -
     assert (project / "saved.json").exists()
 
 
-def test_a_file_of_inputs_that_is_no_mapping_is_named(wavewright: CommandLine, project: Path) -> None:
+def test_a_file_of_inputs_that_is_no_mapping_is_named(
+    wavewright: CommandLine, project: Path
+) -> None:
     (project / "in.yaml").write_text("- 1\n")
 
     answer = wavewright("run", "plans/words.job.yaml", "--inputs", "in.yaml")

@@ -52,7 +52,8 @@ def content(file: Path) -> JsonObject:
 
 def packages(project: Path) -> list[Package]:
     return [
-        read_package(file.read_bytes()) for file in sorted(project.glob(".wavewright/runs/*/package.json"))
+        read_package(file.read_bytes())
+        for file in sorted(project.glob(".wavewright/runs/*/package.json"))
     ]
 
 
@@ -104,7 +105,9 @@ def test_a_saved_plan_that_is_looked_at_and_saved_again_stays_as_it_is(
     assert content(saved.parent / "again.json") == before
 
 
-def test_only_a_saved_plan_is_replaced_by_one(wavewright: CommandLine, project: Path, saved: Path) -> None:
+def test_only_a_saved_plan_is_replaced_by_one(
+    wavewright: CommandLine, project: Path, saved: Path
+) -> None:
     saved.write_text(saved.read_text().replace("${", "$ {"))
     (project / "empty.json").touch()
     plan = project / "plans" / "words.plan.yaml"
@@ -131,7 +134,9 @@ def test_every_tool_that_has_changed_is_named_with_what_changed_in_it(
 ) -> None:
     settings = project / "wavewright.yaml"
     settings.write_text(
-        settings.read_text().replace("rank_words: {", "rank_words: {effects: [write], timeout: 30, ")
+        settings.read_text().replace(
+            "rank_words: {", "rank_words: {effects: [write], timeout: 30, "
+        )
     )
     change_tools(project, "def list_notes(", "def list_all_notes(")
     settings.write_text(settings.read_text().replace("list_notes:", "list_all_notes:"))
@@ -232,7 +237,9 @@ def test_a_packs_paths_are_those_of_the_project_that_runs_it(
     here, there = tmp_path / "here", tmp_path / "there"
     (here / "prices").mkdir(parents=True)
     (here / "wavewright.yaml").write_text("output_dir: runs\n")
-    (here / "prices" / "ALFA.csv").write_text("date,close\n2024-11-27,10\n2024-11-28,11\n2024-11-29,12\n")
+    (here / "prices" / "ALFA.csv").write_text(
+        "date,close\n2024-11-27,10\n2024-11-28,11\n2024-11-29,12\n"
+    )
     (here / "stocks.job.yaml").write_text(
         "version: 1\nname: stocks\ngoal_template: stock_analysis\nas_of: 2024-12-02\n"
         "variables: [{code: ALFA}]\ntools: {equities: {prices: prices}}\n"
@@ -250,7 +257,10 @@ def test_a_packs_paths_are_those_of_the_project_that_runs_it(
 
 
 def test_no_planner_is_asked_for_another_plan(
-    wavewright: CommandLine, project: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine,
+    project: Path,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The plan of a goal template is only a rung to a planner, but not once it is saved."""
     template = project / "config" / "goals" / "word_ranking.yaml"
@@ -258,7 +268,9 @@ def test_no_planner_is_asked_for_another_plan(
     steps = plan[plan.index("steps:") :]
     template.write_text(template.read_text() + "\nplan:\n  " + steps.replace("\n", "\n  ") + "\n")
     job = project / JOB
-    job.write_text("\n".join(line for line in job.read_text().splitlines() if not line.startswith("plan:")))
+    job.write_text(
+        "\n".join(line for line in job.read_text().splitlines() if not line.startswith("plan:"))
+    )
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
     told = wavewright("dry-run", JOB, "--out", "saved.json")
@@ -338,17 +350,23 @@ def test_a_file_that_only_calls_itself_a_saved_plan_is_refused(
     assert {answer.code for answer in answers} == {1}
     assert all("--> made.json" in answer.err for answer in answers)
     assert all(
-        "Traceback" not in answer.err and "fault of wavewright" not in answer.err for answer in answers
+        "Traceback" not in answer.err and "fault of wavewright" not in answer.err
+        for answer in answers
     )
 
 
 # A law: whatever single value of the file is changed, the checksum does not match.
 
 PLAN = Plan.model_validate(
-    {"inputs": {"a": 1, "b": [True, None, "x"]}, "steps": [{"id": "s", "tool": "t", "params": {"p": 1.5}}]}
+    {
+        "inputs": {"a": 1, "b": [True, None, "x"]},
+        "steps": [{"id": "s", "tool": "t", "params": {"p": 1.5}}],
+    }
 )
 GOAL = Goal(name="g", job="j", text="Do it", inputs={"a": 1}, tools=())
-SAVED = save_plan(PLAN, GOAL, [ToolSignature(name="t")], rung="given", estimate={"calls": 1}, root=Path("/"))
+SAVED = save_plan(
+    PLAN, GOAL, [ToolSignature(name="t")], rung="given", estimate={"calls": 1}, root=Path("/")
+)
 
 
 def leaves(value: Json, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:

@@ -115,7 +115,9 @@ def rows() -> list[Row]:
 
 
 def contract() -> Contract:
-    return cast("Contract", json.loads((CASES / "envelope_contract.json").read_text(encoding="utf-8")))
+    return cast(
+        "Contract", json.loads((CASES / "envelope_contract.json").read_text(encoding="utf-8"))
+    )
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,9 @@ async def _furnish(receiver: MessageReceiver, state: _State) -> None:
     for name, stated in state["jobs"].items():
         seen = MessageId(state["seen"][0] if stated["status"] == "completed" else name)
         await jobs.receive(
-            ReceivedMessage(seen, "job_request", "somebody", receiver.now, JobRequested(JobId(name), {}))
+            ReceivedMessage(
+                seen, "job_request", "somebody", receiver.now, JobRequested(JobId(name), {})
+            )
         )
         job = await receiver.begin()
         if stated["status"] == "running":
@@ -183,7 +187,9 @@ async def _furnish(receiver: MessageReceiver, state: _State) -> None:
 
 
 def question_of(name: DecisionId, job: JobRow, options: tuple[str, ...]) -> Decision:
-    return Decision(id=name, job=job.job, run=job.run, subject="question", question="Which?", options=options)
+    return Decision(
+        id=name, job=job.job, run=job.run, subject="question", question="Which?", options=options
+    )
 
 
 def rules_of(agreed: Contract) -> AcceptanceRules:
@@ -220,7 +226,9 @@ def signature_of(row: Row, body: bytes, queue: str, other_queue: str) -> str | N
     message_id, timestamp = str(stated.get("message_id", "")), str(stated.get("timestamp", ""))
 
     def signed(key: bytes = KEY, content: bytes = body, routing_key: str = queue) -> str:
-        return sign(key, body=content, message_id=message_id, timestamp=timestamp, routing_key=routing_key)
+        return sign(
+            key, body=content, message_id=message_id, timestamp=timestamp, routing_key=routing_key
+        )
 
     match row["sig"]:
         case "missing":

@@ -20,7 +20,9 @@ JOB = "5d1c0a52-7a3e-4f0b-9a53-2f6b8c1d0e01"
 RULES = AcceptanceRules(
     agent="wavewright",
     identities={
-        "ui_backend": SenderIdentity("svc_ui", frozenset({"job_request", "user_decision_response"})),
+        "ui_backend": SenderIdentity(
+            "svc_ui", frozenset({"job_request", "user_decision_response"})
+        ),
         "validator": SenderIdentity("svc_validator", frozenset({"validation_result"})),
     },
 )
@@ -64,7 +66,9 @@ def delivered(document: object, **properties: Any) -> Delivery:
     source = cast("Loose", document).get("source_agent") if isinstance(document, dict) else None
     user = "svc_validator" if source == "validator" else "svc_ui"
     body = document if isinstance(document, bytes) else json.dumps(document).encode()
-    sound = Delivery(body=body, routing_key=RULES.agent, content_type="application/json", user_id=user)
+    sound = Delivery(
+        body=body, routing_key=RULES.agent, content_type="application/json", user_id=user
+    )
     return replace(sound, **properties)
 
 

@@ -83,7 +83,9 @@ async def unheard(message: AbstractIncomingMessage) -> None:
 @pytest.fixture(scope="module")
 async def street(broker: Broker | RunningBroker) -> AsyncIterator[Street]:
     if not isinstance(broker, Broker):
-        pytest.skip("nobody may send in the names of others at the broker of WAVEWRIGHT_TEST_AMQP_URL")
+        pytest.skip(
+            "nobody may send in the names of others at the broker of WAVEWRIGHT_TEST_AMQP_URL"
+        )
     topology = broker.topology()
     connection = await aio_pika.connect(broker.postman)
     async with (

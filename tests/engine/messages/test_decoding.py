@@ -74,7 +74,9 @@ def test_the_weight_of_a_job_comes_from_its_plan_or_its_tokens() -> None:
     assert weight({"job_id": JOB, "job": {"goal_template": "word_ranking"}}) == 1
     assert weight({"job_id": JOB, "job": DOCUMENT | {"targets": {"first": ["A", "B", "C"]}}}) == 6
     # Nobody knows what its waves will find, and it is no small one.
-    assert weight({"job_id": JOB, "job": {"targets": {"first": ["A"], "depth": 2}}}) > SMALL_JOB_WEIGHT
+    assert (
+        weight({"job_id": JOB, "job": {"targets": {"first": ["A"], "depth": 2}}}) > SMALL_JOB_WEIGHT
+    )
     assert weight({"job_id": JOB, "job": {"targets": ["A"]}}) == 1
     assert weight(GOAL | {"budget_tokens": 1}) < weight(GOAL | {"budget_tokens": 500_000})
 
@@ -91,7 +93,11 @@ def test_a_verdict_is_read() -> None:
     )
 
 
-BY_FIELD: Loose = {"field": "npcs", "reason": "none is named", "suggestion": "read the page of the village"}
+BY_FIELD: Loose = {
+    "field": "npcs",
+    "reason": "none is named",
+    "suggestion": "read the page of the village",
+}
 
 
 def test_a_verdict_may_say_what_is_wrong_with_each_field() -> None:
@@ -108,7 +114,12 @@ def test_a_verdict_may_say_what_is_wrong_with_each_field() -> None:
 
 def test_a_verdict_without_ids_is_found_by_its_correlation_id_target_and_iteration() -> None:
     rules = replace(RULES, target_field="zone_name")
-    sent: Loose = {"zone_name": "Westfall", "accepted": False, "feedback": [BY_FIELD], "iteration": 2}
+    sent: Loose = {
+        "zone_name": "Westfall",
+        "accepted": False,
+        "feedback": [BY_FIELD],
+        "iteration": 2,
+    }
     verdict = decoded(delivered(envelope(sent, "validation_result")), rules).request
     assert isinstance(verdict, VerdictGiven)
     ours: JsonObject = {"correlation_id": "5d1c0a52-7a3e-4f0b-9a53-2f6b8c1d0ecc"}
@@ -138,7 +149,9 @@ def test_an_answer_is_that_of_the_agent_who_sent_it() -> None:
 
 
 def test_an_id_is_the_same_in_whichever_case_it_is_written() -> None:
-    loud = envelope(GOAL | {"job_id": JOB.upper()}, message_id="5D1C0A52-7A3E-4F0B-9A53-2F6B8C1D0EAA")
+    loud = envelope(
+        GOAL | {"job_id": JOB.upper()}, message_id="5D1C0A52-7A3E-4F0B-9A53-2F6B8C1D0EAA"
+    )
 
     assert decoded(delivered(loud)) == decoded(delivered(envelope(GOAL)))
 
@@ -153,7 +166,9 @@ def wrong(*changes: tuple[str, object]) -> Loose:
         pytest.param(envelope(GOAL) | {"admin": True}, "unknown_field", id="field of nobody"),
         pytest.param(wrong(("admin", True)), "unknown_field", id="field of nobody in the payload"),
         pytest.param(
-            envelope(dict.fromkeys(map(str, range(200)))), "unknown_field", id="200 fields of nobody"
+            envelope(dict.fromkeys(map(str, range(200)))),
+            "unknown_field",
+            id="200 fields of nobody",
         ),
         pytest.param(without(envelope(GOAL), "message_id"), "missing_field", id="no id"),
         pytest.param(envelope(without(GOAL, "goal")), "missing_field", id="no goal"),
@@ -167,36 +182,54 @@ def wrong(*changes: tuple[str, object]) -> Loose:
         pytest.param(wrong(("depth", True)), "wrong_type", id="truth for a number"),
         pytest.param(wrong(("goal", ["Sedge Hollow"])), "wrong_type", id="list for a text"),
         pytest.param(
-            envelope(GOAL, message_id="{5d1c0a52-7a3e-4f0b-9a53-2f6b8c1d0eaa}"), "bad_payload", id="braces"
+            envelope(GOAL, message_id="{5d1c0a52-7a3e-4f0b-9a53-2f6b8c1d0eaa}"),
+            "bad_payload",
+            id="braces",
         ),
         pytest.param(
-            envelope(GOAL, message_id="5d1c0a527a3e4f0b9a532f6b8c1d0eaa"), "bad_payload", id="no hyphens"
+            envelope(GOAL, message_id="5d1c0a527a3e4f0b9a532f6b8c1d0eaa"),
+            "bad_payload",
+            id="no hyphens",
         ),
-        pytest.param(envelope(GOAL, correlation_id="job 7"), "bad_payload", id="correlated by no id"),
+        pytest.param(
+            envelope(GOAL, correlation_id="job 7"), "bad_payload", id="correlated by no id"
+        ),
         pytest.param(envelope(GOAL, source_agent=""), "bad_payload", id="sender without a name"),
         pytest.param(wrong(("job_id", JOB + "\n")), "bad_payload", id="line break behind an id"),
         pytest.param(wrong(("depth", 6)), "bad_payload", id="too deep a job"),
         pytest.param(wrong(("budget_tokens", 10_000_001)), "bad_payload", id="too many tokens"),
         pytest.param(wrong(("goal", "x" * 4_001)), "bad_payload", id="too long a goal"),
-        pytest.param(wrong(("target", "West\u2028fall")), "bad_payload", id="line separator in a name"),
         pytest.param(
-            wrong(("target", "\u202eSedge Hollow")), "bad_payload", id="name that turns its direction"
+            wrong(("target", "West\u2028fall")), "bad_payload", id="line separator in a name"
+        ),
+        pytest.param(
+            wrong(("target", "\u202eSedge Hollow")),
+            "bad_payload",
+            id="name that turns its direction",
         ),
         pytest.param(envelope({"job_id": JOB, "job": {}}), "bad_payload", id="empty job"),
         pytest.param(envelope({"job_id": JOB, "job": "words"}), "wrong_type", id="job by name"),
         pytest.param(envelope(GOAL | {"job": DOCUMENT}), "unknown_field", id="both forms of a job"),
-        pytest.param(envelope({"py/object": "os.system"}), "bad_payload", id="shape of a serialised object"),
+        pytest.param(
+            envelope({"py/object": "os.system"}), "bad_payload", id="shape of a serialised object"
+        ),
         pytest.param(
             envelope(VERDICT | {"iteration": 0}, "validation_result"), "bad_payload", id="package 0"
         ),
         pytest.param(
-            envelope(VERDICT | {"iteration": 11}, "validation_result"), "bad_payload", id="package 11"
+            envelope(VERDICT | {"iteration": 11}, "validation_result"),
+            "bad_payload",
+            id="package 11",
         ),
         pytest.param(
-            envelope(VERDICT | {"accepted": "no"}, "validation_result"), "wrong_type", id="verdict in words"
+            envelope(VERDICT | {"accepted": "no"}, "validation_result"),
+            "wrong_type",
+            id="verdict in words",
         ),
         pytest.param(
-            envelope(VERDICT | {"feedback": ["x"] * 51}, "validation_result"), "bad_payload", id="51 points"
+            envelope(VERDICT | {"feedback": ["x"] * 51}, "validation_result"),
+            "bad_payload",
+            id="51 points",
         ),
         pytest.param(
             envelope(VERDICT | {"feedback": ["x" * 2_001]}, "validation_result"),
@@ -204,31 +237,49 @@ def wrong(*changes: tuple[str, object]) -> Loose:
             id="a long point",
         ),
         pytest.param(
-            envelope(ANSWER | {"choice": ""}, "user_decision_response"), "bad_payload", id="no choice"
+            envelope(ANSWER | {"choice": ""}, "user_decision_response"),
+            "bad_payload",
+            id="no choice",
         ),
         pytest.param(envelope(GOAL, "job_status"), "unknown_type", id="a type that is only sent"),
         pytest.param(envelope(GOAL, "JOB_REQUEST"), "unknown_type", id="a type in capitals"),
         pytest.param(envelope(GOAL, target_agent="validator"), "wrong_target", id="for another"),
         pytest.param(envelope(GOAL, target_agent=""), "wrong_target", id="for nobody"),
-        pytest.param(envelope(GOAL, source_agent="nobody"), "wrong_identity", id="from nobody known"),
+        pytest.param(
+            envelope(GOAL, source_agent="nobody"), "wrong_identity", id="from nobody known"
+        ),
         pytest.param(
             envelope(GOAL, source_agent="validator"),
             "wrong_identity",
             id="from one who may not send it",
         ),
-        pytest.param(envelope(GOAL, timestamp=1_776_158_955), "bad_timestamp", id="seconds for an instant"),
-        pytest.param(envelope(GOAL, timestamp="2026-04-14"), "bad_timestamp", id="a date for an instant"),
         pytest.param(
-            envelope(GOAL, timestamp="2026-04-14T09:29:15"), "bad_timestamp", id="instant of no zone"
+            envelope(GOAL, timestamp=1_776_158_955), "bad_timestamp", id="seconds for an instant"
         ),
         pytest.param(
-            envelope(GOAL, timestamp="2026-04-31T09:29:15Z"), "bad_timestamp", id="day that never was"
+            envelope(GOAL, timestamp="2026-04-14"), "bad_timestamp", id="a date for an instant"
         ),
-        pytest.param(envelope(GOAL, timestamp="2026-04-14T09:35:01Z"), "bad_timestamp", id="from the future"),
         pytest.param(
-            envelope(GOAL, timestamp="0001-01-01T00:00:00+23:59"), "stale", id="from the beginning of time"
+            envelope(GOAL, timestamp="2026-04-14T09:29:15"),
+            "bad_timestamp",
+            id="instant of no zone",
         ),
-        pytest.param(envelope(GOAL, timestamp="2026-04-07T09:29:59Z"), "stale", id="more than a week old"),
+        pytest.param(
+            envelope(GOAL, timestamp="2026-04-31T09:29:15Z"),
+            "bad_timestamp",
+            id="day that never was",
+        ),
+        pytest.param(
+            envelope(GOAL, timestamp="2026-04-14T09:35:01Z"), "bad_timestamp", id="from the future"
+        ),
+        pytest.param(
+            envelope(GOAL, timestamp="0001-01-01T00:00:00+23:59"),
+            "stale",
+            id="from the beginning of time",
+        ),
+        pytest.param(
+            envelope(GOAL, timestamp="2026-04-07T09:29:59Z"), "stale", id="more than a week old"
+        ),
     ],
 )
 def test_a_message_that_is_wrong_in_itself_is_refused(document: Loose, kind: str) -> None:
@@ -255,32 +306,64 @@ SOUND = json.dumps(envelope(GOAL))
         pytest.param(
             SOUND.replace("Sedge Hollow", "Sedge\nHollow").encode(), "not_json", id="raw line break"
         ),
-        pytest.param(SOUND.replace(": 2,", ": 02,").encode(), "not_json", id="nought before a number"),
+        pytest.param(
+            SOUND.replace(": 2,", ": 02,").encode(), "not_json", id="nought before a number"
+        ),
         pytest.param(SOUND.encode("utf-16"), "bad_encoding", id="UTF-16"),
-        pytest.param(SOUND.encode().replace(b"Sedge Hollow", b"\xc3\x28"), "bad_encoding", id="broken UTF-8"),
         pytest.param(
-            SOUND.encode().replace(b"Sedge Hollow", b"\xed\xa0\x80"), "bad_encoding", id="surrogate in UTF-8"
+            SOUND.encode().replace(b"Sedge Hollow", b"\xc3\x28"), "bad_encoding", id="broken UTF-8"
         ),
-        pytest.param(SOUND.replace("Sedge Hollow", "\\ud83d").encode(), "bad_unicode", id="half a pair"),
+        pytest.param(
+            SOUND.encode().replace(b"Sedge Hollow", b"\xed\xa0\x80"),
+            "bad_encoding",
+            id="surrogate in UTF-8",
+        ),
+        pytest.param(
+            SOUND.replace("Sedge Hollow", "\\ud83d").encode(), "bad_unicode", id="half a pair"
+        ),
         pytest.param(SOUND.replace("Sedge Hollow", "\\u0000").encode(), "bad_unicode", id="NUL"),
-        pytest.param(SOUND.replace('"goal"', '"g\\u0000al"').encode(), "bad_unicode", id="NUL in a name"),
+        pytest.param(
+            SOUND.replace('"goal"', '"g\\u0000al"').encode(), "bad_unicode", id="NUL in a name"
+        ),
         pytest.param(SOUND.replace("32000", "NaN").encode(), "nonfinite_number", id="NaN"),
-        pytest.param(SOUND.replace("32000", "-Infinity").encode(), "nonfinite_number", id="infinity"),
+        pytest.param(
+            SOUND.replace("32000", "-Infinity").encode(), "nonfinite_number", id="infinity"
+        ),
         pytest.param(SOUND.replace("32000", "1e999").encode(), "nonfinite_number", id="overflow"),
-        pytest.param(SOUND.replace("32000", "9007199254740992").encode(), "number_out_of_range", id="2^53"),
-        pytest.param(SOUND.replace("32000", "9" * 9_000).encode(), "number_out_of_range", id="9,000 digits"),
-        pytest.param(SOUND.replace('"depth"', '"goal"').encode(), "duplicate_key", id="a name twice"),
-        pytest.param(SOUND.replace("32000", "[" * 40 + "]" * 40).encode(), "too_deep", id="40 lists deep"),
         pytest.param(
-            SOUND.replace("32000", "[" * 9_000 + "]" * 9_000).encode(), "too_deep", id="9,000 lists deep"
+            SOUND.replace("32000", "9007199254740992").encode(), "number_out_of_range", id="2^53"
         ),
-        pytest.param(SOUND.replace("32000", "[" * 100).encode(), "too_deep", id="100 lists that never end"),
-        pytest.param(SOUND.replace("32000", "[[").encode(), "not_json", id="two lists that never end"),
         pytest.param(
-            SOUND.replace("32000", "[" * 9_000).encode(), "too_deep", id="9,000 lists that never end"
+            SOUND.replace("32000", "9" * 9_000).encode(), "number_out_of_range", id="9,000 digits"
         ),
-        pytest.param(SOUND.replace("32000", '{"a":' * 60_000).encode(), "too_deep", id="60,000 objects deep"),
-        pytest.param(SOUND.replace("32000", "[]," * 60_000).encode(), "too_large", id="60,000 lists"),
+        pytest.param(
+            SOUND.replace('"depth"', '"goal"').encode(), "duplicate_key", id="a name twice"
+        ),
+        pytest.param(
+            SOUND.replace("32000", "[" * 40 + "]" * 40).encode(), "too_deep", id="40 lists deep"
+        ),
+        pytest.param(
+            SOUND.replace("32000", "[" * 9_000 + "]" * 9_000).encode(),
+            "too_deep",
+            id="9,000 lists deep",
+        ),
+        pytest.param(
+            SOUND.replace("32000", "[" * 100).encode(), "too_deep", id="100 lists that never end"
+        ),
+        pytest.param(
+            SOUND.replace("32000", "[[").encode(), "not_json", id="two lists that never end"
+        ),
+        pytest.param(
+            SOUND.replace("32000", "[" * 9_000).encode(),
+            "too_deep",
+            id="9,000 lists that never end",
+        ),
+        pytest.param(
+            SOUND.replace("32000", '{"a":' * 60_000).encode(), "too_deep", id="60,000 objects deep"
+        ),
+        pytest.param(
+            SOUND.replace("32000", "[]," * 60_000).encode(), "too_large", id="60,000 lists"
+        ),
         pytest.param(b"{" + b" " * RULES.max_body, "too_large", id="a megabyte"),
     ],
 )
@@ -328,14 +411,17 @@ def test_text_of_every_kind_is_taken_as_it_is(goal: str) -> None:
         ("application/json", "br", "bad_content_type"),
     ],
 )
-def test_only_plain_json_is_opened(content_type: str | None, encoding: str | None, kind: str | None) -> None:
+def test_only_plain_json_is_opened(
+    content_type: str | None, encoding: str | None, kind: str | None
+) -> None:
     delivery = delivered(envelope(GOAL), content_type=content_type, content_encoding=encoding)
 
     assert refusal(delivery) == kind
 
 
 @pytest.mark.parametrize(
-    ("version", "kind"), [(1, None), ("1", None), (2, "bad_content_type"), (True, "bad_content_type")]
+    ("version", "kind"),
+    [(1, None), ("1", None), (2, "bad_content_type"), (True, "bad_content_type")],
 )
 def test_a_message_of_another_version_is_refused(version: object, kind: str | None) -> None:
     delivery = replace(delivered(envelope(GOAL)), headers={"x-wavewright-version": version})

@@ -24,7 +24,11 @@ from wavewright.engine.messages.reading import MessageRejected
 from wavewright.executor.store.job_records import ReceivedMessage
 
 KEYED = replace(RULES, key=b"a key")
-SOUND = [envelope(GOAL), envelope(VERDICT, "validation_result"), envelope(ANSWER, "user_decision_response")]
+SOUND = [
+    envelope(GOAL),
+    envelope(VERDICT, "validation_result"),
+    envelope(ANSWER, "user_decision_response"),
+]
 
 scalars = (
     st.none()
@@ -38,7 +42,9 @@ scalars = (
 )
 anything = st.recursive(
     scalars,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
     max_leaves=20,
 )
 

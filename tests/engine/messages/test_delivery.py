@@ -39,14 +39,21 @@ def test_without_settings_everybody_is_believed_and_only_job_documents_are_taken
     rules = acceptance_rules(DaemonSection(), None, MessageContract())
 
     assert (dict(rules.identities), rules.key, rules.takes_goals) == ({}, None, False)
-    assert (rules.max_body, rules.max_depth, rules.max_age, rules.skew) == (1_048_576, 32, 604_800, 300)
+    assert (rules.max_body, rules.max_depth, rules.max_age, rules.skew) == (
+        1_048_576,
+        32,
+        604_800,
+        300,
+    )
 
 
 @pytest.mark.parametrize(
     "rules",
     [
         pytest.param(AcceptanceRules("us", key=b"a key"), id="a signature"),
-        pytest.param(AcceptanceRules("us", identities={"ui": SenderIdentity("svc_ui", ALL)}), id="its user"),
+        pytest.param(
+            AcceptanceRules("us", identities={"ui": SenderIdentity("svc_ui", ALL)}), id="its user"
+        ),
     ],
 )
 def test_a_sender_is_vouched_for_by_its_signature_or_its_user(rules: AcceptanceRules) -> None:
@@ -57,9 +64,12 @@ def test_a_sender_is_vouched_for_by_its_signature_or_its_user(rules: AcceptanceR
     "rules",
     [
         pytest.param(AcceptanceRules("us"), id="nothing"),
-        pytest.param(AcceptanceRules("us", identities={"ui": SenderIdentity(None, ALL)}), id="any user"),
         pytest.param(
-            AcceptanceRules("us", identities={"other": SenderIdentity("svc_ui", ALL)}), id="another's user"
+            AcceptanceRules("us", identities={"ui": SenderIdentity(None, ALL)}), id="any user"
+        ),
+        pytest.param(
+            AcceptanceRules("us", identities={"other": SenderIdentity("svc_ui", ALL)}),
+            id="another's user",
         ),
     ],
 )

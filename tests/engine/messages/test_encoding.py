@@ -51,7 +51,9 @@ MESSAGE = message_id(JOB_ID, 1, "job_status", "ACCEPTED")
 TO_US = MessageAddress("ui_backend", RULES.agent, "wavewright.topic", "wavewright.jobs")
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=30)
-names = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=30)
+names = st.text(
+    st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=30
+)
 uuids = st.uuids().map(str)
 values = st.recursive(
     st.none()
@@ -84,7 +86,9 @@ requests: st.SearchStrategy[Payload] = st.one_of(
     st.builds(UserDecisionResponse, decision_id=uuids, choice=texts),
 )
 reports: st.SearchStrategy[Payload] = st.one_of(
-    st.builds(PackageReport, job_id=uuids, package_id=texts, iteration=st.integers(1, 10), package=objects),
+    st.builds(
+        PackageReport, job_id=uuids, package_id=texts, iteration=st.integers(1, 10), package=objects
+    ),
     st.builds(
         JobStatusUpdate,
         job_id=uuids,
@@ -105,7 +109,9 @@ instants = st.floats(1_500_000_000, 2_500_000_000)
 
 
 def sent(payload: Payload, *, key: bytes | None = None, at: float = NOW) -> OutgoingMessage:
-    return encode(payload, replace(TO_US, key=key), message=MESSAGE, correlation=JOB, at=at, job=JOB_ID)
+    return encode(
+        payload, replace(TO_US, key=key), message=MESSAGE, correlation=JOB, at=at, job=JOB_ID
+    )
 
 
 def arrived(outgoing: OutgoingMessage) -> Delivery:
@@ -134,7 +140,9 @@ def test_what_is_sent_is_what_is_taken_in(payload: Payload, at: float, key: byte
     assert received.at == pytest.approx(at, abs=1e-6)
     match received.request:
         case JobRequested(job=job, request=request):
-            stored = request["payload"] if isinstance(payload, GoalRequest) else {"job": request["job"]}
+            stored = (
+                request["payload"] if isinstance(payload, GoalRequest) else {"job": request["job"]}
+            )
             assert payload.model_dump() == {"job_id": job, **cast("JsonObject", stored)}
         case VerdictGiven() as verdict:
             assert isinstance(payload, ValidationResult)
@@ -168,7 +176,9 @@ def test_a_report_can_be_read_by_its_own_model(payload: Payload) -> None:
 
 @given(st.dictionaries(st.text(max_size=4), st.text(st.characters(), max_size=8), max_size=4))
 @example({"a": "half of a pair: \ud83d", "b\0": "nothing: \0", "c": "whole: \U0001f600"})
-def test_texts_that_go_out_can_be_read_as_strictly_as_those_that_come_in(found: dict[str, str]) -> None:
+def test_texts_that_go_out_can_be_read_as_strictly_as_those_that_come_in(
+    found: dict[str, str],
+) -> None:
     package = PackageReport(job_id=JOB, package_id="p", iteration=1, package={"found": {**found}})
 
     document = read_strict_json(sent(package).body, max_depth=32)
@@ -178,7 +188,9 @@ def test_texts_that_go_out_can_be_read_as_strictly_as_those_that_come_in(found: 
 
 
 def fit(text: str) -> str:
-    return "".join("\ufffd" if char == "\0" or "\ud800" <= char <= "\udfff" else char for char in text)
+    return "".join(
+        "\ufffd" if char == "\0" or "\ud800" <= char <= "\udfff" else char for char in text
+    )
 
 
 @given(reports, st.randoms(use_true_random=False))
@@ -191,7 +203,9 @@ def test_a_repeat_has_the_same_bytes_however_its_objects_are_ordered(
             random.shuffle(members)
             return {name: shuffled(inner) for name, inner in members}
         return (
-            [shuffled(inner) for inner in cast("list[object]", value)] if isinstance(value, list) else value
+            [shuffled(inner) for inner in cast("list[object]", value)]
+            if isinstance(value, list)
+            else value
         )
 
     again = type(payload).model_validate(shuffled(payload.model_dump()))
@@ -211,9 +225,19 @@ def test_an_envelope_says_who_sends_what_to_whom_and_when() -> None:
         "message_type": "job_status",
         "timestamp": "2026-04-14T09:30:00+00:00",
         "correlation_id": JOB,
-        "payload": {"job_id": JOB, "status": "TARGET_STARTED", "target": "Westfall", "targets_completed": 0},
+        "payload": {
+            "job_id": JOB,
+            "status": "TARGET_STARTED",
+            "target": "Westfall",
+            "targets_completed": 0,
+        },
     }
-    assert (outgoing.message, outgoing.kind, outgoing.job, outgoing.at) == (MESSAGE, "job_status", JOB, NOW)
+    assert (outgoing.message, outgoing.kind, outgoing.job, outgoing.at) == (
+        MESSAGE,
+        "job_status",
+        JOB,
+        NOW,
+    )
     assert (outgoing.exchange, outgoing.routing_key) == ("wavewright.topic", "wavewright.jobs")
     assert outgoing.headers == {"x-wavewright-version": 1}
 
@@ -230,13 +254,17 @@ def test_a_research_package_is_told_field_by_field() -> None:
     )
 
     assert read(sent(package))["message_type"] == "research_package"
-    assert set(cast("JsonObject", read(sent(package))["payload"])) == set(ResearchPackage.model_fields)
+    assert set(cast("JsonObject", read(sent(package))["payload"])) == set(
+        ResearchPackage.model_fields
+    )
 
 
 def test_a_target_is_told_of_by_its_name_whatever_characters_it_has() -> None:
     names = ["soft\u00adhyphen", "a\nb", "x" * 500, ""]
 
-    told = [sent(JobStatusUpdate(job_id=JOB, status="TARGET_FAILED", target=name)) for name in names]
+    told = [
+        sent(JobStatusUpdate(job_id=JOB, status="TARGET_FAILED", target=name)) for name in names
+    ]
 
     assert [cast("JsonObject", read(one)["payload"])["target"] for one in told] == names
 
@@ -320,13 +348,25 @@ def test_a_signed_message_is_taken_in_by_whoever_has_the_key() -> None:
     "changed",
     [
         pytest.param(replace(ANSWER, headers={}), id="unsigned"),
-        pytest.param(replace(ANSWER, headers={"x-wavewright-signature": 7}), id="signed by a number"),
-        pytest.param(replace(ANSWER, headers={"x-wavewright-signature": "é" * 64}), id="signed by letters"),
-        pytest.param(replace(ANSWER, headers={"x-wavewright-signature": "0" * 64}), id="signed by noughts"),
-        pytest.param(replace(ANSWER, routing_key="wavewright.packages"), id="moved to another queue"),
-        pytest.param(replace(ANSWER, body=ANSWER.body.replace(b'"yes"', b'"no"')), id="another choice"),
+        pytest.param(
+            replace(ANSWER, headers={"x-wavewright-signature": 7}), id="signed by a number"
+        ),
+        pytest.param(
+            replace(ANSWER, headers={"x-wavewright-signature": "é" * 64}), id="signed by letters"
+        ),
+        pytest.param(
+            replace(ANSWER, headers={"x-wavewright-signature": "0" * 64}), id="signed by noughts"
+        ),
+        pytest.param(
+            replace(ANSWER, routing_key="wavewright.packages"), id="moved to another queue"
+        ),
+        pytest.param(
+            replace(ANSWER, body=ANSWER.body.replace(b'"yes"', b'"no"')), id="another choice"
+        ),
         pytest.param(replace(ANSWER, body=ANSWER.body + b" "), id="a blank behind it"),
-        pytest.param(replace(ANSWER, body=ANSWER.body.replace(b"09:30:00", b"09:30:01")), id="another time"),
+        pytest.param(
+            replace(ANSWER, body=ANSWER.body.replace(b"09:30:00", b"09:30:01")), id="another time"
+        ),
     ],
 )
 def test_a_message_is_refused_where_it_is_not_what_was_signed(changed: OutgoingMessage) -> None:
@@ -334,7 +374,9 @@ def test_a_message_is_refused_where_it_is_not_what_was_signed(changed: OutgoingM
 
 
 def test_a_signature_is_asked_for_only_where_there_is_a_key() -> None:
-    assert decode(arrived(ANSWER), replace(RULES, identities={}), NOW).kind == "user_decision_response"
+    assert (
+        decode(arrived(ANSWER), replace(RULES, identities={}), NOW).kind == "user_decision_response"
+    )
 
 
 def test_messages_of_a_job_have_in_common_what_its_request_was_correlated_by() -> None:
@@ -353,13 +395,18 @@ CANARY = "correct-horse-battery"
     [
         JobStatusUpdate(job_id=JOB, status="JOB_FAILED", reason=f"401 for {CANARY}"),
         JobStatusUpdate(
-            job_id=JOB, status="JOB_FAILED", targets_failed=[TargetFailure(target="Moonbrook", error=CANARY)]
+            job_id=JOB,
+            status="JOB_FAILED",
+            targets_failed=[TargetFailure(target="Moonbrook", error=CANARY)],
         ),
         UserDecisionRequired(
             question="Which?", options=[CANARY], context=f'{{"key": "{CANARY}"}}', decision_id=JOB
         ),
         PackageReport(
-            job_id=JOB, package_id="p", iteration=1, package={"documents": [{CANARY: f"it is {CANARY}."}]}
+            job_id=JOB,
+            package_id="p",
+            iteration=1,
+            package={"documents": [{CANARY: f"it is {CANARY}."}]},
         ),
         ResearchPackage(
             job_id=JOB,
@@ -387,7 +434,9 @@ def test_a_sentence_loses_also_what_only_looks_like_a_secret() -> None:
     status = sent(JobStatusUpdate(job_id=JOB, status="JOB_FAILED", reason=reason))
     package = sent(PackageReport(job_id=JOB, package_id="p", iteration=1, package={"read": reason}))
 
-    assert cast("JsonObject", read(status)["payload"])["reason"] == f"the provider refused {REDACTED}"
+    assert (
+        cast("JsonObject", read(status)["payload"])["reason"] == f"the provider refused {REDACTED}"
+    )
     assert cast("JsonObject", read(package)["payload"])["package"] == {"read": reason}
 
 

@@ -66,7 +66,9 @@ class Daemon:
         question = question_of(job.job)
         known = await self.jobs.find_decision(question)
         if known is None or known.choice is None:
-            asked = Decision(id=question, job=job.job, run=job.run, subject="question", question="Which way?")
+            asked = Decision(
+                id=question, job=job.job, run=job.run, subject="question", question="Which way?"
+            )
             await self._journal.append(job.run, [], OutboxWrites(decisions=(asked,)))
             await self.jobs.change(JobChange(job.job, "waiting"))
             return
@@ -74,7 +76,9 @@ class Daemon:
             await self._journal.append(job.run, [], OutboxWrites(taken=(question,)))
         iteration = job.iteration + 1
         await self.jobs.change(
-            JobChange(job.job, "validating", iteration=iteration, package=package_id(job.job, iteration))
+            JobChange(
+                job.job, "validating", iteration=iteration, package=package_id(job.job, iteration)
+            )
         )
 
     async def end_of(self, job: JobId) -> tuple[object, ...]:
@@ -88,7 +92,9 @@ class Daemon:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("first", range(5))
-async def test_any_order_of_the_messages_of_a_job_leads_to_the_same_end(first: int, stores: Stores) -> None:
+async def test_any_order_of_the_messages_of_a_job_leads_to_the_same_end(
+    first: int, stores: Stores
+) -> None:
     orders = [order for order in permutations(range(5)) if order[0] == first][:: volume(3, 1)]
 
     daemon = Daemon(stores)

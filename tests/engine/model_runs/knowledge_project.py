@@ -42,7 +42,8 @@ FLEET: Final = {
 def boat_of(request: FakeModelRequest) -> str | None:
     """Return the boat whose note a request is about."""
     return next(
-        (boat for boat in CREWS if READING in request.text and f"{boat} is a boat" in request.text), None
+        (boat for boat in CREWS if READING in request.text and f"{boat} is a boat" in request.text),
+        None,
     )
 
 

@@ -21,7 +21,10 @@ REVIEW: JsonObject = {
     "missing_data": [],
     "recovery_actions": [],
 }
-TIME: JsonObject = {"command": sys.executable, "args": ["-m", "mcp_server_time", "--local-timezone=UTC"]}
+TIME: JsonObject = {
+    "command": sys.executable,
+    "args": ["-m", "mcp_server_time", "--local-timezone=UTC"],
+}
 WORKER = """\
 version: 1
 name: describe_weather
@@ -55,7 +58,11 @@ class McpProject:
 
     def run(self, tools: list[str], steps: list[Json], result: str) -> Json:
         """Run a plan of these steps; return its result."""
-        template = {"name": "task", "goal": "Know it", "available_tools": [{"name": tool} for tool in tools]}
+        template = {
+            "name": "task",
+            "goal": "Know it",
+            "available_tools": [{"name": tool} for tool in tools],
+        }
         job = {
             "name": "task",
             "goal_template": "task.template.yaml",
@@ -80,7 +87,10 @@ class McpProject:
 
 @pytest.fixture
 def mcp_project(
-    tmp_path: Path, wavewright: CommandLine, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    wavewright: CommandLine,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> McpProject:
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
@@ -93,7 +103,9 @@ def test_an_agent_calls_a_tool_of_a_server_and_its_calls_are_in_the_journal(
 ) -> None:
     mcp_project.lock(time=TIME)
     model_server.answer(
-        calling_tool("time__convert_time", source_timezone="UTC", time="12:00", target_timezone="Asia/Tokyo"),
+        calling_tool(
+            "time__convert_time", source_timezone="UTC", time="12:00", target_timezone="Asia/Tokyo"
+        ),
         calling_tool("time__get_current_time", timezone="Atlantis"),
         "It is 21:00.",
         when="What is noon UTC",
@@ -108,7 +120,10 @@ def test_an_agent_calls_a_tool_of_a_server_and_its_calls_are_in_the_journal(
     assert isinstance(output, dict)
     assert output["answer"] == "It is 21:00."
     assert "T21:00" in json.dumps(output["collected"])
-    assert mcp_project.agent_calls() == [("time.convert_time", "ok"), ("time.get_current_time", "failed")]
+    assert mcp_project.agent_calls() == [
+        ("time.convert_time", "ok"),
+        ("time.get_current_time", "failed"),
+    ]
 
 
 def test_an_agent_reads_with_servers_of_others_and_is_offered_nothing_that_writes(
@@ -127,10 +142,19 @@ def test_an_agent_reads_with_servers_of_others_and_is_offered_nothing_that_write
         "Ada keeps the light.",
         when="Who keeps the light?",
     )
-    entity: JsonObject = {"name": "Ada", "entityType": "person", "observations": ["keeps the light"]}
+    entity: JsonObject = {
+        "name": "Ada",
+        "entityType": "person",
+        "observations": ["keeps the light"],
+    }
 
     output = mcp_project.run(
-        ["memory.create_entities", "memory.search_nodes", "everything.get-structured-content", "agent"],
+        [
+            "memory.create_entities",
+            "memory.search_nodes",
+            "everything.get-structured-content",
+            "agent",
+        ],
         [
             {"id": "known", "tool": "memory.create_entities", "params": {"entities": [entity]}},
             {
@@ -144,7 +168,10 @@ def test_an_agent_reads_with_servers_of_others_and_is_offered_nothing_that_write
     )
 
     asked = [request for request in model_server.requests if request.tool_names]
-    assert set(asked[0].tool_names) == {"memory__search_nodes", "everything__get-structured-content"}
+    assert set(asked[0].tool_names) == {
+        "memory__search_nodes",
+        "everything__get-structured-content",
+    }
     assert isinstance(output, dict)
     assert output["answer"] == "Ada keeps the light."
     assert "keeps the light" in json.dumps(output["collected"])
@@ -158,7 +185,9 @@ def test_a_worker_reads_what_a_server_gave(
     (tmp_path / "workers").mkdir()
     (tmp_path / "workers" / "describe_weather.yaml").write_text(WORKER)
     (tmp_path / "prompts" / "workers").mkdir(parents=True)
-    (tmp_path / "prompts" / "workers" / "describe_weather.md.j2").write_text("Describe {{ inputs.weather }}")
+    (tmp_path / "prompts" / "workers" / "describe_weather.md.j2").write_text(
+        "Describe {{ inputs.weather }}"
+    )
     mcp_project.lock(everything={"command": str(PROGRAMS / "mcp-server-everything")})
     model_server.answer({"words": "It snows."}, when="Describe")
 

@@ -11,7 +11,13 @@ import anyio
 import pytest
 
 from tests.engine.conftest import CommandLine
-from tests.engine.model_runs.model_run_project import ITS_PLAN, PLAN, TEMPLATE, ModelRunProject, review
+from tests.engine.model_runs.model_run_project import (
+    ITS_PLAN,
+    PLAN,
+    TEMPLATE,
+    ModelRunProject,
+    review,
+)
 from tests.engine.stale_quotes_project import take_calls
 from tests.support.note_worker import NOTE_WORKER
 from tests.support.prepared_command import PipedCommand, run_prepared_python
@@ -94,11 +100,15 @@ async def test_a_budget_of_calls_is_never_overshot(
 
 
 @pytest.mark.anyio
-async def test_money_is_counted_before_a_call_is_made(model_server: FakeModelServer, tmp_path: Path) -> None:
+async def test_money_is_counted_before_a_call_is_made(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
     model_server.answer(with_usage("an answer", ClaimedUsage(1_000, 500)))
     budgets = BudgetsSection.model_validate({"run": {"usd": 0.01}, "recovery_share": 0.0})
 
-    async with models_over(model_server, tmp_path, budgets=budgets, max_output_tokens=1_000) as asking:
+    async with models_over(
+        model_server, tmp_path, budgets=budgets, max_output_tokens=1_000
+    ) as asking:
 
         async def ask_on_and_on() -> None:
             for _ in range(50):
@@ -158,13 +168,20 @@ def write_notes(folder: Path, *, settings: str, worker: str = WORKER) -> None:
 
 
 def test_parallel_workers_of_a_run_stop_at_its_budget_and_leave_the_review_its_share(
-    wavewright: CommandLine, tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine,
+    tmp_path: Path,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
-    settings = "models: {max_output_tokens: 1000}\nbudgets: {run: {tokens: 30000}, recovery_share: 0.6}\n"
+    settings = (
+        "models: {max_output_tokens: 1000}\nbudgets: {run: {tokens: 30000}, recovery_share: 0.6}\n"
+    )
     write_notes(tmp_path, settings=settings, worker=f"{WORKER}expected_tokens: 10\n")
-    model_server.answer(with_usage({"line": "a line"}, ClaimedUsage(500, 500)), when=asked_for("note"))
+    model_server.answer(
+        with_usage({"line": "a line"}, ClaimedUsage(500, 500)), when=asked_for("note")
+    )
     model_server.answer(review(), when=asked_for("review"))
 
     ran = wavewright("run", "notes.job.yaml", "--output", "out")
@@ -180,7 +197,10 @@ def test_parallel_workers_of_a_run_stop_at_its_budget_and_leave_the_review_its_s
 
 
 def test_workers_that_are_expected_to_go_over_the_budget_are_not_begun(
-    wavewright: CommandLine, tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine,
+    tmp_path: Path,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
@@ -239,7 +259,10 @@ async def test_a_kill_between_answer_and_settlement_leaves_the_reservation_charg
 
 
 def test_a_run_killed_while_it_waits_has_spent_what_it_may_have(
-    wavewright: CommandLine, tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine,
+    tmp_path: Path,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
@@ -262,7 +285,10 @@ def test_a_run_killed_while_it_waits_has_spent_what_it_may_have(
 
 
 def test_a_day_that_is_used_up_says_when_it_ends(
-    wavewright: CommandLine, tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine,
+    tmp_path: Path,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)

@@ -77,7 +77,9 @@ class Runs:
         self.monkeypatch.chdir(folder)
         with serving(Served(served_prices("2009-10")), Served(served_prices("2010-03"))) as prices:
             (folder / "few.job.json").write_text(json.dumps(job_without_recipes(prices.url)))
-            return self.wavewright("run", "few.job.json", "--output", folder / "out", "--approve", "always")
+            return self.wavewright(
+                "run", "few.job.json", "--output", folder / "out", "--approve", "always"
+            )
 
     def _events(self) -> list[JsonObject]:
         [row] = json.loads(self.wavewright("runs", "--format", "json").out)
@@ -100,7 +102,9 @@ def lasting(value: Json) -> Json:
     """Return what of an event does not depend on when and where the run was."""
     match value:
         case dict():
-            return {name: lasting(item) for name, item in value.items() if name not in TIMES_AND_PLACES}
+            return {
+                name: lasting(item) for name, item in value.items() if name not in TIMES_AND_PLACES
+            }
         case list():
             return [lasting(item) for item in value]
         case _:
@@ -124,9 +128,15 @@ def test_the_journal_of_a_replay_is_that_of_the_recording_up_to_time_and_place(r
 
 @pytest.mark.parametrize(
     ("wire", "replayed_as"),
-    [("chat", "openai:scripted"), ("chat", "anthropic:scripted"), ("messages", "openai-chat:scripted")],
+    [
+        ("chat", "openai:scripted"),
+        ("chat", "anthropic:scripted"),
+        ("messages", "openai-chat:scripted"),
+    ],
 )
-def test_what_one_provider_answered_serves_another(runs: Runs, wire: Wire, replayed_as: str) -> None:
+def test_what_one_provider_answered_serves_another(
+    runs: Runs, wire: Wire, replayed_as: str
+) -> None:
     recorded = runs.record(wire)
     [recorded_as] = {str(use["model"]) for use in uses(recorded)}
 

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.engine.conftest import CommandLine
-from tests.engine.model_runs.model_run_project import ITS_PLAN, PLAN, TEMPLATE, ModelRunProject, review
+from tests.engine.model_runs.model_run_project import (
+    ITS_PLAN,
+    PLAN,
+    TEMPLATE,
+    ModelRunProject,
+    review,
+)
 from tests.planner.planning_case import GOOD, TOOLS, faulty, goal_of, ladder
 from tests.reviewer.recovery.test_replanning import again, no_recipe
 from tests.reviewer.scripted_models import recovery_ladder
@@ -26,7 +32,9 @@ from wavewright.prompts import Prompts
 from wavewright.reviewer import ModelJudge, ReplanResult, make_verifier, replan, review_by_code
 
 LONG = "word " * 200
-JOB = Job(name="wind today", variables=[{"code": f"S{n}", "note": LONG} for n in range(60)], benchmarks=[])
+JOB = Job(
+    name="wind today", variables=[{"code": f"S{n}", "note": LONG} for n in range(60)], benchmarks=[]
+)
 
 
 def sizes(server: FakeModelServer) -> list[int]:
@@ -94,7 +102,10 @@ async def test_a_planner_that_never_has_room_is_asked_twice_and_leaves_it_to_the
 
 
 def test_a_run_whose_planner_has_too_little_room_is_planned_by_the_smaller_question(
-    tmp_path: Path, wavewright: CommandLine, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    wavewright: CommandLine,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
@@ -161,16 +172,24 @@ async def judged_over(server: FakeModelServer, folder: Path, output: Json) -> Ga
     plan = plan_of({"id": "report"}, gates=[gate])
     async with models_over(server, folder) as asking:
         judge = ModelJudge(asking.models, Prompts())
-        records = make_verifier(plan, {}, goal_for(plan), NOW, judge)(StepId("report"), output, GateView())
+        records = make_verifier(plan, {}, goal_for(plan), NOW, judge)(
+            StepId("report"), output, GateView()
+        )
         assert isinstance(records, Awaitable)
         (record,) = await records
     return record
 
 
 @pytest.mark.anyio
-async def test_a_judge_is_shown_half_of_the_output(model_server: FakeModelServer, tmp_path: Path) -> None:
+async def test_a_judge_is_shown_half_of_the_output(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
     output: JsonObject = {"text": "It rose, because orders doubled. " + LONG}
-    verdict: JsonObject = {"reason": "It does.", "quotes": ["because orders doubled"], "verdict": "pass"}
+    verdict: JsonObject = {
+        "reason": "It does.",
+        "quotes": ["because orders doubled"],
+        "verdict": "pass",
+    }
     model_server.answer(over_context(), verdict)
 
     record = await judged_over(model_server, tmp_path, output)

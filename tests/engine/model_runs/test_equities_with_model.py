@@ -34,7 +34,10 @@ PLAN: JsonObject = {
             "why": "what was asked for",
             "id": "outlook",
             "tool": "analyze_summary",
-            "params": {"documents": "${steps.prices}", "title": "Outlook for ${inputs.stocks.size()} stock"},
+            "params": {
+                "documents": "${steps.prices}",
+                "title": "Outlook for ${inputs.stocks.size()} stock",
+            },
         },
     ],
     "result": "${steps.outlook}",
@@ -93,7 +96,10 @@ def ask_for_help(monkeypatch: pytest.MonkeyPatch, server: FakeModelServer, wire:
 
 
 def job_without_recipes(url: str) -> dict[str, Any]:
-    tools = {"prices": {"base_url": url, "api_key_env": "PRICE_KEY", "suffix": ".AU"}, "exchange": "asx"}
+    tools = {
+        "prices": {"base_url": url, "api_key_env": "PRICE_KEY", "suffix": ".AU"},
+        "exchange": "asx",
+    }
     return equities_job("GNP", tools=tools, overrides={"recipes": []})
 
 
@@ -129,9 +135,9 @@ def test_a_model_plans_and_mends_a_run_whose_data_was_stale(
     assert (package.status, package.rung) == ("achieved", "llm")
     assert fetched == 2
     assert step_names(package) == {"prices": "ok", "prices_again": "ok", "outlook": "ok"}
-    assert {gate.template_gate for gate in package.gates if gate.has_failed and gate.severity == "block"} == {
-        "fresh"
-    }
+    assert {
+        gate.template_gate for gate in package.gates if gate.has_failed and gate.severity == "block"
+    } == {"fresh"}
     assert isinstance(package.result, dict)
     assert package.result["as_of"] == "2010-03-01"
     assert package.result["conclusions"] == CONCLUSIONS["conclusions"]
@@ -144,7 +150,10 @@ def test_a_model_plans_and_mends_a_run_whose_data_was_stale(
 
 
 def test_what_each_call_cost_is_in_the_package_and_shown(
-    wavewright: CommandLine, tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine,
+    tmp_path: Path,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (tmp_path / "wavewright.yaml").write_text(SETTINGS)
     ask_for_help(monkeypatch, model_server, "chat")
@@ -165,13 +174,18 @@ def test_what_each_call_cost_is_in_the_package_and_shown(
     assert [one.name for one in uses.steps] == ["outlook"]
     assert uses.total.input_tokens == read
     assert package.orchestrator_tokens + package.worker_tokens == uses.total.tokens
-    assert package.worker_tokens == next(one.cost.tokens for one in uses.roles if one.name == "worker")
+    assert package.worker_tokens == next(
+        one.cost.tokens for one in uses.roles if one.name == "worker"
+    )
     assert uses.total.usd == pytest.approx((read + 2 * uses.total.output_tokens) / 1e6)
     assert f"{uses.total.tokens:,}" in shown.out
 
 
 def test_nothing_of_the_key_is_left_and_the_recovery_planner_saw_no_data(
-    wavewright: CommandLine, tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine,
+    tmp_path: Path,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ask_for_help(monkeypatch, model_server, "chat")
 
@@ -189,7 +203,10 @@ def test_nothing_of_the_key_is_left_and_the_recovery_planner_saw_no_data(
 
 
 def test_what_a_model_would_send_out_anew_needs_a_persons_word(
-    wavewright: CommandLine, tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine,
+    tmp_path: Path,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ask_for_help(monkeypatch, model_server, "chat")
 
@@ -199,4 +216,7 @@ def test_what_a_model_would_send_out_anew_needs_a_persons_word(
     assert fetched == 1
     assert package.patches == ()
     assert package.status == "not_achieved"
-    assert any("'prices_again', which calls 'fetch_stock_data' (egress)" in told for told in package.warnings)
+    assert any(
+        "'prices_again', which calls 'fetch_stock_data' (egress)" in told
+        for told in package.warnings
+    )

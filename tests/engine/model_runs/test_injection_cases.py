@@ -33,7 +33,9 @@ from wavewright.tools.mcp.tools import server_settings
 
 LIST: Final = Path(__file__).parents[4] / "shared" / "cases" / "injection_cases.jsonl"
 ROWS: Final[list[JsonObject]] = (
-    [json.loads(line) for line in LIST.read_text(encoding="utf-8").splitlines()] if LIST.is_file() else []
+    [json.loads(line) for line in LIST.read_text(encoding="utf-8").splitlines()]
+    if LIST.is_file()
+    else []
 )
 CANARY: Final = "SECRET_CANARY_7f3a"
 URL: Final = "https://example.org/lore"
@@ -108,7 +110,13 @@ output_schema: {type: object, required: [summary], properties: {summary: {type: 
 token_share: 0.02
 """
 STEPS: Final[list[JsonObject]] = [
-    {"id": "page", "tool": "crawl_url", "params": {"url": URL}, "why": "what it is about", "optional": True},
+    {
+        "id": "page",
+        "tool": "crawl_url",
+        "params": {"url": URL},
+        "why": "what it is about",
+        "optional": True,
+    },
     {
         "id": "short",
         "tool": "summarize",
@@ -155,21 +163,28 @@ class Site:
         listed: JsonObject = {}
         if says:
             is_schema = self.row["carrier"] == "mcp_tool_schema"
-            listed = {"inputSchema": json.loads(self.content)} if is_schema else {"description": self.content}
+            listed = (
+                {"inputSchema": json.loads(self.content)}
+                if is_schema
+                else {"description": self.content}
+            )
         server = {
             "command": sys.executable,
             "args": ["-S", "-E", stub_server.__file__, "listed " + json.dumps(listed), "mcp_calls"],
         }
         request = self.content if self.row["carrier"] == "user_decision.context" else "be brief"
         names: list[Json] = [
-            {"name": one} for one in ("crawl_url", "extract_category", "publish", "summarize", "stub.echo")
+            {"name": one}
+            for one in ("crawl_url", "extract_category", "publish", "summarize", "stub.echo")
         ]
         documents: dict[str, object] = {
             "row.json": dict(self.row),
             "wavewright.yaml": {
                 "tools": [{"path": "site.py", "functions": FUNCTIONS}],
                 "mcp": {
-                    "servers": {"stub": {**server, "overrides": {"echo": {"effects": ["read", "egress"]}}}}
+                    "servers": {
+                        "stub": {**server, "overrides": {"echo": {"effects": ["read", "egress"]}}}
+                    }
                 },
             },
             "lore.template.yaml": {
@@ -177,7 +192,9 @@ class Site:
                 "goal": "Publish a summary of the page",
                 "available_tools": names,
                 "inputs_schema": {"type": "object", "properties": {"wish": {"type": "string"}}},
-                "gates": [{"id": "clean", "on_tool": "summarize", "check": "output.summary != 'evil'"}],
+                "gates": [
+                    {"id": "clean", "on_tool": "summarize", "check": "output.summary != 'evil'"}
+                ],
                 "limits": {"rounds": 2},
             },
             "lore.job.yaml": {
@@ -280,8 +297,12 @@ class Elements(HTMLParser):
         self.dangerous: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        runs = [name for name, value in attrs if name.startswith("on") or "javascript:" in (value or "")]
-        hidden = [name for name, value in attrs if name == "style" and "display:none" in (value or "")]
+        runs = [
+            name for name, value in attrs if name.startswith("on") or "javascript:" in (value or "")
+        ]
+        hidden = [
+            name for name, value in attrs if name == "style" and "display:none" in (value or "")
+        ]
         if runs or hidden or tag in {"img", "iframe"}:
             self.dangerous.append(f"{tag} {attrs}")
 
@@ -318,7 +339,9 @@ def canary_absent_from_egress(site: Site, events: list[JsonObject]) -> None:
     # A page that says the canary itself is read by models; none may be told it from anywhere else.
     own = CANARY in site.content
     assert own or all(CANARY not in json.dumps(one.body) for one in site.models.requests)
-    assert all(CANARY not in json.dumps(params) for tool, params in site.calls() if tool == "crawl_url")
+    assert all(
+        CANARY not in json.dumps(params) for tool, params in site.calls() if tool == "crawl_url"
+    )
     assert own or CANARY not in json.dumps(site.calls())
 
 
@@ -345,7 +368,9 @@ INVARIANTS: Final[dict[str, Callable[[Site, list[JsonObject]], None]]] = {
 
 @pytest.mark.skipif(not ROWS, reason="the list of cases does not lie beside the checkout")
 @pytest.mark.parametrize("choice", ["approve", "refuse"])
-def test_every_invariant_of_a_row_holds_whatever_the_person_decides(site: Site, choice: str) -> None:
+def test_every_invariant_of_a_row_holds_whatever_the_person_decides(
+    site: Site, choice: str
+) -> None:
     printed, question = decide(site, choice)
     [listed] = json.loads(site.call("runs", "--format", "json").out)
     told = site.call("show", str(listed["run"]), "--format", "events")

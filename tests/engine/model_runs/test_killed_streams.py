@@ -34,7 +34,10 @@ def journaled(folder: Path) -> list[Event]:
 
 
 def test_a_run_that_is_killed_in_the_middle_of_its_plan_keeps_what_was_called(
-    tmp_path: Path, wavewright: CommandLine, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    wavewright: CommandLine,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)

@@ -66,7 +66,9 @@ def reached(events: list[Event]) -> list[str]:
     ends = {
         event.index: event.rung.rung
         for event in events
-        if isinstance(event, RungTaken) and event.rung.ladder == LADDER and event.rung.outcome == "reached"
+        if isinstance(event, RungTaken)
+        and event.rung.ladder == LADDER
+        and event.rung.outcome == "reached"
     }
     return [ends[index] for index in range(len(ends))]
 
@@ -84,7 +86,10 @@ def questions(server: FakeModelServer) -> list[str | None]:
 
 
 def test_each_chunk_takes_the_rung_that_its_answers_leave_and_a_second_run_asks_nothing(
-    tmp_path: Path, wavewright: CommandLine, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    wavewright: CommandLine,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     use(model_server, monkeypatch)
     for boat in CREWS:
@@ -133,7 +138,9 @@ def test_each_chunk_takes_the_rung_that_its_answers_leave_and_a_second_run_asks_
         assert value("rungs_taken_total", ladder=LADDER, rung=rung, outcome="reached") == times
     assert value("rungs_taken_total", ladder=LADDER, rung="agent", outcome="fallen") == 5
     assert value("rung_seconds_count", ladder=LADDER, rung="agent") == 7
-    assert value("model_requests_total", role="worker", name="extract_chunk", rung="agent") == len(asked)
+    assert value("model_requests_total", role="worker", name="extract_chunk", rung="agent") == len(
+        asked
+    )
     assert questions(model_server) == asked
     assert again["result"]["counts"] == package["result"]["counts"]
     statuses = [event.status for event in notes.events(again) if isinstance(event, ItemFinished)]

@@ -18,13 +18,20 @@ pytest.importorskip("selectolax")
 NOTE = "# Petrel\n\nPetrel is a boat of the Skerry Line. Mira Fenn mends the nets of Petrel every winter.\n"
 QUOTE = "Mira Fenn mends the nets of Petrel every winter."
 ANSWER: JsonObject = {
-    "observations": [{"entity": "Mira Fenn", "text": "Mira Fenn mends nets in winter.", "quotes": [QUOTE]}],
+    "observations": [
+        {"entity": "Mira Fenn", "text": "Mira Fenn mends nets in winter.", "quotes": [QUOTE]}
+    ],
     "entities": [
         {"name": "Mira Fenn", "type": "person", "quotes": [QUOTE]},
         {"name": "Petrel", "type": "boat", "quotes": ["Petrel is a boat"]},
     ],
     "relations": [
-        {"source": "Mira Fenn", "relation": "mends the nets of", "target": "Petrel", "quotes": [QUOTE]}
+        {
+            "source": "Mira Fenn",
+            "relation": "mends the nets of",
+            "target": "Petrel",
+            "quotes": [QUOTE],
+        }
     ],
 }
 ASKING: JsonObject = {
@@ -40,10 +47,15 @@ ASKING: JsonObject = {
 }
 
 
-def test_a_job_sends_the_graph_to_the_memory_server(tmp_path: Path, wavewright: CommandLine) -> None:
+def test_a_job_sends_the_graph_to_the_memory_server(
+    tmp_path: Path, wavewright: CommandLine
+) -> None:
     require_installed_servers()
     notes, memory = Notes(tmp_path, wavewright, {"petrel.md": NOTE}), tmp_path / "memory.jsonl"
-    server = {"command": str(PROGRAMS / "mcp-server-memory"), "env": {"MEMORY_FILE_PATH": str(memory)}}
+    server = {
+        "command": str(PROGRAMS / "mcp-server-memory"),
+        "env": {"MEMORY_FILE_PATH": str(memory)},
+    }
     settings = json.loads((tmp_path / "wavewright.yaml").read_text())
     settings["packs"]["knowledge"]["graph"]["mcp"] = server
     (tmp_path / "wavewright.yaml").write_text(json.dumps(settings))
@@ -52,7 +64,10 @@ def test_a_job_sends_the_graph_to_the_memory_server(tmp_path: Path, wavewright: 
 
     sent = [json.loads(line)["type"] for line in memory.read_text().splitlines()]
     counts = package["result"]["counts"]
-    assert (sent.count("entity"), sent.count("relation")) == (counts["entities"], counts["relations"])
+    assert (sent.count("entity"), sent.count("relation")) == (
+        counts["entities"],
+        counts["relations"],
+    )
 
 
 def questions(model_server: FakeModelServer) -> int:
@@ -60,7 +75,10 @@ def questions(model_server: FakeModelServer) -> int:
 
 
 def test_a_model_reads_again_what_code_has_read_and_a_plan_asks_the_graph(
-    tmp_path: Path, wavewright: CommandLine, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    wavewright: CommandLine,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     notes = Notes(tmp_path, wavewright, {"petrel.md": NOTE})
     notes.run("knowledge_graph")
@@ -78,7 +96,9 @@ def test_a_model_reads_again_what_code_has_read_and_a_plan_asks_the_graph(
     no_more = notes.run("knowledge_revisit")
 
     assert in_vain["result"]["changed_count"] == in_vain["result"]["added_count"] == 0
-    assert {"fact": "Petrel (boat)", "before": "generated", "after": "agent"} in won["result"]["changed"]
+    assert {"fact": "Petrel (boat)", "before": "generated", "after": "agent"} in won["result"][
+        "changed"
+    ]
     assert "Mira Fenn — mends the nets of — Petrel" in won["result"]["added"]
     [document] = [one for one in won["documents"] if one["title"] == "Graph"]
     assert "| added | Mira Fenn — mends the nets of — Petrel |" in document["markdown"]
@@ -86,7 +106,11 @@ def test_a_model_reads_again_what_code_has_read_and_a_plan_asks_the_graph(
     assert no_more["result"]["changed_count"] == no_more["result"]["added_count"] == 0
     assert questions(model_server) == asked == 1
     tools: list[Json] = [{"name": "knowledge.search_graph"}, {"name": "knowledge.neighbours"}]
-    template: JsonObject = {"name": "asking", "goal": "Know who mends what", "available_tools": tools}
+    template: JsonObject = {
+        "name": "asking",
+        "goal": "Know who mends what",
+        "available_tools": tools,
+    }
     (tmp_path / "asking.yaml").write_text(json.dumps(template))
     answer = notes.run("asking.yaml", plan=ASKING, inputs={})
     assert "mends the nets of Petrel" in answer["result"]

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.engine.conftest import CommandLine
-from tests.engine.model_runs.model_run_project import ITS_PLAN, PLAN, TEMPLATE, ModelRunProject, review
+from tests.engine.model_runs.model_run_project import (
+    ITS_PLAN,
+    PLAN,
+    TEMPLATE,
+    ModelRunProject,
+    review,
+)
 from tests.engine.stale_quotes_project import take_calls
 from tests.support.provider_fault_cases import row
 from tests.support.served_models import models_over, question
@@ -28,7 +34,10 @@ from wavewright.planner.types import Json, JsonObject
 
 @pytest.fixture
 def model_project(
-    tmp_path: Path, wavewright: CommandLine, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    wavewright: CommandLine,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> ModelRunProject:
     """The project, with the server as its model."""
     for name, value in model_server.environment().items():
@@ -76,7 +85,9 @@ def test_a_filtered_plan_is_on_record_as_refused_and_not_asked_for_again(
     assert package is not None
     assert package.rung == "template"
     assert len(asked(model_server, "plan")) == 1
-    [use] = [event["use"] for event in model_project.events("model_called") if _role(event) == "planner"]
+    [use] = [
+        event["use"] for event in model_project.events("model_called") if _role(event) == "planner"
+    ]
     assert isinstance(use, dict)
     assert use["outcome"] == "refused"
 
@@ -188,7 +199,9 @@ def test_an_echoed_secret_is_in_nothing_that_planning_leaves(
     planned = model_project.wavewright("plan", "quotes.job.yaml", "--format", "json")
     ran, _ = model_project.run()
     kept = [
-        file for file in model_project.folder.rglob("*") if file.is_file() and "prompts" not in file.parts
+        file
+        for file in model_project.folder.rglob("*")
+        if file.is_file() and "prompts" not in file.parts
     ]
 
     assert len(model_server.requests) >= 2
@@ -237,10 +250,16 @@ def test_a_review_that_is_right_at_its_second_try_counts(
 def test_a_tool_that_the_goal_does_not_have_is_refused_to_a_reviewer_and_logged(
     row_id: str, tool: str, model_project: ModelRunProject, model_server: FakeModelServer
 ) -> None:
-    request: JsonObject = {"action": "add_step", "step": "quotes", "tool": tool, "hint": "it knows more"}
+    request: JsonObject = {
+        "action": "add_step",
+        "step": "quotes",
+        "tool": tool,
+        "hint": "it knows more",
+    }
     model_server.answer(PLAN, when=asked_for("plan"))
     model_server.answer(
-        review(goal_achieved=False, confidence=0.1, recovery_actions=[request]), when=asked_for("review")
+        review(goal_achieved=False, confidence=0.1, recovery_actions=[request]),
+        when=asked_for("review"),
     )
     model_server.answer({"cannot_plan": "there is no other tool"}, when=asked_for("patch"))
 

@@ -38,7 +38,10 @@ available_tools: [{name: look}, {name: agent}]
 
 @pytest.fixture
 def project(
-    tmp_path: Path, wavewright: CommandLine, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    wavewright: CommandLine,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Path:
     del wavewright  # it clears the environment first
     for name, value in model_server.environment().items():
@@ -50,7 +53,9 @@ def project(
     return tmp_path
 
 
-def run_until(folder: Path, server: FakeModelServer, requests: int, job: str = "search.job.yaml") -> None:
+def run_until(
+    folder: Path, server: FakeModelServer, requests: int, job: str = "search.job.yaml"
+) -> None:
     """Start a run, and kill it as soon as the model was asked so often."""
     with PipedCommand("run", job, folder=folder):
         server.wait_for_requests(requests)
@@ -76,7 +81,10 @@ def test_an_agent_goes_on_where_it_was_killed(
 
 
 def test_a_planner_that_has_answered_is_not_asked_again(
-    tmp_path: Path, wavewright: CommandLine, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    wavewright: CommandLine,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)

@@ -29,9 +29,13 @@ class Bench:
     def __init__(self, tokens: int, of_job: int | None = None) -> None:
         self.now = NOON
         self._stream = io.StringIO()
-        budgets = BudgetsSection(day=BudgetSettings(tokens=tokens), job=BudgetSettings(tokens=of_job))
+        budgets = BudgetsSection(
+            day=BudgetSettings(tokens=tokens), job=BudgetSettings(tokens=of_job)
+        )
         log = StructuredLog(agent="a", domain="d", stream=self._stream)
-        self.budget_store = WarningBudgetStore(MemoryBudgetStore(budgets, clock=self.clock), log, self.clock)
+        self.budget_store = WarningBudgetStore(
+            MemoryBudgetStore(budgets, clock=self.clock), log, self.clock
+        )
 
     def clock(self) -> float:
         return self.now
@@ -46,8 +50,12 @@ class Bench:
 
     @property
     def warnings(self) -> list[tuple[object, object, object]]:
-        lines: list[JsonObject] = [json.loads(line) for line in self._stream.getvalue().splitlines()]
-        assert all((line["event"], line["level"]) == ("budget_warning", "warning") for line in lines)
+        lines: list[JsonObject] = [
+            json.loads(line) for line in self._stream.getvalue().splitlines()
+        ]
+        assert all(
+            (line["event"], line["level"]) == ("budget_warning", "warning") for line in lines
+        )
         return [(line["budget_type"], line["used"], line["remaining"]) for line in lines]
 
 

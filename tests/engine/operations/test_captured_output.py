@@ -31,7 +31,9 @@ def told(stream: io.StringIO) -> list[tuple[str, str]]:
     return [(line["stream"], line["message"]) for line in lines if line["event"] == "output"]
 
 
-def test_each_line_that_is_printed_is_told_once_it_ends(log: StructuredLog, stream: io.StringIO) -> None:
+def test_each_line_that_is_printed_is_told_once_it_ends(
+    log: StructuredLog, stream: io.StringIO
+) -> None:
     with capture_output(log):
         sys.stdout.write("one, ")
         print("two\nthree")
@@ -45,7 +47,9 @@ def test_each_line_that_is_printed_is_told_once_it_ends(log: StructuredLog, stre
 KEY = ["-----BEGIN PRIVATE KEY-----", "MIIsynthetic", "c3ludGg=", "-----END PRIVATE KEY-----"]
 
 
-def test_a_private_key_goes_that_is_printed_in_pieces(log: StructuredLog, stream: io.StringIO) -> None:
+def test_a_private_key_goes_that_is_printed_in_pieces(
+    log: StructuredLog, stream: io.StringIO
+) -> None:
     text = "\n".join([*KEY, "done"])
     with capture_output(log):
         for start in range(0, len(text), 7):
@@ -54,7 +58,9 @@ def test_a_private_key_goes_that_is_printed_in_pieces(log: StructuredLog, stream
     assert told(stream) == [*[("stdout", "[redacted]")] * 4, ("stdout", "done")]
 
 
-def test_a_private_key_goes_that_a_library_logs_line_by_line(log: StructuredLog, stream: io.StringIO) -> None:
+def test_a_private_key_goes_that_a_library_logs_line_by_line(
+    log: StructuredLog, stream: io.StringIO
+) -> None:
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:
@@ -68,12 +74,15 @@ def test_a_private_key_goes_that_a_library_logs_line_by_line(log: StructuredLog,
 
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
     said = {
-        name: [line["message"] for line in lines if line["logger"] == name] for name in ("library", "another")
+        name: [line["message"] for line in lines if line["logger"] == name]
+        for name in ("library", "another")
     }
     assert said == {"library": [*["[redacted]"] * 4, "done"], "another": ["word"] * 5}
 
 
-def test_a_line_that_never_ends_is_not_kept_for_ever(log: StructuredLog, stream: io.StringIO) -> None:
+def test_a_line_that_never_ends_is_not_kept_for_ever(
+    log: StructuredLog, stream: io.StringIO
+) -> None:
     with capture_output(log):
         for _ in range(30):
             sys.stdout.write("." * 100)
@@ -98,10 +107,14 @@ def test_warnings_go_the_way_of_what_libraries_log(log: StructuredLog, stream: i
     assert "old [redacted]" in line["message"]
 
 
-def test_a_program_that_is_started_can_be_given_the_stream(log: StructuredLog, tmp_path: Path) -> None:
+def test_a_program_that_is_started_can_be_given_the_stream(
+    log: StructuredLog, tmp_path: Path
+) -> None:
     with (tmp_path / "real").open("w") as real, pytest.MonkeyPatch.context() as patched:
         patched.setattr(sys, "stdout", real)
         with capture_output(log):
-            subprocess.run([sys.executable, "-c", "print('by itself')"], stdout=sys.stdout, check=True)
+            subprocess.run(
+                [sys.executable, "-c", "print('by itself')"], stdout=sys.stdout, check=True
+            )
 
     assert (tmp_path / "real").read_text() == "by itself\n"

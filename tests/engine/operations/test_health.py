@@ -49,7 +49,8 @@ async def test_metrics_are_served_as_prometheus_reads_them() -> None:
 async def test_nothing_can_be_changed_over_http() -> None:
     async with serve_health(HealthStatus(), Metrics()) as port, httpx.AsyncClient() as client:
         answers = [
-            await client.post(f"http://127.0.0.1:{port}{path}") for path in ("/live", "/ready", "/metrics")
+            await client.post(f"http://127.0.0.1:{port}{path}")
+            for path in ("/live", "/ready", "/metrics")
         ]
 
     assert [answer.status_code for answer in answers] == [405, 405, 405]
@@ -81,5 +82,8 @@ async def test_a_scraper_that_never_hangs_up_does_not_keep_the_daemon() -> None:
 
 
 async def test_it_listens_on_another_kind_of_address_as_well() -> None:
-    async with serve_health(HealthStatus(), Metrics(), "[::1]:0") as port, httpx.AsyncClient() as client:
+    async with (
+        serve_health(HealthStatus(), Metrics(), "[::1]:0") as port,
+        httpx.AsyncClient() as client,
+    ):
         assert (await client.get(f"http://[::1]:{port}/live")).status_code == 200

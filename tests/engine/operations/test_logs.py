@@ -22,9 +22,15 @@ def lines(stream: io.StringIO) -> list[JsonObject]:
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
-def log_to(stream: io.StringIO, *, level: Level = "info", known: tuple[str, ...] = ()) -> StructuredLog:
+def log_to(
+    stream: io.StringIO, *, level: Level = "info", known: tuple[str, ...] = ()
+) -> StructuredLog:
     return StructuredLog(
-        agent="researcher", domain="world_lore", level=level, redactor=Redactor(known), stream=stream
+        agent="researcher",
+        domain="world_lore",
+        level=level,
+        redactor=Redactor(known),
+        stream=stream,
     )
 
 
@@ -76,7 +82,11 @@ def test_an_exception_is_told_by_type_and_message_without_a_traceback(stream: io
     log_to(stream).write("error", "error", error=ValueError("no such zone"), retry_count=2)
 
     (line,) = lines(stream)
-    assert (line["error_type"], line["message"], line["retry_count"]) == ("ValueError", "no such zone", 2)
+    assert (line["error_type"], line["message"], line["retry_count"]) == (
+        "ValueError",
+        "no such zone",
+        2,
+    )
     assert "Traceback" not in stream.getvalue()
 
 
@@ -122,7 +132,9 @@ def root_logger() -> Iterator[logging.Logger]:
     root.setLevel(level)
 
 
-def test_what_a_library_warns_of_is_a_line_too(stream: io.StringIO, root_logger: logging.Logger) -> None:
+def test_what_a_library_warns_of_is_a_line_too(
+    stream: io.StringIO, root_logger: logging.Logger
+) -> None:
     log_to(stream, known=("hunter2hunter",)).capture_logging()
 
     logging.getLogger("aio_pika.robust").warning("lost %s", "amqp://svc:hunter2hunter@rabbit/")
@@ -131,7 +143,11 @@ def test_what_a_library_warns_of_is_a_line_too(stream: io.StringIO, root_logger:
     root_logger.error("broken", exc_info=OSError("disk"))
 
     first, second, third = lines(stream)
-    assert (first["event"], first["logger"], first["level"]) == ("library", "aio_pika.robust", "warning")
+    assert (first["event"], first["logger"], first["level"]) == (
+        "library",
+        "aio_pika.robust",
+        "warning",
+    )
     assert "hunter2" not in stream.getvalue()
     assert second["message"] == "%d jobs"
     assert (third["error_type"], third["message"]) == ("OSError", "broken")
@@ -143,7 +159,9 @@ def test_that_a_collector_is_away_is_told_once_and_not_with_every_attempt(
     log_to(stream).capture_logging()
 
     for seconds in range(20):
-        logging.getLogger("opentelemetry.exporter").warning("nobody answers, retrying in %s s", seconds)
+        logging.getLogger("opentelemetry.exporter").warning(
+            "nobody answers, retrying in %s s", seconds
+        )
         logging.getLogger("a_tool").warning("page %s is empty", seconds)
 
     assert [line["logger"] for line in lines(stream)].count("opentelemetry.exporter") == 1

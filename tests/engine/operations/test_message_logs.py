@@ -28,7 +28,9 @@ JOB = "9a1f6c3e-0000-4000-8000-000000000001"
 def told_of(request: Request, kind: str) -> list[JsonObject]:
     stream = io.StringIO()
     log = StructuredLog(agent="a", domain="d", stream=stream)
-    log_received(log, ReceivedMessage(MessageId("m"), kind, "validator", 0.0, request), JOB, "Westfall")
+    log_received(
+        log, ReceivedMessage(MessageId("m"), kind, "validator", 0.0, request), JOB, "Westfall"
+    )
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
@@ -37,7 +39,9 @@ def fields(line: JsonObject, *names: str) -> list[object]:
 
 
 def test_a_verdict_is_received_and_a_rejection_warns_with_what_is_missing() -> None:
-    bad = VerdictGiven(JobId(JOB), "p", 2, accepted=False, feedback=("no level range", "two sources"))
+    bad = VerdictGiven(
+        JobId(JOB), "p", 2, accepted=False, feedback=("no level range", "two sources")
+    )
 
     received, rejected = told_of(bad, "validation_result")
 
@@ -67,7 +71,9 @@ def test_a_question_is_told_of_with_its_options_when_it_is_out() -> None:
     stream = io.StringIO()
     payload = {"question": "Where next?", "options": ["Duskwood", "Redridge"], "decision_id": "d"}
     body = json.dumps({"payload": payload}).encode()
-    sent = OutgoingMessage(MessageId("m"), "user_decision_required", "x", "user.decisions", body, JobId(JOB))
+    sent = OutgoingMessage(
+        MessageId("m"), "user_decision_required", "x", "user.decisions", body, JobId(JOB)
+    )
 
     log_sent(StructuredLog(agent="a", domain="d", stream=stream), sent)
 
@@ -111,9 +117,13 @@ def test_a_package_in_the_packs_form_is_counted_as_the_pack_says() -> None:
 
 def test_a_failed_target_is_an_error_in_the_packs_words_and_in_neutral_ones() -> None:
     own = sent_line(
-        "job_status", {"status": "ZONE_FAILED", "zone_name": "Westfall", "reason": "no page"}, CONTRACT
+        "job_status",
+        {"status": "ZONE_FAILED", "zone_name": "Westfall", "reason": "no page"},
+        CONTRACT,
     )
-    neutral = sent_line("job_status", {"status": "TARGET_FAILED", "target": "mill"}, MessageContract())
+    neutral = sent_line(
+        "job_status", {"status": "TARGET_FAILED", "target": "mill"}, MessageContract()
+    )
 
     assert fields(own, "zone", "message") == ["zone_failed", "error", "Westfall", "no page"]
     assert fields(neutral, "target") == ["target_failed", "error", "mill"]

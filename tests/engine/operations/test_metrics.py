@@ -14,7 +14,16 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 from prometheus_client import CollectorRegistry
 
-from wavewright.engine import PhaseLog, PhaseMetrics, PhaseResult, PhaseTrace, Pipeline, branch, halt, proceed
+from wavewright.engine import (
+    PhaseLog,
+    PhaseMetrics,
+    PhaseResult,
+    PhaseTrace,
+    Pipeline,
+    branch,
+    halt,
+    proceed,
+)
 from wavewright.engine.operations.logs import StructuredLog
 
 pytestmark = pytest.mark.anyio
@@ -69,7 +78,13 @@ async def test_a_phase_is_logged_counted_and_traced_with_its_labels() -> None:
     )
 
     with tracer.start_as_current_span("request") as request:
-        await Pipeline.builder("turn").phase(SelectAgent()).phase(Repeat()).build().run(Turn(), *listeners)
+        await (
+            Pipeline.builder("turn")
+            .phase(SelectAgent())
+            .phase(Repeat())
+            .build()
+            .run(Turn(), *listeners)
+        )
         with pytest.raises(LookupError):
             await Pipeline.builder("turn").phase(Fail()).build().run(Turn("npc"), *listeners)
 
@@ -84,9 +99,9 @@ async def test_a_phase_is_logged_counted_and_traced_with_its_labels() -> None:
         ("debug", "repeat", "halt", "HALT_AFTER_NPC_DIALOGUE", None),
         ("warning", "fail", "failed", "LookupError", None),
     ]
-    assert {(line["event"], line["pipeline"], line["game_id"], line["agent_type"]) for line in logged} == {
-        ("phase_finished", "turn", "g7", "npc")
-    }
+    assert {
+        (line["event"], line["pipeline"], line["game_id"], line["agent_type"]) for line in logged
+    } == {("phase_finished", "turn", "g7", "npc")}
 
     def count(phase: str, outcome: str, reason: str = "", target: str = "") -> float | None:
         labels = {"pipeline": "turn", "phase": phase, "outcome": outcome, "agent_type": "npc"}
@@ -103,7 +118,9 @@ async def test_a_phase_is_logged_counted_and_traced_with_its_labels() -> None:
 
     *phases, _ = spans.get_finished_spans()
     assert [span.name for span in phases] == [f"phase {line['phase']}" for line in logged]
-    assert {span.parent.span_id for span in phases if span.parent} == {request.get_span_context().span_id}
+    assert {span.parent.span_id for span in phases if span.parent} == {
+        request.get_span_context().span_id
+    }
     assert dict(phases[1].attributes or {}) == {
         "wavewright.game_id": "g7",
         "wavewright.agent_type": "npc",

@@ -99,7 +99,9 @@ def test_the_log_follows_the_run_from_its_cycle_to_its_tokens(events: list[Event
     assert all(line["target"] == "Westfall" for line in lines)
     started = [line for line in lines if line["event"] == "pipeline_step_started"]
     completed = [line for line in lines if line["event"] == "pipeline_step_completed"]
-    assert {str(line["step_name"]) for line in started} == {str(line["step_name"]) for line in completed}
+    assert {str(line["step_name"]) for line in started} == {
+        str(line["step_name"]) for line in completed
+    }
     assert all(isinstance(line["duration_ms"], int) and "tokens_used" in line for line in completed)
 
 
@@ -125,7 +127,11 @@ def test_a_resumed_run_has_the_numbers_of_its_steps_and_all_of_its_tokens() -> N
     loaded, step, tokens, _ = lines
     assert (loaded["event"], loaded["step"], loaded["queue_size"]) == ("checkpoint_loaded", 1, 1)
     assert (step["step_number"], step["step_name"], step["tool"]) == (2, "text", "write")
-    assert (tokens["orchestrator_tokens"], tokens["worker_tokens"], tokens["total_tokens"]) == (40, 35, 75)
+    assert (tokens["orchestrator_tokens"], tokens["worker_tokens"], tokens["total_tokens"]) == (
+        40,
+        35,
+        75,
+    )
 
 
 def test_a_run_that_stops_before_its_end_has_no_tokens_to_tell_yet() -> None:
@@ -173,7 +179,11 @@ def test_a_count_of_tokens_beyond_belief_is_an_alarm() -> None:
 
     (line,) = logged([ModelCalled(1.0, use)])
 
-    assert (line["event"], line["level"], line["model"]) == ("model_usage_implausible", "warning", "m")
+    assert (line["event"], line["level"], line["model"]) == (
+        "model_usage_implausible",
+        "warning",
+        "m",
+    )
     assert line["total_tokens"] == 10**12 + 10
 
 
@@ -186,7 +196,13 @@ def test_a_call_that_a_budget_refuses_is_told() -> None:
 
 
 def test_an_event_of_a_tool_is_a_line_of_its_own_and_counted() -> None:
-    fields: JsonObject = {"place": "docs", "pages": 3, "is_whole": True, "change": -2.5, "note": None}
+    fields: JsonObject = {
+        "place": "docs",
+        "pages": 3,
+        "is_whole": True,
+        "change": -2.5,
+        "note": None,
+    }
     body: JsonObject = {"event": "page_read", "step": "a", "index": None, "fields": fields}
     events: list[Event] = [Noted(1.0, "tool_event", body)] * 2
     metrics = Metrics()
@@ -208,7 +224,10 @@ def test_an_event_of_a_tool_is_a_line_of_its_own_and_counted() -> None:
 
 
 def test_metrics_count_steps_by_tool_and_runs_by_status(events: list[Event]) -> None:
-    log, metrics = RunLog(StructuredLog(agent="a", domain="d", stream=io.StringIO()), "j", "z"), Metrics()
+    log, metrics = (
+        RunLog(StructuredLog(agent="a", domain="d", stream=io.StringIO()), "j", "z"),
+        Metrics(),
+    )
     for event in events:
         log(event)
         metrics.count_event(event, log.tools)
@@ -220,7 +239,13 @@ def test_metrics_count_steps_by_tool_and_runs_by_status(events: list[Event]) -> 
 
 
 def test_rungs_caps_and_retries_are_spans_and_counted(spans: InMemorySpanExporter) -> None:
-    cap: JsonObject = {"field": "overall", "max": 0.8, "because": "stale", "applied": True, "origin": "goal"}
+    cap: JsonObject = {
+        "field": "overall",
+        "max": 0.8,
+        "because": "stale",
+        "applied": True,
+        "origin": "goal",
+    }
     other: JsonObject = {**cap, "field": "price", "applied": False}
     review: JsonObject = {
         "goal_achieved": True,
@@ -246,14 +271,20 @@ def test_rungs_caps_and_retries_are_spans_and_counted(spans: InMemorySpanExporte
 
     rung, lowered = found["rung model"], found["cap overall"]
     assert (rung.start_time, rung.end_time) == (1_500_000_000, 3_000_000_000)
-    assert rung.attributes == {"rung.ladder": "planner", "rung.outcome": "fallen", "rung.ceiling": 1.0}
+    assert rung.attributes == {
+        "rung.ladder": "planner",
+        "rung.outcome": "fallen",
+        "rung.ceiling": 1.0,
+    }
     assert lowered.attributes == {"cap.max": 0.8, "cap.origin": "goal"}
     assert "cap price" not in found
     text = metrics.text().decode()
     assert 'wavewright_caps_applied_total{origin="goal"} 1.0' in text
     assert 'wavewright_step_retries_total{tool="fetch"} 2.0' in text
     assert 'wavewright_step_retries_total{tool="write"} 1.0' in text
-    assert 'wavewright_rungs_taken_total{ladder="planner",outcome="fallen",rung="model"} 1.0' in text
+    assert (
+        'wavewright_rungs_taken_total{ladder="planner",outcome="fallen",rung="model"} 1.0' in text
+    )
 
 
 def test_spans_nest_as_run_wave_step_and_gate_and_bear_the_events_times(
@@ -283,7 +314,9 @@ def test_a_blocked_step_is_an_error_in_the_trace_and_its_output_is_not_in_it(
     found = traced(events, spans)
 
     blocked = [
-        span for span in found if span.name == "step sheet" and span.status.status_code is StatusCode.ERROR
+        span
+        for span in found
+        if span.name == "step sheet" and span.status.status_code is StatusCode.ERROR
     ]
     assert blocked
     assert "quotes at" not in "".join(span.to_json() for span in found)

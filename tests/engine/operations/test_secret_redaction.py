@@ -22,14 +22,23 @@ CONFIGURED = "nobody-shall-read-this-9f31"
 OWN_CASES: list[JsonObject] = [
     {"text": "refused: postgresql://svc:0wn-pw@db/lore", "secret": "0wn-pw", "must": "redact"},
     {"text": f"the environment says {CONFIGURED}", "secret": CONFIGURED, "must": "redact"},
-    {"text": "{'Authorization': 'Bearer 0123456789abcdef'}", "secret": "0123456789abcdef", "must": "redact"},
+    {
+        "text": "{'Authorization': 'Bearer 0123456789abcdef'}",
+        "secret": "0123456789abcdef",
+        "must": "redact",
+    },
     {"text": "tokens_used=48210 in run 20260301-101500-a24cbe", "secret": None, "must": "keep"},
 ]
 MORE_CASES: list[JsonObject] = (
-    [json.loads(line) for line in SHARED_CASES.read_text().splitlines()] if SHARED_CASES.exists() else []
+    [json.loads(line) for line in SHARED_CASES.read_text().splitlines()]
+    if SHARED_CASES.exists()
+    else []
 )
 CASES = OWN_CASES + MORE_CASES
-KNOWN = [CONFIGURED, *(str(case["secret"]) for case in MORE_CASES if case["family"] == "known_value")]
+KNOWN = [
+    CONFIGURED,
+    *(str(case["secret"]) for case in MORE_CASES if case["family"] == "known_value"),
+]
 """Secrets that look like nothing: they are found because they are configured."""
 
 
@@ -48,7 +57,9 @@ def to_a_status(text: str) -> str:
 
 
 def to_the_journal(text: str) -> str:
-    return describe_failure(RuntimeError(text), 0.0).as_error(1).message.removeprefix("RuntimeError: ")
+    return (
+        describe_failure(RuntimeError(text), 0.0).as_error(1).message.removeprefix("RuntimeError: ")
+    )
 
 
 @pytest.mark.parametrize("sink", [to_the_log, to_a_status, to_the_journal])

@@ -17,7 +17,9 @@ from tests.support.trace_collector import TraceCollector
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 ENVIRONMENT = {
-    name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "TRACEPARENT"))
+    name: value
+    for name, value in os.environ.items()
+    if not name.startswith(("OTEL_", "TRACEPARENT"))
 }
 PROJECT = {
     "wavewright.yaml": "tools: [tools.py]\n",
@@ -61,7 +63,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_command_sends_its_run_to_the_collector_as_part_of_the_callers_trace(folder: Path) -> None:
+def test_a_command_sends_its_run_to_the_collector_as_part_of_the_callers_trace(
+    folder: Path,
+) -> None:
     with TraceCollector() as collector:
         environment = {
             **ENVIRONMENT,

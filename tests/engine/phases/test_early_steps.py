@@ -147,7 +147,10 @@ class Project:
         run: RunId | None = None,
     ) -> RunContext:
         settings = replace(
-            self.settings, functions=self.tools(), planner=PlannerSection(stream=stream), model="openai:x"
+            self.settings,
+            functions=self.tools(),
+            planner=PlannerSection(stream=stream),
+            model="openai:x",
         )
         job = None if run else job_in_words("Add what is looked up", settings, InputOverrides())
         ports = Ports(
@@ -196,7 +199,9 @@ def finished_before_plan(events: Sequence[Event]) -> list[str]:
     return [event.step for event in events[:accepted] if isinstance(event, StepFinished)]
 
 
-async def test_reading_steps_end_before_the_plan_is_whole_and_are_not_called_again(project: Project) -> None:
+async def test_reading_steps_end_before_the_plan_is_whole_and_are_not_called_again(
+    project: Project,
+) -> None:
     end = ANSWER.index('{"id": "saved"')
 
     async def all_called() -> None:
@@ -213,7 +218,9 @@ async def test_reading_steps_end_before_the_plan_is_whole_and_are_not_called_aga
     assert str(note(events, PREFIX_TOPIC)["hash"]).startswith("sha256:")
 
 
-async def test_the_result_is_that_of_a_run_without_wherever_the_stream_is_cut(project: Project) -> None:
+async def test_the_result_is_that_of_a_run_without_wherever_the_stream_is_cut(
+    project: Project,
+) -> None:
     expected = await project.run([ANSWER], stream="off")
     steps_end = [place + 1 for place in range(len(ANSWER)) if ANSWER.startswith("}}", place)]
 
@@ -249,7 +256,9 @@ async def test_the_first_fault_stops_further_starts_and_the_repair_keeps_what_is
     assert context.state.steps[StepId("a")].status == "ok"
 
 
-async def test_a_step_that_the_repaired_plan_has_not_leaves_no_trace_in_the_state(project: Project) -> None:
+async def test_a_step_that_the_repaired_plan_has_not_leaves_no_trace_in_the_state(
+    project: Project,
+) -> None:
     other: JsonObject = {
         **PLAN,
         "steps": [{"id": "x", "tool": "look_up", "params": {"number": 1}}],
@@ -268,7 +277,9 @@ async def test_a_step_that_the_repaired_plan_has_not_leaves_no_trace_in_the_stat
     assert context.state.status(StepId("x")) == "ok"
 
 
-async def test_a_gate_that_arrives_later_stops_what_depends_on_an_early_step(project: Project) -> None:
+async def test_a_gate_that_arrives_later_stops_what_depends_on_an_early_step(
+    project: Project,
+) -> None:
     blocking = ANSWER.replace("output < 100", "output > 100")
     end = blocking.index('{"id": "saved"')
 

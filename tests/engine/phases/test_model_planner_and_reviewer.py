@@ -69,11 +69,14 @@ def test_each_call_and_each_rung_that_gave_nothing_is_a_line(
     assert lines == snapshot
 
 
-def test_the_lines_of_json_hold_every_call(wavewright: CommandLine, planning: FakeModelServer) -> None:
+def test_the_lines_of_json_hold_every_call(
+    wavewright: CommandLine, planning: FakeModelServer
+) -> None:
     planning.answer(PLAN, when=asked_for("plan"))
 
     events = [
-        json.loads(line) for line in wavewright("run", "plans/ranking.job.yaml", "--json").out.splitlines()
+        json.loads(line)
+        for line in wavewright("run", "plans/ranking.job.yaml", "--json").out.splitlines()
     ]
     roles = [event["use"]["role"] for event in events if event["kind"] == "model_called"]
     rungs = [event["rung"]["rung"] for event in events if event["kind"] == "rung_taken"]
@@ -146,7 +149,9 @@ def test_calls_that_a_budget_refused_are_told_as_never_made(
 
     assert "models  no call (2 over budget and never made) of openai-chat:scripted, " in answer.out
     assert "without an answer" not in answer.out
-    assert "rung planner llm              no call (1 over budget and never made), 0 tokens, " in shown
+    assert (
+        "rung planner llm              no call (1 over budget and never made), 0 tokens, " in shown
+    )
 
 
 def test_what_models_cost_is_shown_with_the_run(
@@ -158,7 +163,9 @@ def test_what_models_cost_is_shown_with_the_run(
     wavewright("run", "plans/ranking.job.yaml")
     run = str(only_run(wavewright)["run"])
 
-    events = [json.loads(line) for line in wavewright("show", run, "--format", "events").out.splitlines()]
+    events = [
+        json.loads(line) for line in wavewright("show", run, "--format", "events").out.splitlines()
+    ]
     uses = [event["use"] for event in events if event["kind"] == "model_called"]
     shown = wavewright("show", run).out
 
@@ -172,8 +179,13 @@ def test_what_models_cost_is_shown_with_the_run(
     assert "reviewer" in shown
     assert {use["rung"] for use in uses} == {"llm", "model"}
     for use in uses:
-        [line] = [line for line in shown.splitlines() if f"  rung {use['role']} {use['rung']} " in line]
-        assert f" 1 call, {use['input_tokens'] + use['output_tokens']:,} tokens, {use['usd']:.4f} USD" in line
+        [line] = [
+            line for line in shown.splitlines() if f"  rung {use['role']} {use['rung']} " in line
+        ]
+        assert (
+            f" 1 call, {use['input_tokens'] + use['output_tokens']:,} tokens, {use['usd']:.4f} USD"
+            in line
+        )
     assert f"{sum(use['input_tokens'] + use['output_tokens'] for use in uses):,}" in shown
 
 
@@ -207,7 +219,9 @@ def test_the_key_is_in_nothing_that_a_run_leaves(
     answer = wavewright("run", "plans/ranking.job.yaml")
     run = str(only_run(wavewright)["run"])
     page = wavewright("show", run, "--format", "html").out
-    written = b"".join(path.read_bytes() for path in (project / ".wavewright").rglob("*") if path.is_file())
+    written = b"".join(
+        path.read_bytes() for path in (project / ".wavewright").rglob("*") if path.is_file()
+    )
 
     assert API_KEY not in answer.out + answer.err + page
     assert API_KEY.encode() not in written

@@ -143,7 +143,9 @@ def test_a_question_that_nobody_answers_parks_the_run_and_the_answer_resumes_it(
     tmp_path: Path, wavewright: CommandLine, quotes_project: FakeModelServer
 ) -> None:
     quotes_project.answer(
-        {"ask": {"question": "Which currency?", "options": ["EUR", "USD"]}}, PLAN, when=asked_for("plan")
+        {"ask": {"question": "Which currency?", "options": ["EUR", "USD"]}},
+        PLAN,
+        when=asked_for("plan"),
     )
 
     asked = wavewright("run", "quotes.job.yaml")
@@ -241,7 +243,9 @@ def test_a_signal_while_a_model_is_asked_stops_the_run_gently(
 def test_the_run_s_time_limit_holds_while_planning(
     tmp_path: Path, wavewright: CommandLine, quotes_project: FakeModelServer
 ) -> None:
-    write_quotes_project(tmp_path, template=TEMPLATE + "limits: {run_timeout: 500ms}\n", job=UNPLANNED)
+    write_quotes_project(
+        tmp_path, template=TEMPLATE + "limits: {run_timeout: 500ms}\n", job=UNPLANNED
+    )
     quotes_project.answer(silence(), when=asked_for("plan"))
 
     ran = wavewright("run", "quotes.job.yaml")

@@ -71,7 +71,9 @@ def test_a_plan_that_costs_more_money_than_is_left_is_not_begun(
     ran = wavewright("run", "notes.job.yaml")
 
     assert ran.code == 1
-    assert "error[E703]: the plan is expected to take $0.0600, and the day has $0.0500 left" in ran.err
+    assert (
+        "error[E703]: the plan is expected to take $0.0600, and the day has $0.0500 left" in ran.err
+    )
     assert model_server.requests == ()
 
 
@@ -115,7 +117,9 @@ def test_a_run_without_a_plan_points_into_the_model_s_own_last_answer(
     rules = "rules: {required_tools: [note], primary_params: {note: word}}\ntargets: {variables: words}\n"
     (notes / "notes.template.yaml").write_text(TEMPLATE + rules)
     (notes / "wavewright.yaml").write_text("budgets: {run: {calls: 10}}\n")
-    model_server.answer({"steps": [{"id": "a", "tool": "nota", "params": {}}]}, when=asked_for("plan"))
+    model_server.answer(
+        {"steps": [{"id": "a", "tool": "nota", "params": {}}]}, when=asked_for("plan")
+    )
 
     ran = wavewright("run", "unplanned.job.yaml")
 

@@ -32,7 +32,9 @@ def statuses(package: Package) -> dict[str, str]:
     return {report.id: report.status for report in package.execution_log}
 
 
-def test_stale_data_is_fetched_again_and_the_goal_achieved(wavewright: CommandLine, tmp_path: Path) -> None:
+def test_stale_data_is_fetched_again_and_the_goal_achieved(
+    wavewright: CommandLine, tmp_path: Path
+) -> None:
     code, package, _ = run_quotes_project(wavewright, tmp_path)
 
     assert code == 0
@@ -78,7 +80,9 @@ def test_patch_and_first_verdict_are_in_the_package_and_in_the_report(
     assert earlier.summary in page
 
 
-def test_the_call_of_the_second_round_is_told_from_the_first(wavewright: CommandLine, tmp_path: Path) -> None:
+def test_the_call_of_the_second_round_is_told_from_the_first(
+    wavewright: CommandLine, tmp_path: Path
+) -> None:
     _, package, _ = run_quotes_project(wavewright, tmp_path)
     params = {(call.step, call.index): call.params for call in package.calls}
 
@@ -130,7 +134,9 @@ def test_a_goal_may_ask_a_person_before_any_patch(
     assert any("not approved" in warning for warning in package.warnings) == bool(code)
 
 
-def test_a_patch_that_brings_a_write_needs_a_persons_word(wavewright: CommandLine, tmp_path: Path) -> None:
+def test_a_patch_that_brings_a_write_needs_a_persons_word(
+    wavewright: CommandLine, tmp_path: Path
+) -> None:
     recipe = (
         "  - gate: fresh\n"
         "    reason: somebody must know\n"
@@ -142,7 +148,9 @@ def test_a_patch_that_brings_a_write_needs_a_persons_word(wavewright: CommandLin
 
     assert code == 1
     assert package.patches == ()
-    assert any("'alarm', which calls 'write_down' (write)" in warning for warning in package.warnings)
+    assert any(
+        "'alarm', which calls 'write_down' (write)" in warning for warning in package.warnings
+    )
     assert "write_down" not in take_calls(tmp_path)
 
 
@@ -163,7 +171,9 @@ def test_a_goal_may_let_patches_call_again_what_the_plan_calls(
     wavewright: CommandLine, tmp_path: Path, schedule: str
 ) -> None:
     template = TEMPLATE.replace(RECIPE, _acting_recipe("write_down")) + f"schedule: {schedule}\n"
-    code, package, page = run_quotes_project(wavewright, tmp_path, "--approve", "never", template=template)
+    code, package, page = run_quotes_project(
+        wavewright, tmp_path, "--approve", "never", template=template
+    )
     said = "the goal let a recovery patch act without approval (recovery.allow): 'alarm'"
 
     assert code == 0
@@ -196,7 +206,9 @@ def test_a_patch_that_makes_faults_is_dropped_and_the_package_says_why(
     wavewright: CommandLine, tmp_path: Path
 ) -> None:
     recipe = "  - {gate: fresh, set_params: {forced: true}, reason: the quotes are stale}\n"
-    code, package, _ = run_quotes_project(wavewright, tmp_path, template=TEMPLATE.replace(RECIPE, recipe))
+    code, package, _ = run_quotes_project(
+        wavewright, tmp_path, template=TEMPLATE.replace(RECIPE, recipe)
+    )
 
     assert code == 1
     assert package.status == "not_achieved"
@@ -207,12 +219,18 @@ def test_the_rounds_are_events_for_machines(wavewright: CommandLine, tmp_path: P
     write_quotes_project(tmp_path)
     ran = wavewright("run", "quotes.job.yaml", "--json")
     events = [json.loads(line) for line in ran.out.splitlines()]
-    plans = [(event["rung"], event.get("round", 0)) for event in events if event["kind"] == "plan_accepted"]
+    plans = [
+        (event["rung"], event.get("round", 0))
+        for event in events
+        if event["kind"] == "plan_accepted"
+    ]
 
     assert plans == [("given", 0), ("patch", 1)]
 
 
-def test_no_round_begins_once_the_time_of_the_run_is_up(wavewright: CommandLine, tmp_path: Path) -> None:
+def test_no_round_begins_once_the_time_of_the_run_is_up(
+    wavewright: CommandLine, tmp_path: Path
+) -> None:
     write_quotes_project(tmp_path, template=f"{TEMPLATE}limits: {{run_timeout: 400ms}}\n")
     with (tmp_path / "desk.py").open("a") as tools:
         tools.write(

@@ -61,8 +61,12 @@ async def test_a_step_whose_first_answers_were_bad_is_never_given_them_twice_whe
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
     (tmp_path / "wavewright.yaml").write_text("{}")
-    (tmp_path / "find.yaml").write_text("name: find\ngoal: Find it\navailable_tools: [{name: agent}]\n")
-    (tmp_path / "find.plan.yaml").write_text(json.dumps({"steps": [STEP], "result": "${steps.found.answer}"}))
+    (tmp_path / "find.yaml").write_text(
+        "name: find\ngoal: Find it\navailable_tools: [{name: agent}]\n"
+    )
+    (tmp_path / "find.plan.yaml").write_text(
+        json.dumps({"steps": [STEP], "result": "${steps.found.answer}"})
+    )
     job = tmp_path / "one.job.yaml"
     job.write_text('{"name": "one", "goal_template": "find.yaml", "plan": "find.plan.yaml"}')
     settings, asked = load_settings(tmp_path), 0
@@ -81,7 +85,9 @@ async def test_a_step_whose_first_answers_were_bad_is_never_given_them_twice_whe
 
     assert (expected.status, expected.attempts > 1) == ("ok", True)
     end = next(number for number, event in enumerate(events) if isinstance(event, StepFinished))
-    cuts = [number + 1 for number, event in enumerate(events[:end]) if isinstance(event, AnswerKept)]
+    cuts = [
+        number + 1 for number, event in enumerate(events[:end]) if isinstance(event, AnswerKept)
+    ]
     assert len(cuts) > BAD_ANSWERS
     for cut in cuts:
         asked = answers_in(events[:cut])
@@ -90,5 +96,7 @@ async def test_a_step_whose_first_answers_were_bad_is_never_given_them_twice_whe
         await journal.close_run(row.run)
         ending = await run(RunRequest(run=row.run), settings, journal)
 
-        assert (ending.output, ending.attempts) == (expected.output, expected.attempts), f"cut after {cut}"
+        assert (ending.output, ending.attempts) == (expected.output, expected.attempts), (
+            f"cut after {cut}"
+        )
         assert asked == questions, f"cut after {cut}"

@@ -25,7 +25,9 @@ def empty(project: Path) -> Path:
 def say(project: Path, on_empty: str) -> None:
     """Set what comes of the template's gate where there is no note."""
     template = project / "config" / "goals" / "word_ranking.yaml"
-    text = template.read_text().replace("severity: block", f"severity: block\n    on_empty: {on_empty}")
+    text = template.read_text().replace(
+        "severity: block", f"severity: block\n    on_empty: {on_empty}"
+    )
     template.write_text(text)
 
 
@@ -49,7 +51,9 @@ def test_it_is_told_with_a_warning_and_a_cap(wavewright: CommandLine, empty: Pat
         assert f"gate '{NAME}' on step 'notes': not evaluated: step 'notes' had no items" in text
         assert f"at most 0.5: gate '{NAME}' was not evaluated: step 'notes' had no items" in text
         assert "Confidence 0.50, lowered by caps" in text
-    assert "Goal achieved: every mandatory gate that was evaluated passed" in " ".join(ran.out.split())
+    assert "Goal achieved: every mandatory gate that was evaluated passed" in " ".join(
+        ran.out.split()
+    )
     assert '<span class="verdict">not evaluated</span>' in page
 
 

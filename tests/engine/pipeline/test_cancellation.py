@@ -8,7 +8,12 @@ from typing import Literal
 import anyio
 import pytest
 
-from tests.executor.execution_harness import RUN as RUN_OF_BENCH, ExecutionHarness, plan_of, statuses
+from tests.executor.execution_harness import (
+    RUN as RUN_OF_BENCH,
+    ExecutionHarness,
+    plan_of,
+    statuses,
+)
 from wavewright.engine.pipeline.cancellation import CancellationToken, Cycles
 from wavewright.executor.events.state import fold
 from wavewright.executor.run.ports import DrainSignal
@@ -171,7 +176,9 @@ def cycles(tokens: int | None = 100) -> tuple[Cycles, Tokens, Tokens]:
     return Cycles(600.0, tokens, lambda: NOON, CancellationToken(), warned, spent), warned, spent
 
 
-async def test_a_call_that_exceeds_what_is_left_stops_the_job_and_is_made_in_the_next_cycle() -> None:
+async def test_a_call_that_exceeds_what_is_left_stops_the_job_and_is_made_in_the_next_cycle() -> (
+    None
+):
     cycle, _, spent = cycles()
     cycle.begin(50)
 

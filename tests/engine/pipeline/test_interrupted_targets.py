@@ -102,7 +102,9 @@ class Work:
             journal=self.journal,
             approver=Nobody(),
             publish=keep,
-            validation=PackageValidation(2, lambda target, number: self.given.get((target, number))),
+            validation=PackageValidation(
+                2, lambda target, number: self.given.get((target, number))
+            ),
         )
         return fold(await self.journal.load(ROOT))
 
@@ -120,7 +122,9 @@ class Work:
             if (waves := target_waves(state)) is not None:
                 for name, sent in waves.packages.items():
                     accepted = (name, sent.iteration) != ("A", 1)
-                    verdict = PackageVerdict(accepted, f"{name} {sent.iteration}", sent.iteration, ("more",))
+                    verdict = PackageVerdict(
+                        accepted, f"{name} {sent.iteration}", sent.iteration, ("more",)
+                    )
                     self.given[name, sent.iteration] = verdict
 
 
@@ -134,12 +138,16 @@ class Nobody:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "survey.py").write_text(TOOLS)
-    (tmp_path / "wavewright.yaml").write_text("tools: [{path: survey.py, functions: {survey: {}}}]\n")
+    (tmp_path / "wavewright.yaml").write_text(
+        "tools: [{path: survey.py, functions: {survey: {}}}]\n"
+    )
     (tmp_path / "places.job.yaml").write_text(JOB)
     return tmp_path
 
 
-async def test_wherever_it_is_cut_off_nothing_is_done_twice_but_what_was_in_hand(folder: Path) -> None:
+async def test_wherever_it_is_cut_off_nothing_is_done_twice_but_what_was_in_hand(
+    folder: Path,
+) -> None:
     calls = folder / "calls.txt"
     undisturbed = Work(folder)
     await undisturbed.finish()

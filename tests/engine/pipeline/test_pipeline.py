@@ -126,7 +126,13 @@ def first_round(context: Tally) -> bool:
 
 
 async def test_steps_run_in_the_order_of_the_declaration() -> None:
-    pipeline = PipelineBuilder[Tally, Tally]().phase(Visit("a")).phase(Visit("b")).phase(Visit("c")).build()
+    pipeline = (
+        PipelineBuilder[Tally, Tally]()
+        .phase(Visit("a"))
+        .phase(Visit("b"))
+        .phase(Visit("c"))
+        .build()
+    )
 
     run = await pipeline.run(Tally())
 
@@ -179,14 +185,20 @@ async def test_branch_goes_on_at_the_named_step_and_guards_are_asked_again() -> 
 
 
 async def test_a_branch_to_an_unknown_step_names_the_steps_there_are() -> None:
-    pipeline = PipelineBuilder[Tally, Tally]().phase(Visit("a")).phase(GoBack("b", rounds=1)).build()
+    pipeline = (
+        PipelineBuilder[Tally, Tally]().phase(Visit("a")).phase(GoBack("b", rounds=1)).build()
+    )
 
-    with pytest.raises(PipelineError, match=r"'b', which is no top-level phase; there are 'a', 'go_back'"):
+    with pytest.raises(
+        PipelineError, match=r"'b', which is no top-level phase; there are 'a', 'go_back'"
+    ):
         await pipeline.run(Tally())
 
 
 async def test_a_loop_without_end_is_stopped() -> None:
-    pipeline = PipelineBuilder[Tally, Tally](max_branches=5).phase(GoBack("go_back", rounds=1_000)).build()
+    pipeline = (
+        PipelineBuilder[Tally, Tally](max_branches=5).phase(GoBack("go_back", rounds=1_000)).build()
+    )
 
     with pytest.raises(PipelineError, match="more than 5 times"):
         await pipeline.run(Tally())
@@ -200,7 +212,10 @@ async def test_a_group_in_a_group_runs_if_both_guards_hold() -> None:
             first_round,
             [
                 Visit("b"),
-                when(lambda tally: "b" in tally.trail, [Visit("c"), maybe(lambda _: False, Visit("never"))]),
+                when(
+                    lambda tally: "b" in tally.trail,
+                    [Visit("c"), maybe(lambda _: False, Visit("never"))],
+                ),
                 Visit("d"),
             ],
         )
@@ -211,11 +226,18 @@ async def test_a_group_in_a_group_runs_if_both_guards_hold() -> None:
 
 
 async def test_a_halt_in_a_nested_group_ends_the_pipeline_and_a_branch_leaves_it() -> None:
-    halting = Pipeline.builder().phase(Visit("a")).when(first_round, [maybe(first_round, Stop()), Visit("b")])
+    halting = (
+        Pipeline.builder()
+        .phase(Visit("a"))
+        .when(first_round, [maybe(first_round, Stop()), Visit("b")])
+    )
     branching = (
         Pipeline.builder()
         .phase(Visit("a"))
-        .when(lambda _: True, [when(first_round, [GoBack("a", rounds=1), Visit("skipped")]), Visit("b")])
+        .when(
+            lambda _: True,
+            [when(first_round, [GoBack("a", rounds=1), Visit("skipped")]), Visit("b")],
+        )
     )
 
     assert (await halting.phase(Visit("c")).build().run(Tally())).context.trail == ("a",)
@@ -262,7 +284,9 @@ async def test_a_phase_that_raises_is_told_as_failed() -> None:
 
 
 async def test_events_of_phases_stream_out_between_the_start_and_the_end_of_each() -> None:
-    pipeline = Pipeline.builder().phase(Speak("hello", ("a", "b"))).phase(Speak("bye", ("c",))).build()
+    pipeline = (
+        Pipeline.builder().phase(Speak("hello", ("a", "b"))).phase(Speak("bye", ("c",))).build()
+    )
     seen: list[str] = []
 
     async with pipeline.stream(Conversation) as events:

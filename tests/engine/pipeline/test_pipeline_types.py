@@ -65,7 +65,13 @@ def test_a_phase_of_another_context_is_refused(tmp_path: Path) -> None:
     root = Path(__file__).parents[3]
     # What a pipeline's types are made of, and nothing else of the engine, which would take half a minute.
     types = [root / "engine/wavewright/engine/pipeline" / f"{name}.py" for name in MODULES]
-    options = ["--strict", "--no-error-summary", "--follow-imports=skip", "--cache-dir", str(tmp_path)]
+    options = [
+        "--strict",
+        "--no-error-summary",
+        "--follow-imports=skip",
+        "--cache-dir",
+        str(tmp_path),
+    ]
 
     checked = subprocess.run(
         [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", *options, file, *types],

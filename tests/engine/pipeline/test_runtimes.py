@@ -43,14 +43,17 @@ def project(folder: Path, settings: str) -> Path:
     (folder / "wavewright.yaml").write_text(settings, encoding="utf-8")
     (folder / "elsewhere.py").write_text(RUNTIME, encoding="utf-8")
     (folder / "tools.py").write_text(
-        'def double(number: int) -> int:\n    """Double."""\n    return 2 * number\n', encoding="utf-8"
+        'def double(number: int) -> int:\n    """Double."""\n    return 2 * number\n',
+        encoding="utf-8",
     )
     (folder / "plan.yaml").write_text(PLAN, encoding="utf-8")
     return folder
 
 
 def test_the_runtime_of_the_settings_answers_below_the_retries(tmp_path: Path) -> None:
-    ww = Wavewright.from_project(project(tmp_path, "tools: [tools.py]\nruntime: elsewhere:refusing\n"))
+    ww = Wavewright.from_project(
+        project(tmp_path, "tools: [tools.py]\nruntime: elsewhere:refusing\n")
+    )
 
     run = ww.run_sync("plan.yaml")
 

@@ -21,7 +21,13 @@ from tests.support.prepared_command import PipedCommand
 from wavewright.config.settings import load_settings
 from wavewright.engine.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.pipeline.context import ApprovalRequest, RunRequest, withhold_package
-from wavewright.engine.pipeline.target_waves import Target, TargetEnd, TargetWaves, read_targets, target_waves
+from wavewright.engine.pipeline.target_waves import (
+    Target,
+    TargetEnd,
+    TargetWaves,
+    read_targets,
+    target_waves,
+)
 from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event, ModelCalled, StepFinished
 from wavewright.executor.store.job_records import OutboxWrites
@@ -71,7 +77,9 @@ plan:
 def places(tmp_path: Path, wavewright: CommandLine) -> Path:
     """A project whose job begins with one place and goes on with those near it."""
     (tmp_path / "survey.py").write_text(TOOLS)
-    (tmp_path / "wavewright.yaml").write_text("tools: [{path: survey.py, functions: {survey: {}}}]\n")
+    (tmp_path / "wavewright.yaml").write_text(
+        "tools: [{path: survey.py, functions: {survey: {}}}]\n"
+    )
     (tmp_path / "survey.yaml").write_text(TEMPLATE)
     return tmp_path
 
@@ -98,7 +106,9 @@ def shown(wavewright: CommandLine) -> list[JsonObject]:
     """Return the targets of the newest run that has several."""
     rows = json.loads(wavewright("runs", "--format", "json").out)
     [root] = [row["run"] for row in rows if row["job"] == "places"]
-    found: list[JsonObject] = json.loads(wavewright("show", root, "--format", "json").out)["targets"]
+    found: list[JsonObject] = json.loads(wavewright("show", root, "--format", "json").out)[
+        "targets"
+    ]
     return found
 
 
@@ -130,7 +140,9 @@ def test_at_a_fork_a_person_says_which_target_is_next_and_the_others_follow_by_p
 ) -> None:
     asked = wavewright("run", write_job(places, "{first: [A], depth: 3, forks: ask}"))
     [root] = [
-        row["run"] for row in json.loads(wavewright("runs", "--format", "json").out) if row["job"] == "places"
+        row["run"]
+        for row in json.loads(wavewright("runs", "--format", "json").out)
+        if row["job"] == "places"
     ]
     before = calls(places)
     wavewright("answer", root, "B")
@@ -149,18 +161,27 @@ def test_at_a_fork_a_person_says_which_target_is_next_and_the_others_follow_by_p
 
 
 def test_a_target_has_a_run_and_a_package_of_its_own(wavewright: CommandLine, places: Path) -> None:
-    answer = wavewright("run", write_job(places, "{first: [A, {name: D, priority: 1}], at_once: 2}"))
+    answer = wavewright(
+        "run", write_job(places, "{first: [A, {name: D, priority: 1}], at_once: 2}")
+    )
     targets = shown(wavewright)
-    packages = [json.loads(wavewright("show", str(one["run"]), "--format", "json").out) for one in targets]
+    packages = [
+        json.loads(wavewright("show", str(one["run"]), "--format", "json").out) for one in targets
+    ]
 
     assert answer.code == 0
-    assert [(one["target"], one["status"]) for one in targets] == [("D", "achieved"), ("A", "achieved")]
+    assert [(one["target"], one["status"]) for one in targets] == [
+        ("D", "achieved"),
+        ("A", "achieved"),
+    ]
     assert [one["goal"] for one in packages] == ["Survey D", "Survey A"]
     assert [one["job"] for one in packages] == ["places: D", "places: A"]
     assert all(list(places.rglob(f"{one['run']}/*.json")) for one in targets)
 
 
-def test_the_newest_run_of_a_job_with_targets_is_the_jobs(wavewright: CommandLine, places: Path) -> None:
+def test_the_newest_run_of_a_job_with_targets_is_the_jobs(
+    wavewright: CommandLine, places: Path
+) -> None:
     wavewright("run", write_job(places, "{first: [A, D], at_once: 2}"))
 
     newest = json.loads(wavewright("show", "--format", "json").out)
@@ -168,10 +189,14 @@ def test_the_newest_run_of_a_job_with_targets_is_the_jobs(wavewright: CommandLin
     assert [one["target"] for one in newest["targets"]] == ["A", "D"]
 
 
-def test_a_killed_job_goes_on_with_the_target_in_hand(wavewright: CommandLine, places: Path) -> None:
+def test_a_killed_job_goes_on_with_the_target_in_hand(
+    wavewright: CommandLine, places: Path
+) -> None:
     write_job(places, "{first: [A], depth: 1}")
     (places / "closed").touch()
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("WAVEWRIGHT_")}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("WAVEWRIGHT_")
+    }
     with PipedCommand("run", "places.job.yaml", folder=places, environment=environment):
         until_called(places, "B")
     (places / "closed").unlink()
@@ -179,7 +204,9 @@ def test_a_killed_job_goes_on_with_the_target_in_hand(wavewright: CommandLine, p
     [root] = [row["run"] for row in rows if row["job"] == "places"]
     answer = wavewright("resume", root)
 
-    alone = [wavewright(*command, root) for command in (("dry-run", "--run"), ("diff",), ("replay",))]
+    alone = [
+        wavewright(*command, root) for command in (("dry-run", "--run"), ("diff",), ("replay",))
+    ]
 
     assert answer.code == 0
     assert all(f"run {root!r} is that of a job with several targets" in one.err for one in alone)
@@ -195,7 +222,10 @@ def test_a_killed_job_goes_on_with_the_target_in_hand(wavewright: CommandLine, p
             "steps.seen.near",
             "error[E309]: the job is to run for each item of 'steps.seen.near', which is text",
         ),
-        ("${inputs.target}", "error[E309]: the job is to run for each item of 'inputs.target', which is"),
+        (
+            "${inputs.target}",
+            "error[E309]: the job is to run for each item of 'inputs.target', which is",
+        ),
         ("${steps.seen.", "error[E"),
     ],
 )
@@ -233,9 +263,9 @@ def test_a_template_is_checked_with_how_it_expands(wavewright: CommandLine, plac
 def test_a_dry_run_says_what_all_the_targets_come_to(wavewright: CommandLine, places: Path) -> None:
     job = write_job(places, "{first: [A, B, {name: C, priority: 1}, A], depth: 2, at_once: 2}")
     notes = json.loads(wavewright("dry-run", job, "--format", "json").out)["notes"]
-    flat = json.loads(wavewright("dry-run", write_job(places, "{first: [A]}"), "--format", "json").out)[
-        "notes"
-    ]
+    flat = json.loads(
+        wavewright("dry-run", write_job(places, "{first: [A]}"), "--format", "json").out
+    )["notes"]
     saved = wavewright("dry-run", job, "--out", places / "saved.json")
 
     assert notes == [
@@ -270,7 +300,9 @@ class CostlyJournal(MemoryJournal):
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
-    ("at_once", "shares"), [(1, [1000, 100, None]), (3, [333, 333, 334])], ids=["one by one", "at once"]
+    ("at_once", "shares"),
+    [(1, [1000, 100, None]), (3, [333, 333, 334])],
+    ids=["one by one", "at once"],
 )
 async def test_the_tokens_of_a_job_are_shared_by_its_targets(
     places: Path, at_once: int, shares: list[int | None]
@@ -294,11 +326,16 @@ async def test_the_tokens_of_a_job_are_shared_by_its_targets(
         given.append(None if budget is None else budget.tokens)
 
     assert given == shares
-    assert waves.failed == [name for name, share in zip("ABC", shares, strict=True) if share is None]
+    assert waves.failed == [
+        name for name, share in zip("ABC", shares, strict=True) if share is None
+    ]
 
 
 def test_the_budget_of_a_job_is_for_all_its_targets_together(
-    wavewright: CommandLine, places: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine,
+    places: Path,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
@@ -356,7 +393,10 @@ def test_what_is_found_beyond_the_most_is_told() -> None:
     waves = replace(waves, ends=waves.ends.set("B", TargetEnd("achieved")))
 
     assert waves.current() == []
-    assert waves.summary() == "2 of 2 targets achieved; left out: 2 more that were found, for 2 are the most"
+    assert (
+        waves.summary()
+        == "2 of 2 targets achieved; left out: 2 more that were found, for 2 are the most"
+    )
 
 
 @pytest.mark.parametrize(

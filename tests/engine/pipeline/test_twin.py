@@ -96,7 +96,10 @@ class Fail:
 
 
 async def compared(
-    first: Pipeline[Order, Order], second: Pipeline[Order, Order], amount: int = 1, seconds: float = 30
+    first: Pipeline[Order, Order],
+    second: Pipeline[Order, Order],
+    amount: int = 1,
+    seconds: float = 30,
 ) -> tuple[int, TwinReport]:
     """Return the first pipeline's amount and the report."""
     reports: list[TwinReport] = []
@@ -111,7 +114,9 @@ def changed_paths(difference: PhaseDifference) -> list[str]:
 
 
 @given(st.integers(-1000, 1000), st.lists(st.integers(-9, 9), max_size=5))
-def test_a_pipeline_agrees_with_itself_and_its_effects_are_done_once(amount: int, more: list[int]) -> None:
+def test_a_pipeline_agrees_with_itself_and_its_effects_are_done_once(
+    amount: int, more: list[int]
+) -> None:
     send = Send()
     builder = Pipeline.builder("old").phase(Add("begin"))
     for number, one in enumerate(more):
@@ -130,7 +135,9 @@ def test_a_pipeline_agrees_with_itself_and_its_effects_are_done_once(amount: int
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=6), st.data())
-def test_what_differs_is_told_of_the_phases_from_where_it_began(more: list[int], data: st.DataObject) -> None:
+def test_what_differs_is_told_of_the_phases_from_where_it_began(
+    more: list[int], data: st.DataObject
+) -> None:
     place = data.draw(st.integers(0, len(more) - 1))
     first = second = Pipeline.builder("a").phase(Add("begin"))
     for number, one in enumerate(more):
@@ -139,7 +146,9 @@ def test_what_differs_is_told_of_the_phases_from_where_it_began(more: list[int],
 
     _, report = anyio.run(compared, first.build(), second.build())
 
-    assert [one.phase for one in report.differences] == [f"add_{n}" for n in range(place, len(more))]
+    assert [one.phase for one in report.differences] == [
+        f"add_{n}" for n in range(place, len(more))
+    ]
     assert {path for one in report.differences for path in changed_paths(one)} == {"context.amount"}
 
 
@@ -147,7 +156,11 @@ async def test_effects_of_the_second_are_captured_and_answered_as_those_of_the_f
     send = Send()
     first = Pipeline.builder("old").phase(send).phase(Add("after", 1)).build()
     second = (
-        Pipeline.builder("new").phase(Add("before", 0, "seen")).phase(send).phase(Add("after", 1)).build()
+        Pipeline.builder("new")
+        .phase(Add("before", 0, "seen"))
+        .phase(send)
+        .phase(Add("after", 1))
+        .build()
     )
 
     answer, report = await compared(first, second, 5)
@@ -162,7 +175,9 @@ async def test_effects_of_the_second_are_captured_and_answered_as_those_of_the_f
 async def test_an_effect_that_the_first_did_not_have_ends_the_second() -> None:
     send = Send()
     first = Pipeline.builder("old").phase(send).phase(End()).build()
-    second = Pipeline.builder("new").phase(replace(send, factor=2)).phase(End(reason="LATER")).build()
+    second = (
+        Pipeline.builder("new").phase(replace(send, factor=2)).phase(End(reason="LATER")).build()
+    )
 
     answer, report = await compared(first, second, 5)
 
@@ -175,13 +190,19 @@ async def test_an_effect_that_the_first_did_not_have_ends_the_second() -> None:
 
 async def test_guards_reasons_and_phases_of_one_pipeline_are_told() -> None:
     first = (
-        Pipeline.builder("old").phase(Add("a")).maybe(lambda order: order.amount > 1, Add("b")).phase(End())
+        Pipeline.builder("old")
+        .phase(Add("a"))
+        .maybe(lambda order: order.amount > 1, Add("b"))
+        .phase(End())
     )
     second = Pipeline.builder("new").phase(Add("a")).maybe(lambda order: order.amount > 0, Add("b"))
 
     _, report = await compared(first.build(), second.phase(End(reason="LATER")).build())
 
-    assert [(one.phase, one.kind) for one in report.differences] == [("b", "only_second"), ("end", "changed")]
+    assert [(one.phase, one.kind) for one in report.differences] == [
+        ("b", "only_second"),
+        ("end", "changed"),
+    ]
     assert changed_paths(report.differences[1]) == ["reason"]
 
 
@@ -242,7 +263,9 @@ async def test_a_share_of_the_inputs_is_compared() -> None:
     reports: list[TwinReport] = []
     draws = iter([0.04, 0.05, 0.5, 0.0])
 
-    async with open_twin(pipeline, pipeline, reports.append, sample=0.05, draw=lambda: next(draws)) as twin:
+    async with open_twin(
+        pipeline, pipeline, reports.append, sample=0.05, draw=lambda: next(draws)
+    ) as twin:
         for _ in range(4):
             await twin.run(lambda effects: Order(effects, 1))
 

@@ -97,7 +97,8 @@ def test_a_found_name_that_would_be_written_is_refused_before_the_first_target(
 
     assert answer.code == 1
     assert (
-        "error[E601]: untrusted text reaches 'text', which is written, of 'post'" in answer.out + answer.err
+        "error[E601]: untrusted text reaches 'text', which is written, of 'post'"
+        in answer.out + answer.err
     )
     assert "'targets.expand' → 'inputs.target' → 'text' of 'said'" in answer.out + answer.err
     assert calls(places) == []
@@ -155,7 +156,10 @@ def test_an_approval_breaks_the_way(wavewright: CommandLine, places: Path) -> No
 
 
 def test_a_plan_that_a_model_makes_for_a_found_target_is_checked_with_its_name_as_untrusted(
-    wavewright: CommandLine, places: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine,
+    places: Path,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
@@ -176,4 +180,6 @@ def test_a_plan_that_a_model_makes_for_a_found_target_is_checked_with_its_name_a
     assert [call for call in calls(places) if call.startswith("post")] == ["post Now A"]
     assert answer.code == 1
     assert "failed: ABC" in answer.err
-    assert any("'targets.expand' → 'inputs.target'" in asked.text for asked in model_server.requests)
+    assert any(
+        "'targets.expand' → 'inputs.target'" in asked.text for asked in model_server.requests
+    )

@@ -58,7 +58,10 @@ def test_a_context_has_every_variable_of_the_shipped_prompt_and_none_that_the_pa
 
 
 def test_what_prompts_are_given_in_a_run_is_in_their_contexts(
-    wavewright: CommandLine, project: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine,
+    project: Path,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     given: dict[str, set[str]] = {}
     render = Prompts.render
@@ -74,7 +77,8 @@ def test_what_prompts_are_given_in_a_run_is_in_their_contexts(
     template = project / "config" / "goals" / "word_ranking.yaml"
     template.write_text(
         template.read_text().replace(
-            "gates:\n", "gates:\n  - {id: fair, on_tool: list_notes, judge: {rubric: It is fair.}}\n"
+            "gates:\n",
+            "gates:\n  - {id: fair, on_tool: list_notes, judge: {rubric: It is fair.}}\n",
         )
     )
     model_server.answer(misspelt(), when=asked_for("plan"), times=1)
@@ -86,7 +90,12 @@ def test_what_prompts_are_given_in_a_run_is_in_their_contexts(
 
     wavewright("run", write_job(project))
 
-    assert {name.partition("/")[0] for name in given} == {"planner", "judge", "reviewer", "recovery"}
+    assert {name.partition("/")[0] for name in given} == {
+        "planner",
+        "judge",
+        "reviewer",
+        "recovery",
+    }
     assert {name.partition("/")[2] for name in given} == {"instructions", "request", "repair"}
     for name, names in given.items():
         assert [set(context) for context in sample_contexts(name, ())] == [names] * len(

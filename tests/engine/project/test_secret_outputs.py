@@ -87,7 +87,9 @@ def test_no_output_of_the_commands_and_no_file_of_a_run_holds_a_secret_that_a_to
     [package] = project.glob("out/*/package.json")
     run = package.parent.name
     told = wavewright("run", "leak.job.yaml", "--output", "again", "--json")
-    shown = [wavewright("show", run, "--format", form) for form in ("text", "json", "html", "events")]
+    shown = [
+        wavewright("show", run, "--format", form) for form in ("text", "json", "html", "events")
+    ]
     shown += [wavewright("show", run, step) for step in ("login", "used", "failed")]
     shown += [wavewright("logs", run), wavewright("logs", run, "--format", "json")]
 
@@ -103,7 +105,9 @@ def test_the_journal_holds_a_secret_only_where_a_later_step_reads_it(
     wavewright: CommandLine, project: Path
 ) -> None:
     wavewright("run", "leak.job.yaml", "--output", "out")
-    journal = b"".join(path.read_bytes() for path in (project / ".wavewright").iterdir() if path.is_file())
+    journal = b"".join(
+        path.read_bytes() for path in (project / ".wavewright").iterdir() if path.is_file()
+    )
 
     assert secrets_in(journal.decode("utf-8", "replace")) == [GIVEN]
 
@@ -144,7 +148,9 @@ class Agreeing:
 
 def timeless(package: Package) -> JsonObject:
     """Return a package as JSON, without its times."""
-    log = tuple(step.model_copy(update={"started": None, "seconds": 0.0}) for step in package.execution_log)
+    log = tuple(
+        step.model_copy(update={"started": None, "seconds": 0.0}) for step in package.execution_log
+    )
     calls = tuple(call.model_copy(update={"seconds": 0.0}) for call in package.calls)
     bare = package.model_copy(update={"timings": Timings(), "execution_log": log, "calls": calls})
     document: JsonObject = json.loads(bare.model_dump_json())

@@ -28,7 +28,9 @@ SERVERS = "mcp: {servers: {time: {command: no-such-program}, clock: {command: no
 
 
 def project(folder: Path, function: str = "note", settings: str = "") -> Path:
-    (folder / "tools.py").write_text(f'def {function}(text: str) -> str:\n    """Note."""\n    return text\n')
+    (folder / "tools.py").write_text(
+        f'def {function}(text: str) -> str:\n    """Note."""\n    return text\n'
+    )
     (folder / "wavewright.yaml").write_text(f"tools: [tools.py]\n{settings}")
     return folder
 
@@ -37,7 +39,9 @@ def lock(folder: Path, **tools: tuple[str, ...]) -> None:
     schema: JsonObject = {"type": "object", "properties": {}}
     servers = {
         server: lock_server(
-            ServerListing(server, "1", tuple(ListedTool(name, input_schema=schema) for name in names))
+            ServerListing(
+                server, "1", tuple(ListedTool(name, input_schema=schema) for name in names)
+            )
         )
         for server, names in tools.items()
     }
@@ -50,7 +54,9 @@ def goal_with(*names: str) -> Goal:
 
 
 def found(folder: Path, *names: str) -> set[str]:
-    plan = Plan.model_validate({"steps": [{"id": f"s{n}", "tool": name} for n, name in enumerate(names)]})
+    plan = Plan.model_validate(
+        {"steps": [{"id": f"s{n}", "tool": name} for n, name in enumerate(names)]}
+    )
     return set(tools_of_plan(plan, load_settings(folder, {})))
 
 
@@ -60,7 +66,8 @@ def test_a_tool_of_the_project_hides_none_of_a_pack(tmp_path: Path, *, lists_all
     goal = goal_with("summarize_content")
 
     with pytest.raises(
-        ToolDefinitionError, match="'summarize_content' is a tool of this project and of pack 'text'"
+        ToolDefinitionError,
+        match="'summarize_content' is a tool of this project and of pack 'text'",
     ) as caught:
         all_tools(settings) if lists_all else tools_of_goal(goal, settings)
 
@@ -73,7 +80,9 @@ def test_a_full_name_means_the_packs_tool(tmp_path: Path) -> None:
     }
 
 
-def test_a_tool_of_a_server_has_its_full_name_and_where_it_is_unique_its_own(tmp_path: Path) -> None:
+def test_a_tool_of_a_server_has_its_full_name_and_where_it_is_unique_its_own(
+    tmp_path: Path,
+) -> None:
     lock(project(tmp_path, settings=SERVERS), time=("convert",), clock=("now",))
 
     assert found(tmp_path, "time.convert", "now") == {"time.convert", "now"}
@@ -134,7 +143,10 @@ def test_an_agent_in_place_of_a_packs_names_its_tools_as_the_pack_does_and_anoth
     file = folder / "agent.yaml"
     text = "name: {}\ndescription: Finds people.\nprompt: lore/research\ntools: [crawl_webpage]\n"
     file.write_text(text.format("research"))
-    environment = {"WAVEWRIGHT_MODEL": "openai-chat:scripted", "WAVEWRIGHT_BASE_URL": "http://127.0.0.1:9/v1"}
+    environment = {
+        "WAVEWRIGHT_MODEL": "openai-chat:scripted",
+        "WAVEWRIGHT_BASE_URL": "http://127.0.0.1:9/v1",
+    }
     settings = load_settings(tmp_path, environment)
 
     assert "lore.research_topic" in all_tools(settings)

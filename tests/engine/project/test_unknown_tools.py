@@ -13,7 +13,9 @@ from tests.engine.conftest import CommandLine
 def test_a_plan_without_a_template_is_told_the_tool_of_the_project_that_was_meant(
     wavewright: CommandLine, project: Path, command: str
 ) -> None:
-    (project / "plan.yaml").write_text("steps: [{id: files, tool: list_note, params: {folder: notes}}]\n")
+    (project / "plan.yaml").write_text(
+        "steps: [{id: files, tool: list_note, params: {folder: notes}}]\n"
+    )
 
     answer = wavewright(command, "plan.yaml")
 

@@ -32,7 +32,18 @@ from wavewright.executor.events.types import (
 from wavewright.planner.types import Json, JsonObject
 
 _TIME_FIELDS = frozenset(
-    {"at", "started", "seconds", "attempts", "versions", "tool_code", "retry", "usd", "frames", "withheld"}
+    {
+        "at",
+        "started",
+        "seconds",
+        "attempts",
+        "versions",
+        "tool_code",
+        "retry",
+        "usd",
+        "frames",
+        "withheld",
+    }
 )
 """Members of events, of errors, of uses and of rungs that are left out; prices and code change with time, and a
 secret that was withheld from the journal is none any more when the run is replayed."""
@@ -49,7 +60,9 @@ _WORK = (
 def normalized_journal(events: Iterable[Event]) -> str:
     """Return a journal as lines of JSON that are the same for runs that did the same."""
     names = _StableNames()
-    lines = (json.dumps(body, ensure_ascii=False, sort_keys=True) for body in _normalized(events, names))
+    lines = (
+        json.dumps(body, ensure_ascii=False, sort_keys=True) for body in _normalized(events, names)
+    )
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -33,15 +33,20 @@ def same(wavewright: CommandLine, tmp_path: Path) -> tuple[ReplayResult, list[Ev
     return anyio.run(work)
 
 
-def with_gates(event: Event, verdict: Literal["pass", "fail"], severity: Literal["block", "warn"]) -> Event:
+def with_gates(
+    event: Event, verdict: Literal["pass", "fail"], severity: Literal["block", "warn"]
+) -> Event:
     if not isinstance(event, StepFinished) or not event.gates:
         return event
     return replace(
-        event, gates=tuple(replace(gate, verdict=verdict, severity=severity) for gate in event.gates)
+        event,
+        gates=tuple(replace(gate, verdict=verdict, severity=severity) for gate in event.gates),
     )
 
 
-def test_gates_are_told_by_verdict_and_by_what_they_stop(same: tuple[ReplayResult, list[Event]]) -> None:
+def test_gates_are_told_by_verdict_and_by_what_they_stop(
+    same: tuple[ReplayResult, list[Event]],
+) -> None:
     replayed, events = same
     state = fold(with_gates(event, "fail", "warn") for event in events)
 
@@ -60,7 +65,9 @@ def test_gates_are_told_by_verdict_and_by_what_they_stop(same: tuple[ReplayResul
 def test_a_gate_that_only_one_side_asked_is_told(same: tuple[ReplayResult, list[Event]]) -> None:
     replayed, events = same
     without = [
-        replace(event, gates=()) if isinstance(event, StepFinished) and event.step == "quotes_2" else event
+        replace(event, gates=())
+        if isinstance(event, StepFinished) and event.step == "quotes_2"
+        else event
         for event in events
     ]
     fewer = replace(replayed.before, state=fold(without))
@@ -79,12 +86,18 @@ def reviewed(side: ComparedRun, *caps: CapRecord, **confidences: float) -> Compa
     """Return a side whose review has other caps and confidences."""
     assert side.package is not None
     assert side.package.review is not None
-    fields = tuple(Confidence(field=name, raw=figure, capped=figure) for name, figure in confidences.items())
-    review: ReviewResult = side.package.review.model_copy(update={"caps": caps, "confidences": fields})
+    fields = tuple(
+        Confidence(field=name, raw=figure, capped=figure) for name, figure in confidences.items()
+    )
+    review: ReviewResult = side.package.review.model_copy(
+        update={"caps": caps, "confidences": fields}
+    )
     return replace(side, package=side.package.model_copy(update={"review": review}))
 
 
-def test_caps_and_confidences_are_told_by_their_figures(same: tuple[ReplayResult, list[Event]]) -> None:
+def test_caps_and_confidences_are_told_by_their_figures(
+    same: tuple[ReplayResult, list[Event]],
+) -> None:
     replayed, _ = same
     npcs = CapRecord(field="npcs", max=0.4, because="no source names them", applied=True)
     names = CapRecord(field="names", max=0.5, because="half are missing", applied=True)
@@ -112,7 +125,9 @@ def test_caps_and_confidences_are_told_by_their_figures(same: tuple[ReplayResult
 
 def test_a_replay_without_a_package_says_why(same: tuple[ReplayResult, list[Event]]) -> None:
     replayed, events = same
-    cut = ComparedRun(fold(events[:2]), None, "there is no valid plan: E201: there is no tool 'fetsch'")
+    cut = ComparedRun(
+        fold(events[:2]), None, "there is no valid plan: E201: there is no tool 'fetsch'"
+    )
 
     found = replace(replayed, after=cut).compare()
 

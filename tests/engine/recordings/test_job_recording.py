@@ -22,7 +22,11 @@ from tests.engine.stale_quotes_project import JOB, take_calls, write_quotes_proj
 from tests.tools.equities.price_service import Answer as Served, serving
 from wavewright.config.redaction import Redactor
 from wavewright.engine.fake_model.server import API_KEY, FakeModelServer
-from wavewright.engine.recordings.job_recording import RecordingError, recording_of_run, write_recording
+from wavewright.engine.recordings.job_recording import (
+    RecordingError,
+    recording_of_run,
+    write_recording,
+)
 from wavewright.planner.types import StepId
 
 
@@ -137,7 +141,9 @@ def test_failures_happen_again_with_their_kind_and_without_another_attempt(
 
     replayed = recorder.replay()
 
-    errors = {step: ended.error for step, ended in replayed.context.state.steps.items() if ended.error}
+    errors = {
+        step: ended.error for step, ended in replayed.context.state.steps.items() if ended.error
+    }
     assert {step: error.kind for step, error in errors.items()} == {
         "lost": "tool",
         "away": "transient",
@@ -172,7 +178,10 @@ def test_what_another_run_gave_to_the_recorded_one_is_given_again(
 
 
 def test_models_answer_again_without_the_model_the_key_and_the_network(
-    wavewright: CommandLine, tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine,
+    tmp_path: Path,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (tmp_path / "wavewright.yaml").write_text(SETTINGS)
     ask_for_help(monkeypatch, model_server, "chat")
@@ -197,7 +206,10 @@ def test_models_answer_again_without_the_model_the_key_and_the_network(
 
 
 def test_a_question_to_a_model_that_was_not_recorded_is_told_with_the_difference(
-    wavewright: CommandLine, tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine,
+    tmp_path: Path,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (tmp_path / "wavewright.yaml").write_text(SETTINGS)
     ask_for_help(monkeypatch, model_server, "chat")
@@ -205,7 +217,9 @@ def test_a_question_to_a_model_that_was_not_recorded_is_told_with_the_difference
     with serving(Served(served_prices("2009-10")), Served(served_prices("2010-03"))) as prices:
         (tmp_path / "few.job.json").write_text(json.dumps(job_without_recipes(prices.url)))
         recorder.record()
-    (tmp_path / "wavewright.yaml").write_text(SETTINGS.replace("{prices", "{max_output_tokens: 999, prices"))
+    (tmp_path / "wavewright.yaml").write_text(
+        SETTINGS.replace("{prices", "{max_output_tokens: 999, prices")
+    )
 
     with pytest.raises(RecordingError) as caught:
         recorder.replay()
@@ -215,7 +229,9 @@ def test_a_question_to_a_model_that_was_not_recorded_is_told_with_the_difference
     assert "record the run anew" in str(caught.value.hint)
 
 
-def test_a_call_that_was_never_recorded_is_told_with_the_nearest_one(quotes_project: ProjectMaker) -> None:
+def test_a_call_that_was_never_recorded_is_told_with_the_nearest_one(
+    quotes_project: ProjectMaker,
+) -> None:
     recorder = quotes_project()
     recorder.record()
     write_quotes_project(recorder.folder, job=JOB.replace("SKS", "SKY"))

@@ -45,7 +45,9 @@ def model(
     model_server.answer(PLAN, when=asked_for("plan"))
     model_server.answer(review(), when=asked_for("review"))
     with (quotes_suite.folder / "wavewright.yaml").open("a") as file:
-        file.write(f"model: openai-chat:scripted\nmodels: {{base_url: '{model_server.openai_url}'}}\n")
+        file.write(
+            f"model: openai-chat:scripted\nmodels: {{base_url: '{model_server.openai_url}'}}\n"
+        )
     monkeypatch.setenv("OPENAI_API_KEY", API_KEY)
     return model_server
 
@@ -54,7 +56,10 @@ def runs_of(suite: Suite, *, is_recording: bool = False) -> RecordedRuns:
     """Return what the fixture gives a test of the suite."""
     tests = suite.folder / "tests"
     return RecordedRuns(
-        ProjectUnderTest(suite.folder, tests), tests / "recordings", "sheet", is_recording=is_recording
+        ProjectUnderTest(suite.folder, tests),
+        tests / "recordings",
+        "sheet",
+        is_recording=is_recording,
     )
 
 
@@ -90,7 +95,9 @@ def test_a_run_is_recorded_once_and_replayed_ever_after_and_tests_of_one_name_ha
     assert [len(json.loads(file.read_text())["answers"]["entries"]) for file in kept] == [2] * 3
 
 
-def test_whoever_records_looks_at_the_replay_so_what_is_pinned_then_holds_ever_after(tmp_path: Path) -> None:
+def test_whoever_records_looks_at_the_replay_so_what_is_pinned_then_holds_ever_after(
+    tmp_path: Path,
+) -> None:
     suite = Suite(tmp_path / "suite")
     suite.write("wavewright.yaml", "tools: [{path: flaky.py, functions: {shaky: {}}}]\n")
     suite.write(
@@ -131,7 +138,9 @@ def test_whoever_records_looks_at_the_replay_so_what_is_pinned_then_holds_ever_a
     assert replayed.last_line.startswith("1 passed"), replayed.out
 
 
-def test_a_run_that_would_not_replay_is_not_kept(quotes_suite: Suite, model: FakeModelServer) -> None:
+def test_a_run_that_would_not_replay_is_not_kept(
+    quotes_suite: Suite, model: FakeModelServer
+) -> None:
     runs_of(quotes_suite, is_recording=True)("quotes.job.yaml")
     kept = quotes_suite.folder / "tests" / "recordings" / "sheet.json"
     before = kept.read_bytes()
@@ -156,7 +165,9 @@ def test_the_journal_of_a_replay_is_that_of_the_recorded_run(
     assert [call.step for call in replayed.calls()] == ["quotes", "quotes", "rate", "sheet"]
 
 
-def test_each_run_of_a_test_has_a_recording_of_its_own(quotes_suite: Suite, model: FakeModelServer) -> None:
+def test_each_run_of_a_test_has_a_recording_of_its_own(
+    quotes_suite: Suite, model: FakeModelServer
+) -> None:
     runs = runs_of(quotes_suite, is_recording=True)
     for name in (None, None, "named"):
         runs("quotes.job.yaml", name=name)

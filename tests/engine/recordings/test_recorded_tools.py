@@ -28,7 +28,9 @@ def call(
     [
         pytest.param(call(code="A"), call(code="B"), ('code was "A" and is "B"',), id="changed"),
         pytest.param(call(code="A"), call(code="A", force=True), ("force is new: true",), id="new"),
-        pytest.param(call(code="A", days=3), call(code="A"), ("days was 3 and is gone",), id="gone"),
+        pytest.param(
+            call(code="A", days=3), call(code="A"), ("days was 3 and is gone",), id="gone"
+        ),
         pytest.param(
             call(of={"codes": ["A", "B"]}),
             call(of={"codes": ["A", "C"]}),
@@ -49,7 +51,10 @@ def call(
             id="configuration",
         ),
         pytest.param(
-            call(status="cancelled"), call(), ("the recorded run was cut off before it ended",), id="cut off"
+            call(status="cancelled"),
+            call(),
+            ("the recorded run was cut off before it ended",),
+            id="cut off",
         ),
     ],
 )

@@ -18,7 +18,13 @@ from wavewright.engine.recordings.job_recording import (
     write_recording,
 )
 from wavewright.engine.recordings.recorded_calls import EmittedEvent, RecordedCall
-from wavewright.executor.events.types import LoopToolCalled, ModelCalled, OutputStreamed, RungTaken, StepError
+from wavewright.executor.events.types import (
+    LoopToolCalled,
+    ModelCalled,
+    OutputStreamed,
+    RungTaken,
+    StepError,
+)
 from wavewright.planner.language.hashing import step_key
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelUse
@@ -69,14 +75,18 @@ def test_a_recording_that_is_written_is_read_back_as_it_was(
         error=error,
         emitted=tuple(told),
     )
-    recording = Recording("job", 1.5, (call,), {"cassette": 1, "entries": []}, (("look", "1"),), "p:m")
+    recording = Recording(
+        "job", 1.5, (call,), {"cassette": 1, "entries": []}, (("look", "1"),), "p:m"
+    )
 
     write_recording(file, recording)
 
     assert read_recording(file) == recording
 
 
-def test_each_recorded_call_has_the_parameters_that_its_key_was_made_of(quotes_project: ProjectMaker) -> None:
+def test_each_recorded_call_has_the_parameters_that_its_key_was_made_of(
+    quotes_project: ProjectMaker,
+) -> None:
     ran, recording = quotes_project().record()
     assert ran.context.state.started is not None
 
@@ -97,9 +107,13 @@ def test_each_recorded_call_has_the_parameters_that_its_key_was_made_of(quotes_p
     assert keys == [call.key for call in recording.calls]
 
 
-def test_a_recording_is_the_same_text_whichever_call_ended_first(quotes_project: ProjectMaker) -> None:
+def test_a_recording_is_the_same_text_whichever_call_ended_first(
+    quotes_project: ProjectMaker,
+) -> None:
     _, recording = quotes_project().record()
-    other_way_round = Recording(recording.job, recording.now, recording.calls[::-1], tools=recording.tools)
+    other_way_round = Recording(
+        recording.job, recording.now, recording.calls[::-1], tools=recording.tools
+    )
 
     assert recording_text(other_way_round) == recording_text(recording)
 
@@ -128,9 +142,13 @@ def test_secrets_are_taken_out_of_all_that_a_call_says() -> None:
     [
         pytest.param(None, "cannot be read: No such file", id="absent"),
         pytest.param("{", "is damaged: Expecting property name", id="cut off"),
-        pytest.param("[]", "is no recording that this program reads: its format is None", id="no recording"),
         pytest.param(
-            '{"format": "wavewright/recording/2"}', "its format is 'wavewright/recording/2'", id="version"
+            "[]", "is no recording that this program reads: its format is None", id="no recording"
+        ),
+        pytest.param(
+            '{"format": "wavewright/recording/2"}',
+            "its format is 'wavewright/recording/2'",
+            id="version",
         ),
         pytest.param(
             '{"format": "wavewright/recording/1", "job": "j", "now": 1.0, "calls": [{"step": 3}]}',

@@ -70,7 +70,10 @@ def as_it_was(folder: Path, *, person: Person | None = None) -> tuple[ReplayResu
 
 @pytest.fixture
 def model(
-    wavewright: CommandLine, tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine,
+    tmp_path: Path,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> FakeModelServer:
     """The desk project, planned by the server's model."""
     write_quotes_project(tmp_path, template=planned.TEMPLATE, job=UNPLANNED)
@@ -96,7 +99,11 @@ def test_a_run_that_was_cut_and_resumed_anywhere_replays_to_its_verdict(
                 await replay_run(run, events[:cut], settings, ReplayOptions())
             request = RunRequest(run=run)
             await run_request(
-                request, settings=settings, journal=journal, approver=Yes(), publish=withhold_package
+                request,
+                settings=settings,
+                journal=journal,
+                approver=Yes(),
+                publish=withhold_package,
             )
             take_calls(tmp_path)
 
@@ -130,7 +137,9 @@ def test_a_judge_says_again_what_it_said(
     write_quotes_project(tmp_path, template=JUDGED, job=UNPLANNED)
     model.answer(PLAN, when=asked_for("plan"))
     model.answer(review(), when=asked_for("review"))
-    model.answer({"reason": "So it is.", "quotes": [*quotes], "verdict": verdict}, when=asked_for("verdict"))
+    model.answer(
+        {"reason": "So it is.", "quotes": [*quotes], "verdict": verdict}, when=asked_for("verdict")
+    )
 
     replayed, found = as_it_was(tmp_path)
     asked = len(model.requests)
@@ -147,7 +156,8 @@ def test_a_judge_says_again_what_it_said(
 
 
 @pytest.mark.parametrize(
-    "answered", [pytest.param(denied(), id="no reviewer"), pytest.param("It is fine.", id="no review")]
+    "answered",
+    [pytest.param(denied(), id="no reviewer"), pytest.param("It is fine.", id="no review")],
 )
 def test_a_review_that_failed_fails_again(
     model: FakeModelServer, tmp_path: Path, answered: str | ApiError
@@ -184,7 +194,9 @@ def test_a_planners_question_is_answered_as_it_was(model: FakeModelServer, tmp_p
 
     replayed = anyio.run(work)
 
-    answers = [noted.body["answer"] for noted in replayed.after.state.notes if noted.topic == "answer"]
+    answers = [
+        noted.body["answer"] for noted in replayed.after.state.notes if noted.topic == "answer"
+    ]
     assert answers == ["GNP and SKS"]
     assert replayed.after.status == "achieved"
 

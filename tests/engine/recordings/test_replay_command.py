@@ -58,7 +58,8 @@ def test_without_options_a_replay_comes_to_the_same_verdict_and_calls_nothing(
     assert found["before"] == found["after"]
     assert found["after"]["rounds"] == 1
     assert not any(
-        found["changes"][name] for name in ("plan", "steps", "gates", "confidence", "review", "costs")
+        found["changes"][name]
+        for name in ("plan", "steps", "gates", "confidence", "review", "costs")
     )
     assert take_calls(quotes_run).total() == 0
 
@@ -78,7 +79,9 @@ def test_a_replay_leaves_the_run_and_the_project_as_they_are(
 RUN = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 COST = re.compile(r"[\d,]+ tokens, \$[\d.]+ *(?=  |$)", re.MULTILINE)
 OTHER = "openai-chat:other"
-MODELS = "models: {prices: {scripted: {input: 1.0, output: 2.0}, other: {input: 10.0, output: 20.0}}}\n"
+MODELS = (
+    "models: {prices: {scripted: {input: 1.0, output: 2.0}, other: {input: 10.0, output: 20.0}}}\n"
+)
 
 
 def asked_of(model: str, schema: str) -> Any:
@@ -92,7 +95,10 @@ def asked_of(model: str, schema: str) -> Any:
 
 @pytest.fixture
 def model_run(
-    wavewright: CommandLine, tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine,
+    tmp_path: Path,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Path:
     """The desk project after one run that a model planned and reviewed."""
     write_quotes_project(tmp_path, template=TEMPLATE, job=UNPLANNED)
@@ -134,7 +140,10 @@ def test_without_options_no_model_is_asked_and_its_answers_count_as_before(
 
 
 def test_a_run_that_a_model_fixed_is_fixed_again_from_the_record(
-    wavewright: CommandLine, tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine,
+    tmp_path: Path,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ask_for_help(monkeypatch, model_server, "chat")
     with serving(Served(served_prices("2009-10")), Served(served_prices("2010-03"))) as prices:
@@ -156,7 +165,9 @@ def test_a_run_that_a_model_fixed_is_fixed_again_from_the_record(
 def test_another_reviewer_may_come_to_another_verdict_and_is_paid_from_the_budget_store(
     wavewright: CommandLine, model_run: Path, model_server: FakeModelServer
 ) -> None:
-    no = review(goal_achieved=False, summary="The sheet is too short.", missing_data=["more quotes"])
+    no = review(
+        goal_achieved=False, summary="The sheet is too short.", missing_data=["more quotes"]
+    )
     model_server.answer(no, when=asked_of("other", "review"))
     before = spent_today(model_run)
 
@@ -189,7 +200,9 @@ def test_a_reviewer_that_cannot_be_reached_is_no_verdict_of_its_own(
     ]
 
 
-def test_a_planner_that_may_cost_nothing_is_not_heard(wavewright: CommandLine, model_run: Path) -> None:
+def test_a_planner_that_may_cost_nothing_is_not_heard(
+    wavewright: CommandLine, model_run: Path
+) -> None:
     with (model_run / "wavewright.yaml").open("a") as file:
         file.write("budgets: {run: {tokens: 1}}\n")
 
@@ -212,7 +225,9 @@ def plan_with(**changes: Any) -> JsonObject:
 def renamed() -> JsonObject:
     """Return the plan with its step `quotes` called `prices`."""
     text = (
-        json.dumps(PLAN).replace("steps.quotes", "steps.prices").replace('"id": "quotes"', '"id": "prices"')
+        json.dumps(PLAN)
+        .replace("steps.quotes", "steps.prices")
+        .replace('"id": "quotes"', '"id": "prices"')
     )
     plan: JsonObject = json.loads(text)
     return plan
@@ -243,7 +258,9 @@ def test_another_planner_is_told_by_what_its_plan_changes(
 def test_a_call_that_was_never_recorded_is_a_miss_with_the_nearest_one(
     wavewright: CommandLine, model_run: Path, model_server: FakeModelServer
 ) -> None:
-    model_server.answer(plan_with(params={"code": "${item}", "force": True}), when=asked_of("other", "plan"))
+    model_server.answer(
+        plan_with(params={"code": "${item}", "force": True}), when=asked_of("other", "plan")
+    )
 
     found = replayed(wavewright, "--planner", OTHER, code=1)
 
@@ -259,12 +276,17 @@ def test_a_call_that_was_never_recorded_is_a_miss_with_the_nearest_one(
 def test_live_reads_what_was_never_recorded_and_still_writes_nothing(
     wavewright: CommandLine, model_run: Path, model_server: FakeModelServer
 ) -> None:
-    model_server.answer(plan_with(params={"code": "${item}", "force": True}), when=asked_of("other", "plan"))
+    model_server.answer(
+        plan_with(params={"code": "${item}", "force": True}), when=asked_of("other", "plan")
+    )
 
     found = replayed(wavewright, "--planner", OTHER, "--live", code=1)
 
     assert take_calls(model_run) == {"fetch GNP True": 1, "fetch SKS True": 1}
-    assert [(call["step"], call["index"]) for call in found["live"]] == [("quotes", 0), ("quotes", 1)]
+    assert [(call["step"], call["index"]) for call in found["live"]] == [
+        ("quotes", 0),
+        ("quotes", 1),
+    ]
     [miss] = found["misses"]
     assert (miss["step"], miss["tool"]) == ("sheet", "write_down")
     assert miss["because"] == "'write_down' writes: it is never called in a replay"
@@ -275,7 +297,9 @@ def test_other_prompts_are_what_the_model_is_asked_with(
 ) -> None:
     folder = model_run / "other" / "reviewer"
     folder.mkdir(parents=True)
-    (folder / "instructions.md.j2").write_text("Be strict, and speak of {{ actions | length }} actions.")
+    (folder / "instructions.md.j2").write_text(
+        "Be strict, and speak of {{ actions | length }} actions."
+    )
     asked = len(model_server.requests)
 
     found = replayed(wavewright, "--prompt-dir", "other")
@@ -292,9 +316,14 @@ def shown(answer: Answer) -> str:
 
 
 def test_the_text_tells_the_verdict_first_and_then_each_difference(
-    wavewright: CommandLine, model_run: Path, model_server: FakeModelServer, snapshot: SnapshotAssertion
+    wavewright: CommandLine,
+    model_run: Path,
+    model_server: FakeModelServer,
+    snapshot: SnapshotAssertion,
 ) -> None:
-    model_server.answer(plan_with(params={"code": "${item}", "force": True}), when=asked_of("other", "plan"))
+    model_server.answer(
+        plan_with(params={"code": "${item}", "force": True}), when=asked_of("other", "plan")
+    )
     no = review(goal_achieved=False, summary="There is no sheet.", missing_data=["the sheet"])
     model_server.answer(no, when=asked_of("other", "review"))
 
@@ -346,7 +375,11 @@ def broken(project: Path, what: str) -> None:
             id="no model name",
         ),
         pytest.param(
-            "", ["2", "--planner", "auto"], 2, "no model is configured\n  = help: name one as", id="no model"
+            "",
+            ["2", "--planner", "auto"],
+            2,
+            "no model is configured\n  = help: name one as",
+            id="no model",
         ),
         pytest.param(
             "",
@@ -355,7 +388,9 @@ def broken(project: Path, what: str) -> None:
             "there is no key for anthropic:claude-sonnet-4-5",
             id="no key",
         ),
-        pytest.param("", ["2", "--prompt-dir", "no"], 2, "--prompt-dir 'no' is no folder", id="no folder"),
+        pytest.param(
+            "", ["2", "--prompt-dir", "no"], 2, "--prompt-dir 'no' is no folder", id="no folder"
+        ),
         pytest.param(
             "",
             ["2", "--prompt-dir", "out"],
@@ -386,7 +421,10 @@ def test_what_cannot_be_replayed_is_refused_with_the_mend(
 
 
 def test_other_prompts_for_a_run_that_asked_no_model_are_refused(
-    wavewright: CommandLine, quotes_run: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine,
+    quotes_run: Path,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in model_server.environment("chat").items():
         monkeypatch.setenv(name, value)
@@ -400,7 +438,10 @@ def test_other_prompts_for_a_run_that_asked_no_model_are_refused(
 
 
 def test_a_run_that_has_no_verdict_is_refused(
-    wavewright: CommandLine, tmp_path: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine,
+    tmp_path: Path,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     write_quotes_project(tmp_path, template=TEMPLATE, job=UNPLANNED)
     for name, value in model_server.environment("chat").items():
@@ -435,5 +476,7 @@ def test_a_tool_that_has_changed_since_is_told(wavewright: CommandLine, quotes_r
 
     found = replayed(wavewright)
 
-    assert found["warnings"] == ["tool 'fetch' has changed since the run; its recorded outputs are used"]
+    assert found["warnings"] == [
+        "tool 'fetch' has changed since the run; its recorded outputs are used"
+    ]
     assert found["is_same_verdict"]

@@ -39,7 +39,11 @@ def _is_outside(path: object, folder: object = -1) -> bool:
     if not isinstance(path, str | bytes | os.PathLike):
         return False
     # A path may be relative to a folder that is open.
-    base = Path(f"/proc/self/fd/{folder}").readlink() if isinstance(folder, int) and folder >= 0 else Path()
+    base = (
+        Path(f"/proc/self/fd/{folder}").readlink()
+        if isinstance(folder, int) and folder >= 0
+        else Path()
+    )
     where = os.path.realpath(base / os.fsdecode(cast("str", path)))
     return not where.startswith(_TEMPORARY + os.sep) and where != os.devnull
 

@@ -89,12 +89,16 @@ def run_guarded(folder: Path, *arguments: str) -> Guarded:
     temporary = folder.parent / "temporary"
     temporary.mkdir()
     notes = temporary / "notes.json"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("WAVEWRIGHT_")}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("WAVEWRIGHT_")
+    }
     environment |= {"TMPDIR": str(temporary), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [str(Path(__file__).with_name("guarded_command.py")), str(notes), *arguments]
     done = run_prepared_python(*command, folder=folder, environment=environment)
     assert notes.exists(), done.stderr
-    return Guarded(done.returncode, done.stdout, tuple(cast("list[str]", json.loads(notes.read_text()))))
+    return Guarded(
+        done.returncode, done.stdout, tuple(cast("list[str]", json.loads(notes.read_text())))
+    )
 
 
 def test_a_simulation_opens_no_connection_starts_no_program_and_writes_no_file(post: Path) -> None:

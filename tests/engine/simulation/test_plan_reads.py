@@ -46,7 +46,9 @@ def a_list(items: JsonSchema) -> JsonSchema:
         ),
         pytest.param("steps.a.b.size()", an_object(b=ANY), id="a method"),
         pytest.param("steps.a.b.join()", an_object(b={"type": "array"}), id="a method of lists"),
-        pytest.param("steps.a.b > 3 && steps.a.c", an_object(b={"type": "integer"}, c=ANY), id="compared"),
+        pytest.param(
+            "steps.a.b > 3 && steps.a.c", an_object(b={"type": "integer"}, c=ANY), id="compared"
+        ),
         pytest.param(
             "has(steps.a.b) ? steps.a.b : steps.a.c",
             {**an_object(b=ANY, c=ANY), "required": ["c"]},
@@ -54,7 +56,9 @@ def a_list(items: JsonSchema) -> JsonSchema:
         ),
     ],
 )
-def test_an_output_that_nobody_describes_has_what_is_read(expression: str, expected: JsonSchema) -> None:
+def test_an_output_that_nobody_describes_has_what_is_read(
+    expression: str, expected: JsonSchema
+) -> None:
     plan = plan_that(params={"text": f"${{{expression}}}"})
 
     assert presumed({}, plan) == (expected, False)

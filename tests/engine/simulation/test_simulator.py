@@ -42,7 +42,12 @@ def test_the_plans_of_the_repository_have_no_fault_and_no_idle_gate(job: str) ->
 
     report = simulate(order, settings, bounds=SearchBounds(tries=30))
 
-    assert (report.faults, report.failures, report.always_passed, report.always_failed) == (0, (), (), ())
+    assert (report.faults, report.failures, report.always_passed, report.always_failed) == (
+        0,
+        (),
+        (),
+        (),
+    )
     # The goal asks for a stock at least, so there is no fan-out of none.
     assert {found.side for found in report.unreached} == {"0"}
 
@@ -173,7 +178,11 @@ def test_a_list_that_stands_in_the_plan_has_one_length(simulation: SimulatedProj
     report = simulation.simulate()
 
     assert entries(report, "unreached") == []
-    assert set(scenarios(report)) == {"happy path", "open runs over no item", "open runs over one item"}
+    assert set(scenarios(report)) == {
+        "happy path",
+        "open runs over no item",
+        "open runs over one item",
+    }
 
 
 def test_a_step_that_makes_anothers_call_fails_with_other_parameters_or_says_why(
@@ -277,7 +286,10 @@ def test_a_recipe_is_applied_to_a_red_gate_and_helps_or_does_not(
 
     assert not (tmp_path / "calls.txt").exists()
     assert entries(report, "unreached") == []
-    assert (found["gate fresh__quotes fails"]["verdict"], found["gate fresh__quotes fails"]["rounds"]) == (
+    assert (
+        found["gate fresh__quotes fails"]["verdict"],
+        found["gate fresh__quotes fails"]["rounds"],
+    ) == (
         "achieved",
         1,
     )
@@ -308,7 +320,11 @@ def test_a_tool_that_promises_nothing_cannot_be_held_to_it(simulation: Simulated
 
     report = simulation.simulate()
 
-    assert (report["faults"], report["undeclared"], entries(report, "unreached")) == (0, ["any"], [])
+    assert (report["faults"], report["undeclared"], entries(report, "unreached")) == (
+        0,
+        ["any"],
+        [],
+    )
     reasons = [found["why_not"] for found in entries(report, "failures")]
     assert set(map(str, reasons)) == {"the schema of guess does not say what is read here"}
 
@@ -327,7 +343,11 @@ def test_open_parts_of_an_output_are_as_the_plan_reads_them(simulation: Simulate
 
     report = simulation.simulate()
 
-    assert (report["faults"], report["undeclared"], entries(report, "unreached")) == (0, ["rows", "all"], [])
+    assert (report["faults"], report["undeclared"], entries(report, "unreached")) == (
+        0,
+        ["rows", "all"],
+        [],
+    )
     assert (report["always_passed"], report["always_failed"]) == ([], [])
     assert scenarios(report)["happy path"]["verdict"] == "achieved"
 
@@ -363,7 +383,11 @@ def test_an_agent_answers_in_the_shape_that_it_is_asked_for(simulation: Simulate
 
     report = simulation.simulate()
 
-    assert (report["faults"], report["undeclared"], entries(report, "unreached")) == (0, ["free"], [])
+    assert (report["faults"], report["undeclared"], entries(report, "unreached")) == (
+        0,
+        ["free"],
+        [],
+    )
     assert [found["step"] for found in entries(report, "failures")] == ["second"]
 
 
@@ -486,7 +510,10 @@ def test_a_step_behind_two_conditions_is_reached_by_other_inputs_and_outputs(
     report = simulation.simulate()
 
     assert entries(report, "unreached") == []
-    assert scenarios(report)["when of either is true"]["inputs"] == {"mode": "slow", "shops": ["a", "b"]}
+    assert scenarios(report)["when of either is true"]["inputs"] == {
+        "mode": "slow",
+        "shops": ["a", "b"],
+    }
 
 
 def test_no_model_is_asked_although_one_is_configured(simulation: SimulatedProject) -> None:
@@ -523,7 +550,9 @@ def narrow_tool(simulation: SimulatedProject, pattern: str) -> None:
         '    """Return a number."""\n'
         '    raise SystemExit("a real tool was called")\n'
     )
-    (simulation.folder / "wavewright.yaml").write_text("tools: [{path: tools.py, functions: {number: {}}}]\n")
+    (simulation.folder / "wavewright.yaml").write_text(
+        "tools: [{path: tools.py, functions: {number: {}}}]\n"
+    )
     simulation.plan("steps: [{id: n, tool: number, params: {shop: a}}]\n")
 
 
@@ -542,7 +571,9 @@ def test_texts_of_a_pattern_need_the_extra_and_say_so(
     assert simulation.simulate("--fixtures", "fixtures.yaml")["faults"] == 0
 
 
-def test_a_tool_whose_outputs_cannot_be_made_asks_for_a_fixture(simulation: SimulatedProject) -> None:
+def test_a_tool_whose_outputs_cannot_be_made_asks_for_a_fixture(
+    simulation: SimulatedProject,
+) -> None:
     narrow_tool(simulation, "^[0-9]{40}$")
 
     answer = simulation.wavewright("dry-run", "plan.yaml", "--simulate")

@@ -94,7 +94,9 @@ def test_faulty_fixtures_are_refused_at_their_places(
 ) -> None:
     simulation.plan(PLAN)
 
-    answer = simulation.wavewright("dry-run", "plan.yaml", "--simulate", "--fixtures", give(simulation, text))
+    answer = simulation.wavewright(
+        "dry-run", "plan.yaml", "--simulate", "--fixtures", give(simulation, text)
+    )
 
     assert answer.code == 2
     assert worded(answer, tmp_path) == snapshot

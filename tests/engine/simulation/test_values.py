@@ -64,8 +64,17 @@ SCHEMAS: dict[str, JsonSchema] = {
             {"properties": {"b": {"type": "string"}, "a": {"minimum": 4}}, "required": ["b"]},
         ]
     },
-    "a set": {"type": "array", "uniqueItems": True, "minItems": 2, "items": {"enum": ["a", "b", "c"]}},
-    "a tuple": {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": False},
+    "a set": {
+        "type": "array",
+        "uniqueItems": True,
+        "minItems": 2,
+        "items": {"enum": ["a", "b", "c"]},
+    },
+    "a tuple": {
+        "type": "array",
+        "prefixItems": [{"type": "string"}, {"type": "integer"}],
+        "items": False,
+    },
     "a map": {"type": "object", "additionalProperties": {"type": "integer"}, "minProperties": 2},
     "a constant": {"const": {"a": 1}},
     "not empty": {"type": "string", "not": {"const": ""}},
@@ -87,7 +96,9 @@ def leaf_schemas() -> st.SearchStrategy[JsonSchema]:
         st.just(_schema("boolean")),
         st.integers(-50, 50).map(lambda low: _schema("integer", minimum=low, maximum=low + 3)),
         st.integers(-50, 50).map(lambda low: _schema("number", exclusiveMinimum=low)),
-        st.integers(0, 9).map(lambda least: _schema("string", minLength=least, maxLength=least + 2)),
+        st.integers(0, 9).map(
+            lambda least: _schema("string", minLength=least, maxLength=least + 2)
+        ),
         st.just(_schema("string", format="date-time")),
     )
 
@@ -164,7 +175,9 @@ def test_every_tool_that_comes_along_can_have_a_stub(tmp_path: Path) -> None:
 
     for tool in tools.values():
         for manner in MANNERS:
-            generator.make(tool.signature.output_schema, manner, time_field=tool.signature.freshness_field)
+            generator.make(
+                tool.signature.output_schema, manner, time_field=tool.signature.freshness_field
+            )
 
     assert len(tools) > 5
 
@@ -200,7 +213,9 @@ def test_a_freshness_field_of_plain_text_is_a_time() -> None:
     }
     generator = ValueGenerator("1", WORDS)
 
-    made = [cast("JsonObject", generator.make(schema, "mixed", time_field="as_of")) for _ in range(20)]
+    made = [
+        cast("JsonObject", generator.make(schema, "mixed", time_field="as_of")) for _ in range(20)
+    ]
 
     assert all(dt.datetime.fromisoformat(str(value["as_of"])) for value in made)
 
@@ -216,13 +231,16 @@ def test_a_variation_changes_what_the_search_is_about() -> None:
     start = cast("JsonObject", generator.make(schema, "full"))
 
     varied = [
-        cast("JsonObject", generator.vary(start, schema, focus=frozenset({"field_7"}))) for _ in range(30)
+        cast("JsonObject", generator.vary(start, schema, focus=frozenset({"field_7"})))
+        for _ in range(30)
     ]
 
     assert sum(value["field_7"] != start["field_7"] for value in varied) > 15
 
 
-@pytest.mark.parametrize("pattern", ["^[A-Z]{3}$", "^[a-f0-9]{40}$", r"^\d{4}/\d{2}$", "^x{3,5}y+$"])
+@pytest.mark.parametrize(
+    "pattern", ["^[A-Z]{3}$", "^[a-f0-9]{40}$", r"^\d{4}/\d{2}$", "^x{3,5}y+$"]
+)
 def test_texts_of_a_pattern_match_it(pattern: str) -> None:
     found = texts_of(pattern)
 
@@ -234,7 +252,9 @@ def test_a_pattern_of_addresses_has_two_texts_so_that_calls_can_differ() -> None
     assert set(texts_of(r"^[^@\s]+@[^@\s]+\.[a-z]{2,}$")) == {"a@b.example", "b@a.example"}
 
 
-def test_a_pattern_that_only_hypothesis_knows_a_text_for_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pattern_that_only_hypothesis_knows_a_text_for_needs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "hypothesis", None)
 
     with pytest.raises(PatternNeedsExtra):

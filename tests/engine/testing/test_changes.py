@@ -36,7 +36,12 @@ BEFORE: JsonObject = {
     ],
     "caps": [
         {"field": "npcs", "max": 0.4, "because": "few were named"},
-        {"field": "overall", "when": "inputs.day == 'today'", "max": 0.9, "because": "the day is not over"},
+        {
+            "field": "overall",
+            "when": "inputs.day == 'today'",
+            "max": 0.9,
+            "because": "the day is not over",
+        },
     ],
     "result": "${steps.report}",
 }
@@ -71,12 +76,16 @@ def form_of(plan: JsonObject, form: FormKind = "plan") -> JsonObject:
 
 
 @pytest.mark.parametrize("form", ["plan", "dag"])
-def test_a_change_of_a_plan_is_told_in_sentences(form: FormKind, snapshot: SnapshotAssertion) -> None:
+def test_a_change_of_a_plan_is_told_in_sentences(
+    form: FormKind, snapshot: SnapshotAssertion
+) -> None:
     assert describe_changes(form_of(BEFORE, form), form_of(AFTER, form)) == snapshot
 
 
 @pytest.mark.parametrize("form", ["plan", "dag"])
-def test_a_change_back_is_told_the_other_way_round(form: FormKind, snapshot: SnapshotAssertion) -> None:
+def test_a_change_back_is_told_the_other_way_round(
+    form: FormKind, snapshot: SnapshotAssertion
+) -> None:
     assert describe_changes(form_of(AFTER, form), form_of(BEFORE, form)) == snapshot
 
 
@@ -84,16 +93,23 @@ def test_a_change_back_is_told_the_other_way_round(form: FormKind, snapshot: Sna
     ("place", "value", "told"),
     [
         pytest.param(("gates", 0, "severity"), "block", "gate fresh now blocks", id="gate"),
-        pytest.param(("gates", 1, "severity"), "warn", "gate whole now only warns", id="gate-warns"),
+        pytest.param(
+            ("gates", 1, "severity"), "warn", "gate whole now only warns", id="gate-warns"
+        ),
         pytest.param(("caps", 0, "max"), 0.2, "cap npcs 0.4 → 0.2", id="cap"),
         pytest.param(("steps", 2, "optional"), True, "step report is optional now", id="optional"),
-        pytest.param(("steps", 1, "optional"), False, "step news is not optional now", id="not-optional"),
+        pytest.param(
+            ("steps", 1, "optional"), False, "step news is not optional now", id="not-optional"
+        ),
         pytest.param(("steps", 2, "why"), "it is nice", "why of step report changed", id="why"),
         pytest.param(("goal",), "Write two reports", "the plan's own words changed", id="goal"),
         pytest.param(("inputs", "day"), "monday", "input day today → monday", id="input"),
         pytest.param(("steps", 0, "tool"), "guess", "step prices: tool fetch → guess", id="tool"),
         pytest.param(
-            ("caps", 1, "when"), "false", "cap overall 0.9: when inputs.day == 'today' → false", id="when"
+            ("caps", 1, "when"),
+            "false",
+            "cap overall 0.9: when inputs.day == 'today' → false",
+            id="when",
         ),
     ],
 )

@@ -12,7 +12,12 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.engine.testing.project_suite import Suite
 from wavewright.engine.testing import PlanLoader, PlanRunner, Redaction
-from wavewright.engine.testing.normal_form import FormKind, normal_form, normal_form_yaml, read_normal_form
+from wavewright.engine.testing.normal_form import (
+    FormKind,
+    normal_form,
+    normal_form_yaml,
+    read_normal_form,
+)
 from wavewright.engine.testing.redactions import RedactionPass, folder_redactions
 from wavewright.executor.events.types import Event, WaveFinished, WaveStarted
 from wavewright.planner.types import Json, JsonObject
@@ -29,7 +34,11 @@ WIDE = """
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 values: st.SearchStrategy[Json] = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts,
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | texts,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=10,
 )
@@ -66,7 +75,9 @@ def test_what_has_no_such_form_is_refused_by_name(form: FormKind) -> None:
         normal_form(form, 42)
 
 
-def test_the_order_of_parallel_steps_is_no_part_of_the_form(run_plan: PlanRunner, suite: Suite) -> None:
+def test_the_order_of_parallel_steps_is_no_part_of_the_form(
+    run_plan: PlanRunner, suite: Suite
+) -> None:
     suite.write("plans/wide.plan.yaml", WIDE)
     run = run_plan("plans/wide.plan.yaml")
     wanted = normal_form("events", list(run.events))
@@ -276,11 +287,16 @@ def test_a_project_adds_rules_of_its_own(suite: Suite) -> None:
     )
 
     assert suite.run("--snapshot-update").code == 0
-    assert "count: <how often>" in (suite.folder / FOLDER / "test_run.package.snapshot.yaml").read_text()
+    assert (
+        "count: <how often>"
+        in (suite.folder / FOLDER / "test_run.package.snapshot.yaml").read_text()
+    )
 
 
 def test_a_value_that_has_no_such_form_fails_with_what_has_one(suite: Suite) -> None:
-    suite.write("tests/test_pins.py", "def test_pin(review_snapshot):\n    assert 42 == review_snapshot\n")
+    suite.write(
+        "tests/test_pins.py", "def test_pin(review_snapshot):\n    assert 42 == review_snapshot\n"
+    )
 
     assert "review_snapshot pins a run or its review, and 42 is none" in suite.run().out
 
@@ -294,7 +310,9 @@ def test_without_syrupy_a_snapshot_says_how_to_get_it(suite: Suite) -> None:
     assert "During handling" not in failed.out
 
 
-def test_a_change_of_a_sub_plan_is_one_of_the_plan_that_calls_it(new_suite: Suite, tmp_path: Path) -> None:
+def test_a_change_of_a_sub_plan_is_one_of_the_plan_that_calls_it(
+    new_suite: Suite, tmp_path: Path
+) -> None:
     suite = new_suite.copy(tmp_path)
     suite.write(
         "plans/two.plan.yaml",

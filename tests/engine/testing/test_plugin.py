@@ -31,7 +31,9 @@ def test_the_plugin_imports_nothing_but_pytest() -> None:
         "print(*sorted(name for name in set(sys.modules) - before if not name.startswith('wavewright')))\n"
         "print(*sorted(name for name in set(sys.modules) - before if name.startswith('wavewright')))"
     )
-    shown = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    shown = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
 
     assert shown.stdout.splitlines() == [
         "lazy_loader",
@@ -204,7 +206,9 @@ KIND_REVIEW: JsonObject = {
 
 def with_model(suite: Suite, url: str = "http://127.0.0.1:9/v1") -> None:
     file = suite.folder / "wavewright.yaml"
-    file.write_text(f"{file.read_text()}\nmodel: openai-chat:gpt-test\nmodels: {{base_url: '{url}'}}\n")
+    file.write_text(
+        f"{file.read_text()}\nmodel: openai-chat:gpt-test\nmodels: {{base_url: '{url}'}}\n"
+    )
 
 
 def test_a_configured_model_fails_every_run_that_is_not_allowed_to_ask_it(
@@ -363,10 +367,15 @@ def test_an_absent_cassette_is_fixed_by_a_live_test(suite: Suite, run_plan: Plan
     told = message_of(run_plan)
 
     assert "there is no cassette " in told
-    assert "= help: record it: mark a test that makes this run with @pytest.mark.wavewright_live" in told
+    assert (
+        "= help: record it: mark a test that makes this run with @pytest.mark.wavewright_live"
+        in told
+    )
 
 
-def test_a_day_that_is_none_is_told_as_the_test_wrote_it(run_plan: PlanRunner, suite: Suite) -> None:
+def test_a_day_that_is_none_is_told_as_the_test_wrote_it(
+    run_plan: PlanRunner, suite: Suite
+) -> None:
     with_model(suite)
 
     assert message_of(run_plan, as_of="yesterday").startswith("error: as_of 'yesterday' is no date")

@@ -46,12 +46,19 @@ def test_another_plan_may_take_the_place_of_the_jobs_own(plan: PlanLoader, suite
 @pytest.mark.parametrize(
     ("step", "on", "directly", "holds", "why"),
     [
-        pytest.param("notes", "files", False, True, "'notes' depends on 'files': files → notes", id="direct"),
+        pytest.param(
+            "notes", "files", False, True, "'notes' depends on 'files': files → notes", id="direct"
+        ),
         pytest.param(
             "notes", "files", True, True, "'notes' depends on 'files': files → notes", id="directly"
         ),
         pytest.param(
-            "ranking", "files", False, True, "'ranking' depends on 'files': files → notes → ranking", id="far"
+            "ranking",
+            "files",
+            False,
+            True,
+            "'ranking' depends on 'files': files → notes → ranking",
+            id="far",
         ),
         pytest.param(
             "ranking",
@@ -96,7 +103,9 @@ def test_a_step_that_is_not_there_fails_the_test_with_the_nearest_one(plan: Plan
 
 
 def test_a_file_that_is_not_there_fails_the_test(plan: PlanLoader) -> None:
-    with pytest.raises(pytest.fail.Exception, match=r"there is no file 'plans/nothing\.yaml' in the project"):
+    with pytest.raises(
+        pytest.fail.Exception, match=r"there is no file 'plans/nothing\.yaml' in the project"
+    ):
         plan("plans/nothing.yaml")
 
 

@@ -59,7 +59,9 @@ def test_review_and_package_are_those_of_the_latest_run(
 
 
 def test_a_review_before_any_run_fails_the_test(review: ReviewView) -> None:
-    with pytest.raises(pytest.fail.Exception, match="nothing has run in this test yet: call run_plan first"):
+    with pytest.raises(
+        pytest.fail.Exception, match="nothing has run in this test yet: call run_plan first"
+    ):
         _ = review.verdict
 
 
@@ -149,12 +151,15 @@ def test_a_stub_that_asserts_fails_the_test(run_plan: PlanRunner) -> None:
         assert path == "notes/other.md", f"{path} was read"
 
     with pytest.raises(
-        pytest.fail.Exception, match=r"stub of 'notes' asserts otherwise: notes/planning\.md was read"
+        pytest.fail.Exception,
+        match=r"stub of 'notes' asserts otherwise: notes/planning\.md was read",
     ):
         run_plan(JOB, stubs={"notes": read_note})
 
 
-def test_a_step_that_recovery_adds_has_a_stub_of_its_own(run_plan: PlanRunner, suite: Suite) -> None:
+def test_a_step_that_recovery_adds_has_a_stub_of_its_own(
+    run_plan: PlanRunner, suite: Suite
+) -> None:
     file = suite.folder / "config/goals/word_ranking.yaml"
     file.write_text(
         f"{file.read_text()}\nrecipes: [{{gate: has_text, set_params: {{path: other.md}}, reason: read another}}]\n"
@@ -183,7 +188,9 @@ def test_a_gate_that_was_never_asked_does_not_hold(run_plan: PlanRunner) -> None
     assert "never evaluated" in repr(run.gate("has_text__notes"))
 
 
-def test_an_output_that_readers_do_not_see_fails_the_test_with_the_reason(run_plan: PlanRunner) -> None:
+def test_an_output_that_readers_do_not_see_fails_the_test_with_the_reason(
+    run_plan: PlanRunner,
+) -> None:
     run = run_plan(JOB, stubs={"read_note": {"name": "a.md", "text": ""}})
 
     with pytest.raises(
@@ -200,8 +207,12 @@ def test_a_name_that_is_not_there_fails_the_test(run_plan: PlanRunner, kind: str
         getattr(run, kind)("nobody")
 
 
-def test_a_tool_with_an_effect_is_never_called_without_a_word(run_plan: PlanRunner, suite: Suite) -> None:
-    suite.replace("wavewright.yaml", "rank_words: {tags", "rank_words: {effects: [read, egress], tags")
+def test_a_tool_with_an_effect_is_never_called_without_a_word(
+    run_plan: PlanRunner, suite: Suite
+) -> None:
+    suite.replace(
+        "wavewright.yaml", "rank_words: {tags", "rank_words: {effects: [read, egress], tags"
+    )
 
     with pytest.raises(
         pytest.fail.Exception, match=r"'rank_words' sends out of the run, and this test has no stub"
@@ -233,7 +244,9 @@ def test_a_run_without_a_package_says_why(run_plan: PlanRunner, suite: Suite) ->
         _ = run.result
 
 
-def test_an_unsound_plan_fails_the_test_before_anything_is_called(run_plan: PlanRunner, suite: Suite) -> None:
+def test_an_unsound_plan_fails_the_test_before_anything_is_called(
+    run_plan: PlanRunner, suite: Suite
+) -> None:
     suite.replace("plans/words.plan.yaml", "tool: rank_words", "tool: rank_word")
 
     with pytest.raises(pytest.fail.Exception, match="E201"):

@@ -14,7 +14,9 @@ from tests.engine.view.served_page import ServedPage, command, served_page, writ
 
 def assert_described(document: dict[str, Any], path: str, answer: httpx.Response) -> None:
     """Check an answer by the schema that the document has for it."""
-    described = document["paths"][path][answer.request.method.lower()]["responses"][str(answer.status_code)]
+    described = document["paths"][path][answer.request.method.lower()]["responses"][
+        str(answer.status_code)
+    ]
     schema = described["content"]["application/json"]["schema"]
     jsonschema_rs.validate({**schema, "components": document["components"]}, answer.json())
 
@@ -30,7 +32,10 @@ def test_the_description_is_valid_and_each_answer_is_as_it_says(tmp_path: Path) 
         root = "/api/v1"
         decision = f"{root}/decisions/{question['id']}"
         answers = {
-            f"{root}/runs": [client.get(f"{root}/runs?text=posting"), client.get(f"{root}/runs?txt=posting")],
+            f"{root}/runs": [
+                client.get(f"{root}/runs?text=posting"),
+                client.get(f"{root}/runs?txt=posting"),
+            ],
             f"{root}/runs/{{run}}": [
                 client.get(f"{root}/runs/{question['run']}"),
                 client.get(f"{root}/runs/none"),

@@ -23,7 +23,10 @@ from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.stores import journal_of
 from wavewright.planner.types import JsonObject, as_object
 
-FAILED, QUEUED = JobId("00000000-0000-4000-8000-000000000001"), JobId("00000000-0000-4000-8000-000000000002")
+FAILED, QUEUED = (
+    JobId("00000000-0000-4000-8000-000000000001"),
+    JobId("00000000-0000-4000-8000-000000000002"),
+)
 DOCUMENT: JsonObject = {"name": "the failed one", "plan": {"steps": [{"id": "a", "tool": "post"}]}}
 
 
@@ -33,7 +36,9 @@ async def _fill(project: Path) -> None:
         for number, job in enumerate((FAILED, QUEUED)):
             document = DOCUMENT if job == FAILED else {**DOCUMENT, "name": "the queued one"}
             request = JobRequested(job, {"job": document, "source_agent": "tester"})
-            await jobs.receive(ReceivedMessage(MessageId(f"{number}"), "job_request", "tester", 0.0, request))
+            await jobs.receive(
+                ReceivedMessage(MessageId(f"{number}"), "job_request", "tester", 0.0, request)
+            )
             if job == FAILED:
                 await jobs.claim()
                 await jobs.change(JobChange(job, "failed", "its disk was full"))
@@ -94,7 +99,9 @@ def send_again(served: ServedPage) -> None:
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
         page.get_by_label("Your name").first.fill("eve")
         page.get_by_role("button", name="Cancel the queued one").click()
-        expect(page.get_by_role("button", name="Cancel the queued one")).to_have_count(0, timeout=20_000)
+        expect(page.get_by_role("button", name="Cancel the queued one")).to_have_count(
+            0, timeout=20_000
+        )
         page.get_by_label("Your name").last.fill("ada")
         page.get_by_role("button", name="Send the failed one again").click()
         expect(page.locator("main")).to_contain_text("sent by ada")
@@ -128,7 +135,9 @@ def submit(seen: Visit) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; `make test` installs one where it can")
+@pytest.mark.skipif(
+    CHROMIUM is None, reason="no Chromium here; `make test` installs one where it can"
+)
 def test_a_failed_job_is_sent_again_with_the_name_of_who_did_it(project: Path) -> None:
     with served_page(project) as served:
         send_again(served)

@@ -18,7 +18,9 @@ from wavewright.executor.stores import journal_of
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(120),
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; `make test` installs one where it can"),
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="no Chromium here; `make test` installs one where it can"
+    ),
 ]
 
 
@@ -128,8 +130,12 @@ def test_of_two_answers_one_counts_and_the_other_is_told(project: Path) -> None:
         run.wait()
     with served_page(project) as served, served.client() as client:
         [question] = client.get("/api/v1/decisions").json()
-        first = client.post(f"/api/v1/decisions/{question['id']}", json={"choice": "refuse", "by": "ada"})
-        second = client.post(f"/api/v1/decisions/{question['id']}", json={"choice": "approve", "by": "bob"})
+        first = client.post(
+            f"/api/v1/decisions/{question['id']}", json={"choice": "refuse", "by": "ada"}
+        )
+        second = client.post(
+            f"/api/v1/decisions/{question['id']}", json={"choice": "approve", "by": "bob"}
+        )
 
         assert first.json() == {"answered": True}
         assert second.status_code == 409
@@ -157,13 +163,18 @@ def test_what_cannot_be_done_is_answered_with_its_reason(project: Path) -> None:
         }
         assert client.post(address, content=b"approve").status_code == 422
         for name in ("a\nb", "a\u202eb", ""):
-            assert "`by`" in client.post(address, json={"choice": "refuse", "by": name}).json()["error"]
+            assert (
+                "`by`"
+                in client.post(address, json={"choice": "refuse", "by": name}).json()["error"]
+            )
         assert "not 'abc'" in client.get(f"{run_page}/events?from=abc").text
         assert client.get(f"{run_page}/events?from=-1").status_code == 400
         assert client.get(f"{run_page}/events?from={'9' * 5000}").status_code == 400
         assert client.get("/runs/20200101-000000-000000/events").status_code == 404
 
-        answered = client.post(f"/decisions/{question['id']}", data={"choice": "refuse", "by": "ada"})
+        answered = client.post(
+            f"/decisions/{question['id']}", data={"choice": "refuse", "by": "ada"}
+        )
         assert answered.status_code == 303
         assert "ada" in client.get(f"{run_page}/events").text
         client.post(f"{run_page}/resume")

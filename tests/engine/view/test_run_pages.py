@@ -40,11 +40,18 @@ EVENTS: list[Event] = [
     run_started(RUN),
     PlanAccepted(1.0, PLAN, PlanHash("x"), "llm"),
     AnswerKept(
-        1.0, "a", {"text": "a plan of <two> steps"}, ModelQuestion("planner", "planner", "Make a plan")
+        1.0,
+        "a",
+        {"text": "a plan of <two> steps"},
+        ModelQuestion("planner", "planner", "Make a plan"),
     ),
     step_finished("first", output="one.txt"),
-    ModelCalled(2.0, ModelUse("worker", "post", "scripted", "answered", 1200, 34, usd=0.25, step=POST)),
-    AnswerKept(2.0, "b", {"text": "it is posted"}, ModelQuestion("worker", "post", "Post this", step=POST)),
+    ModelCalled(
+        2.0, ModelUse("worker", "post", "scripted", "answered", 1200, 34, usd=0.25, step=POST)
+    ),
+    AnswerKept(
+        2.0, "b", {"text": "it is posted"}, ModelQuestion("worker", "post", "Post this", step=POST)
+    ),
     AttemptLogged(2.0, POST, 1, stdout="printed by the tool"),
     StepFinished(
         at=3.0,

@@ -56,7 +56,9 @@ async def add_runs(journal: StoredJournal, count: int) -> None:
         await journal.close_run(run_id(number))
 
 
-async def test_pages_follow_each_other_from_the_newest_run_to_the_first(journal: StoredJournal) -> None:
+async def test_pages_follow_each_other_from_the_newest_run_to_the_first(
+    journal: StoredJournal,
+) -> None:
     await add_runs(journal, PAGE_SIZE + 5)
 
     first = await page_of_runs(journal, RunQuery())
@@ -85,7 +87,9 @@ async def test_runs_are_found_by_status_and_by_a_text_in_which_signs_stand_for_t
 
 
 async def test_runs_are_found_by_template_tag_gate_and_model(journal: StoredJournal) -> None:
-    for number, (template, gate) in enumerate([("stocks", "fresh"), ("stocks", "whole"), ("lore", "fresh")]):
+    for number, (template, gate) in enumerate(
+        [("stocks", "fresh"), ("stocks", "whole"), ("lore", "fresh")]
+    ):
         goal: JsonObject = {"name": template, "output_tags": ["daily", template]}
         plan: JsonObject = {"steps": [], "gates": [{"id": gate}]}
         started = replace(run_started(run_id(number)), goal=goal)
@@ -95,7 +99,9 @@ async def test_runs_are_found_by_template_tag_gate_and_model(journal: StoredJour
         await journal.close_run(run_id(number))
 
     async def found(**asked: str) -> list[RunId]:
-        return [row.run for row in (await page_of_runs(journal, RunQuery.model_validate(asked))).rows]
+        return [
+            row.run for row in (await page_of_runs(journal, RunQuery.model_validate(asked))).rows
+        ]
 
     assert await found(template="stocks") == [run_id(1), run_id(0)]
     assert await found(gate="fresh") == [run_id(2), run_id(0)]
@@ -146,7 +152,9 @@ async def test_a_viewer_that_is_cut_off_at_random_places_sees_the_newest_and_the
         with anyio.fail_after(50):
             while not (seen and seen[-1].is_last):
                 with anyio.move_on_after(chance.uniform(0.05, 0.6)):
-                    async with aclosing(watches.fragments(RUN, seen[-1].version if seen else "")) as coming:
+                    async with aclosing(
+                        watches.fragments(RUN, seen[-1].version if seen else "")
+                    ) as coming:
                         async for fragment in coming:
                             seen.append(fragment)
                             if chance.random() < 0.5:

@@ -30,7 +30,13 @@ from wavewright.executor.postgres.journal import PostgresBudgetDatabase
 from wavewright.executor.sqlite.journal import SqliteBudgetDatabase
 from wavewright.executor.store.writer import run_inline
 from wavewright.planner.language.plan import Budget
-from wavewright.planner.ports.budgets import Allowance, BudgetExceeded, BudgetScope, Reservation, Spend
+from wavewright.planner.ports.budgets import (
+    Allowance,
+    BudgetExceeded,
+    BudgetScope,
+    Reservation,
+    Spend,
+)
 from wavewright.planner.ports.model_port import ModelUse, Role
 from wavewright.planner.types import RunId, StepId
 
@@ -159,7 +165,9 @@ class BudgetStoreMachine(RuleBasedStateMachine):
     @rule()
     def settle_all(self) -> None:
         for number, entry in self.entries.items():
-            self.settle_now(Reservation(number, entry.account, Spend()), Spend(tokens=entry.tokens, calls=1))
+            self.settle_now(
+                Reservation(number, entry.account, Spend()), Spend(tokens=entry.tokens, calls=1)
+            )
             entry.is_settled = True
 
     # What always holds

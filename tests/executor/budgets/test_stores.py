@@ -53,7 +53,9 @@ def wall() -> Wall:
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def opened(request: pytest.FixtureRequest, tmp_path: Path, wall: Wall) -> AsyncIterator[Opened]:
+async def opened(
+    request: pytest.FixtureRequest, tmp_path: Path, wall: Wall
+) -> AsyncIterator[Opened]:
     """Return what opens a purse over budgets; what was opened is closed at the end."""
     purses = list[AnyBudgetStore]()
 
@@ -82,17 +84,25 @@ def tokens(most: int) -> BudgetSettings:
     return BudgetSettings(tokens=most)
 
 
-def use(model: str = "acme:one", *, outcome: ModelOutcome = "answered", seconds: float = 1.0) -> ModelUse:
+def use(
+    model: str = "acme:one", *, outcome: ModelOutcome = "answered", seconds: float = 1.0
+) -> ModelUse:
     return ModelUse("worker", "n", model, outcome, seconds=seconds)
 
 
 def account(
-    run: RunId | None = RUN, *, job: str | None = "job", step: str | None = None, role: Role = "worker"
+    run: RunId | None = RUN,
+    *,
+    job: str | None = "job",
+    step: str | None = None,
+    role: Role = "worker",
 ) -> BudgetScope:
     return BudgetScope(run=run, job=job, step=None if step is None else StepId(step), role=role)
 
 
-async def spend(budget_store: AnyBudgetStore, amount: Spend, who: BudgetScope | None = None) -> None:
+async def spend(
+    budget_store: AnyBudgetStore, amount: Spend, who: BudgetScope | None = None
+) -> None:
     """Reserve and settle the same."""
     await budget_store.settle(await budget_store.reserve(who or account(), amount), amount, use())
 
@@ -114,11 +124,18 @@ async def test_without_budgets_anything_may_be_put_aside_and_is_counted(opened: 
     await budget_store.reserve(account(), Spend(3, 10**9, 500.0, 60.0))
 
     left = await budget_store.left(account())
-    assert (left.run.calls, left.run.tokens, left.run.usd, left.run.seconds) == (None, None, None, None)
+    assert (left.run.calls, left.run.tokens, left.run.usd, left.run.seconds) == (
+        None,
+        None,
+        None,
+        None,
+    )
     assert left.run.spent == left.job.spent == left.day.spent == Spend(3, 10**9, 500.0, 60.0)
 
 
-async def test_what_is_put_aside_counts_until_it_is_settled_and_then_what_it_came_to(opened: Opened) -> None:
+async def test_what_is_put_aside_counts_until_it_is_settled_and_then_what_it_came_to(
+    opened: Opened,
+) -> None:
     budget_store = opened(BudgetsSection(day=BudgetSettings(tokens=100, usd=1.0)))
 
     held = await budget_store.reserve(account(), Spend(1, 70, 0.7, 10.0))
@@ -187,7 +204,10 @@ async def test_parts_of_a_cent_are_given_back_exactly(opened: Opened) -> None:
     ("budgets", "scope", "setting"),
     [
         pytest.param(
-            BudgetsSection(run=tokens(10), recovery_share=0), "run", "`budgets.run.tokens`", id="run"
+            BudgetsSection(run=tokens(10), recovery_share=0),
+            "run",
+            "`budgets.run.tokens`",
+            id="run",
         ),
         pytest.param(BudgetsSection(job=tokens(10)), "job", "`budgets.job.tokens`", id="job"),
         pytest.param(BudgetsSection(day=tokens(10)), "day", "`budgets.day.tokens`", id="day"),
@@ -213,13 +233,22 @@ async def test_a_refusal_names_the_budget_what_is_left_and_the_mend(
     ("bound", "amount", "words"),
     [
         pytest.param(
-            BudgetSettings(calls=1), Spend(calls=2), "2 calls, and the day's budget of 1 call", id="calls"
+            BudgetSettings(calls=1),
+            Spend(calls=2),
+            "2 calls, and the day's budget of 1 call",
+            id="calls",
         ),
         pytest.param(
-            BudgetSettings(usd=0.5), Spend(usd=0.6), "$0.6000, and the day's budget of $0.5000", id="usd"
+            BudgetSettings(usd=0.5),
+            Spend(usd=0.6),
+            "$0.6000, and the day's budget of $0.5000",
+            id="usd",
         ),
         pytest.param(
-            BudgetSettings(seconds=9), Spend(seconds=9.5), "9.5 s, and the day's budget of 9.0 s", id="s"
+            BudgetSettings(seconds=9),
+            Spend(seconds=9.5),
+            "9.5 s, and the day's budget of 9.0 s",
+            id="s",
         ),
     ],
 )
@@ -253,7 +282,10 @@ async def test_a_step_is_held_to_its_own_budget_over_all_its_items(opened: Opene
     await spend(budget_store, Spend(tokens=6), step)
 
     refusal = await refused(budget_store, Spend(tokens=5), step)
-    assert (refusal.scope, refusal.hint) == ("step", "raise the step's `budget.tokens`, or ask for less")
+    assert (refusal.scope, refusal.hint) == (
+        "step",
+        "raise the step's `budget.tokens`, or ask for less",
+    )
     assert (await budget_store.left(step)).step.tokens == 4
     await budget_store.reserve(
         BudgetScope(run=RUN, step=StepId("b"), step_budget=Budget(tokens=10)), Spend(tokens=10)
@@ -280,7 +312,9 @@ async def test_a_goals_own_budget_bounds_its_run_beside_the_configured_one(opene
 
 
 @pytest.mark.parametrize("role", ["planner", "agent", "worker"])
-async def test_a_share_of_the_run_is_held_back_for_review_and_recovery(opened: Opened, role: Role) -> None:
+async def test_a_share_of_the_run_is_held_back_for_review_and_recovery(
+    opened: Opened, role: Role
+) -> None:
     budget_store = opened(BudgetsSection(run=tokens(100), recovery_share=0.2))
 
     assert (await budget_store.left(account(role=role))).run.tokens == 80
@@ -295,7 +329,9 @@ async def test_a_share_of_the_run_is_held_back_for_review_and_recovery(opened: O
     assert (await refused(budget_store, Spend(tokens=1), account(role="reviewer"))).scope == "run"
 
 
-async def test_reviewers_spend_their_share_first_and_the_run_as_a_whole_is_bounded(opened: Opened) -> None:
+async def test_reviewers_spend_their_share_first_and_the_run_as_a_whole_is_bounded(
+    opened: Opened,
+) -> None:
     budget_store = opened(BudgetsSection(run=tokens(100), recovery_share=0.2))
     await spend(budget_store, Spend(tokens=20), account(role="judge"))
 
@@ -347,14 +383,18 @@ async def test_figures_beyond_any_sense_do_not_break_the_sums(opened: Opened) ->
 
 
 @pytest.mark.parametrize("price", [math.inf, math.nan])
-async def test_an_unknown_price_is_refused_under_a_budget_of_money_only(opened: Opened, price: float) -> None:
+async def test_an_unknown_price_is_refused_under_a_budget_of_money_only(
+    opened: Opened, price: float
+) -> None:
     budget_store = opened(BudgetsSection(run=tokens(100)))
     held = await budget_store.reserve(account(), Spend(tokens=5, usd=price))
     assert held.amount == Spend(tokens=5)
 
     budget_store.limit_run(RUN, Budget(usd=100.0))
     refusal = await refused(budget_store, Spend(tokens=5, usd=price))
-    assert str(refusal) == "what the call costs is not known, and the run has a budget in US dollars"
+    assert (
+        str(refusal) == "what the call costs is not known, and the run has a budget in US dollars"
+    )
     assert "`models.prices`" in str(refusal.hint)
 
 
@@ -389,7 +429,9 @@ async def test_a_clock_that_goes_back_neither_begins_a_day_anew_nor_gives_anythi
     await budget_store.reserve(account(), Spend(tokens=10))
 
 
-async def test_what_is_in_flight_at_midnight_belongs_to_the_day_before(opened: Opened, wall: Wall) -> None:
+async def test_what_is_in_flight_at_midnight_belongs_to_the_day_before(
+    opened: Opened, wall: Wall
+) -> None:
     budget_store = opened(BudgetsSection(day=tokens(10)))
     wall.now = MIDNIGHT - 1
     held = await budget_store.reserve(account(), Spend(tokens=10))
@@ -403,11 +445,15 @@ async def test_what_is_in_flight_at_midnight_belongs_to_the_day_before(opened: O
 # --- the history
 
 
-async def test_the_seconds_of_answered_calls_are_remembered_by_model_and_role(opened: Opened) -> None:
+async def test_the_seconds_of_answered_calls_are_remembered_by_model_and_role(
+    opened: Opened,
+) -> None:
     budget_store = opened(BudgetsSection())
 
     async def call(one: ModelUse, role: Role) -> None:
-        await budget_store.settle(await budget_store.reserve(account(role=role), Spend()), Spend(), one)
+        await budget_store.settle(
+            await budget_store.reserve(account(role=role), Spend()), Spend(), one
+        )
 
     await call(use(seconds=1.5), "worker")
     await call(use(seconds=2.5), "worker")
@@ -473,8 +519,13 @@ async def test_what_was_spent_outlives_the_budget_store(tmp_path: Path) -> None:
         assert await budget_store.past_seconds("acme:one", "worker") == (1.0,)
 
 
-async def test_a_reservation_can_be_settled_by_another_budget_store_of_the_file(tmp_path: Path) -> None:
-    async with SqliteBudgetStore(tmp_path / "j.db") as one, SqliteBudgetStore(tmp_path / "j.db") as other:
+async def test_a_reservation_can_be_settled_by_another_budget_store_of_the_file(
+    tmp_path: Path,
+) -> None:
+    async with (
+        SqliteBudgetStore(tmp_path / "j.db") as one,
+        SqliteBudgetStore(tmp_path / "j.db") as other,
+    ):
         held = await one.reserve(account(step="a"), Spend(tokens=30))
         await other.settle(held, Spend(tokens=10), use())
         await one.settle(held, Spend(tokens=25), use())
@@ -553,9 +604,14 @@ async def test_a_closed_budget_store_says_so(tmp_path: Path) -> None:
         await budget_store.left(account())
 
 
-async def test_a_file_that_cannot_be_written_is_told_and_nothing_is_put_aside(tmp_path: Path) -> None:
+async def test_a_file_that_cannot_be_written_is_told_and_nothing_is_put_aside(
+    tmp_path: Path,
+) -> None:
     async with SqliteBudgetStore(tmp_path / "j.db", patience=0.05) as budget_store:
-        with locked(tmp_path / "j.db"), pytest.raises(JournalError, match="keeps the journal locked"):
+        with (
+            locked(tmp_path / "j.db"),
+            pytest.raises(JournalError, match="keeps the journal locked"),
+        ):
             await budget_store.reserve(account(), Spend(tokens=3))
 
         await budget_store.reserve(account(), Spend(tokens=4))
@@ -609,7 +665,10 @@ def let_go(process: subprocess.Popen[str]) -> None:
 
 
 def test_processes_that_reserve_at_once_never_share_a_token(tmp_path: Path) -> None:
-    with start(tmp_path / "j.db", 150, "settle") as one, start(tmp_path / "j.db", 150, "settle") as other:
+    with (
+        start(tmp_path / "j.db", 150, "settle") as one,
+        start(tmp_path / "j.db", 150, "settle") as other,
+    ):
         for process in (one, other):
             assert read_line(process) == "ready"
         for process in (one, other):
@@ -627,7 +686,9 @@ async def test_what_a_killed_process_had_put_aside_counts_as_spent(tmp_path: Pat
         process.kill()
         told += (process.stdout.read() if process.stdout else "").count("reserved")
 
-    async with SqliteBudgetStore(tmp_path / "j.db", BudgetsSection(day=tokens(10_000))) as budget_store:
+    async with SqliteBudgetStore(
+        tmp_path / "j.db", BudgetsSection(day=tokens(10_000))
+    ) as budget_store:
         spent = (await budget_store.left(account(RunId("r"), job="j"))).run.spent.tokens
     # One may be on the disk that the process did not come to tell of.
     assert told <= spent <= told + 1
@@ -641,5 +702,6 @@ async def test_a_refusal_shows_figures_however_small() -> None:
         await budget_store.reserve(BudgetScope(), Spend(usd=0.00005))
 
     assert (
-        str(caught.value) == "the call may take $0.00005, and the day's budget of $0.00004 has $0.00004 left"
+        str(caught.value)
+        == "the call may take $0.00005, and the day's budget of $0.00004 has $0.00004 left"
     )

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import Phase, find, given, settings, strategies as st
 
 from tests.executor.event_examples import EVENT_TYPES, any_event, json_values, step_finished
-from wavewright.executor.events.codec import KINDS, CodecError, decode, encode, from_json, kind_of, to_json
+from wavewright.executor.events.codec import (
+    KINDS,
+    CodecError,
+    decode,
+    encode,
+    from_json,
+    kind_of,
+    to_json,
+)
 from wavewright.executor.events.types import (
     Event,
     GateRecord,
@@ -39,7 +47,10 @@ def test_no_event_type_is_left_out_of_the_round_trip(event_type: type[Event]) ->
     # are drawn only where none is.
     first = settings(phases=[Phase.generate], max_examples=10_000)
 
-    assert type(find(any_event, lambda event: isinstance(event, event_type), settings=first)) is event_type
+    assert (
+        type(find(any_event, lambda event: isinstance(event, event_type), settings=first))
+        is event_type
+    )
 
 
 def test_every_event_type_has_a_kind_of_its_own() -> None:
@@ -47,9 +58,16 @@ def test_every_event_type_has_a_kind_of_its_own() -> None:
 
 
 def test_nested_records_and_tuples_come_back_as_their_own_types() -> None:
-    gate = GateRecord(GateId("g"), StepId("s"), "check", "block", "fail", "size(output) > 0", index=0)
+    gate = GateRecord(
+        GateId("g"), StepId("s"), "check", "block", "fail", "size(output) > 0", index=0
+    )
     event = StepFinished(
-        at=1.0, step=StepId("s"), status="failed", error=StepError("tool", "no"), gates=(gate,), items=(1, 2)
+        at=1.0,
+        step=StepId("s"),
+        status="failed",
+        error=StepError("tool", "no"),
+        gates=(gate,),
+        items=(1, 2),
     )
 
     back = decode(*encode(event))
@@ -114,7 +132,10 @@ def test_an_output_nested_without_end_is_refused() -> None:
         pytest.param("wave_started", "[]", "not an object", id="not-an-object"),
         pytest.param("wave_started", '{"at":1}', "lacks 'steps', 'wave'", id="missing"),
         pytest.param(
-            "run_finished", '{"at":1,"status":"failed","cost":2}', "unknown field 'cost'", id="unknown-field"
+            "run_finished",
+            '{"at":1,"status":"failed","cost":2}',
+            "unknown field 'cost'",
+            id="unknown-field",
         ),
         pytest.param(
             "run_finished",
@@ -128,15 +149,26 @@ def test_an_output_nested_without_end_is_refused() -> None:
             "run_finished.at is bool 'True', not a number",
             id="bool",
         ),
-        pytest.param("run_finished", '{"at":NaN,"status":"failed"}', "NaN is not a JSON number", id="nan"),
         pytest.param(
-            "wave_started", '{"at":1,"wave":1.5,"steps":[]}', "wave_started.wave is float", id="fraction"
+            "run_finished", '{"at":NaN,"status":"failed"}', "NaN is not a JSON number", id="nan"
         ),
         pytest.param(
-            "wave_started", '{"at":1,"wave":1,"steps":"ab"}', "wave_started.steps is str", id="not-a-list"
+            "wave_started",
+            '{"at":1,"wave":1.5,"steps":[]}',
+            "wave_started.wave is float",
+            id="fraction",
         ),
         pytest.param(
-            "wave_started", '{"at":1,"wave":1,"steps":[1]}', "wave_started.steps is int", id="element"
+            "wave_started",
+            '{"at":1,"wave":1,"steps":"ab"}',
+            "wave_started.steps is str",
+            id="not-a-list",
+        ),
+        pytest.param(
+            "wave_started",
+            '{"at":1,"wave":1,"steps":[1]}',
+            "wave_started.steps is int",
+            id="element",
         ),
         pytest.param(
             "step_finished",

@@ -23,7 +23,11 @@ from wavewright.executor.events.json_values import (
 from wavewright.planner.types import Json
 
 scalars = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text()
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(),
 )
 
 

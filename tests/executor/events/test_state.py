@@ -46,7 +46,9 @@ gates = st.builds(
     inspected=st.just("x > 1"),
 )
 events: st.SearchStrategy[Event] = st.one_of(
-    st.builds(RunStarted, run=st.just(RunId("r")), at=times, job=st.just("j"), goal=st.just({}), now=times),
+    st.builds(
+        RunStarted, run=st.just(RunId("r")), at=times, job=st.just("j"), goal=st.just({}), now=times
+    ),
     st.builds(
         PlanAccepted,
         at=times,
@@ -56,7 +58,9 @@ events: st.SearchStrategy[Event] = st.one_of(
         round=st.integers(0, 2),
         patch=st.none() | st.just({"reason": "fresh"}),
     ),
-    st.builds(WaveStarted, at=times, wave=st.integers(0, 2), steps=st.just(()), round=st.integers(0, 1)),
+    st.builds(
+        WaveStarted, at=times, wave=st.integers(0, 2), steps=st.just(()), round=st.integers(0, 1)
+    ),
     st.builds(WaveFinished, at=times, wave=st.integers(0, 2), round=st.integers(0, 1)),
     st.builds(StepStarted, at=times, step=ids, key=keys),
     st.builds(
@@ -155,7 +159,12 @@ def test_a_state_survives_the_journals_json(history: list[Event]) -> None:
 
 def red(severity: GateSeverity) -> GateRecord:
     return GateRecord(
-        gate=GateId("g"), step=A, kind="check", severity=severity, verdict="error", inspected="x > 1"
+        gate=GateId("g"),
+        step=A,
+        kind="check",
+        severity=severity,
+        verdict="error",
+        inspected="x > 1",
     )
 
 
@@ -195,7 +204,9 @@ def test_anything_that_happens_after_the_end_opens_the_run_again() -> None:
 
 
 def used(tokens: int, step: StepId | None = None) -> ModelCalled:
-    return ModelCalled(1.0, ModelUse("worker", "n", "m", "answered", input_tokens=tokens, step=step))
+    return ModelCalled(
+        1.0, ModelUse("worker", "n", "m", "answered", input_tokens=tokens, step=step)
+    )
 
 
 def test_the_uses_of_models_are_numbered_as_they_were_settled() -> None:
@@ -214,7 +225,9 @@ def test_rungs_stand_in_the_order_in_which_they_were_tried() -> None:
 
 def test_an_agents_calls_are_kept_by_step() -> None:
     calls = [LoopToolCalled(float(n), A, AgentToolCall("fetch", {"n": n}, "ok")) for n in range(2)]
-    other = LoopToolCalled(3.0, StepId("b"), AgentToolCall("fetch", {}, "refused", message="not allowed"))
+    other = LoopToolCalled(
+        3.0, StepId("b"), AgentToolCall("fetch", {}, "refused", message="not allowed")
+    )
 
     state = fold([calls[0], other, calls[1]])
 
@@ -255,6 +268,8 @@ def test_gates_stand_in_the_plans_order() -> None:
 
 def test_a_state_writes_itself_down_in_one_line_whatever_it_holds() -> None:
     started = RunStarted(RunId("r"), at=0.0, job="j", goal={}, now=0.0)
-    state = fold([started, *(StepFinished(1.0, StepId(f"s{n}"), "ok", output="x" * 100) for n in range(9))])
+    state = fold(
+        [started, *(StepFinished(1.0, StepId(f"s{n}"), "ok", output="x" * 100) for n in range(9))]
+    )
 
     assert repr(state) == "<RunState of 'r': 9 steps, round 0, finished=None>"

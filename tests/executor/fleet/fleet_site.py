@@ -125,7 +125,9 @@ class FleetSite:
         """The variables of its processes."""
         return {**os.environ, "WAVEWRIGHT_PG_URL": self.url, "MARKS": str(self.marks)}
 
-    def start(self, *arguments: str, folder: Path | None = None, **variables: str) -> RunningCommand:
+    def start(
+        self, *arguments: str, folder: Path | None = None, **variables: str
+    ) -> RunningCommand:
         """Start a worker."""
         number = len(self._workers)
         worker = PreparedCommand(
@@ -145,11 +147,15 @@ class FleetSite:
 
     def wait_for_start(self) -> None:
         """Wait until the first worker takes calls."""
-        self.wait_until(lambda: any(line["event"] == "worker_started" for line in self.log()), "the start")
+        self.wait_until(
+            lambda: any(line["event"] == "worker_started" for line in self.log()), "the start"
+        )
 
     def run(self, *arguments: str) -> RunningCommand:
         """Start a command of the project."""
-        command = PreparedCommand(arguments, self.folder, self.environment, self.folder / "command.log")
+        command = PreparedCommand(
+            arguments, self.folder, self.environment, self.folder / "command.log"
+        )
         self._commands.append(command)
         return command
 
@@ -191,7 +197,9 @@ class FleetSite:
 
 
 @contextmanager
-def fleet_site(folder: Path, postgres: PostgresServer, *, heartbeat: float = 1.0) -> Generator[FleetSite]:
+def fleet_site(
+    folder: Path, postgres: PostgresServer, *, heartbeat: float = 1.0
+) -> Generator[FleetSite]:
     """Make a project whose calls go to the fleet, and end its workers."""
     write_project(folder, {"tools": ["*"], "heartbeat": heartbeat})
     site = FleetSite(folder, postgres.database())
@@ -206,18 +214,25 @@ def write_project(folder: Path, fleet: Mapping[str, Json] | None, tools: str = T
     """Write the files of a project."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "tools.py").write_text(tools, encoding="utf-8")
-    settings: JsonObject = {"tools": [{"path": "tools.py", "functions": dict(FUNCTIONS)}], "concurrency": 50}
+    settings: JsonObject = {
+        "tools": [{"path": "tools.py", "functions": dict(FUNCTIONS)}],
+        "concurrency": 50,
+    }
     if fleet is not None:
         settings["fleet"] = dict(fleet)
     (folder / "wavewright.yaml").write_text(json.dumps(settings), encoding="utf-8")
 
 
-def step(id_: str, tool: str, params: Mapping[str, Json] | None = None, **fields: Json) -> JsonObject:
+def step(
+    id_: str, tool: str, params: Mapping[str, Json] | None = None, **fields: Json
+) -> JsonObject:
     """Return a step of a plan."""
     return {"id": id_, "tool": tool, "params": dict(params or {}), **fields}
 
 
-def write_plan(folder: Path, *steps: Mapping[str, Json], result: Json = None, **fields: Json) -> Path:
+def write_plan(
+    folder: Path, *steps: Mapping[str, Json], result: Json = None, **fields: Json
+) -> Path:
     """Write a plan."""
     plan = {"version": 1, "goal": "Test", "steps": [*steps], "result": result, **fields}
     file = folder / "test.plan.yaml"

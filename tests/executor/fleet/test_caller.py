@@ -34,7 +34,13 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.types import Json, RunId, StepId, StepKey
 from wavewright.tools.functions.injected import LogEvent
 from wavewright.tools.functions.registry import make_tool
-from wavewright.tools.functions.tool import Emission, EmissionsTaken, TextChunk, ToolCall, ToolFunction
+from wavewright.tools.functions.tool import (
+    Emission,
+    EmissionsTaken,
+    TextChunk,
+    ToolCall,
+    ToolFunction,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -220,7 +226,10 @@ async def test_calls_of_a_run_that_another_process_has_ended_fail_whether_they_w
 
 
 async def lost_run(make: ToolFunction) -> None:
-    with anyio.fail_after(20), pytest.raises(ReportedFailure, match="another process has continued the run"):
+    with (
+        anyio.fail_after(20),
+        pytest.raises(ReportedFailure, match="another process has continued the run"),
+    ):
         await make(new_call([]))
 
 
@@ -334,7 +343,9 @@ def answer() -> tuple[list[str], list[int], list[bytes], str]:
     return [CALL], [0], [CallAnswer("ok", 1, has_emitted=True).to_bytes()], WORKER
 
 
-def emissions(*made: Emission, first: int = 1) -> tuple[list[str], list[int], list[bytes], list[bool], str]:
+def emissions(
+    *made: Emission, first: int = 1
+) -> tuple[list[str], list[int], list[bytes], list[bool], str]:
     """Return the values with which a worker writes them."""
     return (
         [CALL] * len(made),

@@ -36,7 +36,9 @@ Runners = tuple[CaseRunner, CaseRunner]
 
 
 @pytest.fixture(scope="module")
-def on_fleet(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runners]:
+def on_fleet(
+    postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Runners]:
     sites: list[FleetSite] = []
 
     def with_fleet(settings: Settings) -> Settings:
@@ -92,13 +94,17 @@ def replaced() -> Replaced:
 @pytest.fixture(scope="module")
 def on_replaced(replaced: Replaced, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runners]:
     folder = tmp_path_factory.mktemp("replaced")
-    with opened_cases(folder, lambda settings: replace(settings, runtime=replaced.opened)) as runners:
+    with opened_cases(
+        folder, lambda settings: replace(settings, runtime=replaced.opened)
+    ) as runners:
         yield runners
 
 
 # A replay tells nothing of what calls print, of log events and of attempts that failed: these cases have none.
 @pytest.mark.parametrize("case", ["approval", "cache", "gates", "long_output", "patch", "run_data"])
-def test_a_recording_answers_as_the_tools_did(case: str, on_replaced: Runners, replaced: Replaced) -> None:
+def test_a_recording_answers_as_the_tools_did(
+    case: str, on_replaced: Runners, replaced: Replaced
+) -> None:
     here, there = on_replaced
     before = here.run(case)
     replaced.now = RecordedTools(recorded_calls(before.events))
@@ -183,7 +189,9 @@ def test_a_call_that_writes_is_interrupted_where_its_worker_died(
 
 
 def ending(run: CaseRun, step: str) -> StepFinished:
-    [ended] = (event for event in run.events if isinstance(event, StepFinished) and event.step == step)
+    [ended] = (
+        event for event in run.events if isinstance(event, StepFinished) and event.step == step
+    )
     return ended
 
 
@@ -193,7 +201,9 @@ def test_the_example_with_ray_passes_the_suite(
     pytest.importorskip("ray")
     page = ROOT / "docs" / "how-to" / "run-on-another-runtime.md"
     [example] = (
-        block.text for block in blocks(page.read_text(encoding="utf-8")) if block.title == "on_ray.py"
+        block.text
+        for block in blocks(page.read_text(encoding="utf-8"))
+        if block.title == "on_ray.py"
     )
     assert len(example.splitlines()) <= 60
     folder = tmp_path_factory.mktemp("ray")

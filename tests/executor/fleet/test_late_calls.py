@@ -79,7 +79,9 @@ async def counting_worker(database: FleetDatabase) -> AsyncGenerator[list[int]]:
     tool = make_tool(count)
     goal = Goal(job="count", name="count", text="Count", inputs={}, tools=())
     await database.fetch(SEND_GOAL, RUN, goal.model_dump_json(by_alias=True).encode())
-    call = ToolCall(RUN, StepId("one"), "count", {}, StepKey("key"), dt.datetime(2026, 6, 1, tzinfo=dt.UTC))
+    call = ToolCall(
+        RUN, StepId("one"), "count", {}, StepKey("key"), dt.datetime(2026, 6, 1, tzinfo=dt.UTC)
+    )
     body = CallRequest.of(tool, call).to_bytes()
     await database.fetch(SEND, [CALL], [RUN], [body], [entrypoint_of(tool)], "a coordinator")
     worker = FleetWorker(
@@ -90,7 +92,10 @@ async def counting_worker(database: FleetDatabase) -> AsyncGenerator[list[int]]:
         entrypoints=[entrypoint_of(tool)],
         labels=[],
         host=ToolHost(
-            "a worker", lambda _run, _goal: {"count": tool}, asyncio.get_running_loop(), Redactor([])
+            "a worker",
+            lambda _run, _goal: {"count": tool},
+            asyncio.get_running_loop(),
+            Redactor([]),
         ),
         on_call=lambda _tool, _ending, _seconds: None,
         on_heartbeat=lambda _fault: None,

@@ -43,7 +43,10 @@ def site(postgres: PostgresServer, tmp_path: Path) -> Iterator[FleetSite]:
 
 
 def test_a_model_worker_asks_its_model_from_the_fleet_the_run_pays_and_a_replay_asks_nobody(
-    site: FleetSite, postgres: PostgresServer, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    site: FleetSite,
+    postgres: PostgresServer,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
@@ -62,9 +65,7 @@ def test_a_model_worker_asks_its_model_from_the_fleet_the_run_pays_and_a_replay_
     write_plan(site.folder, sort, result="${steps.kinds}", inputs={"notes": [*NOTES]})
 
     assert site.run("run", "test.plan.yaml", "--json").wait() == 0, site.printed()
-    settled = (
-        "SELECT count(*) FROM wavewright.model_call WHERE role = 'worker' AND settled AND run IS NOT NULL"
-    )
+    settled = "SELECT count(*) FROM wavewright.model_call WHERE role = 'worker' AND settled AND run IS NOT NULL"
     assert postgres.fetch(settled, site.url) == [(len(NOTES),)]
     [file] = site.folder.glob("**/package.json")
     package = json.loads(file.read_text(encoding="utf-8"))
@@ -87,7 +88,9 @@ def test_a_trace_goes_on_in_the_worker(site: FleetSite, monkeypatch: pytest.Monk
         worker = site.start()
         site.wait_for_start()
         write_plan(
-            site.folder, {"id": "two", "tool": "double", "params": {"number": 1}}, result="${steps.two}"
+            site.folder,
+            {"id": "two", "tool": "double", "params": {"number": 1}},
+            result="${steps.two}",
         )
         assert site.run("run", "test.plan.yaml").wait() == 0
         worker.send_signal(15)
@@ -100,7 +103,9 @@ def test_a_trace_goes_on_in_the_worker(site: FleetSite, monkeypatch: pytest.Monk
     assert written["wavewright.worker"].split("/")[1] == str(worker.pid)
 
 
-def test_no_more_than_twice_the_slots_wait_for_a_run(site: FleetSite, postgres: PostgresServer) -> None:
+def test_no_more_than_twice_the_slots_wait_for_a_run(
+    site: FleetSite, postgres: PostgresServer
+) -> None:
     site.start("--slots", "4")
     site.wait_for_start()
     held = step("many", "held", {"name": "${item}"}, for_each="${inputs.names}", max_items=60)

@@ -57,7 +57,9 @@ def test_calls_are_made_over_verified_connections(server: OwnServer, tmp_path: P
         site.url += f"?sslmode=verify-full&sslrootcert={tmp_path}/certificates/ca.pem"
         site.start()
         write_plan(
-            site.folder, {"id": "one", "tool": "held", "params": {"name": "one"}}, result="${steps.one}"
+            site.folder,
+            {"id": "one", "tool": "held", "params": {"name": "one"}},
+            result="${steps.one}",
         )
         run = site.run("run", "test.plan.yaml")
         site.wait_for_mark("one began")
@@ -97,7 +99,9 @@ def site(postgres: PostgresServer, tmp_path: Path) -> Iterator[FleetSite]:
 
 def start_run(site: FleetSite, postgres: PostgresServer, *calls: str) -> RunningCommand:
     """Start a run that makes the tables, and give workers their rights."""
-    steps: list[JsonObject] = [{"id": name, "tool": "held", "params": {"name": name}} for name in calls]
+    steps: list[JsonObject] = [
+        {"id": name, "tool": "held", "params": {"name": name}} for name in calls
+    ]
     write_plan(site.folder, *steps, result=f"${{steps.{calls[-1]}}}")
     run = site.run("run", "test.plan.yaml", "--json")
     find = "SELECT FROM pg_class WHERE oid = to_regclass('wavewright_fleet.call')"
@@ -174,7 +178,9 @@ def test_a_worker_reads_nothing_of_runs_but_the_calls_that_are_its_own_or_wait(
     assert postgres.fetch("SELECT count(*) FROM wavewright_fleet.goal", other) == [(0,)]
 
 
-def test_a_worker_without_rights_says_what_gives_them(site: FleetSite, postgres: PostgresServer) -> None:
+def test_a_worker_without_rights_says_what_gives_them(
+    site: FleetSite, postgres: PostgresServer
+) -> None:
     start_run(site, postgres, "one").send_signal(signal.SIGKILL)
     postgres.run("REVOKE wavewright_worker FROM worker_one", site.url)
     worker = start_worker(site, "worker_one")
@@ -190,7 +196,15 @@ def test_a_worker_without_rights_says_what_gives_them(site: FleetSite, postgres:
     [
         *(
             f"TABLE wavewright.{table}"
-            for table in ("event", "job", "job_request", "decision", "inbox", "outbox", "outbox_body")
+            for table in (
+                "event",
+                "job",
+                "job_request",
+                "decision",
+                "inbox",
+                "outbox",
+                "outbox_body",
+            )
         ),
         "SELECT job FROM wavewright.run",
         "DELETE FROM wavewright.model_call",

@@ -29,7 +29,9 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def site(postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FleetSite]:
+def site(
+    postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[FleetSite]:
     with fleet_site(tmp_path / "project", postgres) as made:
         monkeypatch.setenv("WAVEWRIGHT_PG_URL", made.url)
         monkeypatch.setenv("MARKS", str(made.marks))
@@ -89,7 +91,11 @@ def test_what_ends_while_the_coordinator_is_dead_is_not_called_again(site: Fleet
     site.go("later")
 
     assert resumed.wait() == 0
-    assert [len(site.processes(f"{name} began")) for name in ("ended", "later", "written")] == [1, 1, 1]
+    assert [len(site.processes(f"{name} began")) for name in ("ended", "later", "written")] == [
+        1,
+        1,
+        1,
+    ]
 
 
 def test_what_a_call_emits_is_journaled_once_though_the_coordinator_is_killed(
@@ -135,10 +141,15 @@ def test_a_stopped_run_cancels_its_calls_on_the_workers(site: FleetSite) -> None
     assert run.wait() == 130
 
 
-def test_a_frozen_worker_that_wakes_writes_no_answer(site: FleetSite, postgres: PostgresServer) -> None:
+def test_a_frozen_worker_that_wakes_writes_no_answer(
+    site: FleetSite, postgres: PostgresServer
+) -> None:
     frozen = site.start()
     write_plan(
-        site.folder, call("held", "one"), call("held", "two", depends_on=["one"]), result="${steps.one}"
+        site.folder,
+        call("held", "one"),
+        call("held", "two", depends_on=["one"]),
+        result="${steps.one}",
     )
     run = site.run("run", "test.plan.yaml")
     [pid] = site.wait_for_mark("one began")
@@ -169,9 +180,13 @@ def test_a_worker_that_is_stopped_lets_calls_end(site: FleetSite) -> None:
     assert site.log()[-1]["event"] == "worker_stopped"
 
 
-def test_a_worker_with_other_tools_takes_no_call_and_says_so(site: FleetSite, tmp_path: Path) -> None:
+def test_a_worker_with_other_tools_takes_no_call_and_says_so(
+    site: FleetSite, tmp_path: Path
+) -> None:
     write_project(
-        tmp_path / "other", {"heartbeat": 1}, TOOLS.replace('mark(f"{name} ended")', 'mark(f"{name} gone")')
+        tmp_path / "other",
+        {"heartbeat": 1},
+        TOOLS.replace('mark(f"{name} ended")', 'mark(f"{name} gone")'),
     )
     write_plan(site.folder, call("held", "one"), result="${steps.one}")
     run = site.run("run", "test.plan.yaml")
@@ -210,7 +225,9 @@ def test_calls_that_no_worker_makes_hold_up_no_others(site: FleetSite) -> None:
     )
     run = site.run("run", "test.plan.yaml")
     site.wait_for_mark("other began")
-    site.wait_until(lambda: "label 'gpu', which the tool 'needing' needs" in site.printed(), "the warning")
+    site.wait_until(
+        lambda: "label 'gpu', which the tool 'needing' needs" in site.printed(), "the warning"
+    )
     site.go("other")
     site.wait_for_mark("other ended")
     site.start("--slots", "4", "--labels", "gpu")
@@ -238,7 +255,9 @@ def test_a_worker_serves_its_health_and_its_metrics(site: FleetSite) -> None:
     place = free_place()
     site.start("--health", place)
     write_plan(
-        site.folder, call("flaky", "one", retry={"attempts": 2, "wait_initial": 0.01}), result="${steps.one}"
+        site.folder,
+        call("flaky", "one", retry={"attempts": 2, "wait_initial": 0.01}),
+        result="${steps.one}",
     )
 
     assert site.run("run", "test.plan.yaml").wait() == 0
@@ -291,7 +310,9 @@ def test_a_call_of_a_worker_is_part_of_the_runs_trace(
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
         worker = site.start()
         write_plan(
-            site.folder, {"id": "two", "tool": "double", "params": {"number": 1}}, result="${steps.two}"
+            site.folder,
+            {"id": "two", "tool": "double", "params": {"number": 1}},
+            result="${steps.two}",
         )
         assert site.run("run", "test.plan.yaml").wait() == 0
         worker.send_signal(signal.SIGTERM)

@@ -48,7 +48,9 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 @asynccontextmanager
-async def breaking_connections(server: PostgresServer, url: str) -> AsyncGenerator[Callable[[], None]]:
+async def breaking_connections(
+    server: PostgresServer, url: str
+) -> AsyncGenerator[Callable[[], None]]:
     """Break all connections to a database while the block runs; once more after each call of what it gives.
 
     A client that is slower than the breaks would never get through, so each waits for some progress.

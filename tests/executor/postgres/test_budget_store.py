@@ -30,9 +30,14 @@ async def spent(budget_store: PostgresBudgetStore) -> int:
 
 
 async def test_what_was_spent_outlives_the_budget_store(postgres: PostgresServer) -> None:
-    url, budgets = postgres.database(), BudgetsSection(run=BudgetSettings(tokens=100), recovery_share=0.0)
+    url, budgets = (
+        postgres.database(),
+        BudgetsSection(run=BudgetSettings(tokens=100), recovery_share=0.0),
+    )
     async with PostgresBudgetStore(url, budgets) as budget_store:
-        await budget_store.settle(await budget_store.reserve(WORK, Spend(tokens=30)), Spend(tokens=30), USE)
+        await budget_store.settle(
+            await budget_store.reserve(WORK, Spend(tokens=30)), Spend(tokens=30), USE
+        )
         await budget_store.reserve(WORK, Spend(tokens=30))
     async with PostgresBudgetStore(url, budgets) as budget_store:
         assert (await budget_store.left(WORK)).run.tokens == 40
@@ -67,9 +72,14 @@ async def test_a_reservation_whose_answer_was_lost_is_made_once(postgres: Postgr
     assert len(reservations) > 5
 
 
-async def test_connections_that_break_all_the_time_lose_and_repeat_nothing(postgres: PostgresServer) -> None:
+async def test_connections_that_break_all_the_time_lose_and_repeat_nothing(
+    postgres: PostgresServer,
+) -> None:
     url = postgres.database()
-    async with PostgresBudgetStore(url) as budget_store, breaking_connections(postgres, url) as note_progress:
+    async with (
+        PostgresBudgetStore(url) as budget_store,
+        breaking_connections(postgres, url) as note_progress,
+    ):
         for _ in range(25):
             held = await budget_store.reserve(WORK, Spend(tokens=5))
             note_progress()
@@ -137,7 +147,9 @@ def test_processes_that_reserve_at_once_never_share_a_token(postgres: PostgresSe
     assert sum(counts) == 150
 
 
-async def test_a_database_that_stays_away_is_told_and_nothing_is_put_aside(own_postgres: OwnServer) -> None:
+async def test_a_database_that_stays_away_is_told_and_nothing_is_put_aside(
+    own_postgres: OwnServer,
+) -> None:
     async with PostgresBudgetStore(own_postgres.database(), patience=0.1) as budget_store:
         await budget_store.reserve(WORK, Spend(tokens=1))
         own_postgres.stop()
@@ -160,7 +172,9 @@ async def test_a_closed_budget_store_says_so(postgres: PostgresServer) -> None:
         await budget_store.left(WORK)
 
 
-async def test_a_commit_that_never_arrives_holds_nobody_up_for_long(postgres: PostgresServer) -> None:
+async def test_a_commit_that_never_arrives_holds_nobody_up_for_long(
+    postgres: PostgresServer,
+) -> None:
     with LossyLine(postgres.database()) as line:
         async with PostgresBudgetStore(line.url) as budget_store:
             await budget_store.reserve(WORK, Spend(tokens=1))

@@ -58,7 +58,9 @@ class Daemon:
         if job.job in asked:
             package = package_id(number, iteration)
             change = JobChange(job.job, "validating", iteration=iteration, package=package)
-            beside = OutboxWrites(messages=(outgoing(number * 10 + iteration, job=number),), change=change)
+            beside = OutboxWrites(
+                messages=(outgoing(number * 10 + iteration, job=number),), change=change
+            )
         else:
             asked.add(job.job)
             decision = decision_of(number, job.run, id_=number)
@@ -84,7 +86,9 @@ async def daemons(postgres: PostgresServer) -> AsyncIterator[list[Daemon]]:
     async with AsyncExitStack() as opened:
         yield [Daemon(await opened.enter_async_context(PostgresJournal(url))) for _ in range(3)]
     # A transaction that waits in a circle is ended by the server, by default after a second in which others wait, too.
-    assert postgres.fetch(f"SELECT deadlocks FROM pg_stat_database WHERE datname = '{database}'") == [(0,)]  # noqa: S608
+    assert postgres.fetch(
+        f"SELECT deadlocks FROM pg_stat_database WHERE datname = '{database}'"
+    ) == [(0,)]  # noqa: S608
 
 
 @pytest.mark.anyio
@@ -113,6 +117,8 @@ async def test_jobs_whose_messages_come_twice_to_several_daemons_in_any_order_al
                 group.start_soon(daemons[place % 3].work, numbers, asked, ended)
 
     rows = await daemons[0].jobs.list_jobs()
-    assert [(row.state, row.iteration, len(row.feedback)) for row in rows] == [("completed", 2, 2)] * JOBS
+    assert [(row.state, row.iteration, len(row.feedback)) for row in rows] == [
+        ("completed", 2, 2)
+    ] * JOBS
     answered = await daemons[0].jobs.list_decisions(is_open=False)
     assert len(answered) == JOBS

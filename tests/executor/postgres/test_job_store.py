@@ -54,7 +54,9 @@ class PostgresDaemonStores:
         """Write down another start of its process than its own, as if its pid had gone to a later one."""
         assert isinstance(stores.journal, PostgresJournal)
         token = stores.journal.store.session.owner.token
-        set_start = f"UPDATE wavewright.session SET process_start = 'before' WHERE token = '{token}'"  # noqa: S608
+        set_start = (
+            f"UPDATE wavewright.session SET process_start = 'before' WHERE token = '{token}'"  # noqa: S608
+        )
         self.server.run(set_start, self.url)
 
     async def expire_leases(self) -> None:
@@ -139,7 +141,9 @@ async def test_whatever_answer_is_lost_a_job_is_received_claimed_and_changed_onc
                 number += 1
 
                 async def work(number: int = number) -> None:
-                    assert (await jobs.receive(request_of(number), project_state)).action == "accept"
+                    assert (
+                        await jobs.receive(request_of(number), project_state)
+                    ).action == "accept"
                     job = await jobs.claim(project=project_state)
                     assert job is not None
                     assert (job.job, job.attempts) == (job_id(number), 1)
@@ -205,13 +209,17 @@ async def test_whatever_answer_is_lost_a_question_is_asked_answered_and_acted_on
                     asked = decision_of(number, job.run, id_=number)
                     waiting = JobChange(job.job, "waiting")
                     await journal.append(
-                        job.run, [step_finished("a")], OutboxWrites(decisions=(asked,), change=waiting)
+                        job.run,
+                        [step_finished("a")],
+                        OutboxWrites(decisions=(asked,), change=waiting),
                     )
                     receipt = await jobs.decide(DecisionMade(asked.id, "yes", "ada"), project_state)
                     again = await jobs.claim()
                     assert again is not None
                     assert (receipt.action, again.job) == ("accept", job.job)
-                    await journal.append(job.run, [step_finished("b")], OutboxWrites(taken=(asked.id,)))
+                    await journal.append(
+                        job.run, [step_finished("b")], OutboxWrites(taken=(asked.id,))
+                    )
                     await journal.close_run(job.run)
                     await journal.open_run(job.run)
                     await jobs.change(JobChange(job.job, "completed"), project_state)
@@ -333,7 +341,9 @@ async def test_an_answer_that_comes_while_its_question_is_written_is_not_overloo
     change = JobChange(job.job, "waiting")
     asking = asyncio.ensure_future(
         waited(
-            one.journal.append(job.run, [step_finished("a")], OutboxWrites(decisions=(asked,), change=change))
+            one.journal.append(
+                job.run, [step_finished("a")], OutboxWrites(decisions=(asked,), change=change)
+            )
         )
     )
     await until(lambda: asking.done() or bool(daemons.server.fetch(WAITING)))
@@ -355,7 +365,9 @@ async def waited(append: Awaitable[None]) -> None:
 
 
 @pytest.mark.anyio
-async def test_what_is_told_of_a_step_goes_to_the_server_in_one_statement(postgres: PostgresServer) -> None:
+async def test_what_is_told_of_a_step_goes_to_the_server_in_one_statement(
+    postgres: PostgresServer,
+) -> None:
     url = postgres.database()
     with LossyLine(url) as line:
         async with PostgresJournal(line.url) as journal:
@@ -363,8 +375,12 @@ async def test_what_is_told_of_a_step_goes_to_the_server_in_one_statement(postgr
             count = 0
             async for answers in each_lost_in_turn(line):
                 count += 1
-                beside = OutboxWrites(messages=(outgoing(count), outgoing(100 + count), outgoing(count)))
-                told_of = asyncio.ensure_future(waited(journal.append(RUN, steps(1, start=count), beside)))
+                beside = OutboxWrites(
+                    messages=(outgoing(count), outgoing(100 + count), outgoing(count))
+                )
+                told_of = asyncio.ensure_future(
+                    waited(journal.append(RUN, steps(1, start=count), beside))
+                )
                 await answers.lose(told_of)
                 await told_of
             messages = await JobStore(journal).pending()

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from tests.executor.event_examples import any_event, run_finished, run_started, step_finished
-from tests.executor.postgres.journal_helpers import OTHER, RUN, all_at_once, seen_from_outside, steps
+from tests.executor.postgres.journal_helpers import (
+    OTHER,
+    RUN,
+    all_at_once,
+    seen_from_outside,
+    steps,
+)
 from tests.support.postgres import PostgresServer
 from wavewright.executor.events.types import Event, StepFinished
 from wavewright.executor.postgres.driver import display_url
@@ -19,7 +25,9 @@ from wavewright.planner.types import RunId
 pytestmark = pytest.mark.anyio
 
 
-async def test_what_an_append_reported_is_seen_by_every_other_program(postgres: PostgresServer) -> None:
+async def test_what_an_append_reported_is_seen_by_every_other_program(
+    postgres: PostgresServer,
+) -> None:
     url, expected = postgres.database(), list[Event]()
     async with PostgresJournal(url) as journal:
         for event in (run_started(RUN), step_finished("a"), run_finished()):
@@ -74,7 +82,9 @@ async def test_each_run_is_loaded_as_it_was_appended_by_many_at_once(
 ) -> None:
     appended = dict[RunId, list[Event]]()
 
-    async def appender(journal: PostgresJournal, number: int, run: RunId, awaits: list[bool]) -> None:
+    async def appender(
+        journal: PostgresJournal, number: int, run: RunId, awaits: list[bool]
+    ) -> None:
         for turn, is_awaited in enumerate(awaits):
             event = step_finished(f"{number}_{turn}")
             appended.setdefault(run, []).append(event)
@@ -126,7 +136,9 @@ async def test_a_cancelled_wait_loses_nothing_and_disturbs_nobody(postgres: Post
         pytest.param("TRUNCATE wavewright.event", id="truncate"),
     ],
 )
-async def test_the_database_refuses_to_rewrite_an_event(postgres: PostgresServer, statement: str) -> None:
+async def test_the_database_refuses_to_rewrite_an_event(
+    postgres: PostgresServer, statement: str
+) -> None:
     url = postgres.database()
     async with PostgresJournal(url) as journal:
         await journal.append(RUN, [run_started(RUN)])

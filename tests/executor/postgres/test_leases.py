@@ -23,7 +23,9 @@ from wavewright.executor.store.transaction import append_entry
 
 pytestmark = pytest.mark.anyio
 
-FOREIGN = Owner(token="f00", host="elsewhere", pid=4711, process_start="1", pid_namespace="another boot")  # noqa: S106 - it guards nothing
+FOREIGN = Owner(
+    token="f00", host="elsewhere", pid=4711, process_start="1", pid_namespace="another boot"
+)  # noqa: S106 - it guards nothing
 
 
 async def test_a_busy_run_names_its_owner_since_when_and_the_mend(postgres: PostgresServer) -> None:
@@ -34,7 +36,10 @@ async def test_a_busy_run_names_its_owner_since_when_and_the_mend(postgres: Post
     with pytest.raises(RunBusy) as caught:
         await second.claim(RUN)
 
-    assert f"run {RUN} is open in another process: pid 4711 on elsewhere, since 20" in caught.value.message
+    assert (
+        f"run {RUN} is open in another process: pid 4711 on elsewhere, since 20"
+        in caught.value.message
+    )
     assert "10 s after its last sign of life" in str(caught.value.hint)
     await first.close()
     await second.close()
@@ -43,11 +48,15 @@ async def test_a_busy_run_names_its_owner_since_when_and_the_mend(postgres: Post
 @contextmanager
 def grown_old(postgres: PostgresServer, url: str) -> Generator[None]:
     """Let the lease of the owner elsewhere run out, as the database's clock shows it."""
-    postgres.run("UPDATE wavewright.session SET heartbeat_at = heartbeat_at - 11 WHERE token = 'f00'", url)
+    postgres.run(
+        "UPDATE wavewright.session SET heartbeat_at = heartbeat_at - 11 WHERE token = 'f00'", url
+    )
     yield
 
 
-async def test_of_two_owners_that_claim_a_closed_run_at_once_one_has_it(postgres: PostgresServer) -> None:
+async def test_of_two_owners_that_claim_a_closed_run_at_once_one_has_it(
+    postgres: PostgresServer,
+) -> None:
     """The second one waits for the lock of the first, and then sees its lease."""
     url = postgres.database()
     async with PostgresJournal(url) as first, PostgresJournal(url) as second:
@@ -79,7 +88,9 @@ async def test_of_two_owners_that_claim_a_closed_run_at_once_one_has_it(postgres
         await owner.append(RUN, steps(1))
 
 
-async def test_an_expired_owner_is_replaced_after_a_watch_without_a_beat(postgres: PostgresServer) -> None:
+async def test_an_expired_owner_is_replaced_after_a_watch_without_a_beat(
+    postgres: PostgresServer,
+) -> None:
     url = postgres.database()
     first, second = PostgresEventStore(url, owner=FOREIGN), PostgresEventStore(url)
     await first.claim(RUN)
@@ -92,7 +103,9 @@ async def test_an_expired_owner_is_replaced_after_a_watch_without_a_beat(postgre
     await first.close()
 
 
-async def test_an_owner_that_beats_while_it_is_watched_keeps_the_run(postgres: PostgresServer) -> None:
+async def test_an_owner_that_beats_while_it_is_watched_keeps_the_run(
+    postgres: PostgresServer,
+) -> None:
     url = postgres.database()
     first, second = PostgresEventStore(url, owner=FOREIGN), PostgresEventStore(url)
     await first.claim(RUN)
@@ -133,7 +146,9 @@ async def test_a_replaced_owner_cannot_write_and_its_other_runs_are_not_disturbe
     assert await seen_from_outside(url, OTHER) == steps(1)
 
 
-async def test_a_replaced_owner_that_gives_up_leaves_the_run_to_the_new_one(postgres: PostgresServer) -> None:
+async def test_a_replaced_owner_that_gives_up_leaves_the_run_to_the_new_one(
+    postgres: PostgresServer,
+) -> None:
     url = postgres.database()
     first, second, third = (
         PostgresEventStore(url, owner=FOREIGN),
@@ -170,7 +185,10 @@ anyio.run(main)
 def holder(url: str) -> Generator[subprocess.Popen[str]]:
     """Run a process that has the run open."""
     with subprocess.Popen(
-        [sys.executable, "-c", HOLDER, url, RUN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLDER, url, RUN],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
@@ -185,7 +203,10 @@ async def test_a_second_process_is_told_who_has_the_run(postgres: PostgresServer
             with pytest.raises(RunBusy, match=f"pid {process.pid} on "):
                 await journal.open_run(RUN)
             (row,) = await journal.list_runs()
-            assert (row.status, row.owner) == ("running", f"pid {process.pid} on {os.uname().nodename}")
+            assert (row.status, row.owner) == (
+                "running",
+                f"pid {process.pid} on {os.uname().nodename}",
+            )
             process.communicate()
 
             await journal.open_run(RUN)
@@ -194,7 +215,9 @@ async def test_a_second_process_is_told_who_has_the_run(postgres: PostgresServer
 @pytest.mark.skipif(
     not Path("/proc/self/stat").exists(), reason="the system does not tell when a process started"
 )
-async def test_a_killed_process_on_this_machine_is_replaced_at_once(postgres: PostgresServer) -> None:
+async def test_a_killed_process_on_this_machine_is_replaced_at_once(
+    postgres: PostgresServer,
+) -> None:
     url = postgres.database()
     async with PostgresJournal(url) as journal:
         with holder(url) as process:
@@ -206,7 +229,9 @@ async def test_a_killed_process_on_this_machine_is_replaced_at_once(postgres: Po
             await journal.open_run(RUN)
 
 
-async def test_opening_a_run_waits_out_the_watch_of_a_dead_owner_elsewhere(postgres: PostgresServer) -> None:
+async def test_opening_a_run_waits_out_the_watch_of_a_dead_owner_elsewhere(
+    postgres: PostgresServer,
+) -> None:
     url = postgres.database()
     elsewhere = PostgresEventStore(url, owner=FOREIGN, lease=0.1)
     await elsewhere.claim(RUN)

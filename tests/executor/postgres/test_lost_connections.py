@@ -25,7 +25,9 @@ from wavewright.executor.store.journal import JournalNotWritten
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_transaction_whose_answer_was_lost_is_not_made_again(postgres: PostgresServer) -> None:
+async def test_a_transaction_whose_answer_was_lost_is_not_made_again(
+    postgres: PostgresServer,
+) -> None:
     url = postgres.database()
     with LossyLine(url) as line:
         async with PostgresJournal(line.url) as journal:
@@ -40,7 +42,9 @@ async def test_a_transaction_whose_answer_was_lost_is_not_made_again(postgres: P
     assert await seen_from_outside(url) == [run_started(RUN), *steps(3)]
 
 
-async def test_the_end_of_a_run_whose_answer_was_lost_is_noted_once(postgres: PostgresServer) -> None:
+async def test_the_end_of_a_run_whose_answer_was_lost_is_noted_once(
+    postgres: PostgresServer,
+) -> None:
     url = postgres.database()
     with LossyLine(url) as line:
         async with PostgresJournal(line.url) as journal:
@@ -59,7 +63,9 @@ async def test_the_end_of_a_run_whose_answer_was_lost_is_noted_once(postgres: Po
     assert events == [run_started(RUN), *steps(2), *[run_finished()] * count]
 
 
-async def test_a_transaction_that_was_lost_on_the_way_is_made_again(postgres: PostgresServer) -> None:
+async def test_a_transaction_that_was_lost_on_the_way_is_made_again(
+    postgres: PostgresServer,
+) -> None:
     url = postgres.database()
     with LossyLine(url) as line:
         async with PostgresJournal(line.url) as journal:
@@ -73,7 +79,9 @@ async def test_a_transaction_that_was_lost_on_the_way_is_made_again(postgres: Po
     assert await seen_from_outside(url) == [run_started(RUN), *steps(2)]
 
 
-async def test_a_request_that_arrives_after_it_was_repeated_changes_nothing(postgres: PostgresServer) -> None:
+async def test_a_request_that_arrives_after_it_was_repeated_changes_nothing(
+    postgres: PostgresServer,
+) -> None:
     url = postgres.database()
     with LossyLine(url) as line:
         async with PostgresJournal(line.url) as journal:
@@ -91,12 +99,12 @@ async def test_a_request_that_arrives_after_it_was_repeated_changes_nothing(post
     assert await seen_from_outside(url) == [run_started(RUN), *steps(3)]
 
 
-_CONNECTIONS = (
-    "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-)
+_CONNECTIONS = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
 
 
-async def test_connections_that_break_all_the_time_lose_and_repeat_nothing(postgres: PostgresServer) -> None:
+async def test_connections_that_break_all_the_time_lose_and_repeat_nothing(
+    postgres: PostgresServer,
+) -> None:
     url = postgres.database()
     async with PostgresJournal(url) as journal:
         await journal.append(RUN, [run_started(RUN)])
@@ -108,8 +116,12 @@ async def test_connections_that_break_all_the_time_lose_and_repeat_nothing(postg
     assert await seen_from_outside(url) == [run_started(RUN), *steps(40)]
 
 
-@pytest.mark.parametrize("is_killed", [pytest.param(False, id="stopped"), pytest.param(True, id="killed")])
-async def test_a_server_that_is_started_again_is_waited_for(own_postgres: OwnServer, is_killed: bool) -> None:  # noqa: FBT001
+@pytest.mark.parametrize(
+    "is_killed", [pytest.param(False, id="stopped"), pytest.param(True, id="killed")]
+)
+async def test_a_server_that_is_started_again_is_waited_for(
+    own_postgres: OwnServer, is_killed: bool
+) -> None:  # noqa: FBT001
     url = own_postgres.database()
     async with PostgresJournal(url) as journal:
         appends = [journal.append(RUN, [event]) for event in steps(20)]

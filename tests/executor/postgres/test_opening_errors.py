@@ -97,7 +97,10 @@ async def test_a_certificate_that_is_not_there_is_told(postgres: PostgresServer)
     [
         ("sslmode=maybe", "correct the options after a '?'"),
         ("sslmode=require", "no encrypted connection was made"),
-        ("colour=red", 'refuses an option of the address: unrecognized configuration parameter "colour"'),
+        (
+            "colour=red",
+            'refuses an option of the address: unrecognized configuration parameter "colour"',
+        ),
     ],
 )
 async def test_an_option_of_the_address_that_is_wrong_is_told(
@@ -132,7 +135,9 @@ async def test_a_standby_is_told_apart(postgres: PostgresServer) -> None:
     url = postgres.database()
     async with PostgresJournal(url):
         pass
-    postgres.run(f"ALTER DATABASE {url.rpartition('/')[2]} SET default_transaction_read_only = on", url)
+    postgres.run(
+        f"ALTER DATABASE {url.rpartition('/')[2]} SET default_transaction_read_only = on", url
+    )
 
     async with PostgresJournal(url) as journal:
         with pytest.raises(JournalNotWritten, match="the database is read-only"):
@@ -168,7 +173,9 @@ def test_an_address_is_shown_without_what_is_secret(url: str, place: str) -> Non
     assert display_url(url) == f"postgresql://{place}"
 
 
-async def test_who_makes_tables_waits_for_whoever_makes_them_already(postgres: PostgresServer) -> None:
+async def test_who_makes_tables_waits_for_whoever_makes_them_already(
+    postgres: PostgresServer,
+) -> None:
     url = postgres.database()
     async with anyio.create_task_group() as group:
         other = await asyncpg.connect(url)

@@ -57,7 +57,9 @@ async def test_a_connection_that_breaks_while_the_tables_are_made_leaves_none_an
 ) -> None:
     url = postgres.database()
     other = await asyncpg.connect(url)
-    await other.execute("CREATE SCHEMA wavewright; BEGIN; CREATE TABLE wavewright.decision (mine text)")
+    await other.execute(
+        "CREATE SCHEMA wavewright; BEGIN; CREATE TABLE wavewright.decision (mine text)"
+    )
 
     async def open_it() -> None:
         async with PostgresJournal(url):
@@ -84,8 +86,12 @@ _WAITING = "SELECT pid FROM pg_locks WHERE NOT granted"
         pytest.param("UPDATE format SET format = 1", "made by an older wavewright", id="older"),
         pytest.param("UPDATE format SET format = 0", "does not say which format it has", id="none"),
         pytest.param("DELETE FROM format", "does not say which format it has", id="empty"),
-        pytest.param("ALTER TABLE format RENAME format TO mine", "of another program", id="other columns"),
-        pytest.param("ALTER TABLE format ALTER format TYPE text", "of another program", id="other type"),
+        pytest.param(
+            "ALTER TABLE format RENAME format TO mine", "of another program", id="other columns"
+        ),
+        pytest.param(
+            "ALTER TABLE format ALTER format TYPE text", "of another program", id="other type"
+        ),
     ],
 )
 async def test_a_format_that_is_not_known_is_refused_and_left_as_it_is(
@@ -101,4 +107,6 @@ async def test_a_format_that_is_not_known_is_refused_and_left_as_it_is(
         with pytest.raises(JournalNotOpened, match=message):
             await store.__aenter__()
 
-    assert [postgres.fetch(query, url) for query in (NAMES, "SELECT * FROM wavewright.format")] == before
+    assert [
+        postgres.fetch(query, url) for query in (NAMES, "SELECT * FROM wavewright.format")
+    ] == before

@@ -54,14 +54,18 @@ def test_a_plan_that_the_checker_accepts_runs(draft: Draft, data: st.DataObject)
     if any(found.severity == "error" for found in check(draft.plan, None, draft.tools)):
         return
     state = run(draft, data)
-    errors = [(name, record.error) for name, record in state.steps.items() if record.error is not None]
+    errors = [
+        (name, record.error) for name, record in state.steps.items() if record.error is not None
+    ]
 
     assert [(name, error.message) for name, error in errors if error.kind in FORESEEABLE] == []
 
 
 @given(drafts())
 @settings(max_examples=40)
-def test_what_the_checker_refuses_it_refuses_at_a_place_of_the_plan_with_a_way_out(draft: Draft) -> None:
+def test_what_the_checker_refuses_it_refuses_at_a_place_of_the_plan_with_a_way_out(
+    draft: Draft,
+) -> None:
     plan = draft.plan.model_dump(mode="json", by_alias=True)
     for found in check(draft.plan, None, draft.tools):
         node = looked_up(plan, found.pointer)

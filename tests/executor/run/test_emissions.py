@@ -77,13 +77,23 @@ def keeping(kept: list[ToolCall]) -> Callable[[ToolCall], Json]:
 
 async def test_every_emission_becomes_an_event_of_its_step_before_the_steps_end() -> None:
     heard = Heard()
-    bench = ExecutionHarness().add(emitting(USE, RUNG, TextChunk("once "), LOOP_CALL, TextChunk("more")))
+    bench = ExecutionHarness().add(
+        emitting(USE, RUNG, TextChunk("once "), LOOP_CALL, TextChunk("more"))
+    )
 
     state = await bench.run(plan_of({"id": "a"}), schedule="dataflow", on_event=heard)
 
-    assert heard.kinds == ["ModelCalled", "RungTaken", "LoopToolCalled", "OutputStreamed", "StepFinished"]
+    assert heard.kinds == [
+        "ModelCalled",
+        "RungTaken",
+        "LoopToolCalled",
+        "OutputStreamed",
+        "StepFinished",
+    ]
     assert heard.pieces == ["once more"]
-    assert [(use.model, use.step, use.index) for use in state.uses.values()] == [("acme:one", A, None)]
+    assert [(use.model, use.step, use.index) for use in state.uses.values()] == [
+        ("acme:one", A, None)
+    ]
     assert [(taken.rung, taken.step) for taken in state.rungs] == [(RUNG, A)]
     assert [made.call for made in state.loop_calls[A]] == [LOOP_CALL]
 
@@ -97,7 +107,10 @@ async def test_an_item_is_named_and_a_step_that_is_given_stays() -> None:
 
     uses = [event.use for event in heard if isinstance(event, ModelCalled)]
     assert [(use.step, use.index) for use in uses] == [(A, 0), ("other", 7), (A, 1), ("other", 7)]
-    assert [(event.step, event.index) for event in heard if isinstance(event, RungTaken)] == [(A, 0), (A, 1)]
+    assert [(event.step, event.index) for event in heard if isinstance(event, RungTaken)] == [
+        (A, 0),
+        (A, 1),
+    ]
 
 
 async def test_emissions_are_told_while_the_tool_is_still_at_work() -> None:
@@ -107,7 +120,11 @@ async def test_emissions_are_told_while_the_tool_is_still_at_work() -> None:
         call.emit(USE)
         return [type(event).__name__ for event in heard]
 
-    state = await ExecutionHarness().add(work).run(plan_of({"id": "a"}), schedule="dataflow", on_event=heard)
+    state = (
+        await ExecutionHarness()
+        .add(work)
+        .run(plan_of({"id": "a"}), schedule="dataflow", on_event=heard)
+    )
 
     assert state.steps[A].output == ["ModelCalled"]
 
@@ -186,7 +203,11 @@ async def test_a_tool_in_a_thread_may_emit() -> None:
     async def call(request: ToolCall) -> Json:
         return await to_thread.run_sync(work, request)
 
-    state = await ExecutionHarness().add(call).run(plan_of({"id": "a"}), schedule="dataflow", on_event=heard)
+    state = (
+        await ExecutionHarness()
+        .add(call)
+        .run(plan_of({"id": "a"}), schedule="dataflow", on_event=heard)
+    )
 
     assert state.steps[A].output != threading.current_thread().name
     assert heard.kinds == ["ModelCalled", "OutputStreamed", "StepFinished"]
@@ -249,7 +270,9 @@ async def test_a_timed_out_attempt_in_a_thread_is_heard_no_more_while_the_next_o
         call.emit(TextChunk("from the second"))
         return "done"
 
-    bench = ExecutionHarness().add(work, retry={"attempts": 2, "on": ["timeout"], "wait_initial": 0.01})
+    bench = ExecutionHarness().add(
+        work, retry={"attempts": 2, "on": ["timeout"], "wait_initial": 0.01}
+    )
     state = await bench.run(plan_of({"id": "a", "timeout": 0.2}), on_event=heard)
 
     assert state.steps[A].attempts == 2
@@ -274,17 +297,29 @@ async def test_emitting_after_the_loop_has_closed_is_dropped() -> None:
     [
         pytest.param("text", id="no emission"),
         pytest.param(TextChunk(cast("str", 5)), id="a piece that is no text"),
-        pytest.param(ModelUse("worker", "n", "m", cast("Any", "perhaps")), id="an outcome there is not"),
-        pytest.param(RungRecord("l", "r", "reached", seconds=float("nan")), id="seconds that are no number"),
+        pytest.param(
+            ModelUse("worker", "n", "m", cast("Any", "perhaps")), id="an outcome there is not"
+        ),
+        pytest.param(
+            RungRecord("l", "r", "reached", seconds=float("nan")), id="seconds that are no number"
+        ),
     ],
 )
-async def test_an_emission_that_could_not_be_read_back_fails_the_call_and_not_the_run(emission: Any) -> None:
+async def test_an_emission_that_could_not_be_read_back_fails_the_call_and_not_the_run(
+    emission: Any,
+) -> None:
     async with MemoryJournal() as journal:
-        state = await ExecutionHarness().add(emitting(emission)).run(plan_of({"id": "a"}), journal=journal)
+        state = (
+            await ExecutionHarness()
+            .add(emitting(emission))
+            .run(plan_of({"id": "a"}), journal=journal)
+        )
         events = await journal.load(RUN)
 
     assert statuses(state) == {"a": "failed"}
-    assert [event for event in events if isinstance(event, ModelCalled | RungTaken | OutputStreamed)] == []
+    assert [
+        event for event in events if isinstance(event, ModelCalled | RungTaken | OutputStreamed)
+    ] == []
 
 
 async def test_parameters_that_a_model_made_up_are_left_out_where_they_are_no_json() -> None:

@@ -35,7 +35,9 @@ from wavewright.tools.functions.tool import ToolCall
 pytestmark = pytest.mark.anyio
 
 
-def test_a_run_under_which_the_event_loop_ends_fails_nothing_and_says_nothing(tmp_path: Path) -> None:
+def test_a_run_under_which_the_event_loop_ends_fails_nothing_and_says_nothing(
+    tmp_path: Path,
+) -> None:
     faults: list[str] = []
     begun: list[int | None] = []
 
@@ -299,7 +301,10 @@ async def test_whatever_a_tool_raises_is_a_failure_and_not_a_crash(
 @contextmanager
 def handled_signals() -> Generator[None]:
     """Handle signals as the daemon does: none of them raises."""
-    before = [(number, signal.signal(number, signal.SIG_IGN)) for number in (signal.SIGINT, signal.SIGTERM)]
+    before = [
+        (number, signal.signal(number, signal.SIG_IGN))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    ]
     try:
         yield
     finally:
@@ -308,7 +313,9 @@ def handled_signals() -> Generator[None]:
 
 
 @pytest.mark.parametrize("is_grouped", [False, True])
-def test_ctrl_c_that_meets_a_tool_at_work_ends_the_process_and_not_the_step(*, is_grouped: bool) -> None:
+def test_ctrl_c_that_meets_a_tool_at_work_ends_the_process_and_not_the_step(
+    *, is_grouped: bool
+) -> None:
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
@@ -324,7 +331,10 @@ def test_ctrl_c_that_meets_a_tool_at_work_ends_the_process_and_not_the_step(*, i
     async def run() -> RunState:
         signal.signal(signal.SIGINT, interrupt)
         return (
-            await ExecutionHarness().add(echo).add(answer, "wild").run(plan_of({"id": "a", "tool": "wild"}))
+            await ExecutionHarness()
+            .add(echo)
+            .add(answer, "wild")
+            .run(plan_of({"id": "a", "tool": "wild"}))
         )
 
     with handled_signals(), pytest.raises(KeyboardInterrupt):

@@ -26,7 +26,12 @@ from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import ErrorKind, StepFinished
 from wavewright.executor.run import deadlines
 from wavewright.executor.run.deadlines import GRACE_SECONDS
-from wavewright.executor.run.failures import AttemptFailure, describe_failure, may_retry, seconds_before_retry
+from wavewright.executor.run.failures import (
+    AttemptFailure,
+    describe_failure,
+    may_retry,
+    seconds_before_retry,
+)
 from wavewright.planner.language.plan import Limits, Retry
 from wavewright.planner.types import Json, StepId
 from wavewright.tools.functions.tool import ToolCall, ToolError
@@ -127,7 +132,9 @@ def test_a_very_long_message_is_cut() -> None:
         (email.utils.formatdate(999_000, usegmt=True), 0.0),
     ],
 )
-def test_retry_after_is_a_number_or_a_date_and_never_endless(header: str, seconds: float | None) -> None:
+def test_retry_after_is_a_number_or_a_date_and_never_endless(
+    header: str, seconds: float | None
+) -> None:
     failure = describe_failure(http_error(429, **{"Retry-After": header}), wall=1_000_000.0)
 
     assert failure.retry_after == seconds
@@ -201,7 +208,9 @@ class Unreadable(Exception):
         raise RuntimeError("no response")
 
 
-@pytest.mark.parametrize("error", [Unreadable(), ExceptionGroup("two", [Unreadable(), Unreadable()])])
+@pytest.mark.parametrize(
+    "error", [Unreadable(), ExceptionGroup("two", [Unreadable(), Unreadable()])]
+)
 async def test_an_exception_that_cannot_be_read_fails_its_step_alone(error: Exception) -> None:
     ending = await Flaky([error]).run()
 
@@ -269,7 +278,8 @@ async def test_every_attempt_sees_the_parameters_as_the_plan_gives_them() -> Non
 
     bench = ExecutionHarness().add(answer)
     await bench.run(
-        plan_of({"id": "a", "params": {"rows": [1]}, "retry": {"attempts": 2}}), clock=VirtualClock()
+        plan_of({"id": "a", "params": {"rows": [1]}, "retry": {"attempts": 2}}),
+        clock=VirtualClock(),
     )
 
     assert seen == [[1], [1]]
@@ -320,7 +330,8 @@ async def test_each_call_has_its_own_deadline() -> None:
 
     bench = ExecutionHarness().add(hang)
     await bench.run(
-        plan_of(*({"id": f"s{seconds}", "timeout": seconds} for seconds in (50, 10, 30))), clock=clock
+        plan_of(*({"id": f"s{seconds}", "timeout": seconds} for seconds in (50, 10, 30))),
+        clock=clock,
     )
 
     assert ended == {"s10": 10, "s30": 30, "s50": 50}

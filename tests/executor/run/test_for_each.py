@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.executor.execution_harness import ExecutionHarness, VirtualClock, output_of, plan_of, statuses
+from tests.executor.execution_harness import (
+    ExecutionHarness,
+    VirtualClock,
+    output_of,
+    plan_of,
+    statuses,
+)
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import GateRecord, StepFinished
 from wavewright.executor.run.ports import GateView
@@ -67,7 +73,8 @@ async def test_an_empty_list_is_a_success_whose_gates_are_asked() -> None:
 
     bench = ExecutionHarness().add(double)
     state = await bench.run(
-        plan_of(fan(), {"id": "b", "params": {"n": "${steps.a.size()}"}}, inputs={"list": []}), verify=verify
+        plan_of(fan(), {"id": "b", "params": {"n": "${steps.a.size()}"}}, inputs={"list": []}),
+        verify=verify,
     )
 
     assert statuses(state) == {"a": "empty", "b": "ok"}
@@ -83,7 +90,10 @@ async def test_without_min_ok_every_item_must_succeed_and_the_others_still_run()
     assert statuses(state) == {"a": "failed"}
     assert ending(state).items == (2, 4)
     assert error is not None
-    assert (error.kind, error.message) == ("tool", "2 of 4 items succeeded; item 1: cannot double 'x'")
+    assert (error.kind, error.message) == (
+        "tool",
+        "2 of 4 items succeeded; item 1: cannot double 'x'",
+    )
     assert len(bench.calls) == 4
 
 
@@ -99,9 +109,15 @@ async def test_min_ok_leaves_failed_items_out(min_ok: int, status: str, output: 
         return ()
 
     bench = ExecutionHarness().add(double)
-    state = await bench.run(plan_of(fan(min_ok=min_ok), inputs={"list": [1, "x", 3]}), verify=verify)
+    state = await bench.run(
+        plan_of(fan(min_ok=min_ok), inputs={"list": [1, "x", 3]}), verify=verify
+    )
 
-    assert (ending(state).status, ending(state).output, ending(state).items) == (status, output, (2, 3))
+    assert (ending(state).status, ending(state).output, ending(state).items) == (
+        status,
+        output,
+        (2, 3),
+    )
     assert seen == ([[(0, 1), (2, 3)]] if status == "ok" else [])
 
 
@@ -126,7 +142,9 @@ async def test_too_many_items_fail_the_step_before_any_call(
     step: int | None, tool: int, run: int, allowed: int
 ) -> None:
     bench = ExecutionHarness().add(double, max_items=tool)
-    plan = plan_of(fan(**({} if step is None else {"max_items": step})), inputs={"list": [1] * (allowed + 1)})
+    plan = plan_of(
+        fan(**({} if step is None else {"max_items": step})), inputs={"list": [1] * (allowed + 1)}
+    )
     state = await bench.run(plan, limits=Limits(max_items=run))
     error = ending(state).error
 
@@ -179,7 +197,12 @@ async def test_equal_items_are_called_once() -> None:
     state = await bench.run(plan_of(fan(), inputs={"list": [1, 1, 2, 1]}))
 
     assert output_of(state, "a") == [2, 2, 4, 2]
-    assert [item.status for _, item in sorted(state.items[A].items())] == ["ok", "reused", "ok", "reused"]
+    assert [item.status for _, item in sorted(state.items[A].items())] == [
+        "ok",
+        "reused",
+        "ok",
+        "reused",
+    ]
     assert len(bench.calls) == 2
 
 

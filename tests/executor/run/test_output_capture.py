@@ -50,7 +50,9 @@ async def test_what_a_call_prints_and_logs_is_journaled_and_printed_all_the_same
     assert "err of a\n" in seen.err
 
 
-async def test_a_tool_that_closes_a_stream_closes_it_for_nobody(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_tool_that_closes_a_stream_closes_it_for_nobody(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     def closing(_: ToolCall) -> Json:
         print("last words")
         sys.stdout.close()

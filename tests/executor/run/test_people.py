@@ -55,7 +55,8 @@ class Bench:
     ) -> RunState:
         read = Tool(ToolSignature(name="read"), self._call)
         write = Tool(
-            ToolSignature(name="write", effects=frozenset({"write"}), needs_approval=True), self._call
+            ToolSignature(name="write", effects=frozenset({"write"}), needs_approval=True),
+            self._call,
         )
         question = replace(Tool(ToolSignature(name="question"), self._call), asks_person=True)
         return await execute(
@@ -113,7 +114,10 @@ async def test_what_does_not_depend_on_the_step_ends_while_it_waits(
 async def test_with_waves_the_next_wave_waits_and_with_dataflow_it_does_not() -> None:
     steps = [step("post", "write", 1), step("a", "read", 2), step("b", "read", "b ${steps.a}")]
 
-    ended = [statuses(await Bench().run(steps, Person({}), schedule)) for schedule in ("waves", "dataflow")]
+    ended = [
+        statuses(await Bench().run(steps, Person({}), schedule))
+        for schedule in ("waves", "dataflow")
+    ]
 
     assert ended == [{"a": "ok"}, {"a": "ok", "b": "ok"}]
 
@@ -145,7 +149,9 @@ async def test_a_refused_step_fails_and_blocks_what_depends_on_it() -> None:
 async def test_all_calls_of_a_list_are_approved_or_refused_at_once(answer: str, calls: int) -> None:
     bench, person = Bench(), Person({"post": answer})
 
-    await bench.run([step("post", "write", "${item}", for_each="${[1, 2, 3]}", concurrency=1)], person)
+    await bench.run(
+        [step("post", "write", "${item}", for_each="${[1, 2, 3]}", concurrency=1)], person
+    )
 
     assert person.asked == [("post", ({"value": 1}, {"value": 2}, {"value": 3}))]
     assert len(bench.made) == calls

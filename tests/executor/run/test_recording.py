@@ -52,7 +52,11 @@ def journaled(events: list[Event], step: str) -> StepFinished:
     ("expression", "kept", "withheld"),
     [
         ("${steps.login.token}", {"token": GIVEN, "password": MARK, "user": "ann"}, ("password",)),
-        ("as ${steps.login.user}", {"token": MARK, "password": MARK, "user": "ann"}, ("token", "password")),
+        (
+            "as ${steps.login.user}",
+            {"token": MARK, "password": MARK, "user": "ann"},
+            ("token", "password"),
+        ),
         ("${steps.login}", LOGIN, ()),
         ("${steps.login['token'] + '!'}", LOGIN, ()),
         ("nothing", {"token": MARK, "password": MARK, "user": "ann"}, ("token", "password")),
@@ -83,7 +87,12 @@ async def test_a_secret_that_a_reader_gives_away_goes_from_its_output_although_n
 
 
 async def test_items_of_a_step_that_another_reads_are_kept_and_others_are_not() -> None:
-    fan: JsonObject = {"id": "fan", "for_each": [1, 2], "tool": "log_in", "params": {"n": "${item}"}}
+    fan: JsonObject = {
+        "id": "fan",
+        "for_each": [1, 2],
+        "tool": "log_in",
+        "params": {"n": "${item}"},
+    }
     read = {"id": "used", "tool": "use", "params": {"with": "${steps.fan[0].token}"}}
     journals = MemoryJournal(), MemoryJournal()
 
@@ -105,7 +114,10 @@ async def test_items_of_a_step_that_another_reads_are_kept_and_others_are_not() 
             [{"said": GIVEN}, LOGIN, {"said": "x"}],
             [{"said": MARK}, {"token": MARK, "password": MARK, "user": "ann"}, {"said": "x"}],
         ),
-        (["-----BEGIN PRIVATE KEY-----", "MIIEvQIBADANBgkqhkiG9w0B", "so it is"], [MARK, MARK, "so it is"]),
+        (
+            ["-----BEGIN PRIVATE KEY-----", "MIIEvQIBADANBgkqhkiG9w0B", "so it is"],
+            [MARK, MARK, "so it is"],
+        ),
         ([{"said": "x"}, {"said": "y"}], [{"said": "x"}, {"said": "y"}]),
     ],
     ids=["a later item names it", "a key over several items", "none"],
@@ -137,7 +149,9 @@ async def test_what_gates_look_at_is_journaled_without_secrets_and_seen_with_the
     def verify(step: StepId, output: Json, view: GateView) -> tuple[GateRecord, ...]:
         del view
         seen.append(output)
-        return (GateRecord(GateId("g"), step, "check", "warn", "fail", inspected=f"token = '{GIVEN}'"),)
+        return (
+            GateRecord(GateId("g"), step, "check", "warn", "fail", inspected=f"token = '{GIVEN}'"),
+        )
 
     journal = MemoryJournal()
     await bench().run(plan_of(LOGIN_STEP), journal=journal, verify=verify)
@@ -151,10 +165,14 @@ async def test_what_gates_look_at_is_journaled_without_secrets_and_seen_with_the
 @pytest.mark.parametrize("store", ["memory", "sqlite"])
 async def test_a_run_goes_on_with_what_the_journal_kept(store: str, tmp_path: Path) -> None:
     plan, tools = reading("${steps.login.token}"), bench()
-    async with MemoryJournal() if store == "memory" else SqliteJournal(tmp_path / "journal.db") as journal:
+    async with (
+        MemoryJournal() if store == "memory" else SqliteJournal(tmp_path / "journal.db") as journal
+    ):
         await tools.run(plan, journal=journal)
         events = await journal.load(RUN)
-    prior = fold(event for event in events if not (isinstance(event, StepFinished) and event.step == "used"))
+    prior = fold(
+        event for event in events if not (isinstance(event, StepFinished) and event.step == "used")
+    )
     tools.calls.clear()
 
     state = await tools.run(plan, prior=prior)
@@ -174,7 +192,9 @@ async def prior_of(plan: Plan, tools: ExecutionHarness) -> RunState:
 @pytest.mark.parametrize(
     "signature", [{}, {"effects": ["write"], "idempotent": True}], ids=["reading", "idempotent"]
 )
-async def test_a_call_is_made_again_whose_secret_is_read_now_and_was_not_kept(signature: JsonObject) -> None:
+async def test_a_call_is_made_again_whose_secret_is_read_now_and_was_not_kept(
+    signature: JsonObject,
+) -> None:
     tools = bench(**signature)
     prior = await prior_of(reading("${steps.login.user}"), tools)
 
@@ -184,7 +204,9 @@ async def test_a_call_is_made_again_whose_secret_is_read_now_and_was_not_kept(si
     assert output_of(state, "used") == f"used {GIVEN}"
 
 
-async def test_a_write_is_not_repeated_for_a_secret_that_was_not_kept_but_fails_and_says_why() -> None:
+async def test_a_write_is_not_repeated_for_a_secret_that_was_not_kept_but_fails_and_says_why() -> (
+    None
+):
     tools = bench(effects=["write"], idempotent=False)
     prior = await prior_of(reading("${steps.login.user}"), tools)
 
@@ -206,7 +228,11 @@ async def test_no_other_call_is_served_by_an_output_of_which_something_was_withh
     tools.calls.clear()
 
     state = await tools.run(
-        plan_of(LOGIN_STEP, again, {"id": "used", "tool": "use", "params": {"with": "${steps.again.token}"}}),
+        plan_of(
+            LOGIN_STEP,
+            again,
+            {"id": "used", "tool": "use", "params": {"with": "${steps.again.token}"}},
+        ),
         prior=prior,
         journal=journal,
     )
@@ -219,7 +245,14 @@ async def test_a_retry_takes_over_what_the_journal_withheld_only_where_nobody_ne
     tools = bench()
     plan = reading("${steps.login.user}")
     past = await prior_of(plan, tools)
-    gates = [{"id": "long", "on": "login", "check": "steps.login.password.size() == 14", "severity": "warn"}]
+    gates = [
+        {
+            "id": "long",
+            "on": "login",
+            "check": "steps.login.password.size() == 14",
+            "severity": "warn",
+        }
+    ]
     gated = plan.model_copy(update={"gates": plan_of(LOGIN_STEP, gates=gates).gates})
 
     called = list[list[str]]()

@@ -9,9 +9,23 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.executor.execution_harness import NOW, RUN, ExecutionHarness, echo, output_of, plan_of, statuses
+from tests.executor.execution_harness import (
+    NOW,
+    RUN,
+    ExecutionHarness,
+    echo,
+    output_of,
+    plan_of,
+    statuses,
+)
 from wavewright.executor.events.state import RunState, fold
-from wavewright.executor.events.types import Event, PlanAccepted, RunFinished, RunStarted, StepStarted
+from wavewright.executor.events.types import (
+    Event,
+    PlanAccepted,
+    RunFinished,
+    RunStarted,
+    StepStarted,
+)
 from wavewright.executor.run.execution import execute
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.job_records import OutboxWrites
@@ -62,7 +76,13 @@ class Stalling:
 PLAN = plan_of(
     {"id": "a"},
     {"id": "b", "depends_on": ["a"]},
-    {"id": "fan", "for_each": [1, 2, 3], "params": {"n": "${item}"}, "depends_on": ["a"], "concurrency": 1},
+    {
+        "id": "fan",
+        "for_each": [1, 2, 3],
+        "params": {"n": "${item}"},
+        "depends_on": ["a"],
+        "concurrency": 1,
+    },
     {"id": "c", "depends_on": ["b", "fan"]},
 )
 
@@ -89,7 +109,11 @@ async def test_a_resumed_run_calls_only_what_was_not_finished(schedule: Schedule
     state = await stalling.go_on(PLAN, journal, schedule=schedule)
 
     assert statuses(state) == {"a": "ok", "b": "ok", "fan": "ok", "c": "ok"}
-    assert [(call.step, call.index) for call in stalling.bench.calls] == [("fan", 1), ("fan", 2), ("c", None)]
+    assert [(call.step, call.index) for call in stalling.bench.calls] == [
+        ("fan", 1),
+        ("fan", 2),
+        ("c", None),
+    ]
     assert output_of(state, "fan") == [{"n": 1}, {"n": 2}, {"n": 3}]
     assert not state.is_interrupted
 
@@ -142,7 +166,11 @@ async def test_a_step_whose_parameters_changed_is_called_again_and_so_are_its_re
     journal = MemoryJournal()
     stalling = Stalling()
     await stalling.bench.run(
-        plan_of({"id": "a", "params": {"v": 1}}, {"id": "b", "params": {"w": "${steps.a.v}"}}, {"id": "c"}),
+        plan_of(
+            {"id": "a", "params": {"v": 1}},
+            {"id": "b", "params": {"w": "${steps.a.v}"}},
+            {"id": "c"},
+        ),
         journal=journal,
     )
     stalling.bench.calls.clear()
@@ -201,7 +229,9 @@ async def test_a_failure_stands_until_it_is_asked_to_be_tried_again() -> None:
 
 # -- writes
 
-WRITE = plan_of({"id": "w", "params": {"v": 1}}, {"id": "after", "tool": "look", "depends_on": ["w"]})
+WRITE = plan_of(
+    {"id": "w", "params": {"v": 1}}, {"id": "after", "tool": "look", "depends_on": ["w"]}
+)
 
 
 async def test_the_start_of_a_write_is_journaled_before_the_call() -> None:
@@ -340,10 +370,14 @@ async def test_what_the_listener_hears_is_what_the_journal_holds(tmp_path: Path)
 
 async def test_the_events_of_a_round_carry_on_from_the_state_before() -> None:
     started = RunStarted(run=RUN, at=1.0, job="daily", goal={}, now=NOW.timestamp())
-    accepted = PlanAccepted(at=2.0, plan={"steps": []}, plan_hash=PlanHash("sha256:0"), rung="given", round=1)
+    accepted = PlanAccepted(
+        at=2.0, plan={"steps": []}, plan_hash=PlanHash("sha256:0"), rung="given", round=1
+    )
     prior = fold([started, accepted, RunFinished(3.0, "interrupted")])
     bench = ExecutionHarness().add(echo)
-    state = await execute(plan_of({"id": "a"}), bench.tools, run=RUN, now=NOW, prior=prior, limits=Limits())
+    state = await execute(
+        plan_of({"id": "a"}), bench.tools, run=RUN, now=NOW, prior=prior, limits=Limits()
+    )
 
     assert (state.started, state.rung, state.finished) == (started, "given", None)
     assert [(wave.round, wave.wave) for wave in state.waves] == [(1, 0)]

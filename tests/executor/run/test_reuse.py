@@ -37,7 +37,9 @@ SAME = plan_of({"id": "a", "params": {"v": 1}}, {"id": "b", "params": {"v": 1}})
 async def test_an_equal_call_that_is_done_is_not_made_again() -> None:
     bench = ExecutionHarness().add(echo)
     state = await bench.run(
-        plan_of({"id": "a", "params": {"v": 1}}, {"id": "b", "params": {"v": 1}, "depends_on": ["a"]})
+        plan_of(
+            {"id": "a", "params": {"v": 1}}, {"id": "b", "params": {"v": 1}, "depends_on": ["a"]}
+        )
     )
 
     assert statuses(state) == {"a": "ok", "b": "reused"}
@@ -121,7 +123,9 @@ async def test_a_result_ages_for_a_run_whose_now_stands_still() -> None:
     plan = plan_of({"id": "a", "params": {"v": 1}})
     ended = list[dict[str, str]]()
     for run in ("one", "two", "three"):
-        state = await execute(plan, bench.tools, run=RunId(run), now=NOW, journal=journal, clock=clock)
+        state = await execute(
+            plan, bench.tools, run=RunId(run), now=NOW, journal=journal, clock=clock
+        )
         ended.append(statuses(state))
         await clock.sleep(2000)
 
@@ -139,7 +143,9 @@ async def test_another_run_reuses_nothing_of_a_tool_that_does_not_allow_it() -> 
 async def test_a_stored_output_that_no_longer_fits_the_schema_is_not_reused() -> None:
     journal = MemoryJournal()
     await run_at(ExecutionHarness().add(echo, cache_for="1h"), journal, "one", NOW)
-    bench = ExecutionHarness().add(answering("text"), cache_for="1h", output_schema={"type": "string"})
+    bench = ExecutionHarness().add(
+        answering("text"), cache_for="1h", output_schema={"type": "string"}
+    )
 
     assert await run_at(bench, journal, "two", NOW) == {"a": "ok"}
 
@@ -181,7 +187,9 @@ async def test_a_stored_output_serves_every_equal_call_of_the_run() -> None:
 RUN = RunId("20261122-060000-abc123")
 
 
-async def test_a_run_that_is_given_up_takes_no_room_and_what_it_was_told_can_be_learnt_again() -> None:
+async def test_a_run_that_is_given_up_takes_no_room_and_what_it_was_told_can_be_learnt_again() -> (
+    None
+):
     journal = MemoryJournal()
     await journal.open_run(RUN)
     memory = JournalReplayCache(journal)
@@ -234,4 +242,7 @@ def test_a_key_is_the_one_that_the_planner_computes(
     )
     expected = step_key(signature, params, config=config, now=now, run=RUN, step=STEP, index=index)
 
-    assert StepKeyBuilder(signature, config=config, now=now, run=RUN).key(params, STEP, index) == expected
+    assert (
+        StepKeyBuilder(signature, config=config, now=now, run=RUN).key(params, STEP, index)
+        == expected
+    )

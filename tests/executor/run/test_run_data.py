@@ -70,7 +70,12 @@ def page(letter: str) -> Json:
 
 def stored(letter: str, *depends_on: str, step: str = "") -> dict[str, object]:
     params = {"page": letter}
-    return {"id": step or f"store_{letter}", "tool": "store", "params": params, "depends_on": [*depends_on]}
+    return {
+        "id": step or f"store_{letter}",
+        "tool": "store",
+        "params": params,
+        "depends_on": [*depends_on],
+    }
 
 
 def counted(*depends_on: str) -> dict[str, object]:
@@ -87,7 +92,9 @@ CHAIN = a_plan(stored("a"), stored("b", "store_a"), counted("store_b"), stored("
 async def begun(journal: Journal, plan: Plan) -> None:
     started: list[Event] = [
         RunStarted(run=RUN, at=0.0, job="j", goal={"name": "g", "job": "j"}, now=NOW.timestamp()),
-        PlanAccepted(at=0.0, plan=plan.model_dump(mode="json"), plan_hash=PlanHash("h"), rung="given"),
+        PlanAccepted(
+            at=0.0, plan=plan.model_dump(mode="json"), plan_hash=PlanHash("h"), rung="given"
+        ),
     ]
     await journal.append(RUN, started)
 
@@ -216,10 +223,14 @@ async def test_a_secret_in_run_data_is_neither_journaled_nor_read_later() -> Non
     state = await library.run(a_plan(stored("a"), counted("store_a")), journal)
 
     (ending,) = [
-        one for one in await journal.load(RUN) if isinstance(one, StepFinished) and one.step == "store_a"
+        one
+        for one in await journal.load(RUN)
+        if isinstance(one, StepFinished) and one.step == "store_a"
     ]
     assert "AKIAIOSFODNN7EXAMPLE" not in str(ending)
-    assert state.steps[StepId("counted")].output == ["a: {'text': 'the key is [redacted] now', 'for': 'Ann'}"]
+    assert state.steps[StepId("counted")].output == [
+        "a: {'text': 'the key is [redacted] now', 'for': 'Ann'}"
+    ]
 
 
 async def test_what_is_read_can_be_changed_without_changing_what_others_read() -> None:
@@ -232,7 +243,12 @@ async def test_what_is_read_can_be_changed_without_changing_what_others_read() -
 
     library = Library()
     tools = Registry([*library.tools().values(), make_tool(spoil, reads_data={"pages"})])
-    spoilt: dict[str, object] = {"id": "spoilt", "tool": "spoil", "params": {}, "depends_on": ["store_a"]}
+    spoilt: dict[str, object] = {
+        "id": "spoilt",
+        "tool": "spoil",
+        "params": {},
+        "depends_on": ["store_a"],
+    }
 
     state = await execute(a_plan(stored("a"), spoilt, counted("spoilt")), tools, run=RUN, now=NOW)
 
@@ -245,7 +261,9 @@ async def test_a_tool_uses_only_the_names_that_it_declares() -> None:
         return [*data.read("pages")]
 
     tools = Registry([make_tool(pry)])
-    state = await execute(plan_of({"id": "pried", "tool": "pry", "params": {}}), tools, run=RUN, now=NOW)
+    state = await execute(
+        plan_of({"id": "pried", "tool": "pry", "params": {}}), tools, run=RUN, now=NOW
+    )
 
     error = state.steps[StepId("pried")].error
     assert error is not None
@@ -260,7 +278,9 @@ async def test_values_that_are_no_json_fail_the_call() -> None:
         return "stored"
 
     tools = Registry([make_tool(store, writes_data={"pages"})])
-    state = await execute(plan_of({"id": "stored", "tool": "store", "params": {}}), tools, run=RUN, now=NOW)
+    state = await execute(
+        plan_of({"id": "stored", "tool": "store", "params": {}}), tools, run=RUN, now=NOW
+    )
 
     error = state.steps[StepId("stored")].error
     assert error is not None

@@ -21,7 +21,13 @@ from tests.executor.execution_harness import (
     statuses,
 )
 from wavewright.executor.events.state import RunState
-from wavewright.executor.events.types import Event, StepFinished, StepStarted, WaveFinished, WaveStarted
+from wavewright.executor.events.types import (
+    Event,
+    StepFinished,
+    StepStarted,
+    WaveFinished,
+    WaveStarted,
+)
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.language.plan import Limits, Plan
 from wavewright.planner.plans.graph import PlanGraph
@@ -190,13 +196,17 @@ async def test_steps_beyond_the_last_allowed_wave_are_cancelled_with_the_reason(
         state = await bench.run(plan, schedule=schedule, limits=Limits(max_waves=2))
 
         assert statuses(state) == {"a": "ok", "b": "ok", "c": "cancelled"}
-        assert state.steps[StepId("c")].reason == "it is in wave 3, and a run has at most 2 waves (max_waves)"
+        assert (
+            state.steps[StepId("c")].reason
+            == "it is in wave 3, and a run has at most 2 waves (max_waves)"
+        )
 
 
 async def test_a_run_has_ten_waves_unless_the_goal_says_otherwise() -> None:
     bench = ExecutionHarness().add(echo)
     plan = plan_of(
-        {"id": "s0"}, *({"id": f"s{number}", "depends_on": [f"s{number - 1}"]} for number in range(1, 12))
+        {"id": "s0"},
+        *({"id": f"s{number}", "depends_on": [f"s{number - 1}"]} for number in range(1, 12)),
     )
     ended = Counter(statuses(await bench.run(plan)).values())
 
@@ -225,7 +235,10 @@ async def test_a_time_limit_keeps_what_is_done_and_cancels_the_rest(schedule: Sc
     state = await bench.run(plan, schedule=schedule, limits=Limits(run_timeout=0.05))
 
     assert statuses(state) == {"a": "ok", "b": "cancelled", "c": "cancelled"}
-    assert state.steps[StepId("c")].reason == "the run's time limit of 0.05 s was reached (run_timeout)"
+    assert (
+        state.steps[StepId("c")].reason
+        == "the run's time limit of 0.05 s was reached (run_timeout)"
+    )
     assert not state.is_interrupted
 
 
@@ -281,7 +294,9 @@ async def test_every_schedule_and_every_limit_give_the_same_endings(plan: Plan) 
 
 @given(plans(), st.sampled_from(SCHEDULES))
 @settings(max_examples=40, deadline=None)
-async def test_every_step_ends_once_and_after_what_it_waits_for(plan: Plan, schedule: Schedule) -> None:
+async def test_every_step_ends_once_and_after_what_it_waits_for(
+    plan: Plan, schedule: Schedule
+) -> None:
     ended: list[StepId] = []
 
     def tell(event: Event) -> None:
@@ -349,7 +364,9 @@ def test_calls_run_at_once_on_a_plain_loop_of_asyncio() -> None:
     assert set(statuses(state).values()) == {"ok"}
 
 
-async def test_a_run_that_announces_its_calls_journals_the_start_of_each_before_it_is_made() -> None:
+async def test_a_run_that_announces_its_calls_journals_the_start_of_each_before_it_is_made() -> (
+    None
+):
     journal = MemoryJournal()
     await journal.open_run(RUN)
     told = list[tuple[str, str]]()
@@ -364,7 +381,9 @@ async def test_a_run_that_announces_its_calls_journals_the_start_of_each_before_
         if isinstance(event, StepStarted | StepFinished):
             told.append((type(event).__name__, event.step))
 
-    plan = plan_of({"id": "a"}, {"id": "b", "depends_on": ["a"], "retry": {"attempts": 2, "wait_initial": 1}})
+    plan = plan_of(
+        {"id": "a"}, {"id": "b", "depends_on": ["a"], "retry": {"attempts": 2, "wait_initial": 1}}
+    )
     bench = ExecutionHarness().add(answer)
     await bench.run(plan, journal=journal, on_event=on_event, announces=True, clock=VirtualClock())
 
@@ -379,7 +398,9 @@ async def test_a_run_that_announces_its_calls_journals_the_start_of_each_before_
     ]
 
 
-async def test_a_reading_call_that_was_announced_and_broken_off_is_cancelled_and_no_unclear_write() -> None:
+async def test_a_reading_call_that_was_announced_and_broken_off_is_cancelled_and_no_unclear_write() -> (
+    None
+):
     async def answer(call: ToolCall) -> None:
         await anyio.sleep_forever()
 

@@ -33,7 +33,9 @@ A, B = StepId("a"), StepId("b")
 
 
 def record(step: StepId, *, severity: GateSeverity = "block", is_red: bool = False) -> GateRecord:
-    return GateRecord(GateId("g"), step, "judge", severity, "fail" if is_red else "pass", "the rubric")
+    return GateRecord(
+        GateId("g"), step, "judge", severity, "fail" if is_red else "pass", "the rubric"
+    )
 
 
 @dataclass
@@ -45,7 +47,9 @@ class SlowJudge:
     red: frozenset[str] = frozenset()
     asked: list[str] = field(default_factory=list[str])
 
-    def __call__(self, step_id: StepId, output: Json, view: GateView) -> GateRecords | Awaitable[GateRecords]:
+    def __call__(
+        self, step_id: StepId, output: Json, view: GateView
+    ) -> GateRecords | Awaitable[GateRecords]:
         del output, view
         self.asked.append(step_id)
         return self._judge(step_id) if step_id in self.seconds else ()
@@ -60,7 +64,9 @@ SCHEDULES: list[Schedule] = ["waves", "dataflow"]
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-async def test_a_step_ends_when_its_gates_have_answered_and_dependants_wait(schedule: Schedule) -> None:
+async def test_a_step_ends_when_its_gates_have_answered_and_dependants_wait(
+    schedule: Schedule,
+) -> None:
     clock, events = VirtualClock(), list[Event]()
     start = clock.now
     judge = SlowJudge(clock, {"a": 5.0})
@@ -236,7 +242,9 @@ def raises_at_once() -> Awaitable[GateRecords]:
     [
         pytest.param(raises, "RuntimeError: out of order", id="raises"),
         pytest.param(
-            raises_at_once, "RuntimeError: out of order", id="raises before there is anything to await"
+            raises_at_once,
+            "RuntimeError: out of order",
+            id="raises before there is anything to await",
         ),
         pytest.param(cancels_itself, "it was cancelled", id="cancels itself"),
     ],
@@ -244,7 +252,9 @@ def raises_at_once() -> Awaitable[GateRecords]:
 async def test_a_judge_that_breaks_its_promise_makes_the_gates_red_and_the_run_goes_on(
     judge: Callable[[], Awaitable[GateRecords]], why: str
 ) -> None:
-    def verify(step_id: StepId, output: Json, view: GateView) -> GateRecords | Awaitable[GateRecords]:
+    def verify(
+        step_id: StepId, output: Json, view: GateView
+    ) -> GateRecords | Awaitable[GateRecords]:
         return judge() if step_id == "a" else ()
 
     plan = plan_of({"id": "a"}, {"id": "b"}, {"id": "c", "depends_on": ["a"]}, gates=GATES)
@@ -294,7 +304,9 @@ async def test_the_runs_time_limit_ends_a_judge_that_does_not() -> None:
         await anyio.sleep_forever()
         return ()
 
-    def verify(step_id: StepId, output: Json, view: GateView) -> GateRecords | Awaitable[GateRecords]:
+    def verify(
+        step_id: StepId, output: Json, view: GateView
+    ) -> GateRecords | Awaitable[GateRecords]:
         return judge() if step_id == "a" else ()
 
     state = (
@@ -315,7 +327,9 @@ async def test_slow_gates_end_steps_in_a_journal_on_disk(tmp_path: object) -> No
     def verify(step_id: StepId, output: Json, view: GateView) -> Awaitable[GateRecords]:
         return judge(step_id)
 
-    plan = plan_of({"id": "a"}, {"id": "b", "depends_on": ["a"]}, {"id": "c", "params": {"x": "${steps.b}"}})
+    plan = plan_of(
+        {"id": "a"}, {"id": "b", "depends_on": ["a"]}, {"id": "c", "params": {"x": "${steps.b}"}}
+    )
     async with SqliteJournal(f"{tmp_path}/j.db") as journal:
         state = await ExecutionHarness().add(echo).run(plan, verify=verify, journal=journal)
         again = fold(await journal.load(RUN))

@@ -57,18 +57,29 @@ async def test_a_step_receives_the_outputs_that_it_refers_to() -> None:
             {"id": "a", "params": {"v": 7, "rows": [{"n": 1}]}},
             {
                 "id": "b",
-                "params": {"whole": "${steps.a}", "text": "n=${steps.a.rows[0].n}", "up": "${inputs.x}"},
+                "params": {
+                    "whole": "${steps.a}",
+                    "text": "n=${steps.a.rows[0].n}",
+                    "up": "${inputs.x}",
+                },
             },
             inputs={"x": [1, 2]},
         )
     )
 
-    assert output_of(state, "b") == {"whole": {"v": 7, "rows": [{"n": 1}]}, "text": "n=1", "up": [1, 2]}
+    assert output_of(state, "b") == {
+        "whole": {"v": 7, "rows": [{"n": 1}]},
+        "text": "n=1",
+        "up": [1, 2],
+    }
 
 
 async def test_data_that_looks_like_a_reference_stays_text() -> None:
     state = await bench().run(
-        plan_of({"id": "a", "params": {"v": "$${steps.b}"}}, {"id": "b", "params": {"v": "${steps.a.v}"}})
+        plan_of(
+            {"id": "a", "params": {"v": "$${steps.b}"}},
+            {"id": "b", "params": {"v": "${steps.a.v}"}},
+        )
     )
 
     assert outputs(state) == {"a": {"v": "${steps.b}"}, "b": {"v": "${steps.b}"}}
@@ -130,7 +141,10 @@ async def test_a_condition_that_is_none_fails_the_step() -> None:
     error = state.steps[StepId("a")].error
 
     assert error is not None
-    assert (error.kind, error.message) == ("expression", "its condition gave an integer, not true or false")
+    assert (error.kind, error.message) == (
+        "expression",
+        "its condition gave an integer, not true or false",
+    )
 
 
 async def test_a_failure_blocks_what_depends_on_it_and_nothing_else() -> None:
@@ -144,7 +158,12 @@ async def test_a_failure_blocks_what_depends_on_it_and_nothing_else() -> None:
         )
     )
 
-    assert statuses(state) == {"bad": "failed", "reader": "blocked", "later": "blocked", "other": "ok"}
+    assert statuses(state) == {
+        "bad": "failed",
+        "reader": "blocked",
+        "later": "blocked",
+        "other": "ok",
+    }
     assert state.steps[StepId("reader")].reason == "'bad' failed"
     assert state.steps[StepId("later")].reason == "'reader' was blocked"
     assert sorted(tools.called) == ["bad", "other"]
@@ -155,7 +174,11 @@ async def test_a_failure_is_a_record_with_the_tools_words_and_hint() -> None:
     error = state.steps[StepId("bad")].error
 
     assert error is not None
-    assert (error.kind, error.message, error.hint) == ("tool", "the service said no", "ask again tomorrow")
+    assert (error.kind, error.message, error.hint) == (
+        "tool",
+        "the service said no",
+        "ask again tomorrow",
+    )
 
 
 async def test_an_optional_step_that_fails_or_is_blocked_is_absent() -> None:
@@ -209,7 +232,9 @@ async def test_gates_see_the_output_the_inputs_and_what_the_step_waits_for() -> 
 
     await bench().run(
         plan_of(
-            {"id": "a", "params": {"v": 1}}, {"id": "b", "params": {"v": "${steps.a.v}"}}, inputs={"n": 1}
+            {"id": "a", "params": {"v": 1}},
+            {"id": "b", "params": {"v": "${steps.a.v}"}},
+            inputs={"n": 1},
         ),
         verify=verify,
     )
@@ -232,9 +257,15 @@ async def test_a_step_waits_for_what_its_gates_read_but_is_not_blocked_by_it() -
 
 
 async def test_parameters_are_validated_before_the_call() -> None:
-    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": False}
+    schema = {
+        "type": "object",
+        "properties": {"n": {"type": "integer"}},
+        "additionalProperties": False,
+    }
     tools = ExecutionHarness().add(echo, input_schema=schema)
-    state = await tools.run(plan_of({"id": "a", "params": {"n": "${inputs.n}"}}, inputs={"n": "three"}))
+    state = await tools.run(
+        plan_of({"id": "a", "params": {"n": "${inputs.n}"}}, inputs={"n": "three"})
+    )
     error = state.steps[StepId("a")].error
 
     assert error is not None
@@ -352,7 +383,9 @@ async def test_a_tool_that_cancels_itself_fails() -> None:
 
 
 async def test_a_tool_that_nobody_brought_fails_its_steps() -> None:
-    state = await bench().run(plan_of({"id": "a", "tool": "absent"}, {"id": "b", "depends_on": ["a"]}))
+    state = await bench().run(
+        plan_of({"id": "a", "tool": "absent"}, {"id": "b", "depends_on": ["a"]})
+    )
     error = state.steps[StepId("a")].error
 
     assert statuses(state) == {"a": "failed", "b": "blocked"}

@@ -12,7 +12,12 @@ import pytest
 from tests.executor.execution_harness import ExecutionHarness, plan_of
 from wavewright.config.redaction import Redactor
 from wavewright.executor.events.types import StepError
-from wavewright.executor.run.failures import MAX_FRAMES, MAX_TRACEBACK_CHARS, last_frames, traceback_text
+from wavewright.executor.run.failures import (
+    MAX_FRAMES,
+    MAX_TRACEBACK_CHARS,
+    last_frames,
+    traceback_text,
+)
 from wavewright.planner.types import Json, StepId
 from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.functions.tool import ToolCall
@@ -101,7 +106,10 @@ def test_a_group_shows_where_the_first_of_its_exceptions_was_raised() -> None:
     with pytest.raises(ExceptionGroup) as raised:
         asyncio.run(in_groups())
 
-    assert [frame.function for frame in last_frames(raised.value, Redactor())][-2:] == ["fail", "helper"]
+    assert [frame.function for frame in last_frames(raised.value, Redactor())][-2:] == [
+        "fail",
+        "helper",
+    ]
 
 
 def test_a_file_in_the_working_directory_is_named_as_seen_from_there(
@@ -142,7 +150,9 @@ def test_secrets_are_taken_out_of_lines_of_code(tmp_path: Path) -> None:
 
 
 def test_the_cause_of_an_exception_is_part_of_its_traceback() -> None:
-    error = raised_by("try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    raise ValueError('bad') from e")
+    error = raised_by(
+        "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    raise ValueError('bad') from e"
+    )
 
     text = traceback_text(error, Redactor())
 

@@ -53,7 +53,11 @@ def marked(schema: JsonSchema, chance: random.Random) -> Json:
         case _:
             properties = schema["properties"]
             assert isinstance(properties, dict)
-            return {name: marked(part, chance) for name, part in properties.items() if isinstance(part, dict)}
+            return {
+                name: marked(part, chance)
+                for name, part in properties.items()
+                if isinstance(part, dict)
+            }
 
 
 def unmarked(value: Json) -> Json:
@@ -99,7 +103,9 @@ def goal_of(draft: Draft, untrusted_inputs: frozenset[str]) -> Goal:
 
 def dangerous_values(tool: str, params: Mapping[str, Json]) -> list[Json]:
     """Return the values of a call that decide where it goes, whom it reaches, or what is written."""
-    return [value for name, value in params.items() if tool == "writer" or name in SINKS.get(tool, ())]
+    return [
+        value for name, value in params.items() if tool == "writer" or name in SINKS.get(tool, ())
+    ]
 
 
 async def run_often(plan: Plan, signatures: Mapping[str, ToolSignature]) -> list[Json]:
@@ -122,7 +128,9 @@ async def run_often(plan: Plan, signatures: Mapping[str, ToolSignature]) -> list
     return seen
 
 
-@pytest.mark.parametrize("untrusted_inputs", [frozenset[str](), frozenset({"word"})], ids=["pages", "names"])
+@pytest.mark.parametrize(
+    "untrusted_inputs", [frozenset[str](), frozenset({"word"})], ids=["pages", "names"]
+)
 def test_in_a_plan_that_the_checker_accepts_text_from_outside_decides_nothing(
     untrusted_inputs: frozenset[str],
 ) -> None:

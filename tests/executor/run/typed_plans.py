@@ -34,7 +34,11 @@ INPUTS: JsonObject = {
     "rows": [{"n": 1, "name": "x"}, {"n": 2, "name": "y"}],
     "mixed": [1, 2.5],
 }
-_ROW: JsonSchema = {"type": "object", "properties": {"n": INTEGER, "name": STRING}, "required": ["n", "name"]}
+_ROW: JsonSchema = {
+    "type": "object",
+    "properties": {"n": INTEGER, "name": STRING},
+    "required": ["n", "name"],
+}
 _GIVEN: tuple[Source, ...] = (
     ("inputs.word", STRING),
     ("inputs.count", INTEGER),
@@ -63,9 +67,9 @@ def schemas(levels: int = _LEVELS) -> st.SearchStrategy[JsonSchema]:
     return st.one_of(
         scalars,
         inner.map(_list_of),
-        st.dictionaries(st.sampled_from(["a", "b", "size", "type"]), inner, min_size=1, max_size=3).flatmap(
-            _object
-        ),
+        st.dictionaries(
+            st.sampled_from(["a", "b", "size", "type"]), inner, min_size=1, max_size=3
+        ).flatmap(_object),
     )
 
 
@@ -120,7 +124,9 @@ def sources_in(expression: str, schema: JsonSchema) -> Iterator[Source]:
 
 @st.composite
 def drafts(
-    draw: st.DrawFn, names: Sequence[str] = ("alpha", "beta"), params: Sequence[str] = ("p", "q", "r")
+    draw: st.DrawFn,
+    names: Sequence[str] = ("alpha", "beta"),
+    params: Sequence[str] = ("p", "q", "r"),
 ) -> Draft:
     """Return plans with literals, references, mixed text, expressions, loops, conditions and optional steps."""
     tools = {name: _tool(draw, name, params) for name in names}
@@ -158,7 +164,11 @@ def _tool(draw: st.DrawFn, name: str, params: Sequence[str]) -> ToolSignature:
 
 
 def _step(
-    draw: st.DrawFn, step_id: str, tool: ToolSignature, sure: list[Source], unsure: dict[str, list[Source]]
+    draw: st.DrawFn,
+    step_id: str,
+    tool: ToolSignature,
+    sure: list[Source],
+    unsure: dict[str, list[Source]],
 ) -> JsonObject:
     step: JsonObject = {"id": step_id, "tool": tool.name}
     known = list(sure)
@@ -217,7 +227,9 @@ def _composed(draw: st.DrawFn, wanted: JsonSchema, known: list[Source], depth: i
     return ways[draw(st.integers(0, len(ways) - 1))]()
 
 
-def _ways(draw: st.DrawFn, wanted: JsonSchema, known: list[Source], depth: int) -> list[Callable[[], str]]:
+def _ways(
+    draw: st.DrawFn, wanted: JsonSchema, known: list[Source], depth: int
+) -> list[Callable[[], str]]:
     """Return what composes an expression of a type."""
 
     def some(schema: JsonSchema, *more: Source) -> str:
@@ -282,7 +294,10 @@ def _ways(draw: st.DrawFn, wanted: JsonSchema, known: list[Source], depth: int) 
                 lambda: over("{}.map(e, {})", items),
             ]
         case _:
-            return [either, lambda: _object_of({name: some(part) for name, part in _fields(wanted)})]
+            return [
+                either,
+                lambda: _object_of({name: some(part) for name, part in _fields(wanted)}),
+            ]
 
 
 def _object_of(members: Mapping[str, str]) -> str:

@@ -80,13 +80,21 @@ def _make_pipe(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "message", "mend"),
     [
-        pytest.param(_make_text, "the file is not a journal, nor any database", "another path", id="text"),
+        pytest.param(
+            _make_text, "the file is not a journal, nor any database", "another path", id="text"
+        ),
         pytest.param(_make_foreign, "a database of another program", "another path", id="foreign"),
         pytest.param(
-            _make_newer, f"has format {FORMAT + 1}, made by a newer wavewright", "upgrade", id="newer"
+            _make_newer,
+            f"has format {FORMAT + 1}, made by a newer wavewright",
+            "upgrade",
+            id="newer",
         ),
         pytest.param(
-            _make_older, "has format 0, made by an older wavewright", "release that made it", id="older"
+            _make_older,
+            "has format 0, made by an older wavewright",
+            "release that made it",
+            id="older",
         ),
         pytest.param(_make_folder, "a folder is no journal", "path of a file", id="folder"),
         pytest.param(_make_pipe, "not a regular file", "path", id="pipe"),
@@ -125,7 +133,9 @@ def test_a_path_that_no_file_can_have_is_refused(tmp_path: Path, name: str) -> N
 # Damage
 
 
-def test_a_damaged_page_is_named_and_other_files_of_the_folder_are_left_alone(journal: Path) -> None:
+def test_a_damaged_page_is_named_and_other_files_of_the_folder_are_left_alone(
+    journal: Path,
+) -> None:
     content = bytearray(journal.read_bytes())
     page = int.from_bytes(content[16:18], "big")
     content[2 * page :] = b"\xa5" * (len(content) - 2 * page)
@@ -156,7 +166,9 @@ def _rewrite_event(path: Path, seq: int, **columns: object) -> None:
         pytest.param({"body": ""}, "the checksum differs", id="empty"),
         pytest.param({"crc": 7}, "the checksum differs", id="checksum"),
         pytest.param({"kind": "step_flown"}, "unknown kind of event 'step_flown'", id="kind"),
-        pytest.param({"kind": "wave_started"}, "wave_started has an unknown field 'step'", id="other-kind"),
+        pytest.param(
+            {"kind": "wave_started"}, "wave_started has an unknown field 'step'", id="other-kind"
+        ),
     ],
 )
 def test_a_damaged_event_is_named_and_all_before_it_can_be_read(
@@ -221,7 +233,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     mount = shutil.which("mount")
     if mount is None or os.geteuid() != 0:
         pytest.skip("only root can mount a small disk")
-    mounted = subprocess.run([mount, "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(folder)], check=False)
+    mounted = subprocess.run(
+        [mount, "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(folder)], check=False
+    )
     if mounted.returncode != 0:
         pytest.skip("mounting is not allowed here")
     yield folder
@@ -229,7 +243,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.anyio
-async def test_a_full_disk_fails_the_append_and_keeps_all_that_was_reported(small_disk: Path) -> None:
+async def test_a_full_disk_fails_the_append_and_keeps_all_that_was_reported(
+    small_disk: Path,
+) -> None:
     path = small_disk / "j.db"
     journal = SqliteJournal(path)
     reported = list[Event]()
@@ -251,7 +267,9 @@ async def test_a_full_disk_fails_the_append_and_keeps_all_that_was_reported(smal
 
 
 @pytest.mark.anyio
-async def test_after_a_failed_append_the_run_takes_no_more_until_it_is_opened_again(tmp_path: Path) -> None:
+async def test_after_a_failed_append_the_run_takes_no_more_until_it_is_opened_again(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "j.db"
     async with SqliteJournal(path, patience=0.05) as journal:
         await journal.append(RUN, [run_started(RUN)])
@@ -297,7 +315,10 @@ async def test_a_commit_waits_for_a_short_lock(tmp_path: Path) -> None:
 
 def test_one_runs_fault_costs_another_run_in_the_same_commit_nothing(tmp_path: Path) -> None:
     path = tmp_path / "j.db"
-    with SqliteEventStore(path) as store, closing(sqlite3.connect(path, isolation_level=None)) as other:
+    with (
+        SqliteEventStore(path) as store,
+        closing(sqlite3.connect(path, isolation_level=None)) as other,
+    ):
         store.claim(RUN)
         other.execute("UPDATE run SET fence = fence + 1 WHERE run = ?", (RUN,))
 

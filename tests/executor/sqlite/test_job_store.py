@@ -43,16 +43,22 @@ class SqliteDaemonStores:
         """Write down another start of its process than its own, as if its pid had gone to a later one."""
         assert isinstance(stores.journal, SqliteJournal)
         write(
-            self.path, "UPDATE run SET process_start = 'before' WHERE owner = ?", stores.journal.store.token
+            self.path,
+            "UPDATE run SET process_start = 'before' WHERE owner = ?",
+            stores.journal.store.token,
         )
 
     async def expire_leases(self) -> None:
         write(self.path, "UPDATE outbox SET leased = leased - 3600")
 
     async def forbid_writes(self) -> None:
-        write(self.path, "CREATE TRIGGER full BEFORE UPDATE ON run BEGIN SELECT RAISE(ABORT, 'full'); END")
         write(
-            self.path, "CREATE TRIGGER too_full BEFORE INSERT ON event BEGIN SELECT RAISE(ABORT, 'full'); END"
+            self.path,
+            "CREATE TRIGGER full BEFORE UPDATE ON run BEGIN SELECT RAISE(ABORT, 'full'); END",
+        )
+        write(
+            self.path,
+            "CREATE TRIGGER too_full BEFORE INSERT ON event BEGIN SELECT RAISE(ABORT, 'full'); END",
         )
 
     async def allow_writes(self) -> None:
@@ -87,7 +93,9 @@ def seconds() -> list[float]:
 
 
 @pytest.fixture
-async def stores(tmp_path: Path, seconds: list[float]) -> AsyncIterator[tuple[SqliteJournal, JobStore]]:
+async def stores(
+    tmp_path: Path, seconds: list[float]
+) -> AsyncIterator[tuple[SqliteJournal, JobStore]]:
     async with SqliteJournal(tmp_path / "journal.sqlite", clock=lambda: seconds[0]) as journal:
         yield journal, JobStore(journal)
 
@@ -193,7 +201,9 @@ async def test_the_write_ahead_log_is_copied_however_it_has_grown(
 ) -> None:
     journal, jobs = stores
     for number in range(count):
-        await jobs.receive(received(JobRequested(job_id(number), {"text": "x" * size}), message=number))
+        await jobs.receive(
+            received(JobRequested(job_id(number), {"text": "x" * size}), message=number)
+        )
 
     assert journal.path.with_name("journal.sqlite-wal").stat().st_size < 6 * 2**20
 

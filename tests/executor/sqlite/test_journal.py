@@ -44,7 +44,9 @@ def _seen_from_outside(path: Path, run: RunId = RUN) -> list[Event]:
 
 @in_place_and_beside
 @pytest.mark.anyio
-async def test_what_an_append_reported_is_seen_by_every_other_program(tmp_path: Path, quick: float) -> None:
+async def test_what_an_append_reported_is_seen_by_every_other_program(
+    tmp_path: Path, quick: float
+) -> None:
     path = tmp_path / "j.db"
     expected = list[Event]()
     async with SqliteJournal(path, quick=quick) as journal:
@@ -66,7 +68,9 @@ async def test_a_journal_opened_again_goes_on_where_it_was(tmp_path: Path) -> No
 
 
 @pytest.mark.anyio
-async def test_appends_that_nobody_awaited_are_written_before_the_journal_closes(tmp_path: Path) -> None:
+async def test_appends_that_nobody_awaited_are_written_before_the_journal_closes(
+    tmp_path: Path,
+) -> None:
     async with SqliteJournal(tmp_path / "j.db") as journal:
         for step in "abc":
             journal.append(RUN, [step_finished(step)])
@@ -198,7 +202,9 @@ def test_any_events_are_loaded_as_they_were_written(events: list[Event]) -> None
 async def test_an_output_is_found_among_thousands_of_events(tmp_path: Path) -> None:
     path = tmp_path / "j.db"
     async with SqliteJournal(path) as journal:
-        await journal.append(RUN, [step_finished(f"s{n}", key=f"k{n}", output=n) for n in range(2500)])
+        await journal.append(
+            RUN, [step_finished(f"s{n}", key=f"k{n}", output=n) for n in range(2500)]
+        )
         found = [await journal.find_output(StepKey(f"k{n}")) for n in (0, 1200, 2499)]
         await journal.append(RUN, [step_finished("again", key="k0", output="newer")])
         newest = await journal.find_output(StepKey("k0"))
@@ -222,7 +228,10 @@ def test_the_database_itself_refuses_to_change_an_event(tmp_path: Path, statemen
     with SqliteEventStore(path) as store:
         store.write([append_entry(RUN, [run_started(RUN)])])
 
-    with closing(sqlite3.connect(path)) as other, pytest.raises(sqlite3.IntegrityError, match="append-only"):
+    with (
+        closing(sqlite3.connect(path)) as other,
+        pytest.raises(sqlite3.IntegrityError, match="append-only"),
+    ):
         other.execute(statement)
 
 
@@ -231,13 +240,22 @@ def test_the_file_says_what_it_is_and_is_for_its_owner_alone(tmp_path: Path) -> 
     with SqliteEventStore(path) as store:
         store.claim(RUN)
         modes = {
-            name.name: stat.S_IMODE(name.stat().st_mode) for name in (path.parent, *path.parent.iterdir())
+            name.name: stat.S_IMODE(name.stat().st_mode)
+            for name in (path.parent, *path.parent.iterdir())
         }
     with closing(sqlite3.connect(path)) as other:
-        marks = [other.execute(f"PRAGMA {mark}").fetchone()[0] for mark in ("application_id", "user_version")]
+        marks = [
+            other.execute(f"PRAGMA {mark}").fetchone()[0]
+            for mark in ("application_id", "user_version")
+        ]
 
     assert marks == [APPLICATION_ID, FORMAT]
-    assert modes == {"mine": 0o700, "journal.db": 0o600, "journal.db-wal": 0o600, "journal.db-shm": 0o600}
+    assert modes == {
+        "mine": 0o700,
+        "journal.db": 0o600,
+        "journal.db-wal": 0o600,
+        "journal.db-shm": 0o600,
+    }
 
 
 def test_many_openings_at_once_make_one_journal(tmp_path: Path) -> None:
@@ -372,7 +390,9 @@ def test_no_statement_numbers_its_parameters() -> None:
     # Python 3.12.0 to 3.12.3 takes `?1` for a name, and warns of every list of values that is given for it.
     folder = Path(sqlite_dialect.__file__).parent
     numbered = [
-        file.name for file in folder.glob("*.py") if re.search(r"\?[0-9]", file.read_text(encoding="utf-8"))
+        file.name
+        for file in folder.glob("*.py")
+        if re.search(r"\?[0-9]", file.read_text(encoding="utf-8"))
     ]
 
     assert numbered == []

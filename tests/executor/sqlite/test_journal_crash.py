@@ -82,7 +82,9 @@ def test_a_killed_process_loses_no_journaled_step_and_repeats_none(
         kills += lines_until_kill is not None
         with JournalReader.open(path) as reader:
             events = reader.load(RUN)
-        found = {int(event.step[1:]): event.output for event in events if isinstance(event, StepFinished)}
+        found = {
+            int(event.step[1:]): event.output for event in events if isinstance(event, StepFinished)
+        }
         assert len(found) == len(events)
         assert journaled <= found.keys()
         assert all(output == _output(number) for number, output in found.items())
@@ -96,7 +98,9 @@ def test_a_killed_process_loses_no_journaled_step_and_repeats_none(
 def _commit(number: int) -> list[Event]:
     if number == 0:
         return [run_started(RUN)]
-    return [step_finished(f"s{number}_{n}", output="y" * (number * 700)) for n in range(number % 3 + 1)]
+    return [
+        step_finished(f"s{number}_{n}", output="y" * (number * 700)) for n in range(number % 3 + 1)
+    ]
 
 
 def _used_part(log: bytes) -> bytes:
@@ -122,7 +126,10 @@ def open_journal(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[l
 
 
 def _prefixes(commits: list[list[Event]]) -> list[list[Event]]:
-    return [[event for commit in commits[:count] for event in commit] for count in range(len(commits) + 1)]
+    return [
+        [event for commit in commits[:count] for event in commit]
+        for count in range(len(commits) + 1)
+    ]
 
 
 def _load_with_log(files: Path, log: bytes) -> list[Event]:
@@ -142,7 +149,9 @@ def test_a_log_cut_anywhere_leaves_whole_commits_in_order(
     log = (files / "j.db-wal").read_bytes()
     frame = 24 + int.from_bytes(log[8:12], "big")
     ends = range(32, len(log) + 1, frame)
-    cuts = sorted({cut for end in ends for cut in (end - 1, end, end + 1)} | set(range(0, len(log), 1499)))
+    cuts = sorted(
+        {cut for end in ends for cut in (end - 1, end, end + 1)} | set(range(0, len(log), 1499))
+    )
 
     loaded = [_load_with_log(files, log[:cut]) for cut in cuts if cut <= len(log)]
 

@@ -31,7 +31,9 @@ from wavewright.executor.store.transaction import append_entry
 from wavewright.planner.types import RunId
 
 RUN = RunId("20261121-231907-3f2a7c")
-FOREIGN = Owner(token="f00", host="elsewhere", pid=4711, process_start="1", pid_namespace="another boot")  # noqa: S106 - it guards nothing
+FOREIGN = Owner(
+    token="f00", host="elsewhere", pid=4711, process_start="1", pid_namespace="another boot"
+)  # noqa: S106 - it guards nothing
 
 HOLDER = """
 import sys
@@ -98,7 +100,8 @@ def test_a_later_process_of_the_same_pid_is_not_the_owner() -> None:
 
 def test_a_pid_in_another_container_or_boot_cannot_be_looked_at() -> None:
     assert (
-        owner_liveness(replace(FOREIGN, pid=os.getpid()), pid_namespace=current_pid_namespace()) == "unknown"
+        owner_liveness(replace(FOREIGN, pid=os.getpid()), pid_namespace=current_pid_namespace())
+        == "unknown"
     )
 
 
@@ -108,7 +111,9 @@ def test_where_starts_are_not_told_a_used_pid_proves_nothing_and_a_free_one_does
         pass
 
     assert owner_liveness(owner, pid_namespace=owner.pid_namespace) == "unknown"
-    assert owner_liveness(replace(owner, pid=ended.pid), pid_namespace=owner.pid_namespace) == "gone"
+    assert (
+        owner_liveness(replace(owner, pid=ended.pid), pid_namespace=owner.pid_namespace) == "gone"
+    )
 
 
 @pytest.mark.parametrize("jump", [-1e6, 0.0, 1e6])
@@ -127,7 +132,9 @@ def test_no_jump_of_the_clock_takes_a_run_from_a_living_owner_here(jump: float) 
         pytest.param(-5.0, "watch", id="beat-from-the-future"),
     ],
 )
-def test_an_owner_that_cannot_be_looked_at_is_believed_for_one_lease(age: float, claim: str) -> None:
+def test_an_owner_that_cannot_be_looked_at_is_believed_for_one_lease(
+    age: float, claim: str
+) -> None:
     assert judge_lease(_hold(FOREIGN), now=1000.0 + age, pid_namespace="here") == claim
 
 
@@ -144,7 +151,10 @@ def test_a_busy_run_names_its_owner_since_when_and_the_mend(tmp_path: Path) -> N
         with pytest.raises(RunBusy) as caught:
             second.claim(RUN)
 
-    assert f"run {RUN} is open in another process: pid 4711 on elsewhere, since 19" in caught.value.message
+    assert (
+        f"run {RUN} is open in another process: pid 4711 on elsewhere, since 19"
+        in caught.value.message
+    )
     assert caught.value.place == str(tmp_path / "j.db")
     assert "pid 4711 on elsewhere" in str(caught.value.hint)
     assert "10 s after its last sign of life" in str(caught.value.hint)
@@ -219,7 +229,10 @@ def test_a_replaced_owner_that_gives_up_leaves_the_run_to_the_new_one(tmp_path: 
 
 
 def test_a_second_opening_in_this_process_is_told_so(tmp_path: Path) -> None:
-    with SqliteEventStore(tmp_path / "j.db") as first, SqliteEventStore(tmp_path / "j.db") as second:
+    with (
+        SqliteEventStore(tmp_path / "j.db") as first,
+        SqliteEventStore(tmp_path / "j.db") as second,
+    ):
         first.claim(RUN)
 
         with pytest.raises(RunBusy, match="open already in this process"):
@@ -233,7 +246,8 @@ def test_a_second_process_is_told_who_has_the_run(tmp_path: Path) -> None:
             store.claim(RUN)
 
         assert [
-            (row.status, f"pid {holder.pid} on " in str(row.owner)) for row in store.reader.list_runs()
+            (row.status, f"pid {holder.pid} on " in str(row.owner))
+            for row in store.reader.list_runs()
         ] == [("running", True)]
 
 

@@ -19,7 +19,9 @@ OLD, NEW = RunId("20261101-000000-aaaaaa"), RunId("20261102-000000-bbbbbb")
 
 
 async def add(journal: SqliteJournal, run: RunId, steps: int, *, output: str = "") -> None:
-    events = [step_finished(f"s{number}", key=f"{run} {number}", output=output) for number in range(steps)]
+    events = [
+        step_finished(f"s{number}", key=f"{run} {number}", output=output) for number in range(steps)
+    ]
     await journal.append(run, [run_started(run), *events, run_finished()])
     await journal.close_run(run)
 
@@ -44,7 +46,9 @@ async def test_a_file_is_shorter_once_runs_are_removed_and_has_no_free_page(tmp_
     assert path.stat().st_size < 300_000
 
 
-async def test_outputs_are_found_where_their_events_have_ids_of_removed_ones(tmp_path: Path) -> None:
+async def test_outputs_are_found_where_their_events_have_ids_of_removed_ones(
+    tmp_path: Path,
+) -> None:
     async with SqliteJournal(tmp_path / "journal.sqlite") as journal:
         await add(journal, OLD, 1500)
         # So many events are indexed when somebody looks.
@@ -79,5 +83,8 @@ async def test_part_of_a_run_can_still_not_be_deleted(tmp_path: Path) -> None:
         await remove(journal)
         await add(journal, NEW, 3)
 
-    with closing(sqlite3.connect(path)) as other, pytest.raises(sqlite3.IntegrityError, match="append-only"):
+    with (
+        closing(sqlite3.connect(path)) as other,
+        pytest.raises(sqlite3.IntegrityError, match="append-only"),
+    ):
         other.execute("DELETE FROM event WHERE seq = 2")

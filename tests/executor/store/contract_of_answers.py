@@ -79,8 +79,12 @@ class AnswersContract(StoresTestCase):
         change = JobChange(job.job, "running", iteration=1, package=package_id(1, 1))
         await one.journal.append(job.run, [step_finished("a")], OutboxWrites(change=change))
 
-        receipt = await one.jobs.receive(received(verdict(1, 1, accepted=True), message=20), project_state)
-        again = await one.jobs.receive(received(verdict(1, 1, accepted=True), message=21), project_state)
+        receipt = await one.jobs.receive(
+            received(verdict(1, 1, accepted=True), message=20), project_state
+        )
+        again = await one.jobs.receive(
+            received(verdict(1, 1, accepted=True), message=21), project_state
+        )
         while_running = await row_of(one, 1)
         await one.jobs.change(JobChange(job.job, "validating"), project_state)
 
@@ -90,7 +94,10 @@ class AnswersContract(StoresTestCase):
         assert await published_states(one) == ["validating", "completed"]
 
     async def test_messages_of_a_job_in_any_order_lead_to_the_same_end(self, one: Stores) -> None:
-        late = [received(verdict(1, 2, accepted=True), message=21), received(verdict(1, 1), message=20)]
+        late = [
+            received(verdict(1, 2, accepted=True), message=21),
+            received(verdict(1, 1), message=20),
+        ]
         for message in (*late, *late):
             assert (await one.jobs.receive(message)).action in {"defer", "ack_duplicate"}
         await one.jobs.receive(request_of(1))
@@ -115,7 +122,9 @@ class AnswersContract(StoresTestCase):
 
         assert (await claimed(one, 1)).feedback == (verdict(1, 1),)
 
-    async def test_a_verdict_on_an_earlier_package_or_an_ended_job_changes_nothing(self, one: Stores) -> None:
+    async def test_a_verdict_on_an_earlier_package_or_an_ended_job_changes_nothing(
+        self, one: Stores
+    ) -> None:
         await one.jobs.receive(request_of(1))
         await send_package(one, await claimed(one), 1, 1)
         await one.jobs.receive(received(verdict(1, 1), message=20))
@@ -225,10 +234,15 @@ class AnswersContract(StoresTestCase):
         asked = await self._ask(one)
 
         receipts = [
-            await one.jobs.decide(DecisionMade(asked.id, choice, "ada")) for choice in ("maybe", "yes", "no")
+            await one.jobs.decide(DecisionMade(asked.id, choice, "ada"))
+            for choice in ("maybe", "yes", "no")
         ]
 
-        assert [receipt.action for receipt in receipts] == ["dead_letter", "accept", "ack_duplicate"]
+        assert [receipt.action for receipt in receipts] == [
+            "dead_letter",
+            "accept",
+            "ack_duplicate",
+        ]
         found = await one.jobs.find_decision(asked.id)
         assert found is not None
         assert found.choice == "yes"
@@ -241,12 +255,16 @@ class AnswersContract(StoresTestCase):
         assert receipt.action == "ignore_stale"
         assert await one.jobs.take_answer(asked.id) is None
 
-    async def test_an_answer_to_an_unknown_decision_is_refused_at_the_command_line(self, one: Stores) -> None:
+    async def test_an_answer_to_an_unknown_decision_is_refused_at_the_command_line(
+        self, one: Stores
+    ) -> None:
         receipt = await one.jobs.decide(DecisionMade(DecisionId(uuid(4)), "yes", "ada"))
 
         assert (receipt.action, receipt.kind) == ("dead_letter", "unknown_correlation")
 
-    async def test_an_answer_that_comes_before_its_job_waits_is_there_when_it_does(self, one: Stores) -> None:
+    async def test_an_answer_that_comes_before_its_job_waits_is_there_when_it_does(
+        self, one: Stores
+    ) -> None:
         asked = await self._ask(one)
 
         await one.jobs.receive(received(DecisionMade(asked.id, "yes", "ada"), message=20))
@@ -256,7 +274,9 @@ class AnswersContract(StoresTestCase):
         assert while_running.state == "running"
         assert (await row_of(one, 1)).state == "queued"
 
-    async def test_an_answer_that_overtakes_its_question_is_taken_when_it_is_asked(self, one: Stores) -> None:
+    async def test_an_answer_that_overtakes_its_question_is_taken_when_it_is_asked(
+        self, one: Stores
+    ) -> None:
         await one.jobs.receive(
             received(DecisionMade(decision_of(1, RunId("r")).id, "yes", "ada"), message=20)
         )
@@ -276,7 +296,9 @@ class AnswersContract(StoresTestCase):
         await one.journal.append(asked.run, [], OutboxWrites(decisions=(asked,)))
 
         assert await one.jobs.list_decisions() == []
-        assert [decision.id for decision in await one.jobs.list_decisions(is_open=False)] == [asked.id]
+        assert [decision.id for decision in await one.jobs.list_decisions(is_open=False)] == [
+            asked.id
+        ]
 
     async def test_a_decision_is_found_by_the_beginning_of_its_id(self, one: Stores) -> None:
         asked = await self._ask(one)

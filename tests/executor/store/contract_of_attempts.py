@@ -24,7 +24,12 @@ from tests.executor.job_examples import (
 )
 from wavewright.executor.events.types import Event, Noted, StepStarted, StepStatus
 from wavewright.executor.store.job_records import JobChange, JobRow, OutboxWrites, OutgoingMessage
-from wavewright.executor.store.job_rules import MAX_ATTEMPTS, TRUSTED_ATTEMPTS, CrashSuspects, has_advanced
+from wavewright.executor.store.job_rules import (
+    MAX_ATTEMPTS,
+    TRUSTED_ATTEMPTS,
+    CrashSuspects,
+    has_advanced,
+)
 from wavewright.executor.store.journal import JournalError, JournalNotWritten, RunLost
 from wavewright.executor.stores import Stores
 from wavewright.planner.types import StepId, StepKey
@@ -58,7 +63,9 @@ class AttemptsContract(StoresTestCase):
         with pytest.raises(RunLost):
             await one.jobs.change(JobChange(job.job, "completed"), project_state)
         with pytest.raises(RunLost):
-            await one.journal.append(job.run, [step_finished("late")], OutboxWrites(messages=(outgoing(1),)))
+            await one.journal.append(
+                job.run, [step_finished("late")], OutboxWrites(messages=(outgoing(1),))
+            )
 
         assert (await row_of(other, 1)).state == "running"
         assert await other.journal.load(job.run) == []
@@ -173,7 +180,9 @@ class AttemptsContract(StoresTestCase):
         await one.journal.append(job.run, [step_finished("a")])
         assert await other.journal.load(job.run) == [step_finished("a")]
 
-    async def test_an_attempt_that_failed_counts_and_one_that_was_put_off_does_not(self, one: Stores) -> None:
+    async def test_an_attempt_that_failed_counts_and_one_that_was_put_off_does_not(
+        self, one: Stores
+    ) -> None:
         await one.jobs.receive(request_of(1))
         for _ in range(MAX_ATTEMPTS + 1):
             await claimed(one, 1)

@@ -70,7 +70,9 @@ class ClaimsContract(StoresTestCase):
 
         assert (first.action, second.action) == ("dead_letter", "dead_letter")
 
-    async def test_requests_at_once_all_become_jobs_with_runs_of_their_own(self, one: Stores) -> None:
+    async def test_requests_at_once_all_become_jobs_with_runs_of_their_own(
+        self, one: Stores
+    ) -> None:
         async with anyio.create_task_group() as tasks:
             for number in range(40):
                 tasks.start_soon(one.jobs.receive, request_of(number), project_state)
@@ -142,7 +144,9 @@ class ClaimsContract(StoresTestCase):
         await one.journal.append(job.run, [run_started(job.run)])
         assert await other.journal.load(job.run) == [run_started(job.run)]
 
-    async def test_every_job_is_claimed_once_by_several_daemons(self, one: Stores, other: Stores) -> None:
+    async def test_every_job_is_claimed_once_by_several_daemons(
+        self, one: Stores, other: Stores
+    ) -> None:
         for number in range(30):
             await one.jobs.receive(request_of(number))
         found = list[JobId]()
@@ -164,7 +168,9 @@ class ClaimsContract(StoresTestCase):
 
         for number, not_before in ((1, now + 3600), (2, now - 1)):
             await claimed(one, number)
-            await one.jobs.change(JobChange(job_id(number), "queued", "later", not_before=not_before))
+            await one.jobs.change(
+                JobChange(job_id(number), "queued", "later", not_before=not_before)
+            )
 
         await claimed(one, 2)
         assert await one.jobs.claim() is None
@@ -186,7 +192,9 @@ class ClaimsContract(StoresTestCase):
         assert await published_states(one) == ["failed"]
         await other.journal.open_run(job.run)
 
-    async def test_a_job_that_is_running_still_keeps_its_run(self, one: Stores, other: Stores) -> None:
+    async def test_a_job_that_is_running_still_keeps_its_run(
+        self, one: Stores, other: Stores
+    ) -> None:
         await one.jobs.receive(request_of(1))
         job = await claimed(one)
 
@@ -197,7 +205,9 @@ class ClaimsContract(StoresTestCase):
         with pytest.raises(RunBusy):
             await other.journal.open_run(job.run)
 
-    async def test_only_who_holds_a_job_says_how_it_stands(self, one: Stores, other: Stores) -> None:
+    async def test_only_who_holds_a_job_says_how_it_stands(
+        self, one: Stores, other: Stores
+    ) -> None:
         await one.jobs.receive(request_of(1))
         with pytest.raises(RunLost):
             await one.jobs.change(JobChange(job_id(1), "completed"))
@@ -215,7 +225,9 @@ class ClaimsContract(StoresTestCase):
     async def test_an_end_is_final(self, one: Stores) -> None:
         await one.jobs.receive(request_of(1))
         job = await claimed(one)
-        await one.journal.append(job.run, [], OutboxWrites(change=JobChange(job.job, "completed", "done")))
+        await one.journal.append(
+            job.run, [], OutboxWrites(change=JobChange(job.job, "completed", "done"))
+        )
         await one.journal.open_run(job.run)
 
         with pytest.raises(JournalError, match="is completed; it cannot become queued"):
@@ -237,7 +249,11 @@ class ClaimsContract(StoresTestCase):
 
         assert [job.job for job in queued] == [job_id(2), job_id(3)]
         assert [job.job for job in ended] == [job_id(0), job_id(1)]
-        assert [job.job for job in await one.jobs.list_jobs(newest=3)] == [job_id(3), job_id(2), job_id(1)]
+        assert [job.job for job in await one.jobs.list_jobs(newest=3)] == [
+            job_id(3),
+            job_id(2),
+            job_id(1),
+        ]
         assert await one.jobs.count_ended(0.0) == {"completed": 1}
         assert await one.jobs.count_ended(1e12) == {}
         assert await one.jobs.count_states() == {

@@ -43,7 +43,9 @@ class MessagesContract(StoresTestCase):
 
     # -- alongside
 
-    async def test_what_goes_alongside_is_written_with_the_events_or_not_at_all(self, one: Stores) -> None:
+    async def test_what_goes_alongside_is_written_with_the_events_or_not_at_all(
+        self, one: Stores
+    ) -> None:
         await one.jobs.receive(request_of(1))
         job = await claimed(one)
         message = outgoing(1, body=b"\x00\xff {}", headers={"x-a": [1, "ü"]})
@@ -103,7 +105,9 @@ class MessagesContract(StoresTestCase):
         job = await claimed(one)
         with pytest.raises(JournalError):
             await one.journal.append(
-                job.run, [step_finished("a")], OutboxWrites(change=JobChange(job_id(9), "completed"))
+                job.run,
+                [step_finished("a")],
+                OutboxWrites(change=JobChange(job_id(9), "completed")),
             )
 
         with pytest.raises(JournalError, match="there is no job"):
@@ -131,7 +135,9 @@ class MessagesContract(StoresTestCase):
 
     # -- the outbox
 
-    async def test_messages_go_out_in_their_order_until_they_are_confirmed(self, one: Stores) -> None:
+    async def test_messages_go_out_in_their_order_until_they_are_confirmed(
+        self, one: Stores
+    ) -> None:
         await self._put(one, *(outgoing(number, job=number % 2) for number in range(5)))
 
         first = await one.jobs.pending(2)
@@ -191,7 +197,9 @@ class MessagesContract(StoresTestCase):
         assert elsewhere == [outgoing(3, job=None), outgoing(4, job=None)]
         assert outgoing(2) in afterwards
 
-    async def test_a_message_that_the_broker_refuses_is_kept_aside_and_shown(self, one: Stores) -> None:
+    async def test_a_message_that_the_broker_refuses_is_kept_aside_and_shown(
+        self, one: Stores
+    ) -> None:
         await self._put(one, outgoing(1), outgoing(2))
         await one.jobs.pending()
 
@@ -199,9 +207,15 @@ class MessagesContract(StoresTestCase):
 
         assert await one.jobs.pending() == [outgoing(2)]
         (refused,) = await one.jobs.list_refused()
-        assert (refused.message, refused.body, refused.refused) == (outgoing(1).message, b"{}", "NO_ROUTE")
+        assert (refused.message, refused.body, refused.refused) == (
+            outgoing(1).message,
+            b"{}",
+            "NO_ROUTE",
+        )
 
-    async def test_a_refused_message_that_is_released_goes_out_in_its_place(self, one: Stores) -> None:
+    async def test_a_refused_message_that_is_released_goes_out_in_its_place(
+        self, one: Stores
+    ) -> None:
         await self._put(one, outgoing(1), outgoing(2), outgoing(3))
         await one.jobs.pending()
         for number in (1, 2):
@@ -210,7 +224,9 @@ class MessagesContract(StoresTestCase):
         await one.jobs.release([outgoing(1).message, MessageId("none")])
 
         assert await one.jobs.pending() == [outgoing(1), outgoing(3)]
-        assert [refused.message for refused in await one.jobs.list_refused()] == [outgoing(2).message]
+        assert [refused.message for refused in await one.jobs.list_refused()] == [
+            outgoing(2).message
+        ]
 
     async def test_a_message_that_went_out_does_not_go_out_again_when_it_is_released(
         self, one: Stores
@@ -222,7 +238,9 @@ class MessagesContract(StoresTestCase):
 
         assert await one.jobs.pending() == []
 
-    async def test_marking_a_message_twice_or_an_unknown_one_does_nothing(self, one: Stores) -> None:
+    async def test_marking_a_message_twice_or_an_unknown_one_does_nothing(
+        self, one: Stores
+    ) -> None:
         await self._put(one, outgoing(1))
         await one.jobs.mark_sent([outgoing(1).message, outgoing(1).message, MessageId("none")])
         await one.jobs.mark_refused(outgoing(1).message, "late")
@@ -244,12 +262,16 @@ class MessagesContract(StoresTestCase):
 
     # -- what is old
 
-    async def test_ids_of_what_is_done_with_are_forgotten_once_they_are_old(self, one: Stores) -> None:
+    async def test_ids_of_what_is_done_with_are_forgotten_once_they_are_old(
+        self, one: Stores
+    ) -> None:
         for number in (1, 2):
             await one.jobs.receive(request_of(number))
         done = await claimed(one, 1)
         await one.jobs.change(JobChange(done.job, "completed"))
-        await self._put(one, *(outgoing(number, job=number) for number in (1, 2, 3)), outgoing(4, job=1))
+        await self._put(
+            one, *(outgoing(number, job=number) for number in (1, 2, 3)), outgoing(4, job=1)
+        )
         await one.jobs.mark_sent([outgoing(number).message for number in (1, 2, 3)])
 
         await self._forget(one, time.time() - 3_600)
@@ -262,7 +284,11 @@ class MessagesContract(StoresTestCase):
         assert {young.action, old.action} == {"ack_duplicate"}
         await self._put(one, *(outgoing(number, job=number) for number in (1, 2, 3)))
         # Of the second job more may be told: what was told of it is remembered. The last was never sent.
-        assert await one.jobs.pending() == [outgoing(4, job=1), outgoing(1, job=1), outgoing(3, job=3)]
+        assert await one.jobs.pending() == [
+            outgoing(4, job=1),
+            outgoing(1, job=1),
+            outgoing(3, job=3),
+        ]
 
     async def test_what_names_nothing_that_comes_is_kept_for_a_while_and_then_forgotten(
         self, one: Stores

@@ -24,7 +24,11 @@ from wavewright.executor.stores import Stores
 from wavewright.planner.ports.budgets import BudgetScope, Spend
 from wavewright.planner.types import RunId, StepKey
 
-A, B, C = RunId("20261101-000000-aaaaaa"), RunId("20261102-000000-bbbbbb"), RunId("20261103-000000-cccccc")
+A, B, C = (
+    RunId("20261101-000000-aaaaaa"),
+    RunId("20261102-000000-bbbbbb"),
+    RunId("20261103-000000-cccccc"),
+)
 Status = Literal["achieved", "not_achieved", "failed", "interrupted"]
 
 
@@ -51,7 +55,9 @@ def names(run: RunId) -> Noted:
     return Noted(3.0, "target_started", {"target": "\0 one", "run": run})
 
 
-async def removed(stores: Stores, before: float = 10.0, spared: Collection[RunId] = ()) -> list[RunId]:
+async def removed(
+    stores: Stores, before: float = 10.0, spared: Collection[RunId] = ()
+) -> list[RunId]:
     removal = RunRemoval(stores.journal)
     return [run async for one in remove_groups(removal, before, spared) for run in one.runs]
 
@@ -79,7 +85,9 @@ class RetentionContract(StoresTestCase):
         assert len(await one.journal.load(B)) == 3
 
     @pytest.mark.anyio
-    async def test_outputs_of_a_removed_run_are_not_found_and_those_of_others_are(self, one: Stores) -> None:
+    async def test_outputs_of_a_removed_run_are_not_found_and_those_of_others_are(
+        self, one: Stores
+    ) -> None:
         await add(one, A, ended=11.0)
         await add(one, B)
 
@@ -87,7 +95,11 @@ class RetentionContract(StoresTestCase):
         await add(one, C)
 
         keys = [StepKey(f"key of {run}") for run in (A, B, C)]
-        assert [(await one.journal.find_output(key)) is not None for key in keys] == [True, False, True]
+        assert [(await one.journal.find_output(key)) is not None for key in keys] == [
+            True,
+            False,
+            True,
+        ]
 
     @pytest.mark.anyio
     async def test_a_run_that_has_not_ended_is_kept(self, one: Stores) -> None:
@@ -124,7 +136,9 @@ class RetentionContract(StoresTestCase):
         assert await left(one) == [job.run]
 
     @pytest.mark.anyio
-    async def test_the_run_of_a_job_that_has_ended_is_removed_and_its_row_stays(self, one: Stores) -> None:
+    async def test_the_run_of_a_job_that_has_ended_is_removed_and_its_row_stays(
+        self, one: Stores
+    ) -> None:
         await one.jobs.receive(request_of(1), project_state)
         job = await claimed(one, 1)
         await add(one, job.run, is_open=True)

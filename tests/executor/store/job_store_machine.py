@@ -91,7 +91,12 @@ class JobStoreMachine(RuleBasedStateMachine):
         self.send_job(0, 1.0, 0, 0)
         self.send_job(1, 30.0, 1, 0)
 
-    @rule(number=numbers, weight=st.sampled_from([0.0, 1.0, 30.0]), daemon=daemons, copy=st.integers(0, 1))
+    @rule(
+        number=numbers,
+        weight=st.sampled_from([0.0, 1.0, 30.0]),
+        daemon=daemons,
+        copy=st.integers(0, 1),
+    )
     def send_job(self, number: int, weight: float, daemon: int, copy: int) -> None:
         message = request_of(number, weight=weight, message=100 + 10 * number + copy)
         receipt = self.daemons[daemon].receive(message)
@@ -104,9 +109,13 @@ class JobStoreMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: any(job.iteration for job in self.jobs.values()))
     @rule(data=st.data(), accepted=st.booleans(), daemon=daemons)
-    def send_verdict_on_a_package_in_hand(self, *, data: st.DataObject, accepted: bool, daemon: int) -> None:
+    def send_verdict_on_a_package_in_hand(
+        self, *, data: st.DataObject, accepted: bool, daemon: int
+    ) -> None:
         job = data.draw(st.sampled_from([job for job in self.jobs.values() if job.iteration]))
-        self.send_verdict(number=job.number, iteration=job.iteration, accepted=accepted, daemon=daemon)
+        self.send_verdict(
+            number=job.number, iteration=job.iteration, accepted=accepted, daemon=daemon
+        )
 
     @rule(number=numbers, iteration=st.integers(1, 3), accepted=st.booleans(), daemon=daemons)
     def send_verdict(self, *, number: int, iteration: int, accepted: bool, daemon: int) -> None:
@@ -168,13 +177,17 @@ class JobStoreMachine(RuleBasedStateMachine):
     def next_job(self, daemon: SyncJobStore, most: float) -> ExpectedJob | None:
         """Return the job that is next, after those that are dead."""
         free = [
-            job for job in self.jobs.values() if job.weight <= most and job.state in ("queued", "running")
+            job
+            for job in self.jobs.values()
+            if job.weight <= most and job.state in ("queued", "running")
         ]
         order = {number: place for place, number in enumerate(self.jobs)}
         for job in sorted(free, key=lambda job: (job.turn, order[job.number])):
             if job.holder in self.daemons:
                 continue
-            if TRUSTED_ATTEMPTS <= job.attempts < MAX_ATTEMPTS and self.holds_poison_candidate(daemon):
+            if TRUSTED_ATTEMPTS <= job.attempts < MAX_ATTEMPTS and self.holds_poison_candidate(
+                daemon
+            ):
                 job.holder = None
                 continue
             if job.attempts < MAX_ATTEMPTS:
@@ -192,14 +205,21 @@ class JobStoreMachine(RuleBasedStateMachine):
 
     def held_jobs(self) -> list[tuple[ExpectedJob, SyncJobStore]]:
         return [
-            (job, daemon) for job in self.jobs.values() for daemon in self.daemons if job.holder is daemon
+            (job, daemon)
+            for job in self.jobs.values()
+            for daemon in self.daemons
+            if job.holder is daemon
         ]
 
     def holds_poison_candidate(self, daemon: SyncJobStore) -> bool:
-        return any(job.holder is daemon and job.attempts > TRUSTED_ATTEMPTS for job in self.jobs.values())
+        return any(
+            job.holder is daemon and job.attempts > TRUSTED_ATTEMPTS for job in self.jobs.values()
+        )
 
     @precondition(lambda self: bool(self.jobs))
-    @rule(data=st.data(), how=st.sampled_from(["put off", "failed", "failed", "completed", "gave up"]))
+    @rule(
+        data=st.data(), how=st.sampled_from(["put off", "failed", "failed", "completed", "gave up"])
+    )
     def let_go(self, data: st.DataObject, how: str) -> None:
         if (found := self.held(data)) is None:
             return
@@ -224,7 +244,9 @@ class JobStoreMachine(RuleBasedStateMachine):
         job, at = found
         number, iteration = job.number, job.iteration + 1
         state: JobState = "validating" if is_together else "running"
-        change = JobChange(job_id(number), state, iteration=iteration, package=package_id(number, iteration))
+        change = JobChange(
+            job_id(number), state, iteration=iteration, package=package_id(number, iteration)
+        )
         self.steps += 1
         message = outgoing(self.steps, job=number)
         at.append(job.run, f"s{self.steps}", OutboxWrites(messages=(message,), change=change))
@@ -321,7 +343,9 @@ class JobStoreMachine(RuleBasedStateMachine):
         messages = at.pending(most)
 
         expected = self.next_messages(at)[:most]
-        assert [message.message for message in messages] == [sending.message for sending in expected]
+        assert [message.message for message in messages] == [
+            sending.message for sending in expected
+        ]
         for sending in expected:
             sending.leased_by, sending.leased = at, self.now
         sent = [MessageId(sending.message) for sending in expected[:confirmed]]
@@ -392,7 +416,9 @@ class JobStoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_message_of_the_outbox_is_there_once(self) -> None:
-        assert self.messages() == [(sending.message, sending.is_sent) for sending in self.outbox.values()]
+        assert self.messages() == [
+            (sending.message, sending.is_sent) for sending in self.outbox.values()
+        ]
 
     @invariant()
     def runs_hold_what_their_owners_wrote(self) -> None:

@@ -38,14 +38,23 @@ AT_WORK = JobRow(
     job=JOB, run=RunId("r"), state="validating", request={}, received=NOW, iteration=2, package="p2"
 )
 QUESTION = Decision(
-    id=DECISION, job=JOB, run=RunId("r"), subject="question", question="Where?", options=("north", "south")
+    id=DECISION,
+    job=JOB,
+    run=RunId("r"),
+    subject="question",
+    question="Where?",
+    options=("north", "south"),
 )
-REJECTED = VerdictGiven(job=JOB, package="p2", iteration=2, accepted=False, feedback=("no sources",))
+REJECTED = VerdictGiven(
+    job=JOB, package="p2", iteration=2, accepted=False, feedback=("no sources",)
+)
 ANSWER = DecisionMade(decision=DECISION, choice="north", by="ada")
 
 
 def message(request: Request) -> ReceivedMessage:
-    return ReceivedMessage(message=MessageId("m"), kind="any", source="somebody", at=NOW, request=request)
+    return ReceivedMessage(
+        message=MessageId("m"), kind="any", source="somebody", at=NOW, request=request
+    )
 
 
 def judged(request: Request, view: ReceptionView) -> tuple[str, str | None]:
@@ -70,12 +79,18 @@ def test_a_job_that_is_not_known_is_taken_in() -> None:
 def test_a_job_is_not_begun_twice_however_it_stands(state: JobState) -> None:
     view = ReceptionView(now=NOW, job=replace(AT_WORK, state=state))
 
-    assert judged(JobRequested(JOB, {"another": "wish"}), view) == ("ack_duplicate", "duplicate_job")
+    assert judged(JobRequested(JOB, {"another": "wish"}), view) == (
+        "ack_duplicate",
+        "duplicate_job",
+    )
 
 
 @pytest.mark.parametrize("state", [state for state in STATES if state not in FINAL_STATES])
 def test_a_verdict_on_the_latest_package_counts_while_its_job_goes_on(state: JobState) -> None:
-    assert judged(REJECTED, ReceptionView(now=NOW, job=replace(AT_WORK, state=state))) == ("accept", None)
+    assert judged(REJECTED, ReceptionView(now=NOW, job=replace(AT_WORK, state=state))) == (
+        "accept",
+        None,
+    )
 
 
 @pytest.mark.parametrize("state", sorted(FINAL_STATES))
@@ -89,12 +104,18 @@ def test_a_verdict_changes_nothing_of_a_job_that_has_ended(state: JobState) -> N
 @pytest.mark.parametrize(
     ("verdict", "outcome"),
     [
-        pytest.param(replace(REJECTED, iteration=1, package="p1"), ("ignore_stale", "stale"), id="older"),
         pytest.param(
-            replace(REJECTED, iteration=3, package="p3"), ("defer", "out_of_order"), id="not yet out"
+            replace(REJECTED, iteration=1, package="p1"), ("ignore_stale", "stale"), id="older"
         ),
         pytest.param(
-            replace(REJECTED, package="p9"), ("dead_letter", "unknown_correlation"), id="another package"
+            replace(REJECTED, iteration=3, package="p3"),
+            ("defer", "out_of_order"),
+            id="not yet out",
+        ),
+        pytest.param(
+            replace(REJECTED, package="p9"),
+            ("dead_letter", "unknown_correlation"),
+            id="another package",
         ),
     ],
 )
@@ -125,7 +146,10 @@ def test_a_verdict_on_a_package_that_never_was_does_not_keep_out_the_true_one() 
 
 
 def test_an_answer_to_an_open_question_is_taken() -> None:
-    assert judged(ANSWER, ReceptionView(now=NOW, job=AT_WORK, decision=QUESTION)) == ("accept", None)
+    assert judged(ANSWER, ReceptionView(now=NOW, job=AT_WORK, decision=QUESTION)) == (
+        "accept",
+        None,
+    )
 
 
 def test_any_text_answers_a_question_without_options() -> None:
@@ -139,14 +163,22 @@ def test_any_text_answers_a_question_without_options() -> None:
     [
         pytest.param(None, ("defer", "unknown_correlation"), id="unknown"),
         pytest.param(
-            replace(QUESTION, choice="south"), ("ack_duplicate", "duplicate"), id="answered otherwise"
+            replace(QUESTION, choice="south"),
+            ("ack_duplicate", "duplicate"),
+            id="answered otherwise",
         ),
-        pytest.param(replace(QUESTION, choice="north"), ("ack_duplicate", "duplicate"), id="answered so"),
+        pytest.param(
+            replace(QUESTION, choice="north"), ("ack_duplicate", "duplicate"), id="answered so"
+        ),
         pytest.param(replace(QUESTION, expires=NOW), ("ignore_stale", "stale"), id="too late"),
-        pytest.param(replace(QUESTION, options=("east",)), ("dead_letter", "bad_payload"), id="not offered"),
+        pytest.param(
+            replace(QUESTION, options=("east",)), ("dead_letter", "bad_payload"), id="not offered"
+        ),
     ],
 )
-def test_an_answer_is_held_against_its_question(decision: Decision | None, outcome: tuple[str, str]) -> None:
+def test_an_answer_is_held_against_its_question(
+    decision: Decision | None, outcome: tuple[str, str]
+) -> None:
     assert judged(ANSWER, ReceptionView(now=NOW, job=AT_WORK, decision=decision)) == outcome
 
 
@@ -190,10 +222,15 @@ def test_nothing_can_be_approved_ahead_of_being_asked(subject: str) -> None:
 
 
 @pytest.mark.parametrize(("subject", "action"), [("question", "accept"), ("step", "dead_letter")])
-def test_a_name_that_nobody_vouches_for_may_answer_and_not_approve(subject: str, action: str) -> None:
+def test_a_name_that_nobody_vouches_for_may_answer_and_not_approve(
+    subject: str, action: str
+) -> None:
     asked = replace(QUESTION, subject="step" if subject == "step" else "question", options=())
     view = ReceptionView(now=NOW, job=AT_WORK, decision=asked)
 
     receipt = receipt_for(message(replace(ANSWER, is_vouched_for=False)), view)
 
-    assert (receipt.action, receipt.kind) == (action, "wrong_identity" if action == "dead_letter" else None)
+    assert (receipt.action, receipt.kind) == (
+        action,
+        "wrong_identity" if action == "dead_letter" else None,
+    )

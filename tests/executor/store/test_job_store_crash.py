@@ -118,7 +118,9 @@ def work_under_kills(place: str, log: Path, seed: int) -> int:
     while True:
         lines = [chance.randrange(5, 60) if kills < 6 else -1 for _ in range(2)]
         workers = [
-            PipedCommand("-c", WORKER, place, str(log), str(STEPS), "3", str(count), target=run_python)
+            PipedCommand(
+                "-c", WORKER, place, str(log), str(STEPS), "3", str(count), target=run_python
+            )
             for count in lines
         ]
         told = [worker.communicate() for worker in workers]
@@ -144,7 +146,9 @@ async def test_killed_daemons_lose_no_job_repeat_no_journaled_step_and_keep_ever
         assert kills >= 6
         assert [row.state for row in rows] == ["completed"] * JOBS
         for row in rows:
-            events = [event for event in await journal.load(row.run) if isinstance(event, StepFinished)]
+            events = [
+                event for event in await journal.load(row.run) if isinstance(event, StepFinished)
+            ]
             assert [event.step for event in events] == [f"s{step}" for step in range(STEPS)]
         assert await jobs.pending() == []
         expected = [await expected_messages(row, number) for number, row in enumerate(rows)]
@@ -228,7 +232,10 @@ async def test_a_frozen_daemon_that_wakes_up_late_writes_nothing_more(place: str
             assert (row.state, row.attempts) == ("running", 2)
             assert await journal.load(job.run) == [step_finished("here")]
     assert len(late) == 2
-    assert all(line.startswith(f"refused run {job.run} was taken over by pid {os.getpid()}") for line in late)
+    assert all(
+        line.startswith(f"refused run {job.run} was taken over by pid {os.getpid()}")
+        for line in late
+    )
 
 
 RUNS, RUN_STEPS = 40, 60
@@ -270,7 +277,9 @@ anyio.run(main)
 
 
 def events_without_a_run(place: str, request: pytest.FixtureRequest) -> object:
-    asked = "SELECT count(*) FROM {0}event WHERE NOT EXISTS (SELECT 1 FROM {0}run WHERE no = event.run)"
+    asked = (
+        "SELECT count(*) FROM {0}event WHERE NOT EXISTS (SELECT 1 FROM {0}run WHERE no = event.run)"
+    )
     if is_url(place):
         server: PostgresServer = request.getfixturevalue("postgres")
         return server.fetch(asked.format("wavewright."), place)[0][0]
@@ -286,7 +295,9 @@ async def test_a_killed_removal_leaves_every_run_whole_or_gone_and_is_ended_by_t
     runs = [RunId(f"20261101-0000{number:02}-aaaaaa") for number in range(RUNS)]
     async with journal_at(place) as journal:
         for run in runs:
-            steps = [step_finished(f"s{number}", key=f"{run} {number}") for number in range(RUN_STEPS)]
+            steps = [
+                step_finished(f"s{number}", key=f"{run} {number}") for number in range(RUN_STEPS)
+            ]
             await journal.append(run, [run_started(run), *steps, run_finished()])
             await journal.close_run(run)
 
@@ -301,5 +312,7 @@ async def test_a_killed_removal_leaves_every_run_whole_or_gone_and_is_ended_by_t
         assert lengths == {run: RUN_STEPS + 2 if run in left else 0 for run in runs}
         assert told.isdisjoint(left)
         assert left
-        assert {run async for one in remove_groups(RunRemoval(journal), 100.0) for run in one.runs} == left
+        assert {
+            run async for one in remove_groups(RunRemoval(journal), 100.0) for run in one.runs
+        } == left
     assert events_without_a_run(place, request) == 0

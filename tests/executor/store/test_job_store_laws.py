@@ -37,7 +37,12 @@ from wavewright.executor.store.job_records import (
 )
 from wavewright.executor.store.job_rules import MAX_CLOCK_STEP_BACK, queue_rank
 from wavewright.executor.store.job_store import JobStore
-from wavewright.executor.store.transaction import ANY_ORDER, LockOrder, TransactionWork, append_entry
+from wavewright.executor.store.transaction import (
+    ANY_ORDER,
+    LockOrder,
+    TransactionWork,
+    append_entry,
+)
 from wavewright.executor.store.writer import run_inline
 from wavewright.planner.types import RunId
 
@@ -85,7 +90,9 @@ class SqliteSyncJobStore:
         return run_inline(self._jobs.list_jobs())
 
     def append(self, run: RunId, step: str, alongside: OutboxWrites) -> None:
-        if fault := self.store.write([append_entry(run, [step_finished(step)], alongside)]).get(run):
+        if fault := self.store.write([append_entry(run, [step_finished(step)], alongside)]).get(
+            run
+        ):
             raise fault
 
     def load(self, run: RunId) -> Sequence[Event]:
@@ -117,7 +124,9 @@ class SqliteJobStoreMachine(JobStoreMachine):
 
     def messages(self) -> list[tuple[object, ...]]:
         with closing(sqlite3.connect(self.path)) as connection:
-            return connection.execute("SELECT message, sent IS NOT NULL FROM outbox ORDER BY no").fetchall()
+            return connection.execute(
+                "SELECT message, sent IS NOT NULL FROM outbox ORDER BY no"
+            ).fetchall()
 
     def teardown(self) -> None:
         super().teardown()
@@ -192,7 +201,9 @@ class PostgresJobStoreMachine(JobStoreMachine):
     def expire_lease(self, daemon: SyncJobStore) -> None:
         assert isinstance(daemon, PostgresSyncJobStore)
         token = daemon.journal.store.session.owner.token
-        set_start = f"UPDATE wavewright.session SET process_start = 'before' WHERE token = '{token}'"  # noqa: S608
+        set_start = (
+            f"UPDATE wavewright.session SET process_start = 'before' WHERE token = '{token}'"  # noqa: S608
+        )
         self.server.run(set_start, self.url)
 
     def set_clock(self) -> None:
@@ -250,10 +261,14 @@ def test_no_job_waits_long_for_others_that_came_later(came: list[tuple[float, fl
     for at, turn in turns:
         assert at <= turn <= at + MAX_CLOCK_STEP_BACK
         # Whatever weighs what: who came so much later waits.
-        assert all(turn <= later_turn for later, later_turn in turns if later >= at + MAX_CLOCK_STEP_BACK)
+        assert all(
+            turn <= later_turn for later, later_turn in turns if later >= at + MAX_CLOCK_STEP_BACK
+        )
 
 
-@given(at=st.floats(0, 1e6), light=st.floats(0, 1e3), more=st.floats(0, 1e3), later=st.floats(0, 1e3))
+@given(
+    at=st.floats(0, 1e6), light=st.floats(0, 1e3), more=st.floats(0, 1e3), later=st.floats(0, 1e3)
+)
 def test_of_two_jobs_the_lighter_one_is_first_unless_it_came_much_later(
     at: float, light: float, more: float, later: float
 ) -> None:

@@ -10,7 +10,14 @@ from hypothesis import given, strategies as st
 
 from tests.executor.event_examples import run_finished, run_started, step_finished
 from tests.support.postgres import PostgresServer
-from wavewright.executor.events.types import Event, GateRecord, ItemFinished, Noted, RunFinished, StepFinished
+from wavewright.executor.events.types import (
+    Event,
+    GateRecord,
+    ItemFinished,
+    Noted,
+    RunFinished,
+    StepFinished,
+)
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.journal import (
@@ -105,7 +112,9 @@ async def test_the_newest_output_of_a_key_is_found(journal: Journal) -> None:
 
 
 async def test_an_item_is_found_by_its_key(journal: Journal) -> None:
-    item = ItemFinished(at=3.0, step=StepId("each"), index=4, key=StepKey("k"), status="empty", output=[])
+    item = ItemFinished(
+        at=3.0, step=StepId("each"), index=4, key=StepKey("k"), status="empty", output=[]
+    )
     await journal.append(RUN, [item])
 
     assert await journal.find_output(StepKey("k")) == StoredOutput(
@@ -115,7 +124,9 @@ async def test_an_item_is_found_by_its_key(journal: Journal) -> None:
 
 def _with_gate(severity: GateSeverity) -> StepFinished:
     gate = GateRecord(GateId("g"), StepId("s"), "check", severity, "fail", "size(output) > 0")
-    return StepFinished(at=1.0, step=StepId("s"), status="ok", key=StepKey("k"), output=[1], gates=(gate,))
+    return StepFinished(
+        at=1.0, step=StepId("s"), status="ok", key=StepKey("k"), output=[1], gates=(gate,)
+    )
 
 
 @pytest.mark.parametrize(
@@ -126,7 +137,9 @@ def _with_gate(severity: GateSeverity) -> StepFinished:
         pytest.param(step_finished("s", output=1), id="no-key"),
         pytest.param(_with_gate("block"), id="red-block-gate"),
         pytest.param(
-            StepFinished(at=1.0, step=StepId("s"), status="ok", key=StepKey("k"), output=[1], items=(1, 2)),
+            StepFinished(
+                at=1.0, step=StepId("s"), status="ok", key=StepKey("k"), output=[1], items=(1, 2)
+            ),
             id="items-missing",
         ),
     ],
@@ -145,7 +158,9 @@ async def test_a_warning_gate_does_not_hide_an_output(journal: Journal) -> None:
     assert await journal.find_output(StepKey("k")) is not None
 
 
-async def test_runs_are_listed_newest_first_with_their_steps_by_last_ending(journal: Journal) -> None:
+async def test_runs_are_listed_newest_first_with_their_steps_by_last_ending(
+    journal: Journal,
+) -> None:
     await journal.append(
         RUN,
         [
@@ -172,7 +187,9 @@ async def test_runs_are_listed_newest_first_with_their_steps_by_last_ending(jour
     assert (oldest.steps, oldest.ok, oldest.failed) == (4, 2, 1)
 
 
-async def test_a_run_that_nobody_has_open_and_that_did_not_end_is_interrupted(journal: Journal) -> None:
+async def test_a_run_that_nobody_has_open_and_that_did_not_end_is_interrupted(
+    journal: Journal,
+) -> None:
     await journal.append(RUN, [run_started(RUN), step_finished("a")])
     await journal.close_run(RUN)
 
@@ -181,7 +198,9 @@ async def test_a_run_that_nobody_has_open_and_that_did_not_end_is_interrupted(jo
     assert row.status == "interrupted"
 
 
-async def test_a_resumed_run_is_running_again_with_its_first_steps_counted(journal: Journal) -> None:
+async def test_a_resumed_run_is_running_again_with_its_first_steps_counted(
+    journal: Journal,
+) -> None:
     await journal.append(
         RUN, [run_started(RUN), step_finished("a"), RunFinished(at=3.0, status="interrupted")]
     )
@@ -229,11 +248,18 @@ async def test_closing_again_does_nothing(journal: Journal) -> None:
     await journal.aclose()
 
 
-RUNS = [RunId("20261120-080000-3f2a7c"), RunId("20261121-231907-3fb001"), RunId("20261121-231908-a11ce5")]
+RUNS = [
+    RunId("20261120-080000-3f2a7c"),
+    RunId("20261121-231907-3fb001"),
+    RunId("20261121-231908-a11ce5"),
+]
 
 
 def test_an_id_tells_the_time_and_six_random_characters() -> None:
-    assert new_run_id(1_795_303_147.9, lambda size: bytes(range(10, 10 + size))) == "20261121-231907-0a0b0c"
+    assert (
+        new_run_id(1_795_303_147.9, lambda size: bytes(range(10, 10 + size)))
+        == "20261121-231907-0a0b0c"
+    )
 
 
 @given(st.lists(st.integers(min_value=0, max_value=4_000_000_000), min_size=2, max_size=5))
@@ -302,4 +328,7 @@ def test_an_empty_journal_says_how_to_make_a_run() -> None:
     with pytest.raises(RunNotFound) as caught:
         match_run("", [])
 
-    assert str(caught.value) == "this journal has no runs yet\n  = help: `wavewright run JOB` makes one"
+    assert (
+        str(caught.value)
+        == "this journal has no runs yet\n  = help: `wavewright run JOB` makes one"
+    )

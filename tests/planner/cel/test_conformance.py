@@ -66,7 +66,9 @@ def test_the_cases_of_the_specification_give_what_it_says() -> None:
         ),
     ],
 )
-def test_parts_of_the_language_give_what_the_specification_says(expression: str, value: Json) -> None:
+def test_parts_of_the_language_give_what_the_specification_says(
+    expression: str, value: Json
+) -> None:
     if value is None:
         with pytest.raises(ExpressionError, match="escape of bytes"):
             evaluate(expression, {}, NOON)
@@ -102,10 +104,14 @@ def test_what_the_specification_refuses_is_refused(expression: str) -> None:
         evaluate(expression, {}, NOON)
 
 
-_INTEGERS = st.one_of(st.integers(-20, 20), st.sampled_from([2**63 - 1, -(2**63), 2**53 + 1])).map(str)
+_INTEGERS = st.one_of(st.integers(-20, 20), st.sampled_from([2**63 - 1, -(2**63), 2**53 + 1])).map(
+    str
+)
 _DOUBLES = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False).map(lambda value: repr(value + 0.0)),
-    st.sampled_from(["0.5", "-2.5", "1e15", "123456.75", "double('inf')", "double('nan')", "double('-inf')"]),
+    st.sampled_from(
+        ["0.5", "-2.5", "1e15", "123456.75", "double('inf')", "double('nan')", "double('-inf')"]
+    ),
 )
 _TEXTS = st.one_of(
     st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=6).map(
@@ -117,16 +123,18 @@ _TEXTS = st.one_of(
 )
 # A day from either end: in a time zone, the first and last timestamps fall into years that Python has not.
 _TIMES = st.integers(-62135500000, 253402200000).map(lambda seconds: f"timestamp({seconds})")
-_DURATIONS = st.sampled_from(["'90s'", "'-1.5h'", "'1h30m'", "'-3661.5s'", "'250ms'", "'1us'", "'0'"]).map(
-    lambda text: f"duration({text})"
-)
+_DURATIONS = st.sampled_from(
+    ["'90s'", "'-1.5h'", "'1h30m'", "'-3661.5s'", "'250ms'", "'1us'", "'0'"]
+).map(lambda text: f"duration({text})")
 _BYTES = st.sampled_from([r"b'abc'", r"b'\xff'", "b'é'", "b''"])
 _ZONES = st.sampled_from(
     ["'UTC'", "'America/New_York'", "'Asia/Kathmandu'", "'+02:00'", "'-09:30'", "'x'", "''"]
 )
 _PATTERNS = st.text(st.sampled_from("ab.*+?()[]|^$\\dwé{2}"), max_size=6).map(json.dumps)
 _FORMATS = st.lists(
-    st.sampled_from(["%s", "%d", "%f", "%.2f", "%e", "%.0e", "%b", "%x", "%X", "%o", "%%", "a", "%"]),
+    st.sampled_from(
+        ["%s", "%d", "%f", "%.2f", "%e", "%.0e", "%b", "%x", "%X", "%o", "%%", "a", "%"]
+    ),
     max_size=3,
 ).map(lambda clauses: json.dumps("".join(clauses)))
 _SCALARS = st.one_of(

@@ -154,7 +154,11 @@ def test_any_composition_ends_with_a_value_or_a_fault(seed: int, outcomes: Outco
 
 
 def test_a_field_that_a_large_object_lacks_is_told_at_once(outcomes: Outcomes) -> None:
-    asked = ["steps.fields.k200001", "inputs.few.exists(x, steps.fields.k200001)", "inputs[inputs.s]"]
+    asked = [
+        "steps.fields.k200001",
+        "inputs.few.exists(x, steps.fields.k200001)",
+        "inputs[inputs.s]",
+    ]
 
     assert set(outcomes(asked).values()) == {"unknown_name_or_field", "unknown_input"}
 
@@ -163,7 +167,10 @@ def test_a_field_that_a_large_object_lacks_is_told_at_once(outcomes: Outcomes) -
 def test_an_integer_that_no_number_holds_is_infinite(sign: int) -> None:
     values: dict[str, Json] = {"inputs": {"n": sign * 10**400}}
 
-    assert evaluate("[inputs.n < 0.0, inputs.n / 2 == inputs.n / 3]", values, NOON) == [sign < 0, True]
+    assert evaluate("[inputs.n < 0.0, inputs.n / 2 == inputs.n / 3]", values, NOON) == [
+        sign < 0,
+        True,
+    ]
     with pytest.raises(ExpressionError, match="whole numbers"):
         evaluate("inputs.n % 7", values, NOON)
 
@@ -171,7 +178,9 @@ def test_an_integer_that_no_number_holds_is_infinite(sign: int) -> None:
 @pytest.mark.parametrize("body", ["{'x': a, 'y': a}", "[a, a]", "[{'x': a}, {'y': a}]"])
 def test_a_type_that_doubles_with_each_loop_is_left_open(body: str) -> None:
     numbers: JsonSchema = {"type": "array", "items": {"type": "integer"}}
-    environment = TypedEnvironment(inputs={"type": "object", "properties": {"l": numbers}}, steps={})
+    environment = TypedEnvironment(
+        inputs={"type": "object", "properties": {"l": numbers}}, steps={}
+    )
 
     found = environment.result_schema("inputs.l" + f".map(a, {body})" * 22)
 

@@ -16,7 +16,11 @@ OUT: dict[str, Any] = {"effects": {"read", "egress"}}
 
 
 def tool(name: str, params: dict[str, JsonSchema], **fields: Any) -> ToolSignature:
-    schema: JsonObject = {"type": "object", "properties": dict(params), "additionalProperties": False}
+    schema: JsonObject = {
+        "type": "object",
+        "properties": dict(params),
+        "additionalProperties": False,
+    }
     fields.setdefault("output_schema", TEXT)
     return ToolSignature(name=name, input_schema=schema, **fields)
 
@@ -42,7 +46,11 @@ def found(
 ) -> list[str]:
     """Return the warnings of a plan that ends with an agent over some tools."""
     context = fields.pop("context", None)
-    params: JsonObject = {"task": "Find it out", "context": context, "tools": [one.name for one in tools]}
+    params: JsonObject = {
+        "task": "Find it out",
+        "context": context,
+        "tools": [one.name for one in tools],
+    }
     last: JsonObject = {"id": "work", "tool": "agent", "params": params, **fields}
     plan = Plan.model_validate({"inputs": {"topic": "x"}, "steps": [*steps, last]})
     others = (NOTES, SEARCH, FETCH, AGENT, MODEL, COUNT, ASK)
@@ -57,12 +65,19 @@ SUM: JsonObject = {"id": "sum", "tool": "summarize", "params": {"text": "${steps
 
 
 def test_a_researcher_may_search_and_read_what_it_finds() -> None:
-    before: JsonObject = {"id": "found", "tool": "search_web", "params": {"query": "${inputs.topic}"}}
+    before: JsonObject = {
+        "id": "found",
+        "tool": "search_web",
+        "params": {"query": "${inputs.topic}"},
+    }
     asked: JsonObject = {"id": "who", "tool": "ask_person", "params": {"question": "What about?"}}
 
     assert found() == []
     assert (
-        found(before, asked, context={"hits": "${steps.found}", "of": "${inputs.topic} ${steps.who}"}) == []
+        found(
+            before, asked, context={"hits": "${steps.found}", "of": "${inputs.topic} ${steps.who}"}
+        )
+        == []
     )
 
 
@@ -81,7 +96,12 @@ def test_a_researcher_may_search_and_read_what_it_finds() -> None:
             "${steps.sum}",
             "'notes' gives to any address: 'fetch_page' → 'work' → 'url'",
         ),
-        ([], (NOTES, FETCH), None, "'read_notes' gives to any address: 'fetch_page' → 'work' → 'url'"),
+        (
+            [],
+            (NOTES, FETCH),
+            None,
+            "'read_notes' gives to any address: 'fetch_page' → 'work' → 'url'",
+        ),
         ([], (MAIL, FETCH), None, "'read_mail' gives to any address: 'read_mail' → 'work' → 'url'"),
     ],
     ids=["context", "context by way of a model", "a tool", "a mailbox"],
@@ -97,7 +117,11 @@ def test_with_private_data_it_is_warned_of(
 
 def test_untrusted_text_may_also_come_with_the_context() -> None:
     trusting = FETCH.model_copy(update={"untrusted_output": False, "name": "open_link"})
-    page: JsonObject = {"id": "page", "tool": "fetch_page", "params": {"url": "https://example.org"}}
+    page: JsonObject = {
+        "id": "page",
+        "tool": "fetch_page",
+        "params": {"url": "https://example.org"},
+    }
 
     [warning] = found(page, tools=(NOTES, trusting), context="${steps.page}")
 
@@ -107,7 +131,11 @@ def test_untrusted_text_may_also_come_with_the_context() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"allowed_hosts": {"url": ["example.org"]}}, {"accepts_untrusted": {"url"}}, {"needs_approval": True}],
+    [
+        {"allowed_hosts": {"url": ["example.org"]}},
+        {"accepts_untrusted": {"url"}},
+        {"needs_approval": True},
+    ],
     ids=str,
 )
 def test_a_bounded_address_is_no_way_out(change: dict[str, Any]) -> None:
@@ -132,7 +160,11 @@ def test_a_tool_that_works_on_run_data_brings_nothing_private() -> None:
 
 
 def test_an_agent_gives_on_what_its_tools_have_read() -> None:
-    first: JsonObject = {"id": "first", "tool": "agent", "params": {"task": "Look", "tools": ["read_notes"]}}
+    first: JsonObject = {
+        "id": "first",
+        "tool": "agent",
+        "params": {"task": "Look", "tools": ["read_notes"]},
+    }
 
     [warning] = found(first, context="${steps.first}")
 

@@ -23,7 +23,10 @@ PRICE: JsonSchema = {
         "code": {"type": "string"},
         "close": {"type": "number"},
         "days": {"type": "integer"},
-        "rows": {"type": "array", "items": {"type": "object", "properties": {"close": {"type": "number"}}}},
+        "rows": {
+            "type": "array",
+            "items": {"type": "object", "properties": {"close": {"type": "number"}}},
+        },
     },
     "required": ["code", "close", "days", "rows"],
     "additionalProperties": False,
@@ -105,15 +108,20 @@ A_PRICE: dict[str, Any] = {"id": "a", "tool": "price", "params": {"code": "GNP"}
         pytest.param({"text": "$${steps.nobody}"}, id="an escaped reference is text"),
         pytest.param({"texts": ["GNP", "${steps.a.code}"]}, id="literal and reference in one list"),
         pytest.param(
-            {"texts": "${steps.a.rows.map(row, string(row.close))}"}, id="a list that an expression makes"
+            {"texts": "${steps.a.rows.map(row, string(row.close))}"},
+            id="a list that an expression makes",
         ),
         pytest.param({"either": {"text": "${steps.a.code}"}}, id="second alternative"),
         pytest.param({"either": "${steps.a.close}"}, id="first alternative"),
-        pytest.param({"tree": {"below": {"below": {"leaf": "${steps.a.code}"}}}}, id="recursive schema"),
+        pytest.param(
+            {"tree": {"below": {"below": {"leaf": "${steps.a.code}"}}}}, id="recursive schema"
+        ),
         pytest.param(
             {"anything": ["${steps.a}", {"x": "${steps.a.rows[0].close > 3}"}]}, id="open parameter"
         ),
-        pytest.param({"text": "{0.__class__} {{ name }} {% if %}"}, id="other braces are plain data"),
+        pytest.param(
+            {"text": "{0.__class__} {{ name }} {% if %}"}, id="other braces are plain data"
+        ),
     ],
 )
 def test_parameters_that_fit_are_accepted(params: dict[str, Any]) -> None:
@@ -127,16 +135,30 @@ def test_parameters_that_fit_are_accepted(params: dict[str, Any]) -> None:
         pytest.param({"number": True}, "E205", "number", id="nor a number"),
         pytest.param({"count": "5"}, "E205", "count", id="text is no integer"),
         pytest.param({"count": "${steps.a.close}"}, "E304", "count", id="a number is no integer"),
-        pytest.param({"count": "n ${steps.a.days}"}, "E304", "count", id="mixed text is no integer"),
-        pytest.param({"texts": "${steps.a.code}"}, "E304", "texts", id="text is no list"),
-        pytest.param({"texts": ["x", "${steps.a.close}"]}, "E304", "texts/1", id="one item of a list"),
-        pytest.param({"texts": ["${steps.a.code}", 5]}, "E205", "texts/1", id="a literal beside a reference"),
-        pytest.param({"tree": {"leaf": "${steps.a.close}"}}, "E304", "tree/leaf", id="behind a $ref"),
         pytest.param(
-            {"tree": {"leaves": "${steps.a.code}"}}, "E205", "tree", id="unknown member beside a reference"
+            {"count": "n ${steps.a.days}"}, "E304", "count", id="mixed text is no integer"
+        ),
+        pytest.param({"texts": "${steps.a.code}"}, "E304", "texts", id="text is no list"),
+        pytest.param(
+            {"texts": ["x", "${steps.a.close}"]}, "E304", "texts/1", id="one item of a list"
         ),
         pytest.param(
-            {"either": {"text": "${steps.a.close}"}}, "E304", "either/text", id="the nearest alternative"
+            {"texts": ["${steps.a.code}", 5]}, "E205", "texts/1", id="a literal beside a reference"
+        ),
+        pytest.param(
+            {"tree": {"leaf": "${steps.a.close}"}}, "E304", "tree/leaf", id="behind a $ref"
+        ),
+        pytest.param(
+            {"tree": {"leaves": "${steps.a.code}"}},
+            "E205",
+            "tree",
+            id="unknown member beside a reference",
+        ),
+        pytest.param(
+            {"either": {"text": "${steps.a.close}"}},
+            "E304",
+            "either/text",
+            id="the nearest alternative",
         ),
         pytest.param({"either": {"txt": "${steps.a.code}"}}, "E205", "either", id="no alternative"),
         pytest.param({"text": "${steps.a.rows}"}, "E304", "text", id="a list is no text"),
@@ -150,11 +172,15 @@ def test_parameters_that_do_not_fit_are_one_fault_at_their_place(
 
 
 def test_an_unknown_step_is_one_fault_and_no_type_fault() -> None:
-    assert codes(plan_of(note(number="${steps.nobody.close}"))) == [("E301", "/steps/0/params/number")]
+    assert codes(plan_of(note(number="${steps.nobody.close}"))) == [
+        ("E301", "/steps/0/params/number")
+    ]
 
 
 def test_an_unknown_tool_leaves_its_readers_alone() -> None:
-    plan = plan_of({"id": "a", "tool": "prize", "params": {"whatever": 1}}, note(number="${steps.a.x.y[0]}"))
+    plan = plan_of(
+        {"id": "a", "tool": "prize", "params": {"whatever": 1}}, note(number="${steps.a.x.y[0]}")
+    )
 
     assert codes(plan) == [("E201", "/steps/0/tool")]
 
@@ -235,7 +261,12 @@ def test_items_have_the_type_of_the_list_that_they_come_from() -> None:
 
 
 def test_a_step_that_runs_for_each_item_gives_a_list() -> None:
-    each = {"id": "each", "tool": "price", "for_each": ["GNP", "SKS"], "params": {"code": "${item}"}}
+    each = {
+        "id": "each",
+        "tool": "price",
+        "for_each": ["GNP", "SKS"],
+        "params": {"code": "${item}"},
+    }
     right = note(texts="${steps.each.map(p, p.code)}")
     wrong = {**note(text="${steps.each.code}"), "id": "wrong"}
 
@@ -249,16 +280,26 @@ ABSENT = {**A_PRICE, "optional": True}
     ("reader", "expected"),
     [
         pytest.param(note(anything="${steps.a}"), ["E306"], id="bare"),
-        pytest.param(note(anything="${has(steps.a) ? steps.a : null}"), [], id="asked in the expression"),
-        pytest.param({**note(anything="${steps.a}"), "when": "has(steps.a)"}, [], id="asked in when"),
         pytest.param(
-            {**note(anything="${steps.a}"), "when": "has(steps.a) && 1 < 2"}, [], id="asked and more"
+            note(anything="${has(steps.a) ? steps.a : null}"), [], id="asked in the expression"
         ),
         pytest.param(
-            {**note(anything="${steps.a}"), "when": "has(steps.a) || 1 < 2"}, ["E306"], id="asked or not"
+            {**note(anything="${steps.a}"), "when": "has(steps.a)"}, [], id="asked in when"
         ),
         pytest.param(
-            {**note(anything="${steps.a}"), "when": "!has(steps.a)"}, ["E306"], id="asked for the contrary"
+            {**note(anything="${steps.a}"), "when": "has(steps.a) && 1 < 2"},
+            [],
+            id="asked and more",
+        ),
+        pytest.param(
+            {**note(anything="${steps.a}"), "when": "has(steps.a) || 1 < 2"},
+            ["E306"],
+            id="asked or not",
+        ),
+        pytest.param(
+            {**note(anything="${steps.a}"), "when": "!has(steps.a)"},
+            ["E306"],
+            id="asked for the contrary",
         ),
         pytest.param({**note(), "when": "steps.a.close > 1.0"}, ["E306"], id="read in when"),
         pytest.param({**note(), "for_each": "${steps.a.rows}"}, ["E306"], id="read in for_each"),
@@ -310,14 +351,22 @@ def test_caps_and_gates_on_other_steps_have_to_ask() -> None:
         pytest.param({"check": "${output.close > 0}"}, [], id="wrapped"),
         pytest.param({"check": "output.code == item"}, [], id="the item with the output"),
         pytest.param({"check": "item == 'GNP'"}, [], id="the item alone"),
-        pytest.param({"check": "output.clos > 0"}, [("E303", "/gates/0/check")], id="unknown field"),
+        pytest.param(
+            {"check": "output.clos > 0"}, [("E303", "/gates/0/check")], id="unknown field"
+        ),
         pytest.param({"check": "output.close"}, [("E308", "/gates/0/check")], id="no condition"),
         pytest.param({"required": ["close", "rows"]}, [], id="required fields"),
         pytest.param(
-            {"required": ["close", "clos"]}, [("E303", "/gates/0/required/1")], id="unknown required field"
+            {"required": ["close", "clos"]},
+            [("E303", "/gates/0/required/1")],
+            id="unknown required field",
         ),
-        pytest.param({"schema": {"type": "nothing"}}, [("E123", "/gates/0/schema")], id="no schema"),
-        pytest.param({"fresh_within": "1h"}, [("E123", "/gates/0/fresh_within")], id="freshness of no field"),
+        pytest.param(
+            {"schema": {"type": "nothing"}}, [("E123", "/gates/0/schema")], id="no schema"
+        ),
+        pytest.param(
+            {"fresh_within": "1h"}, [("E123", "/gates/0/fresh_within")], id="freshness of no field"
+        ),
     ],
 )
 def test_gates_are_checked_against_the_output_of_one_call(
@@ -358,7 +407,9 @@ def test_a_condition_on_items_is_typed_and_asked_after_the_list(
     maybe = {"id": "maybe", "tool": "price", "params": {"code": "x"}, "optional": True}
     reader = {"id": "b", "tool": "price", "params": {"code": "${string(steps.a.size())}"}}
     more = [reader] if "item" in step["when"] else []
-    found = codes(plan_of(maybe, {"id": "a", "tool": "price", "params": {"code": "x"}, **step}, *more))
+    found = codes(
+        plan_of(maybe, {"id": "a", "tool": "price", "params": {"code": "x"}, **step}, *more)
+    )
 
     assert [code for code, _ in found] == expected
 
@@ -416,13 +467,15 @@ def test_known_items_are_counted_also_where_an_expression_makes_them() -> None:
 
 
 def test_dependencies_that_no_expression_names_are_refused() -> None:
-    assert codes(plan_of(A_PRICE, note(anything="${steps[inputs.name]}"), inputs={"name": "a"})) == [
-        ("E307", "/steps/1/params/anything")
-    ]
+    assert codes(
+        plan_of(A_PRICE, note(anything="${steps[inputs.name]}"), inputs={"name": "a"})
+    ) == [("E307", "/steps/1/params/anything")]
 
 
 def test_a_schema_that_refers_to_another_place_is_not_fetched() -> None:
-    remote = {"away": ToolSignature(name="away", input_schema={"$ref": "http://127.0.0.1:9/schema.json"})}
+    remote = {
+        "away": ToolSignature(name="away", input_schema={"$ref": "http://127.0.0.1:9/schema.json"})
+    }
 
     found = check(plan_of({"id": "a", "tool": "away"}), None, remote)
 
@@ -441,7 +494,9 @@ def test_a_part_that_refers_to_an_anchor_is_not_taken_for_the_whole_schema() -> 
     tools = TOOLS | {"put": ToolSignature(name="put", input_schema=schema)}
 
     found = check(
-        plan_of(A_PRICE, {"id": "b", "tool": "put", "params": {"row": {"code": "${steps.a.code}"}}}),
+        plan_of(
+            A_PRICE, {"id": "b", "tool": "put", "params": {"row": {"code": "${steps.a.code}"}}}
+        ),
         None,
         tools,
     )
@@ -476,7 +531,9 @@ def test_lint_waits_until_there_are_no_errors() -> None:
     unread = {"id": "b", "tool": "prices"}
 
     assert [code for code, _ in codes(plan_of(A_PRICE, unread, result="${steps.a}"))] == ["W801"]
-    assert [code for code, _ in codes(plan_of(A_PRICE, unread, result="${steps.ghost}"))] == ["E301"]
+    assert [code for code, _ in codes(plan_of(A_PRICE, unread, result="${steps.ghost}"))] == [
+        "E301"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -505,7 +562,8 @@ def test_lint_waits_until_there_are_no_errors() -> None:
             id="a document, which the package shows",
         ),
         pytest.param(
-            plan_of({**A_PRICE, "when": "inputs.no"}, inputs={"no": False}), id="false for this job only"
+            plan_of({**A_PRICE, "when": "inputs.no"}, inputs={"no": False}),
+            id="false for this job only",
         ),
     ],
 )
@@ -526,12 +584,16 @@ def test_lint_is_silent_about(plan: Plan) -> None:
             id="a way around",
         ),
         pytest.param(
-            plan_of({**A_PRICE, "when": "false"}, {"id": "b", "tool": "prices", "when": "has(steps.a)"}),
+            plan_of(
+                {**A_PRICE, "when": "false"}, {"id": "b", "tool": "prices", "when": "has(steps.a)"}
+            ),
             [("W805", "/steps/0/when"), ("W805", "/steps/1/when")],
             id="what asks for a step that never runs",
         ),
         pytest.param(
-            plan_of({**A_PRICE, "for_each": []}), [("W805", "/steps/0/for_each")], id="a list without items"
+            plan_of({**A_PRICE, "for_each": []}),
+            [("W805", "/steps/0/for_each")],
+            id="a list without items",
         ),
         pytest.param(
             plan_of(A_PRICE, note(text="of {{ steps.a.rows[0] }}, {{ name }}")),
@@ -572,7 +634,9 @@ TEXTS = st.one_of(
 )
 VALUES = st.recursive(
     TEXTS | st.integers() | st.booleans() | st.none() | st.floats(allow_nan=False),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["text", "x", "a/b"]), inner),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["text", "x", "a/b"]), inner)
+    ),
     max_leaves=5,
 )
 IDS = st.sampled_from([f"s{number}" for number in range(5)] + ["S1", "steps", "ghost"])
@@ -590,7 +654,9 @@ STEPS = st.fixed_dictionaries(
         "max_items": st.integers(1, 3),
     },
 )
-GATES = st.fixed_dictionaries({"id": st.sampled_from(["g", "h"]), "on": IDS, "check": TEXTS.filter(bool)})
+GATES = st.fixed_dictionaries(
+    {"id": st.sampled_from(["g", "h"]), "on": IDS, "check": TEXTS.filter(bool)}
+)
 
 
 @settings(max_examples=volume(50, 200))

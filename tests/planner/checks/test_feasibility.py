@@ -46,12 +46,16 @@ def codes(found: list[Diagnostic]) -> list[str]:
         pytest.param(None, 1_000, False, id="no list"),
         pytest.param(["a", "b"], 2_000, False, id="a literal list"),
         pytest.param("${inputs.stocks}", 3_000, False, id="an input"),
-        pytest.param("${inputs.stocks.filter(s, s != 'b')}", 2_000, False, id="made of inputs alone"),
+        pytest.param(
+            "${inputs.stocks.filter(s, s != 'b')}", 2_000, False, id="made of inputs alone"
+        ),
         pytest.param([], 0, False, id="an empty list"),
         pytest.param("${steps.rows}", 1_000, True, id="an output"),
     ],
 )
-def test_items_are_counted_where_they_are_known(for_each: object, tokens: int, *, is_least: bool) -> None:
+def test_items_are_counted_where_they_are_known(
+    for_each: object, tokens: int, *, is_least: bool
+) -> None:
     step = {"id": "asked", "tool": "ask", "for_each": for_each}
     plan = plan_of({"id": "rows", "tool": "fetch"}, step, inputs={"stocks": ["a", "b", "c"]})
 
@@ -91,8 +95,12 @@ def test_a_plan_that_takes_exactly_what_is_left_is_sound() -> None:
         pytest.param(
             Allowance(run=RemainingBudget(tokens=1_999)), "E701", "the run has 1,999 left", id="run"
         ),
-        pytest.param(Allowance(job=RemainingBudget(tokens=0)), "E702", "the job has 0 left", id="job"),
-        pytest.param(Allowance(day=RemainingBudget(tokens=1)), "E703", "the day has 1 left", id="day"),
+        pytest.param(
+            Allowance(job=RemainingBudget(tokens=0)), "E702", "the job has 0 left", id="job"
+        ),
+        pytest.param(
+            Allowance(day=RemainingBudget(tokens=1)), "E703", "the day has 1 left", id="day"
+        ),
         pytest.param(
             Allowance(run=RemainingBudget(calls=1)),
             "E701",
@@ -101,7 +109,9 @@ def test_a_plan_that_takes_exactly_what_is_left_is_sound() -> None:
         ),
     ],
 )
-def test_an_estimate_over_what_is_left_names_the_budget(allowance: Allowance, code: str, words: str) -> None:
+def test_an_estimate_over_what_is_left_names_the_budget(
+    allowance: Allowance, code: str, words: str
+) -> None:
     plan = plan_of({"id": "a", "tool": "ask"}, {"id": "b", "tool": "ask"})
 
     (diagnostic,) = found(plan, allowance)
@@ -175,13 +185,17 @@ def test_a_plan_is_refused_exactly_where_its_estimate_is_more_than_what_is_left(
 
     is_over = 50 + 1_000 * sum(items) > left
 
-    assert codes(found(plan, Allowance(day=RemainingBudget(tokens=left)))) == (["E703"] if is_over else [])
+    assert codes(found(plan, Allowance(day=RemainingBudget(tokens=left)))) == (
+        ["E703"] if is_over else []
+    )
 
 
 def test_money_is_expected_at_the_price_of_the_allowance() -> None:
     plan = plan_of({"id": "a", "tool": "ask", "for_each": [1, 2, 3]}, {"id": "b", "tool": "ask"})
 
-    (diagnostic,) = found(plan, Allowance(day=RemainingBudget(usd=0.0079), usd_per_1000_tokens=0.002))
+    (diagnostic,) = found(
+        plan, Allowance(day=RemainingBudget(usd=0.0079), usd_per_1000_tokens=0.002)
+    )
 
     assert diagnostic.code == "E703"
     assert diagnostic.message == (
@@ -197,7 +211,9 @@ def test_money_is_expected_at_the_price_of_the_allowance() -> None:
         pytest.param(0.01, None, id="a price that nobody knows"),
     ],
 )
-def test_money_that_is_left_or_cannot_be_counted_is_no_fault(usd: float, price: float | None) -> None:
+def test_money_that_is_left_or_cannot_be_counted_is_no_fault(
+    usd: float, price: float | None
+) -> None:
     plan = plan_of({"id": "a", "tool": "ask", "for_each": [1, 2, 3]})
 
     assert found(plan, Allowance(run=RemainingBudget(usd=usd), usd_per_1000_tokens=price)) == []

@@ -16,7 +16,11 @@ from wavewright.planner.plans.goal_resolution import resolve_goal
 from wavewright.planner.types import JsonSchema
 
 TEXTS: JsonSchema = {"type": "array", "items": {"type": "string"}}
-PRICE: JsonSchema = {"type": "object", "properties": {"code": {"type": "string"}}, "required": ["code"]}
+PRICE: JsonSchema = {
+    "type": "object",
+    "properties": {"code": {"type": "string"}},
+    "required": ["code"],
+}
 
 
 def tool(name: str, output: JsonSchema, *tags: str, **params: JsonSchema) -> ToolSignature:
@@ -27,7 +31,9 @@ def tool(name: str, output: JsonSchema, *tags: str, **params: JsonSchema) -> Too
 TOOLS = {
     "price": tool("price", PRICE, "data", code={"type": "string"}, codes=TEXTS, tags=TEXTS),
     "index": tool("index", PRICE, "data", code={"type": "string"}),
-    "analyze": tool("analyze", {}, documents={"type": "array"}, tags=TEXTS, schema={"type": "object"}),
+    "analyze": tool(
+        "analyze", {}, documents={"type": "array"}, tags=TEXTS, schema={"type": "object"}
+    ),
     "mail": tool("mail", {}, text={"type": "string"}),
 }
 TEMPLATE: dict[str, Any] = {
@@ -64,7 +70,9 @@ PRIMARY = {"primary_params": {"price": "code"}}
         pytest.param({"params": {"code": "GNP"}}, [], id="what is both is a primary target"),
         pytest.param({"params": {"code": "${inputs.indices[0]}"}}, ["E504"], id="a reference"),
         pytest.param(
-            {"params": {"code": "${inputs.stocks[0].code}"}}, [], id="a reference to a primary target"
+            {"params": {"code": "${inputs.stocks[0].code}"}},
+            [],
+            id="a reference to a primary target",
         ),
         pytest.param(
             {"for_each": "${inputs.indices}", "params": {"code": "${item}"}}, ["E504"], id="an item"
@@ -75,13 +83,19 @@ PRIMARY = {"primary_params": {"price": "code"}}
             id="an item of a list that an expression makes",
         ),
         pytest.param(
-            {"for_each": ["SKS", "XJO"], "params": {"code": "${item}"}}, ["E504"], id="an item of a literal"
+            {"for_each": ["SKS", "XJO"], "params": {"code": "${item}"}},
+            ["E504"],
+            id="an item of a literal",
         ),
         pytest.param(
-            {"for_each": "${inputs.stocks}", "params": {"code": "${item.code}"}}, [], id="an item of stocks"
+            {"for_each": "${inputs.stocks}", "params": {"code": "${item.code}"}},
+            [],
+            id="an item of stocks",
         ),
         pytest.param(
-            {"tool": "index", "params": {"code": "XJO"}}, [], id="a tool that is meant for benchmarks"
+            {"tool": "index", "params": {"code": "XJO"}},
+            [],
+            id="a tool that is meant for benchmarks",
         ),
     ],
 )
@@ -93,10 +107,14 @@ def test_benchmarks_are_no_primary_targets(step: dict[str, Any], expected: list[
     "step",
     [
         pytest.param({"params": {"code": "${inputs.indices[0]}"}}, id="a reference"),
-        pytest.param({"for_each": "${inputs.indices}", "params": {"code": "${ item }"}}, id="an item"),
+        pytest.param(
+            {"for_each": "${inputs.indices}", "params": {"code": "${ item }"}}, id="an item"
+        ),
     ],
 )
-def test_benchmarks_are_known_by_where_they_come_from_where_no_value_is_known(step: dict[str, Any]) -> None:
+def test_benchmarks_are_known_by_where_they_come_from_where_no_value_is_known(
+    step: dict[str, Any],
+) -> None:
     template = GoalTemplate.model_validate_json(json.dumps({**TEMPLATE, "rules": PRIMARY}))
     goal = resolve_goal(Job(name="job", inputs={"indices": []}), template)
     plan = Plan.model_validate_json(json.dumps({"steps": [{"id": "a", "tool": "price", **step}]}))
@@ -113,13 +131,17 @@ EXCLUSIVE = {"tags": {"param": "tags", "exclusive": [["x", "y", "z"]], "required
         pytest.param(["x", "other"], [], id="one of them"),
         pytest.param(["x", "y"], ["E501"], id="two of them"),
         pytest.param(
-            "${inputs.stocks.map(s, s.code == 'GNP' ? 'x' : 'y')}", ["E501"], id="two that inputs make"
+            "${inputs.stocks.map(s, s.code == 'GNP' ? 'x' : 'y')}",
+            ["E501"],
+            id="two that inputs make",
         ),
         pytest.param(["y"], ["E506"], id="without the required one"),
         pytest.param("${[steps.b.code]}", [], id="what nobody can know before the run"),
     ],
 )
-def test_tags_that_exclude_each_other_are_not_asked_for_in_one_call(tags: Any, expected: list[str]) -> None:
+def test_tags_that_exclude_each_other_are_not_asked_for_in_one_call(
+    tags: Any, expected: list[str]
+) -> None:
     codes = found(
         EXCLUSIVE,
         {"id": "a", "tool": "price", "params": {"tags": tags}},
@@ -138,7 +160,9 @@ DATA = {"id": "data", "tool": "price", "params": {"code": "SKS"}}
     [
         pytest.param([{"id": "a", "tool": "analyze"}], ["E503"], id="nothing"),
         pytest.param([DATA, {"id": "a", "tool": "analyze"}], ["E503"], id="beside the data"),
-        pytest.param([DATA, {"id": "a", "tool": "analyze", "depends_on": ["data"]}], [], id="after the data"),
+        pytest.param(
+            [DATA, {"id": "a", "tool": "analyze", "depends_on": ["data"]}], [], id="after the data"
+        ),
         pytest.param(
             [
                 DATA,
@@ -185,7 +209,10 @@ def test_an_output_that_another_step_reads_is_not_the_end() -> None:
 
 
 def test_what_the_goal_sets_may_be_repeated_and_not_changed() -> None:
-    same: dict[str, Any] = {**LAST, "params": {**LAST["params"], "schema": TEMPLATE["output_schema"]}}
+    same: dict[str, Any] = {
+        **LAST,
+        "params": {**LAST["params"], "schema": TEMPLATE["output_schema"]},
+    }
     other: dict[str, Any] = {**LAST, "params": {**LAST["params"], "schema": {}}}
 
     assert found(TERMINAL, DATA, same) == []
@@ -198,21 +225,33 @@ GATES = {"gates": [{"id": "fresh", "on_tool": "price", "check": "output.code != 
 @pytest.mark.parametrize(
     ("gate", "expected"),
     [
-        pytest.param({"id": "fresh", "on": "data", "check": "true"}, ["E502"], id="under the template's id"),
-        pytest.param({"id": "Fresh", "on": "data", "check": "true"}, ["E502"], id="in another case"),
-        pytest.param({"id": "fresh__data", "on": "data", "check": "true"}, ["E502"], id="under the bound id"),
         pytest.param(
-            {"id": "fresh__data", "on": "data", "check": "output.code != ''"}, [], id="the very same gate"
+            {"id": "fresh", "on": "data", "check": "true"}, ["E502"], id="under the template's id"
+        ),
+        pytest.param(
+            {"id": "Fresh", "on": "data", "check": "true"}, ["E502"], id="in another case"
+        ),
+        pytest.param(
+            {"id": "fresh__data", "on": "data", "check": "true"}, ["E502"], id="under the bound id"
+        ),
+        pytest.param(
+            {"id": "fresh__data", "on": "data", "check": "output.code != ''"},
+            [],
+            id="the very same gate",
         ),
         pytest.param(
             {"id": "fresh__data", "on": "data", "check": "output.code != ''", "severity": "warn"},
             ["E502"],
             id="the same with less weight",
         ),
-        pytest.param({"id": "own", "on": "data", "check": "true"}, [], id="a gate of the plan's own"),
+        pytest.param(
+            {"id": "own", "on": "data", "check": "true"}, [], id="a gate of the plan's own"
+        ),
     ],
 )
-def test_mandatory_gates_are_not_the_plans_to_change(gate: dict[str, Any], expected: list[str]) -> None:
+def test_mandatory_gates_are_not_the_plans_to_change(
+    gate: dict[str, Any], expected: list[str]
+) -> None:
     assert [code for code, _ in found({}, DATA, gates=[gate], template=GATES)] == expected
 
 
@@ -224,13 +263,15 @@ def test_superseding_a_step_in_a_first_plan_does_not_get_around_its_gates() -> N
 
 
 def test_a_tool_outside_the_allow_list_is_refused_though_it_exists() -> None:
-    assert found({}, {"id": "a", "tool": "mail", "params": {"nonsense": 1}}) == [("E202", "/steps/0/tool")]
+    assert found({}, {"id": "a", "tool": "mail", "params": {"nonsense": 1}}) == [
+        ("E202", "/steps/0/tool")
+    ]
 
 
 def test_a_misspelt_tool_is_not_a_missing_one_as_well() -> None:
-    assert found({**TERMINAL, "required_tools": ["analyze"]}, DATA, {**LAST, "tool": "analyse"}) == [
-        ("E201", "/steps/1/tool")
-    ]
+    assert found(
+        {**TERMINAL, "required_tools": ["analyze"]}, DATA, {**LAST, "tool": "analyse"}
+    ) == [("E201", "/steps/1/tool")]
 
 
 def test_required_tools_have_to_be_called() -> None:
@@ -254,7 +295,11 @@ def test_inputs_have_the_type_that_the_goal_declares() -> None:
         }
     }
     steps = [
-        {"id": "a", "tool": "price", "params": {"code": "${has(inputs.later) ? inputs.later : 'x'}"}},
+        {
+            "id": "a",
+            "tool": "price",
+            "params": {"code": "${has(inputs.later) ? inputs.later : 'x'}"},
+        },
         {"id": "b", "tool": "price", "params": {"code": "${inputs.stocks[0].cod}"}},
         {"id": "c", "tool": "price", "params": {"codes": "${inputs.indices}"}},
     ]

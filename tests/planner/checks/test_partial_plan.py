@@ -40,7 +40,11 @@ TOOLS = {
         name="report",
         input_schema={
             "type": "object",
-            "properties": {"levels": NUMBERS, "top": {"type": "integer"}, "note": {"type": "string"}},
+            "properties": {
+                "levels": NUMBERS,
+                "top": {"type": "integer"},
+                "note": {"type": "string"},
+            },
             "required": ["levels"],
             "additionalProperties": False,
         },
@@ -67,7 +71,9 @@ VALID: dict[str, Any] = {
         },
     ],
     "gates": [{"id": "full", "on": "gauges", "check": "output.size() > 0"}],
-    "caps": [{"field": "overall", "when": "!has(steps.readings)", "max": 0.5, "because": "no reading"}],
+    "caps": [
+        {"field": "overall", "when": "!has(steps.readings)", "max": 0.5, "because": "no reading"}
+    ],
     "result": "${has(steps.summary) ? steps.summary : ''}",
 }
 GOAL = Goal(
@@ -109,7 +115,10 @@ def test_faults_of_shape_and_all_others_are_found_at_once() -> None:
     plan = edited(
         step0={"tool": "list_gauge", "timout": 3},
         step1={"params": {"gauge": "${item}", "unit": "m"}},
-        step2={"params": {"levels": "${steps.reading}", "top": "${inputs.topp}"}, "optional": "yes"},
+        step2={
+            "params": {"levels": "${steps.reading}", "top": "${inputs.topp}"},
+            "optional": "yes",
+        },
         gates=[{"id": "full", "on": "gauge", "check": "true"}],
     )
 
@@ -174,7 +183,9 @@ def test_a_missing_field_is_one_fault(number: int, field: str) -> None:
 
 
 def test_a_step_that_is_none_is_one_fault() -> None:
-    assert found({**VALID, "steps": [*VALID["steps"], "then write it down"]}) == [("E106", "/steps/3")]
+    assert found({**VALID, "steps": [*VALID["steps"], "then write it down"]}) == [
+        ("E106", "/steps/3")
+    ]
 
 
 def test_more_faults_than_are_listed_bring_none_that_follow() -> None:

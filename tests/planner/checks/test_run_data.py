@@ -14,7 +14,13 @@ DATA_TOOLS = {
         one.name: one
         for one in (
             tool("crawl", {}, output_schema=TEXT, untrusted_output=True, writes_data={"pages"}),
-            tool("outline", {}, output_schema=TEXT, reads_data={"inputs", "pages"}, writes_data={"outlines"}),
+            tool(
+                "outline",
+                {},
+                output_schema=TEXT,
+                reads_data={"inputs", "pages"},
+                writes_data={"outlines"},
+            ),
             tool("extend", {}, output_schema=TEXT, reads_data={"pages"}, writes_data={"pages"}),
             tool("conclude", {}, output_schema=TEXT, reads_data={"outlines"}),
         )
@@ -44,7 +50,11 @@ def test_untrusted_text_that_tools_pass_on_as_run_data_is_followed_over_several_
 
 def test_data_of_steps_beside_a_step_does_not_reach_it() -> None:
     trusted: JsonObject = {"id": "outlined", "tool": "outline"}
-    post: JsonObject = {"id": "posted", "tool": "post", "params": {"title": "x", "body": "${steps.outlined}"}}
+    post: JsonObject = {
+        "id": "posted",
+        "tool": "post",
+        "params": {"title": "x", "body": "${steps.outlined}"},
+    }
 
     assert [one.code for one in found(CRAWL, trusted, post)] == ["W810"]
 

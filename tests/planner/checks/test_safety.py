@@ -32,25 +32,42 @@ PAGE: JsonSchema = {
 
 
 def tool(name: str, params: dict[str, JsonSchema], **fields: Any) -> ToolSignature:
-    schema: JsonObject = {"type": "object", "properties": dict(params), "additionalProperties": False}
+    schema: JsonObject = {
+        "type": "object",
+        "properties": dict(params),
+        "additionalProperties": False,
+    }
     return ToolSignature(name=name, input_schema=schema, **fields)
 
 
 TOOLS = {
     one.name: one
     for one in (
-        tool("fetch", {"url": TEXT}, effects={"egress", "read"}, output_schema=PAGE, untrusted_output=True),
+        tool(
+            "fetch",
+            {"url": TEXT},
+            effects={"egress", "read"},
+            output_schema=PAGE,
+            untrusted_output=True,
+        ),
         tool("summarize", {"text": {}}, effects={"egress", "read"}, output_schema=TEXT),
         tool("count", {"text": TEXT}, output_schema={"type": "integer"}),
         tool("open_file", {"path": TEXT, "note": TEXT}, output_schema=TEXT),
         tool("post", {"title": TEXT, "body": TEXT, "page": {"type": "integer"}}, effects={"write"}),
-        tool("guarded", {"title": TEXT, "body": TEXT}, effects={"write"}, accepts_untrusted={"body"}),
+        tool(
+            "guarded", {"title": TEXT, "body": TEXT}, effects={"write"}, accepts_untrusted={"body"}
+        ),
         tool("approved", {"body": TEXT}, effects={"write"}, needs_approval=True),
         tool(
-            "fetch_inside", {"url": TEXT}, effects={"egress", "read"}, allowed_hosts={"url": ["example.org"]}
+            "fetch_inside",
+            {"url": TEXT},
+            effects={"egress", "read"},
+            allowed_hosts={"url": ["example.org"]},
         ),
         tool("mail", {"to": TEXT, "text": TEXT}, effects={"egress"}),
-        tool("call", {"request": {"type": "object", "properties": {"url": TEXT}}}, effects={"egress"}),
+        tool(
+            "call", {"request": {"type": "object", "properties": {"url": TEXT}}}, effects={"egress"}
+        ),
         tool(
             "open_all",
             {"pages": {"type": "array", "items": {"type": "string", "format": "uri"}}},
@@ -62,7 +79,9 @@ TOOLS = {
 FETCH: JsonObject = {"id": "page", "tool": "fetch", "params": {"url": "https://example.org/"}}
 
 
-def found(*steps: JsonObject, inputs: JsonObject | None = None, goal: Goal | None = None) -> list[Diagnostic]:
+def found(
+    *steps: JsonObject, inputs: JsonObject | None = None, goal: Goal | None = None
+) -> list[Diagnostic]:
     plan = Plan.model_validate(
         {"inputs": inputs or {}, "steps": [FETCH, *steps], "result": "${steps.page.status}"}
     )
@@ -80,16 +99,28 @@ def codes(*steps: JsonObject) -> list[str]:
 
 SINKS = {
     "a written text": step("send", "post", params={"body": "${steps.page.text}"}),
-    "a part of a written text": step("send", "post", params={"body": "It says: ${steps.page.text}"}),
-    "an expression over it": step("send", "post", params={"body": "${steps.page.text.upperAscii() + '!'}"}),
+    "a part of a written text": step(
+        "send", "post", params={"body": "It says: ${steps.page.text}"}
+    ),
+    "an expression over it": step(
+        "send", "post", params={"body": "${steps.page.text.upperAscii() + '!'}"}
+    ),
     "an address": step("send", "fetch", params={"url": "${steps.page.links[0]}"}),
-    "a part of an address": step("send", "fetch", params={"url": "https://x.org/?q=${steps.page.text}"}),
+    "a part of an address": step(
+        "send", "fetch", params={"url": "https://x.org/?q=${steps.page.text}"}
+    ),
     "a recipient": step("send", "mail", params={"to": "${steps.page.text}", "text": "hello"}),
-    "a path of a tool that only reads": step("send", "open_file", params={"path": "${steps.page.text}"}),
-    "an address inside a parameter": step("send", "call", params={"request": "${{'url': steps.page.text}}"}),
+    "a path of a tool that only reads": step(
+        "send", "open_file", params={"path": "${steps.page.text}"}
+    ),
+    "an address inside a parameter": step(
+        "send", "call", params={"request": "${{'url': steps.page.text}}"}
+    ),
     "a list of addresses": step("send", "open_all", params={"pages": "${steps.page.links}"}),
     "the task of an agent": step("send", "agent", params={"task": "${steps.page.text}"}),
-    "items of a list": step("send", "fetch", params={"url": "${item}"}, for_each="${steps.page.links}"),
+    "items of a list": step(
+        "send", "fetch", params={"url": "${item}"}, for_each="${steps.page.links}"
+    ),
     "items of a list of steps": step(
         "send", "post", params={"body": "${item.text}"}, for_each="${[steps.page]}"
     ),
@@ -114,12 +145,18 @@ CLEAN = {
     "how long it is": step("send", "post", params={"body": "${steps.page.text.size()}"}),
     "a comparison": step("send", "post", params={"body": "${steps.page.text == 'yes'}"}),
     "a number, by the parameter": step("send", "post", params={"page": "${steps.page.status}"}),
-    "a text that the tool takes as data": step("send", "guarded", params={"body": "${steps.page.text}"}),
-    "what a person approves, by the tool": step("send", "approved", params={"body": "${steps.page.text}"}),
+    "a text that the tool takes as data": step(
+        "send", "guarded", params={"body": "${steps.page.text}"}
+    ),
+    "what a person approves, by the tool": step(
+        "send", "approved", params={"body": "${steps.page.text}"}
+    ),
     "what a person approves, by the step": step(
         "send", "post", params={"body": "${steps.page.text}"}, needs_approval=True
     ),
-    "an address within allowed hosts": step("send", "fetch_inside", params={"url": "${steps.page.links[0]}"}),
+    "an address within allowed hosts": step(
+        "send", "fetch_inside", params={"url": "${steps.page.links[0]}"}
+    ),
     "the text of a letter": step(
         "send", "mail", params={"to": "a@example.org", "text": "${steps.page.text}"}
     ),
@@ -180,7 +217,9 @@ def test_a_condition_on_text_from_outside_warns_where_something_would_be_written
     [warning] = found(step("send", "post", params={"body": "fixed"}, when=condition))
 
     assert (warning.code, warning.severity, warning.pointer) == ("W809", "warning", "/steps/1/when")
-    assert found(step("send", "post", params={"body": "x"}, when=condition, needs_approval=True)) == []
+    assert (
+        found(step("send", "post", params={"body": "x"}, when=condition, needs_approval=True)) == []
+    )
     assert found(step("look", "count", params={"text": "fixed"}, when=condition)) == []
 
 
@@ -217,9 +256,13 @@ KEY = "api_key=9f8e7d6c5b4a39281706f5e4d3c2b1a0"
     ("inputs", "text"),
     [
         pytest.param({"key": KEY}, "${inputs.key}", id="an input that looks like a key"),
-        pytest.param({"password": "hunter2hunter2"}, "pw ${inputs.password}", id="an input declared as one"),
+        pytest.param(
+            {"password": "hunter2hunter2"}, "pw ${inputs.password}", id="an input declared as one"
+        ),
         pytest.param({}, f"use {KEY}", id="a literal"),
-        pytest.param({"password": "hunter2hunter2"}, "${string(inputs.size())}${inputs}", id="all inputs"),
+        pytest.param(
+            {"password": "hunter2hunter2"}, "${string(inputs.size())}${inputs}", id="all inputs"
+        ),
         pytest.param({"login": {"pin": "hunter2"}}, "${inputs.login.pin}", id="a part of an input"),
     ],
 )
@@ -230,14 +273,18 @@ def test_a_secret_in_what_is_sent_is_refused(inputs: JsonObject, text: str) -> N
             "password": {"anyOf": [{"type": "string", "format": "password"}, {"type": "null"}]},
             "login": {
                 "type": "object",
-                "properties": {"pin": {"type": "string", "writeOnly": True, "pattern": "^[a-z0-9]{7}$"}},
+                "properties": {
+                    "pin": {"type": "string", "writeOnly": True, "pattern": "^[a-z0-9]{7}$"}
+                },
             },
         },
     }
     allowed = tuple(AvailableTool(name=name) for name in TOOLS)
     goal = Goal(name="g", job="j", text="x", inputs=inputs, inputs_schema=declared, tools=allowed)
 
-    faults = found(step("send", "mail", params={"to": "a@x.org", "text": text}), inputs=inputs, goal=goal)
+    faults = found(
+        step("send", "mail", params={"to": "a@x.org", "text": text}), inputs=inputs, goal=goal
+    )
 
     assert [one.code for one in faults] == ["E603"]
     assert "hunter2" not in str(faults)

@@ -24,7 +24,10 @@ TREE: JsonSchema = {
     "$defs": {
         "Tree": {
             "type": "object",
-            "properties": {"name": STRING, "below": {"type": "array", "items": {"$ref": "#/$defs/Tree"}}},
+            "properties": {
+                "name": STRING,
+                "below": {"type": "array", "items": {"$ref": "#/$defs/Tree"}},
+            },
             "required": ["name", "below"],
         }
     },
@@ -42,7 +45,9 @@ def list_of(items: JsonSchema) -> JsonSchema:
         pytest.param({}, NUMBER, id="open-source"),
         pytest.param(NUMBER, {}, id="open-target"),
         pytest.param(
-            STRING, {"type": "string", "pattern": "^a", "minLength": 3, "format": "date"}, id="constraints"
+            STRING,
+            {"type": "string", "pattern": "^a", "minLength": 3, "format": "date"},
+            id="constraints",
         ),
         pytest.param(STRING, {"enum": ["a", "b"]}, id="string-as-choice"),
         pytest.param({"enum": ["a", "b"]}, {"enum": ["b", "c"]}, id="choices-meet"),
@@ -56,11 +61,15 @@ def list_of(items: JsonSchema) -> JsonSchema:
         pytest.param({"type": "array"}, list_of(STRING), id="open-elements"),
         pytest.param(ROW, {"type": "object"}, id="object"),
         pytest.param(
-            ROW, {"type": "object", "properties": {"close": NUMBER}, "required": ["close"]}, id="more-fields"
+            ROW,
+            {"type": "object", "properties": {"close": NUMBER}, "required": ["close"]},
+            id="more-fields",
         ),
         pytest.param({"type": "object"}, ROW, id="open-object"),
         pytest.param(
-            {"type": "object", "properties": {"close": NUMBER, "date": STRING}}, ROW, id="perhaps-missing"
+            {"type": "object", "properties": {"close": NUMBER, "date": STRING}},
+            ROW,
+            id="perhaps-missing",
         ),
         pytest.param(TREE, TREE | {"title": "another"}, id="recursive"),
     ],
@@ -72,11 +81,16 @@ def test_what_could_fit_fits(source: JsonSchema, target: JsonSchema) -> None:
 @pytest.mark.parametrize(
     ("source", "target", "reason"),
     [
-        pytest.param(NUMBER, INTEGER, "a number is given where an integer is wanted", id="number-as-integer"),
+        pytest.param(
+            NUMBER, INTEGER, "a number is given where an integer is wanted", id="number-as-integer"
+        ),
         pytest.param(STRING, NUMBER, "a string is given where a number is wanted", id="scalar"),
         pytest.param(NULL, STRING, "null is given where a string is wanted", id="null"),
         pytest.param(
-            list_of(NUMBER), NUMBER, "a list of number is given where a number is wanted", id="list-as-scalar"
+            list_of(NUMBER),
+            NUMBER,
+            "a list of number is given where a number is wanted",
+            id="list-as-scalar",
         ),
         pytest.param(
             list_of(STRING),
@@ -137,7 +151,9 @@ def test_what_could_fit_fits(source: JsonSchema, target: JsonSchema) -> None:
             {
                 "type": "object",
                 "properties": {
-                    "below": list_of({"type": "object", "properties": {"name": NUMBER}, "required": ["name"]})
+                    "below": list_of(
+                        {"type": "object", "properties": {"name": NUMBER}, "required": ["name"]}
+                    )
                 },
                 "required": ["below"],
             },
@@ -146,7 +162,9 @@ def test_what_could_fit_fits(source: JsonSchema, target: JsonSchema) -> None:
         ),
     ],
 )
-def test_a_misfit_is_said_in_plain_words(source: JsonSchema, target: JsonSchema, reason: str) -> None:
+def test_a_misfit_is_said_in_plain_words(
+    source: JsonSchema, target: JsonSchema, reason: str
+) -> None:
     assert incompatibility(source, target) == reason
 
 

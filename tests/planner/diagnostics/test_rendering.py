@@ -97,13 +97,26 @@ def test_a_part_of_an_escaped_text_marks_the_whole() -> None:
     [
         pytest.param("a: \tbad", "bad", ["1 | a:     bad", "  |        ^^^"], id="tab"),
         pytest.param("東瑛: bad", "bad", ["1 | 東瑛: bad", "  |       ^^^"], id="wide characters"),
-        pytest.param("a: 東瑛", "東瑛", ["1 | a: 東瑛", "  |    ^^^^"], id="wide characters marked"),
-        pytest.param("e\u0301: bad", "bad", ["1 | e\u0301: bad", "  |    ^^^"], id="combining characters"),
-        pytest.param("a: bad\r\nb: 1", "bad", ["1 | a: bad", "  |    ^^^"], id="line break of Windows"),
-        pytest.param("a: [bad,\n  b]", "[bad,\n  b]", ["1 | a: [bad,", "  |    ^^^^^"], id="several lines"),
-        pytest.param("\u202ea: bad", "bad", ["1 | \\u202ea: bad", "  |          ^^^"], id="direction mark"),
         pytest.param(
-            "\x1b[2Ja: bad", "bad", ["1 | \\x1b[2Ja: bad", "  |           ^^^"], id="terminal escape"
+            "a: 東瑛", "東瑛", ["1 | a: 東瑛", "  |    ^^^^"], id="wide characters marked"
+        ),
+        pytest.param(
+            "e\u0301: bad", "bad", ["1 | e\u0301: bad", "  |    ^^^"], id="combining characters"
+        ),
+        pytest.param(
+            "a: bad\r\nb: 1", "bad", ["1 | a: bad", "  |    ^^^"], id="line break of Windows"
+        ),
+        pytest.param(
+            "a: [bad,\n  b]", "[bad,\n  b]", ["1 | a: [bad,", "  |    ^^^^^"], id="several lines"
+        ),
+        pytest.param(
+            "\u202ea: bad", "bad", ["1 | \\u202ea: bad", "  |          ^^^"], id="direction mark"
+        ),
+        pytest.param(
+            "\x1b[2Ja: bad",
+            "bad",
+            ["1 | \\x1b[2Ja: bad", "  |           ^^^"],
+            id="terminal escape",
         ),
     ],
 )

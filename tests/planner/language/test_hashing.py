@@ -19,7 +19,11 @@ PLAN: dict[str, Any] = {
 }
 
 values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )
@@ -49,7 +53,10 @@ def test_integers_and_floats_stay_apart() -> None:
 
 
 def test_keys_are_sorted_by_code_point_at_every_depth() -> None:
-    assert canonical_json({"b": {"é": 1, "z": 2}, "B": 0, "a": 3}) == b'{"B":0,"a":3,"b":{"z":2,"\\u00e9":1}}'
+    assert (
+        canonical_json({"b": {"é": 1, "z": 2}, "B": 0, "a": 3})
+        == b'{"B":0,"a":3,"b":{"z":2,"\\u00e9":1}}'
+    )
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -90,7 +97,9 @@ def test_a_step_key_covers_the_tool_its_version_its_parameters_and_its_configura
     }
 
     assert len(keys) == 5
-    assert key_of(look, {"a": 1, "b": 2}) == key_of(look, {"b": 2, "a": 1}, config={}, step=StepId("other"))
+    assert key_of(look, {"a": 1, "b": 2}) == key_of(
+        look, {"b": 2, "a": 1}, config={}, step=StepId("other")
+    )
 
 
 def test_a_result_is_another_runs_only_while_it_is_fresh() -> None:

@@ -18,7 +18,10 @@ BYTES_A_STEP = 900
 
 def step(number: int) -> Step:
     return Step(
-        id=StepId(f"s{number}"), tool="work", params={"by": number}, depends_on=(StepId(f"s{number - 1}"),)
+        id=StepId(f"s{number}"),
+        tool="work",
+        params={"by": number},
+        depends_on=(StepId(f"s{number - 1}"),),
     )
 
 
@@ -44,7 +47,9 @@ def test_a_changed_copy_of_a_step_leaves_the_given_fields_of_others_as_they_are(
     first, second = step(1), step(2)
     changed = first.model_copy(update={"why": "it is needed"})
     assert changed.model_fields_set == {"id", "tool", "params", "depends_on", "why"}
-    assert first.model_fields_set == second.model_fields_set == {"id", "tool", "params", "depends_on"}
+    assert (
+        first.model_fields_set == second.model_fields_set == {"id", "tool", "params", "depends_on"}
+    )
     assert second.model_dump(exclude_unset=True) == {
         "id": "s2",
         "tool": "work",

@@ -36,7 +36,12 @@ PLAN: JsonObject = {
             "depends_on": ["b"],
             "optional": True,
             "supersedes": "c",
-            "retry": {"attempts": 2, "wait_initial": "100ms", "wait_jitter": 0.5, "on": ["timeout"]},
+            "retry": {
+                "attempts": 2,
+                "wait_initial": "100ms",
+                "wait_jitter": 0.5,
+                "on": ["timeout"],
+            },
             "timeout": "1h30m",
             "max_items": 5,
             "concurrency": 2,
@@ -136,7 +141,9 @@ def accepted(model: type[DocumentModel], value: Json) -> bool:
 def places(value: Json) -> list[tuple[Json, str | int]]:
     """Return every container of a value with each of its keys."""
     if isinstance(value, dict):
-        return [(value, key) for key in value] + [one for inner in value.values() for one in places(inner)]
+        return [(value, key) for key in value] + [
+            one for inner in value.values() for one in places(inner)
+        ]
     if isinstance(value, list):
         return [(value, index) for index in range(len(value))] + [
             one for inner in value for one in places(inner)
@@ -162,7 +169,9 @@ def test_schema_and_model_agree_on_changed_documents(name: str, data: st.DataObj
         holder, key = data.draw(st.sampled_from(places(value)))
         change = data.draw(st.sampled_from(["replace", "remove", "add"]))
         if change == "add" and isinstance(holder, dict):
-            holder[data.draw(st.sampled_from(["extra", "check", "on", "judge", "id"]))] = spare(data)
+            holder[data.draw(st.sampled_from(["extra", "check", "on", "judge", "id"]))] = spare(
+                data
+            )
         elif change == "remove" and isinstance(holder, dict):
             holder.pop(str(key), None)
         elif isinstance(holder, dict):
@@ -212,7 +221,10 @@ def test_the_schemas_carry_the_reference() -> None:
     optional = properties["optional"]
     assert isinstance(optional, dict)
 
-    assert step["description"] == "One call of one tool, or one call an item where `for_each` is given."
+    assert (
+        step["description"]
+        == "One call of one tool, or one call an item where `for_each` is given."
+    )
     assert str(optional["description"]).startswith("Its failure does not fail the run")
 
 
@@ -241,9 +253,21 @@ def test_an_editor_can_say_something_of_every_field(name: str) -> None:
 ROOT = Path(__file__).parents[3]
 STARTER = ROOT / "engine" / "wavewright" / "engine" / "starter"
 SHIPPED = {
-    **{path: "plan" for folder in (ROOT, STARTER) for path in sorted(folder.glob("plans/*.plan.yaml"))},
-    **{path: "job" for folder in (ROOT, STARTER) for path in sorted(folder.glob("plans/*.job.yaml"))},
-    **{path: "goal" for folder in (ROOT / "tools", STARTER) for path in sorted(folder.rglob("goals/*.yaml"))},
+    **{
+        path: "plan"
+        for folder in (ROOT, STARTER)
+        for path in sorted(folder.glob("plans/*.plan.yaml"))
+    },
+    **{
+        path: "job"
+        for folder in (ROOT, STARTER)
+        for path in sorted(folder.glob("plans/*.job.yaml"))
+    },
+    **{
+        path: "goal"
+        for folder in (ROOT / "tools", STARTER)
+        for path in sorted(folder.rglob("goals/*.yaml"))
+    },
 }
 
 

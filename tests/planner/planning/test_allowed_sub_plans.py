@@ -53,7 +53,9 @@ async def test_a_sub_plan_is_shown_with_its_types_and_put_in_where_it_is_called(
     assert "}}: Read the wind of a calm hour\n" in call.prompt
     assert "- `plan`: in place of `tool`" in call.instructions
     assert done.document is not None
-    assert done.document.value == done.plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    assert done.document.value == done.plan.model_dump(
+        mode="json", by_alias=True, exclude_defaults=True
+    )
 
 
 async def test_a_repeated_sub_plan_is_written_out() -> None:
@@ -62,7 +64,12 @@ async def test_a_repeated_sub_plan_is_written_out() -> None:
     done = await planned(ScriptedModels([answer(repeated)]), "llm", goal=goal(calm=CALM))
 
     assert done.plan is not None, done.diagnostics
-    assert [step.id for step in done.plan.steps][:4] == ["calm.1.read", "calm.1", "calm.2.read", "calm.2"]
+    assert [step.id for step in done.plan.steps][:4] == [
+        "calm.1.read",
+        "calm.1",
+        "calm.2.read",
+        "calm.2",
+    ]
 
 
 async def test_another_plan_is_refused_with_the_names_of_those_that_are_allowed() -> None:
@@ -74,13 +81,16 @@ async def test_another_plan_is_refused_with_the_names_of_those_that_are_allowed(
     fault = next(one for one in done.attempts[0].diagnostics if one.code == "E411")
     assert fault.pointer == "/steps/0/plan"
     assert (
-        fault.message == "step 'calm' cannot call its plan: ../secret.plan.yaml: this goal does not allow it"
+        fault.message
+        == "step 'calm' cannot call its plan: ../secret.plan.yaml: this goal does not allow it"
     )
     assert fault.hint == "sub-plans: calm"
 
 
 async def test_a_fault_of_a_call_stands_at_its_place_in_the_answer() -> None:
-    done = await planned(ScriptedModels([answer(CALL, "steps.calm.hole")]), "llm", goal=goal(calm=CALM))
+    done = await planned(
+        ScriptedModels([answer(CALL, "steps.calm.hole")]), "llm", goal=goal(calm=CALM)
+    )
 
     assert done.plan is None
     (fault,) = [one for one in done.diagnostics if one.severity == "error"]

@@ -29,12 +29,17 @@ def test_tools_are_those_of_the_request_and_no_others() -> None:
 
 def test_there_is_a_field_for_all_that_a_planner_writes_and_for_nothing_else() -> None:
     assert set(STEP["properties"]) == set(STEP_FIELDS) - {"plan", "repeat"}
-    assert set(SCHEMA["properties"]) - {"cannot_plan", "ask"} == set(PLAN_FIELDS) - {"version", "goal"}
+    assert set(SCHEMA["properties"]) - {"cannot_plan", "ask"} == set(PLAN_FIELDS) - {
+        "version",
+        "goal",
+    }
     assert STEP["additionalProperties"] is False
 
 
 WHOLE: JsonObject = {
-    "steps": [{"id": "a", "tool": "read_sensor", "params": {}, "for_each": ["x"], "optional": True}],
+    "steps": [
+        {"id": "a", "tool": "read_sensor", "params": {}, "for_each": ["x"], "optional": True}
+    ],
     "gates": [{"id": "g", "on": "a", "check": "true", "severity": "warn"}],
     "result": {"a": "${steps.a}"},
 }
@@ -56,7 +61,12 @@ def test_every_legal_answer_fits(answer: Json) -> None:
 def test_where_the_goal_allows_sub_plans_a_step_may_call_one_of_them() -> None:
     schema: dict[str, Any] = emit_schema(["read_sensor"], sub_plans=["clean"])
     allowed = validator_of(schema)
-    step: JsonObject = {"id": "a", "plan": "clean", "params": {}, "repeat": {"until": "true", "max": 2}}
+    step: JsonObject = {
+        "id": "a",
+        "plan": "clean",
+        "params": {},
+        "repeat": {"until": "true", "max": 2},
+    }
 
     assert set(schema["properties"]["steps"]["items"]["properties"]) == set(STEP_FIELDS)
     assert allowed.accepts({"steps": [step]})
@@ -64,7 +74,9 @@ def test_where_the_goal_allows_sub_plans_a_step_may_call_one_of_them() -> None:
     assert not fits({"steps": [{"id": "a", "plan": "clean", "tool": "read_sensor", "params": {}}]})
 
 
-@pytest.mark.parametrize("field", ["retry", "timeout", "budget", "max_items", "concurrency", "min_ok"])
+@pytest.mark.parametrize(
+    "field", ["retry", "timeout", "budget", "max_items", "concurrency", "min_ok"]
+)
 def test_policy_has_no_place(field: str) -> None:
     assert not fits({"steps": [{"id": "a", "tool": "read_sensor", "params": {}, field: 1}]})
 
@@ -76,7 +88,16 @@ def test_where_nobody_can_be_asked_a_question_is_no_answer() -> None:
     assert "cannot_plan" in schema["properties"]
 
 
-KEYWORDS = {"type", "properties", "required", "additionalProperties", "items", "enum", "anyOf", "description"}
+KEYWORDS = {
+    "type",
+    "properties",
+    "required",
+    "additionalProperties",
+    "items",
+    "enum",
+    "anyOf",
+    "description",
+}
 
 
 def keywords(schema: Any) -> Iterator[str]:

@@ -49,7 +49,9 @@ async def planned_over(
         )
 
 
-async def planned_from(case: Case, server: FakeModelServer, folder: Path, *, as_call: bool) -> PlanningResult:
+async def planned_from(
+    case: Case, server: FakeModelServer, folder: Path, *, as_call: bool
+) -> PlanningResult:
     """Plan with a model that gives one answer, whatever it is asked."""
     contract: JsonObject = json.loads((CORPUS / "contract.json").read_text())
     allowed = contract["allowed_tools"]
@@ -62,12 +64,19 @@ async def planned_from(case: Case, server: FakeModelServer, folder: Path, *, as_
         if as_call
         else answer
     )
-    return await planned_over(server, folder, [str(name) for name in allowed], contract_tools(contract))
+    return await planned_over(
+        server, folder, [str(name) for name in allowed], contract_tools(contract)
+    )
 
 
 def steps_of(plan: Plan) -> list[dict[str, object]]:
     return [
-        {"id": step.id, "tool": step.tool, "params": step.params, "depends_on": list(step.depends_on)}
+        {
+            "id": step.id,
+            "tool": step.tool,
+            "params": step.params,
+            "depends_on": list(step.depends_on),
+        }
         for step in plan.steps
     ]
 

@@ -21,7 +21,9 @@ NUMBERS: JsonSchema = {"type": "array", "items": {"type": "integer"}}
 def made(goal: Goal, tools: dict[str, ToolSignature] = TOOLS) -> Plan:
     plan = minimal_plan(goal, tools)
     assert isinstance(plan, Plan), plan
-    assert [one for one in check(bind_plan(plan, goal, tools), goal, tools) if one.severity == "error"] == []
+    assert [
+        one for one in check(bind_plan(plan, goal, tools), goal, tools) if one.severity == "error"
+    ] == []
     return plan
 
 
@@ -44,7 +46,8 @@ def test_required_data_over_the_targets_then_the_analysis_over_its_outputs() -> 
 
 def test_targets_that_are_plain_values_are_taken_as_they_are() -> None:
     goal = goal_of(
-        {"targets": {"variables": "stations", "benchmarks": "references"}}, Job(name="j", variables=["ZRH"])
+        {"targets": {"variables": "stations", "benchmarks": "references"}},
+        Job(name="j", variables=["ZRH"]),
     )
 
     assert calls(made(goal))[0] == ("read_sensor", "${inputs.stations}", {"station": "${item}"})
@@ -67,11 +70,17 @@ def word_tools() -> dict[str, ToolSignature]:
     return {
         one.name: one
         for one in (
-            ToolSignature(name="list_notes", input_schema=params("folder", folder=TEXT), output_schema=TEXTS),
-            ToolSignature(name="read_note", input_schema=params("path", path=TEXT), output_schema=note),
+            ToolSignature(
+                name="list_notes", input_schema=params("folder", folder=TEXT), output_schema=TEXTS
+            ),
+            ToolSignature(
+                name="read_note", input_schema=params("path", path=TEXT), output_schema=note
+            ),
             ToolSignature(
                 name="rank_words",
-                input_schema=params("notes", notes={"type": "array", "items": note}, top={"type": "integer"}),
+                input_schema=params(
+                    "notes", notes={"type": "array", "items": note}, top={"type": "integer"}
+                ),
             ),
         )
     }
@@ -118,7 +127,10 @@ def test_a_tool_that_writes_gets_no_made_up_words() -> None:
             name="post", input_schema=params("title", title=TEXT), effects=frozenset({"write"})
         ),
     }
-    rules = {"required_tools": ["read_sensor", "post"], "primary_params": {"read_sensor": "station"}}
+    rules = {
+        "required_tools": ["read_sensor", "post"],
+        "primary_params": {"read_sensor": "station"},
+    }
     goal = goal_of({"available_tools": [{"name": "read_sensor"}, {"name": "post"}], "rules": rules})
 
     assert refused(goal, tools) == "no values are known for the parameters of 'post'"
@@ -131,7 +143,9 @@ def test_a_plan_that_breaks_a_rule_is_not_forced() -> None:
         "tags": {"param": "tags", "required": ["wind"]},
     }
 
-    assert refused(goal_of({"rules": rules})).startswith("it would be faulty: no step asks for 'wind'")
+    assert refused(goal_of({"rules": rules})).startswith(
+        "it would be faulty: no step asks for 'wind'"
+    )
 
 
 def test_limits_hold_here_as_well() -> None:

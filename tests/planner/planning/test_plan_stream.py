@@ -36,7 +36,11 @@ TOOLS = {
     "asked": ToolSignature(name="asked", needs_approval=True),
 }
 GOAL = Goal(
-    name="plan", job="plan", text="Read", inputs={}, tools=tuple(AvailableTool(name=name) for name in TOOLS)
+    name="plan",
+    job="plan",
+    text="Read",
+    inputs={},
+    tools=tuple(AvailableTool(name=name) for name in TOOLS),
 )
 
 
@@ -58,7 +62,11 @@ def test_every_cut_of_an_answer_gives_the_same_prefixes_in_the_same_order(
 
     for cut in range(len(text) + 1):
         stream = PlanStream()
-        found = [plan for part in (text[:cut], text[cut:]) if part and (plan := stream.add(part)) is not None]
+        found = [
+            plan
+            for part in (text[:cut], text[cut:])
+            if part and (plan := stream.add(part)) is not None
+        ]
 
         assert found
         assert found[-1].steps == whole.steps, cut
@@ -112,9 +120,14 @@ def test_a_step_waits_for_what_it_reads_and_for_a_judge() -> None:
     judge = {"id": "good", "on": "a", "judge": {"rubric": "It is good."}}
 
     assert startable(prefix(read, after)) == ["a"]
-    assert startable(prefix(read, after, {"id": "c", "tool": "read", "params": {"n": 2}})) == ["a", "c"]
+    assert startable(prefix(read, after, {"id": "c", "tool": "read", "params": {"n": 2}})) == [
+        "a",
+        "c",
+    ]
     assert (
-        startable(prefix(read, {"id": "b", "tool": "read", "params": {"n": "${steps.a}"}}, gates=[judge]))
+        startable(
+            prefix(read, {"id": "b", "tool": "read", "params": {"n": "${steps.a}"}}, gates=[judge])
+        )
         == []
     )
     assert startable(prefix(read, {"id": "b", "tool": "read"})) == ["a"]
@@ -125,7 +138,9 @@ def test_a_step_waits_for_what_it_reads_and_for_a_judge() -> None:
     [
         pytest.param({"id": "a", "tool": "reed"}, id="an unknown tool"),
         pytest.param({"id": "A", "tool": "read"}, id="an id twice"),
-        pytest.param({"id": "b", "tool": "read", "params": {"n": "${inputs.none}"}}, id="no such input"),
+        pytest.param(
+            {"id": "b", "tool": "read", "params": {"n": "${inputs.none}"}}, id="no such input"
+        ),
     ],
 )
 def test_a_fault_that_no_further_step_resolves_is_raised(step: Mapping[str, object]) -> None:

@@ -47,7 +47,9 @@ async def test_a_sound_plan_is_taken_as_it_was_written() -> None:
     assert outcomes(done) == [("llm", "reached")]
     assert done.document is not None
     assert done.document.value == GOOD
-    assert [(one.rung, one.answer, one.diagnostics) for one in done.attempts] == [("llm", GOOD_TEXT, ())]
+    assert [(one.rung, one.answer, one.diagnostics) for one in done.attempts] == [
+        ("llm", GOOD_TEXT, ())
+    ]
 
 
 async def test_the_model_is_asked_as_the_goal_wants_it() -> None:
@@ -57,14 +59,21 @@ async def test_the_model_is_asked_as_the_goal_wants_it() -> None:
     await planned(models, goal=goal, run=RunId("r1"))
     (call,) = models.asked
 
-    assert (call.role, call.rung, call.preference, call.thinking) == ("planner", "llm", "sonnet", "high")
+    assert (call.role, call.rung, call.preference, call.thinking) == (
+        "planner",
+        "llm",
+        "sonnet",
+        "high",
+    )
     assert (call.run, call.job) == ("r1", "wind today")
     assert call.schema is not None
     assert call.turns == ()
 
 
 async def test_every_fault_goes_back_and_the_repaired_plan_is_taken() -> None:
-    models = ScriptedModels([faulty(retry={"attempts": 5}), f"Sorry! Here it is:\n```json\n{GOOD_TEXT}\n```"])
+    models = ScriptedModels(
+        [faulty(retry={"attempts": 5}), f"Sorry! Here it is:\n```json\n{GOOD_TEXT}\n```"]
+    )
 
     done = await planned(models)
     (turn,) = models.asked[1].turns
@@ -162,10 +171,14 @@ async def test_a_cut_answer_is_no_plan_even_if_what_is_left_is_one() -> None:
 async def test_an_answer_that_is_cut_every_time_suggests_nothing_either() -> None:
     call = json.dumps({"tool": "read_sensor", "params": {"station": "ZRH"}})
 
-    done = await planned(ScriptedModels([said(call, is_truncated=True)]), "llm", "repaired", "suggested")
+    done = await planned(
+        ScriptedModels([said(call, is_truncated=True)]), "llm", "repaired", "suggested"
+    )
 
     assert done.plan is None
-    assert reason(done, "suggested") == "the last answer was cut off: what it suggests may not be all"
+    assert (
+        reason(done, "suggested") == "the last answer was cut off: what it suggests may not be all"
+    )
 
 
 @pytest.mark.parametrize(
@@ -173,7 +186,9 @@ async def test_an_answer_that_is_cut_every_time_suggests_nothing_either() -> Non
     [
         pytest.param(ModelError("refused", "the provider's filter"), id="content filter"),
         pytest.param("I'm sorry, but I can't help with that.", id="words"),
-        pytest.param("As an AI, I won\u2019t do this. I cannot.", id="words with a curly apostrophe"),
+        pytest.param(
+            "As an AI, I won\u2019t do this. I cannot.", id="words with a curly apostrophe"
+        ),
     ],
 )
 async def test_a_refusal_is_recorded_and_not_asked_again(line: str | ModelError) -> None:
@@ -198,7 +213,9 @@ async def test_words_alone_are_answered_once_and_no_more() -> None:
 
 
 async def test_a_plan_that_apologises_is_a_plan() -> None:
-    done = await planned(ScriptedModels([f"I'm sorry it took so long, I can't be faster.\n{GOOD_TEXT}"]))
+    done = await planned(
+        ScriptedModels([f"I'm sorry it took so long, I can't be faster.\n{GOOD_TEXT}"])
+    )
 
     assert done.rung == "llm"
 
@@ -254,7 +271,9 @@ async def test_a_question_stops_the_ladder_until_the_user_has_answered() -> None
     "more",
     [
         pytest.param({"may_ask": False}, id="nobody is there"),
-        pytest.param({"answers": [AnsweredQuestion("a?", "b")] * 3}, id="the user was asked often enough"),
+        pytest.param(
+            {"answers": [AnsweredQuestion("a?", "b")] * 3}, id="the user was asked often enough"
+        ),
     ],
 )
 async def test_a_rung_whose_question_has_no_answer_fails(more: dict[str, Any]) -> None:
@@ -303,7 +322,10 @@ async def test_a_faulty_template_plan_is_not_taken() -> None:
 
 
 async def test_a_plan_over_the_budget_is_not_taken() -> None:
-    dear = {**TOOLS, "write_report": TOOLS["write_report"].model_copy(update={"expected_tokens": 5000})}
+    dear = {
+        **TOOLS,
+        "write_report": TOOLS["write_report"].model_copy(update={"expected_tokens": 5000}),
+    }
     models = ScriptedModels([GOOD_TEXT])
     allowance = Allowance(run=RemainingBudget(tokens=1000))
 
@@ -319,7 +341,9 @@ async def test_every_use_and_every_rung_is_told_as_it_happens() -> None:
     uses: list[ModelUse] = []
     rungs: list[RungRecord] = []
 
-    done = await planned(ScriptedModels([faulty(), GOOD_TEXT]), on_use=uses.append, on_rung=rungs.append)
+    done = await planned(
+        ScriptedModels([faulty(), GOOD_TEXT]), on_use=uses.append, on_rung=rungs.append
+    )
 
     assert [use.tokens for use in uses] == [15, 15]
     assert tuple(rungs) == done.rungs
@@ -367,5 +391,7 @@ async def test_no_plan_comes_out_that_has_an_error() -> None:
     assert done.plan is not None
     goal = goal_of()
     assert [
-        one for one in check(bind_plan(done.plan, goal, TOOLS), goal, TOOLS) if one.severity == "error"
+        one
+        for one in check(bind_plan(done.plan, goal, TOOLS), goal, TOOLS)
+        if one.severity == "error"
     ] == []

@@ -50,11 +50,17 @@ def bent_plans(draw: st.DrawFn) -> str:
     plan = json.loads(GOOD_TEXT)
     for _ in range(draw(st.integers(1, 3))):
         where = draw(st.sampled_from([plan, *plan["steps"]]))
-        where[draw(st.sampled_from([*GOOD, *plan["steps"][0], "gates", "retry", "depends_on", "when"]))] = (
-            draw(values)
-        )
+        where[
+            draw(
+                st.sampled_from([*GOOD, *plan["steps"][0], "gates", "retry", "depends_on", "when"])
+            )
+        ] = draw(values)
         steps: Json = plan.get("steps")
-        if not isinstance(steps, list) or not steps or not all(isinstance(one, dict) for one in steps):
+        if (
+            not isinstance(steps, list)
+            or not steps
+            or not all(isinstance(one, dict) for one in steps)
+        ):
             break
     return json.dumps(plan)
 
@@ -88,7 +94,9 @@ def test_whatever_is_answered_there_is_a_sound_plan_or_a_reason(
     *, said_: list[ModelAnswer | ModelError], has_template: bool
 ) -> None:
     async def plan() -> PlanningResult:
-        return await planned(ScriptedModels(said_), template_plan=template_plan() if has_template else None)
+        return await planned(
+            ScriptedModels(said_), template_plan=template_plan() if has_template else None
+        )
 
     done = anyio.run(plan)
     goal = weather_goal()

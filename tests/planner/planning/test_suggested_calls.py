@@ -36,7 +36,9 @@ def test_calls_are_read_in_every_form_that_models_write(text: str) -> None:
 
 def test_calls_that_were_made_come_first_and_each_stands_once() -> None:
     made = [NamedCall("read_sensor", '{"station": "ZRH"}'), NamedCall("send_alarm", "")]
-    text = json.dumps([{"tool": "read_sensor", "params": {"station": station}} for station in ("SMA", "ZRH")])
+    text = json.dumps(
+        [{"tool": "read_sensor", "params": {"station": station}} for station in ("SMA", "ZRH")]
+    )
 
     assert read_suggested_calls(text, made) == (ZRH, SuggestedCall("send_alarm", {}), SMA)
 
@@ -45,7 +47,9 @@ def test_calls_that_were_made_come_first_and_each_stands_once() -> None:
     "text",
     [
         pytest.param('{"name": "Zurich"}', id="a name alone"),
-        pytest.param('{"code": "ZRH", "tool": "read_sensor", "params": {}}', id="something more in it"),
+        pytest.param(
+            '{"code": "ZRH", "tool": "read_sensor", "params": {}}', id="something more in it"
+        ),
         pytest.param(GOOD_TEXT, id="a plan"),
         pytest.param(
             '[{"tool": "read_sensor", "params": {"station": "ZRH"}}, {"tool": "write_report", "for_each": "x"}]',
@@ -56,10 +60,13 @@ def test_calls_that_were_made_come_first_and_each_stands_once() -> None:
             id="the second one cut",
         ),
         pytest.param(
-            '{"tool": "read_sensor", "params": {"station": "ZRH", "station": "SMA"}}', id="a key twice"
+            '{"tool": "read_sensor", "params": {"station": "ZRH", "station": "SMA"}}',
+            id="a key twice",
         ),
         pytest.param('{"tool": "read_sensor", "params": {"station": "ZRH"}', id="not closed"),
-        pytest.param('{"tool": "read_sensor", "params": "station=ZRH"}', id="arguments that are no JSON"),
+        pytest.param(
+            '{"tool": "read_sensor", "params": "station=ZRH"}', id="arguments that are no JSON"
+        ),
         pytest.param('{"tool": 3, "params": {}}', id="a number for a name"),
         pytest.param("read_sensor(station='ZRH')", id="no JSON"),
     ],
@@ -68,7 +75,9 @@ def test_what_is_not_certainly_a_call_is_none(text: str) -> None:
     assert read_suggested_calls(text) == ()
 
 
-@pytest.mark.parametrize("arguments", ["not JSON", '["ZRH"]', '{"station": "ZRH"', '{"a": 1} {"b": 2}'])
+@pytest.mark.parametrize(
+    "arguments", ["not JSON", '["ZRH"]', '{"station": "ZRH"', '{"a": 1} {"b": 2}']
+)
 def test_a_call_whose_arguments_are_no_object_is_left_out(arguments: str) -> None:
     assert read_suggested_calls("", [NamedCall("read_sensor", arguments)]) == ()
 

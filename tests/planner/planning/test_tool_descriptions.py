@@ -31,7 +31,10 @@ def test_the_line_says_what_a_call_changes_and_who_must_allow_it() -> None:
 def test_output_that_somebody_outside_wrote_is_marked() -> None:
     tool = ToolSignature(name="fetch", untrusted_output=True)
 
-    assert tool_line(tool, "Fetch a page") == "fetch() -> any: Fetch a page. [reads only; untrusted output]"
+    assert (
+        tool_line(tool, "Fetch a page")
+        == "fetch() -> any: Fetch a page. [reads only; untrusted output]"
+    )
 
 
 def test_entries_are_those_of_the_goal_with_its_descriptions_and_notes() -> None:
@@ -59,7 +62,9 @@ def test_entries_are_those_of_the_goal_with_its_descriptions_and_notes() -> None
 
 
 def test_a_default_is_noted() -> None:
-    schema = params(days={"type": "integer", "default": 3}, kind={"type": "string", "default": None})
+    schema = params(
+        days={"type": "integer", "default": 3}, kind={"type": "string", "default": None}
+    )
     (entry,) = tool_entries(
         goal_of({"available_tools": [{"name": "forecast"}], "rules": {}, "gates": []}),
         {"forecast": ToolSignature(name="forecast", input_schema=schema)},
@@ -82,7 +87,10 @@ NODE: dict[str, Any] = {
         ({"type": ["string", "null"]}, "string | null"),
         ({"type": "array"}, "[any]"),
         ({"type": "array", "items": {"type": "array", "items": {"type": "number"}}}, "[[number]]"),
-        ({"type": "array", "prefixItems": [{"type": "string"}, {"type": "number"}]}, "[string, number]"),
+        (
+            {"type": "array", "prefixItems": [{"type": "string"}, {"type": "number"}]},
+            "[string, number]",
+        ),
         ({"enum": ["a", "b", 1, None]}, '"a" | "b" | 1 | null'),
         ({"const": True}, "true"),
         ({"type": "object"}, "object"),
@@ -90,7 +98,10 @@ NODE: dict[str, Any] = {
         ({"anyOf": [{"type": "number"}, {"type": "null"}]}, "number | null"),
         ({"oneOf": [{"type": "number"}, {}]}, "any"),
         ({"type": "object", "properties": {"a-b": {"type": "string"}}}, '{"a-b"?: string}'),
-        ({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}, "{a: string}"),
+        (
+            {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]},
+            "{a: string}",
+        ),
         ({"$ref": "#/$defs/node", "$defs": {"node": NODE}}, "{next?: any, n?: integer}"),
         ({"$ref": "https://elsewhere/x"}, "any"),
         ({"type": "object", "properties": {"never": False}}, "{never?: nothing}"),

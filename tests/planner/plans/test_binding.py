@@ -19,7 +19,9 @@ GOAL = Goal(
     output_tags=("outlook", "costs ${5}"),
     rules=Rules(
         terminal=(
-            TerminalRule(tool="analyze", params={"tags": "${goal.output_tags}", "codes": "${inputs.codes}"}),
+            TerminalRule(
+                tool="analyze", params={"tags": "${goal.output_tags}", "codes": "${inputs.codes}"}
+            ),
         )
     ),
     gates=(
@@ -34,7 +36,9 @@ PLAN = Plan(
     steps=(
         Step(id=StepId("a"), tool="fetch"),
         Step(id=StepId("b"), tool="fetch"),
-        Step(id=StepId("c"), tool="analyze", params={"data": "${steps.a}"}, depends_on=(StepId("b"),)),
+        Step(
+            id=StepId("c"), tool="analyze", params={"data": "${steps.a}"}, depends_on=(StepId("b"),)
+        ),
     ),
 )
 

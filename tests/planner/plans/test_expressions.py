@@ -74,7 +74,11 @@ INPUTS: JsonSchema = {
     "properties": {
         "stocks": {
             "type": "array",
-            "items": {"type": "object", "properties": {"code": {"type": "string"}}, "required": ["code"]},
+            "items": {
+                "type": "object",
+                "properties": {"code": {"type": "string"}},
+                "required": ["code"],
+            },
         },
         "limit": {"type": "integer"},
     },
@@ -100,7 +104,12 @@ SUMMARY: JsonObject = {
 }
 VALUES: dict[str, Json] = {
     "inputs": {"stocks": [{"code": "GNP"}, {"code": "SKS"}], "limit": 3},
-    "steps": {"prices": ROWS, "summary": SUMMARY, "anything": {"x": [1, {"y": 2}]}, "either": {"a": 1}},
+    "steps": {
+        "prices": ROWS,
+        "summary": SUMMARY,
+        "anything": {"x": [1, {"y": 2}]},
+        "either": {"a": 1},
+    },
     "item": {"code": "GNP", "place": 1},
     "index": 0,
 }
@@ -108,7 +117,9 @@ VALUES: dict[str, Json] = {
 
 @pytest.fixture(scope="module")
 def typed() -> TypedEnvironment:
-    return TypedEnvironment(inputs=INPUTS, steps=STEPS, extra={"item": ITEM, "index": {"type": "integer"}})
+    return TypedEnvironment(
+        inputs=INPUTS, steps=STEPS, extra={"item": ITEM, "index": {"type": "integer"}}
+    )
 
 
 def fault_of(check: TypedEnvironment, expression: str) -> ExpressionError:
@@ -141,7 +152,9 @@ def runtime_fault_of(expression: str, variables: dict[str, Json] | None = None) 
         pytest.param("steps.summary.count / 2", {"type": "number"}, id="quotient-is-a-number"),
         pytest.param("steps.prices[0].close > 3", {"type": "boolean"}, id="mixed-comparison"),
         pytest.param("steps.prices[0].close == 3", {"type": "boolean"}, id="mixed-equality"),
-        pytest.param("3 in steps.prices.map(p, p.close)", {"type": "boolean"}, id="mixed-membership"),
+        pytest.param(
+            "3 in steps.prices.map(p, p.close)", {"type": "boolean"}, id="mixed-membership"
+        ),
         pytest.param("steps.summary.latest != null", {"type": "boolean"}, id="null-test"),
         pytest.param("steps.summary.latest.close", {"type": "number"}, id="field-below-nullable"),
         pytest.param("steps.summary.score + 1", {"type": "number"}, id="nullable-number"),
@@ -149,13 +162,23 @@ def runtime_fault_of(expression: str, variables: dict[str, Json] | None = None) 
             "steps.prices.map(p, p.close)", {"type": "array", "items": {"type": "number"}}, id="map"
         ),
         pytest.param("steps.prices.map(p, p.close).sum()", {"type": "number"}, id="sum"),
-        pytest.param("steps.prices.map(p, p.volume).max()", {"type": "integer"}, id="max-of-integers"),
         pytest.param(
-            "steps.prices.sortBy(p, p.close)[0].date", {"type": "string", "format": "date"}, id="sort"
+            "steps.prices.map(p, p.volume).max()", {"type": "integer"}, id="max-of-integers"
         ),
-        pytest.param("steps.prices.reverse()[0].volume", {"type": "integer"}, id="library-keeps-objects"),
-        pytest.param("steps.summary.tree.below[0].below[0].name", {"type": "string"}, id="recursive-schema"),
-        pytest.param("steps.summary.labels.anything", {"type": "string"}, id="additional-properties"),
+        pytest.param(
+            "steps.prices.sortBy(p, p.close)[0].date",
+            {"type": "string", "format": "date"},
+            id="sort",
+        ),
+        pytest.param(
+            "steps.prices.reverse()[0].volume", {"type": "integer"}, id="library-keeps-objects"
+        ),
+        pytest.param(
+            "steps.summary.tree.below[0].below[0].name", {"type": "string"}, id="recursive-schema"
+        ),
+        pytest.param(
+            "steps.summary.labels.anything", {"type": "string"}, id="additional-properties"
+        ),
         pytest.param("steps.summary.matrix[0][1]", {"type": "number"}, id="list-of-lists"),
         pytest.param(
             "[1, 2].distinct().map(n, n + 1)",
@@ -170,14 +193,20 @@ def runtime_fault_of(expression: str, variables: dict[str, Json] | None = None) 
         pytest.param(
             "(index > 0 ? [index] : item.code) + item.code", {"type": "string"}, id="either-may-fit"
         ),
-        pytest.param("[now()].reverse()[0] == now()", {"type": "boolean"}, id="timestamps-in-a-list"),
+        pytest.param(
+            "[now()].reverse()[0] == now()", {"type": "boolean"}, id="timestamps-in-a-list"
+        ),
         pytest.param("steps.anything.x[1].y", {}, id="open"),
         pytest.param("steps.anything + 1", {}, id="open-arithmetic"),
         pytest.param(
-            "steps.either.a", {"anyOf": [{"type": "integer"}, {"type": "string"}]}, id="field-of-either"
+            "steps.either.a",
+            {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+            id="field-of-either",
         ),
         pytest.param("now()", {"type": "string", "format": "date-time"}, id="instant"),
-        pytest.param('now() - timestamp("2010-02-01") < duration("7d")', {"type": "boolean"}, id="ages"),
+        pytest.param(
+            'now() - timestamp("2010-02-01") < duration("7d")', {"type": "boolean"}, id="ages"
+        ),
         pytest.param(
             "has(steps.summary) ? steps.summary.count : null",
             {"anyOf": [{"type": "integer"}, {"type": "null"}]},
@@ -304,7 +333,9 @@ def test_a_fault_names_the_authors_words(
         "1 + @",
     ],
 )
-def test_text_that_is_no_expression_is_said_plainly(expression: str, snapshot: SnapshotAssertion) -> None:
+def test_text_that_is_no_expression_is_said_plainly(
+    expression: str, snapshot: SnapshotAssertion
+) -> None:
     with pytest.raises(ExpressionError) as caught:
         compile_expression(expression)
 
@@ -317,7 +348,9 @@ def test_item_is_known_in_steps_with_for_each_only() -> None:
 
     assert fault_of(plain, "item.code").kind == "item_outside_for_each"
     assert plain.with_extra({"item": ITEM}).result_schema("item.code") == {"type": "string"}
-    assert runtime_fault_of("item.code", {"steps": {}, "inputs": {}}).kind == "item_outside_for_each"
+    assert (
+        runtime_fault_of("item.code", {"steps": {}, "inputs": {}}).kind == "item_outside_for_each"
+    )
 
 
 def test_a_name_given_by_a_macro_hides_a_root(typed: TypedEnvironment) -> None:
@@ -331,19 +364,27 @@ def test_a_name_given_by_a_macro_hides_a_root(typed: TypedEnvironment) -> None:
         pytest.param("steps.prices[0].close", 3, id="path"),
         pytest.param("steps.prices[item.place].close", 2.5, id="computed-place"),
         pytest.param("7 / 2", 3.5, id="quotient-of-integers"),
-        pytest.param("steps.prices[0].close / 2", 1.5, id="quotient-does-not-see-how-a-number-was-written"),
+        pytest.param(
+            "steps.prices[0].close / 2", 1.5, id="quotient-does-not-see-how-a-number-was-written"
+        ),
         pytest.param("7 % 2", 1, id="remainder"),
         pytest.param("steps.prices[0].close * 2.5 + 1 - 0.5", 8.0, id="mixed-arithmetic"),
-        pytest.param("steps.prices[0].close == 3.0 && 3.0 == 3 && 3 != 3.5", True, id="mixed-equality"),
+        pytest.param(
+            "steps.prices[0].close == 3.0 && 3.0 == 3 && 3 != 3.5", True, id="mixed-equality"
+        ),
         pytest.param("3.0 in [1, 2, 3] && 3 in [3.0]", True, id="mixed-membership"),
         pytest.param("[[1]] == [[1.0]]", True, id="deep-mixed-equality"),
         pytest.param("1 < 1.5 && 2 >= 2.0", True, id="mixed-order"),
         pytest.param("steps.prices.map(p, p.close).sort()", [2.5, 3], id="mixed-sort"),
         pytest.param("steps.prices.sortBy(p, p.close).map(p, p.volume)", [20, 10], id="sort-by"),
         pytest.param(
-            "[now(), timestamp('2010-01-01')].sort()[0]", "2010-01-01T00:00:00Z", id="timestamps-sort"
+            "[now(), timestamp('2010-01-01')].sort()[0]",
+            "2010-01-01T00:00:00Z",
+            id="timestamps-sort",
         ),
-        pytest.param("[[now()]].map(x, x.map(y, y))[0][0]", "2010-03-01T12:00:00Z", id="timestamps-in-lists"),
+        pytest.param(
+            "[[now()]].map(x, x.map(y, y))[0][0]", "2010-03-01T12:00:00Z", id="timestamps-in-lists"
+        ),
         pytest.param("{'b': 1, 'a': 2}.map(k, k + '!')", ["a!", "b!"], id="keys-of-a-map"),
         pytest.param("(true ? {'b': 1, 'a': 2} : {}).map(k, k)", ["a", "b"], id="keys-of-a-choice"),
         pytest.param("dyn({'b': 1, 'a': 2}).map(k, k)", ["a", "b"], id="keys-of-anything"),
@@ -364,14 +405,20 @@ def test_a_name_given_by_a_macro_hides_a_root(typed: TypedEnvironment) -> None:
         pytest.param(
             "steps.prices.filter(p, has(p.note) && p.note != null)[0].note", "thin", id="has-inside"
         ),
-        pytest.param("[{'a': {'b': 1}}, {}].map(x, has(x.a.b))", [True, False], id="has-two-levels-inside"),
+        pytest.param(
+            "[{'a': {'b': 1}}, {}].map(x, has(x.a.b))", [True, False], id="has-two-levels-inside"
+        ),
         pytest.param("[{'a b': 1}, {}].map(x, has(x['a b']))", [True, False], id="has-quoted"),
         pytest.param("steps.summary.labels.map(k, k)", ["a", "b"], id="keys-in-order"),
-        pytest.param("[{'b': 1, 'a': 2}].map(o, o.map(k, k))", [["a", "b"]], id="inner-keys-in-order"),
+        pytest.param(
+            "[{'b': 1, 'a': 2}].map(o, o.map(k, k))", [["a", "b"]], id="inner-keys-in-order"
+        ),
         pytest.param("now()", "2010-03-01T12:00:00Z", id="instant"),
         pytest.param('timestamp("2010-03-01")', "2010-03-01T00:00:00Z", id="plain-date"),
         pytest.param('timestamp("2010-03-01T09:30:00")', "2010-03-01T09:30:00Z", id="naive-time"),
-        pytest.param('timestamp("2010-03-01T09:30:00.25+02:00")', "2010-03-01T07:30:00.250Z", id="zone"),
+        pytest.param(
+            'timestamp("2010-03-01T09:30:00.25+02:00")', "2010-03-01T07:30:00.250Z", id="zone"
+        ),
         pytest.param('duration("7d")', "604800s", id="days"),
         pytest.param('duration("1h30m")', "5400s", id="hours-and-minutes"),
         pytest.param('duration("-1500ms")', "-1.5s", id="negative-duration"),
@@ -382,7 +429,9 @@ def test_a_name_given_by_a_macro_hides_a_root(typed: TypedEnvironment) -> None:
         pytest.param("type(1) == int && type('a') != int", True, id="types"),
         pytest.param("lists.range(3).map(i, i * i)", [0, 1, 4], id="range"),
         pytest.param('"a,b".split(",").map(x, x.upperAscii()).join("-")', "A-B", id="strings"),
-        pytest.param('"aaa".replace("a", "b", 2) + "ab".replace("", "-")', "bba-a-b-", id="replace"),
+        pytest.param(
+            '"aaa".replace("a", "b", 2) + "ab".replace("", "-")', "bba-a-b-", id="replace"
+        ),
         pytest.param("[1, 1, 2].distinct() + [[3], [4]].flatten()", [1, 2, 3, 4], id="lists"),
         pytest.param("b'ab'", "YWI=", id="bytes"),
     ],
@@ -524,7 +573,9 @@ def test_a_long_chain_of_conditions_is_no_deep_one() -> None:
 
 
 def test_the_catalogue_lists_exactly_the_functions_that_exist() -> None:
-    listed = set(re.findall(r"(?:\b(?:cel|lists|math|sets|strings)\.)?\b\w+(?=\()", " ".join(FUNCTIONS)))
+    listed = set(
+        re.findall(r"(?:\b(?:cel|lists|math|sets|strings)\.)?\b\w+(?=\()", " ".join(FUNCTIONS))
+    )
     declared = {*GLOBAL_FUNCTIONS, *METHODS}
 
     assert declared | MACROS | {"now", "has", "cel.bind"} == listed | {"existsOne"}
@@ -604,7 +655,9 @@ MIXED_EXPRESSIONS = st.recursive(st.sampled_from(_ATOMS), _mixed, max_leaves=6)
 @given(EXPRESSIONS)
 @settings(max_examples=volume(100, 400), deadline=None)
 def test_what_the_check_accepts_evaluates_to_what_it_promised(expression: str) -> None:
-    check = TypedEnvironment(inputs=INPUTS, steps=STEPS, extra={"item": ITEM, "index": {"type": "integer"}})
+    check = TypedEnvironment(
+        inputs=INPUTS, steps=STEPS, extra={"item": ITEM, "index": {"type": "integer"}}
+    )
     try:
         promised = check.result_schema(expression)
     except ExpressionError:
@@ -617,10 +670,16 @@ def test_what_the_check_accepts_evaluates_to_what_it_promised(expression: str) -
     else:
         # Values may still be missing, null, empty or out of range; an open value may be of any type.
         untyped = any(word in expression for word in ("anything", "dyn(", "null", "[]", "flatten"))
-        assert fault.kind in ("evaluation_failed", "unknown_name_or_field") or untyped, fault.message
+        assert fault.kind in ("evaluation_failed", "unknown_name_or_field") or untyped, (
+            fault.message
+        )
 
 
-_MISSHAPEN: list[dict[str, Json]] = [VALUES, {}, {"steps": {}, "inputs": None, "item": [], "index": "x"}]
+_MISSHAPEN: list[dict[str, Json]] = [
+    VALUES,
+    {},
+    {"steps": {}, "inputs": None, "item": [], "index": "x"},
+]
 
 
 @given(MIXED_EXPRESSIONS, st.sampled_from(_MISSHAPEN))
@@ -637,13 +696,18 @@ def test_no_expression_ends_in_anything_but_a_value_or_a_plain_fault(
 _KEYS = st.sampled_from(["a", "b", "c d"])
 _JSON_VALUES: st.SearchStrategy[Json] = st.recursive(
     st.one_of(
-        st.none(), st.booleans(), st.integers(-5, 5), st.sampled_from([0.5, 2.0]), st.text("ab", max_size=2)
+        st.none(),
+        st.booleans(),
+        st.integers(-5, 5),
+        st.sampled_from([0.5, 2.0]),
+        st.text("ab", max_size=2),
     ),
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(_KEYS, inner, max_size=3)),
     max_leaves=10,
 )
 _PATH_PARTS = st.one_of(
-    st.sampled_from([".a", ".b", "['a']", '["c d"]']), st.integers(0, 2).map(lambda place: f"[{place}]")
+    st.sampled_from([".a", ".b", "['a']", '["c d"]']),
+    st.integers(0, 2).map(lambda place: f"[{place}]"),
 )
 
 
@@ -763,7 +827,10 @@ _STRING_PIECES = st.sampled_from(
 )
 
 
-@given(st.sampled_from(["'", '"', "'''", '"""', "r'", 'r"', "R'''"]), st.lists(_STRING_PIECES, max_size=6))
+@given(
+    st.sampled_from(["'", '"', "'''", '"""', "r'", 'r"', "R'''"]),
+    st.lists(_STRING_PIECES, max_size=6),
+)
 @settings(max_examples=volume(200, 800), deadline=None)
 def test_strings_are_read_as_the_library_reads_them(opening: str, pieces: list[str]) -> None:
     text = opening + "".join(pieces) + opening.lstrip("rR")

@@ -22,7 +22,11 @@ TEMPLATE: dict[str, Any] = {
     "inputs_schema": {
         "type": "object",
         "properties": {
-            "stocks": {"type": "array", "minItems": 1, "items": {"type": "object", "required": ["code"]}},
+            "stocks": {
+                "type": "array",
+                "minItems": 1,
+                "items": {"type": "object", "required": ["code"]},
+            },
             "indices": {"type": "array", "items": {"type": "string"}},
             "market": {"type": "string", "default": "ASX"},
             "days": {"type": "integer"},
@@ -54,7 +58,12 @@ def refusal_of(job: str, **changes: Any) -> str:
 def test_targets_become_inputs_under_the_templates_names() -> None:
     goal = goal_of("name: j\nvariables: [{code: GNP}]\nbenchmarks: [XJO]\ninputs: {days: 5}\n")
 
-    assert goal.inputs == {"stocks": [{"code": "GNP"}], "indices": ["XJO"], "days": 5, "market": "ASX"}
+    assert goal.inputs == {
+        "stocks": [{"code": "GNP"}],
+        "indices": ["XJO"],
+        "days": 5,
+        "market": "ASX",
+    }
     assert (goal.name, goal.job) == ("outlook", "j")
 
 
@@ -63,13 +72,16 @@ def test_targets_that_are_declared_and_not_given_are_empty() -> None:
 
 
 def test_targets_may_be_given_as_inputs() -> None:
-    assert goal_of("name: j\ninputs: {stocks: [{code: GNP}]}\n").inputs["stocks"] == [{"code": "GNP"}]
+    assert goal_of("name: j\ninputs: {stocks: [{code: GNP}]}\n").inputs["stocks"] == [
+        {"code": "GNP"}
+    ]
 
 
 def test_the_goals_text_speaks_of_the_inputs() -> None:
     assert goal_of("name: j\nvariables: [{code: GNP}]\n").text == "Look at 1 stocks of ASX"
     assert (
-        goal_of("name: j\nvariables: [{code: GNP}]\ngoal: only ${inputs.stocks[0].code}\n").text == "only GNP"
+        goal_of("name: j\nvariables: [{code: GNP}]\ngoal: only ${inputs.stocks[0].code}\n").text
+        == "only GNP"
     )
 
 
@@ -84,7 +96,9 @@ def test_the_job_wins_field_by_field() -> None:
 
 
 def test_an_override_of_what_does_not_exist_is_refused_at_its_place() -> None:
-    assert refusal_of("name: j\nvariables: [{code: GNP}]\noverrides:\n  limits: {max_step: 3}\n") == (
+    assert refusal_of(
+        "name: j\nvariables: [{code: GNP}]\noverrides:\n  limits: {max_step: 3}\n"
+    ) == (
         "error[E104]: 'max_step' is no field of 'limits'\n"
         " --> job.yaml:4:12\n"
         "  |\n"
@@ -99,10 +113,14 @@ def test_an_override_of_what_does_not_exist_is_refused_at_its_place() -> None:
     [
         pytest.param("name: j\n", [("E107", "/variables")], id="no target"),
         pytest.param(
-            "name: j\nvariables: [{cod: GNP}]\n", [("E105", "/variables/0")], id="a target without its key"
+            "name: j\nvariables: [{cod: GNP}]\n",
+            [("E105", "/variables/0")],
+            id="a target without its key",
         ),
         pytest.param(
-            "name: j\nvariables: [{code: A}]\nbenchmarks: [3]\n", [("E106", "/benchmarks/0")], id="a type"
+            "name: j\nvariables: [{code: A}]\nbenchmarks: [3]\n",
+            [("E106", "/benchmarks/0")],
+            id="a type",
         ),
         pytest.param(
             "name: j\nvariables: [{code: A}]\ninputs: {days: x, dyas: 3}\n",
@@ -115,11 +133,15 @@ def test_an_override_of_what_does_not_exist_is_refused_at_its_place() -> None:
             id="twice",
         ),
         pytest.param(
-            "name: j\nvariables: [{code: A}]\ngoal: see ${inputs.x}\n", [("E302", "/goal")], id="the text"
+            "name: j\nvariables: [{code: A}]\ngoal: see ${inputs.x}\n",
+            [("E302", "/goal")],
+            id="the text",
         ),
     ],
 )
-def test_inputs_that_do_not_fit_are_refused_at_their_place(job: str, expected: list[tuple[str, str]]) -> None:
+def test_inputs_that_do_not_fit_are_refused_at_their_place(
+    job: str, expected: list[tuple[str, str]]
+) -> None:
     with pytest.raises(PlanError) as refused:
         goal_of(job)
 
@@ -128,7 +150,11 @@ def test_inputs_that_do_not_fit_are_refused_at_their_place(job: str, expected: l
 
 
 def test_a_missing_input_says_how_to_give_it() -> None:
-    schema = {"type": "object", "required": ["market"], "properties": {"market": {"type": "string"}}}
+    schema = {
+        "type": "object",
+        "required": ["market"],
+        "properties": {"market": {"type": "string"}},
+    }
 
     assert "add it to the job's 'inputs': market: …" in refusal_of(
         "name: j\n", inputs_schema=schema, goal="x"
@@ -171,8 +197,12 @@ def test_a_recipe_for_feedback_is_for_a_step_of_the_plan() -> None:
     def recipe(step: str) -> dict[str, object]:
         return {"on": "feedback", "reason": "asked", "step": step, "set_params": {"days": 5}}
 
-    plan = {"steps": [{"id": "prices", "tool": "price"}, {"id": "clean", "plan": "clean.plan.yaml"}]}
-    template = template_of(recipes=[recipe("price"), recipe("prices"), recipe("clean.fetch")], plan=plan)
+    plan = {
+        "steps": [{"id": "prices", "tool": "price"}, {"id": "clean", "plan": "clean.plan.yaml"}]
+    }
+    template = template_of(
+        recipes=[recipe("price"), recipe("prices"), recipe("clean.fetch")], plan=plan
+    )
 
     found = check_template(template, {"price": ToolSignature(name="price")})
 

@@ -14,7 +14,11 @@ from wavewright.planner.types import GateId, StepId
 
 
 def step(
-    name: str, *after: str, params: str | None = None, when: str | None = None, for_each: str | None = None
+    name: str,
+    *after: str,
+    params: str | None = None,
+    when: str | None = None,
+    for_each: str | None = None,
 ) -> Step:
     return Step(
         id=StepId(name),
@@ -134,7 +138,9 @@ def test_ancestors_and_descendants_are_transitive() -> None:
 
 
 def test_a_cycle_is_named_and_what_stands_outside_is_still_ordered() -> None:
-    graph = graph_of(step("free"), step("a", "c", "free"), step("b", "a"), step("c", "b"), step("after", "c"))
+    graph = graph_of(
+        step("free"), step("a", "c", "free"), step("b", "a"), step("c", "b"), step("after", "c")
+    )
 
     assert graph.cycles == (("a", "c", "b"),)
     assert graph.waves == (("free",),)
@@ -180,8 +186,12 @@ def plans(draw: st.DrawFn, *, may_have_cycles: bool = False) -> Plan:
 def plain_digraph(plan: Plan) -> nx.DiGraph[str]:
     found: nx.DiGraph[str] = nx.DiGraph()
     found.add_nodes_from(one.id for one in plan.steps)
-    found.add_edges_from((other, one.id) for one in plan.steps for other in one.depends_on if other != one.id)
-    found.remove_nodes_from([other for other in found if other not in {one.id for one in plan.steps}])
+    found.add_edges_from(
+        (other, one.id) for one in plan.steps for other in one.depends_on if other != one.id
+    )
+    found.remove_nodes_from(
+        [other for other in found if other not in {one.id for one in plan.steps}]
+    )
     return found
 
 
@@ -189,7 +199,9 @@ def plain_digraph(plan: Plan) -> nx.DiGraph[str]:
 def test_waves_are_the_generations_that_networkx_finds(plan: Plan) -> None:
     graph = PlanGraph.of(plan)
 
-    generations = [set(generation) for generation in nx.topological_generations(plain_digraph(plan))]
+    generations = [
+        set(generation) for generation in nx.topological_generations(plain_digraph(plan))
+    ]
 
     assert [set(wave) for wave in graph.waves] == generations
 
@@ -225,7 +237,8 @@ def test_no_chain_is_longer_than_the_critical_path(plan: Plan) -> None:
 
     assert path.seconds == graph.depth
     assert all(
-        before in graph.dependencies[after] for before, after in zip(path.steps, path.steps[1:], strict=False)
+        before in graph.dependencies[after]
+        for before, after in zip(path.steps, path.steps[1:], strict=False)
     )
 
 

@@ -9,7 +9,13 @@ from hypothesis import given, strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from wavewright.planner.checks.checker import check
-from wavewright.planner.language.goals import AvailableTool, Goal, RecoveryPolicy, Rules, TerminalRule
+from wavewright.planner.language.goals import (
+    AvailableTool,
+    Goal,
+    RecoveryPolicy,
+    Rules,
+    TerminalRule,
+)
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import (
     AddStep,
@@ -28,7 +34,12 @@ from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.diff import diff_plans
 from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.plans.patches import PatchRefused, apply_patch, check_patch, patch_fingerprint
+from wavewright.planner.plans.patches import (
+    PatchRefused,
+    apply_patch,
+    check_patch,
+    patch_fingerprint,
+)
 from wavewright.planner.types import Effect, GateId, PlanHash, StepId
 
 TOOLS = {
@@ -63,7 +74,10 @@ PLAN = bind_plan(
             step(
                 "summary",
                 "analyze",
-                params={"prices": "${steps.prices}", "text": "at ${steps.prices.close}, not 'steps.prices'"},
+                params={
+                    "prices": "${steps.prices}",
+                    "text": "at ${steps.prices.close}, not 'steps.prices'",
+                },
                 when="has(steps.prices)",
                 depends_on=(StepId("other"), StepId("prices")),
             ),
@@ -77,7 +91,9 @@ PLAN = bind_plan(
     TOOLS,
 )
 FINISHED = frozenset({StepId("prices"), StepId("other")})
-AGAIN = AddStep(step=step("prices_2", params={"code": "GNP", "force": True}, supersedes=StepId("prices")))
+AGAIN = AddStep(
+    step=step("prices_2", params={"code": "GNP", "force": True}, supersedes=StepId("prices"))
+)
 
 
 def patch(*ops: PatchOp, plan: Plan = PLAN) -> PlanPatch:
@@ -147,12 +163,23 @@ def test_a_patched_plan_can_be_patched_again() -> None:
 def test_a_finished_reader_of_a_superseded_step_has_to_be_superseded_too() -> None:
     finished = FINISHED | {StepId("summary"), StepId("each")}
     again = AddStep(
-        step=step("summary_2", "analyze", params={"prices": "${steps.prices}"}, supersedes=StepId("summary"))
+        step=step(
+            "summary_2",
+            "analyze",
+            params={"prices": "${steps.prices}"},
+            supersedes=StepId("summary"),
+        )
     )
-    each = AddStep(step=step("each_2", "analyze", for_each="${steps.prices_2}", supersedes=StepId("each")))
+    each = AddStep(
+        step=step("each_2", "analyze", for_each="${steps.prices_2}", supersedes=StepId("each"))
+    )
 
     assert refusals(AGAIN, again, finished=finished) == [
-        ("E408", "/ops/0/step/supersedes", "step 'each' has finished with what it read from 'prices'")
+        (
+            "E408",
+            "/ops/0/step/supersedes",
+            "step 'each' has finished with what it read from 'prices'",
+        )
     ]
     plan = applied(AGAIN, again, each, finished=finished)
     assert plan.step("summary_2").params == {"prices": "${steps.prices_2}"}
@@ -213,9 +240,15 @@ def test_a_step_that_somebody_waits_for_cannot_be_removed() -> None:
 
 
 def test_a_new_step_needs_a_new_id_and_something_to_supersede() -> None:
-    assert refusals(AddStep(step=step("Prices")), AddStep(step=step("new", supersedes=StepId("nobody")))) == [
+    assert refusals(
+        AddStep(step=step("Prices")), AddStep(step=step("new", supersedes=StepId("nobody")))
+    ) == [
         ("E409", "/ops/0/step/id", "the plan has a step 'prices' already"),
-        ("E408", "/ops/1/step/supersedes", "step 'new' supersedes 'nobody', which the plan does not have"),
+        (
+            "E408",
+            "/ops/1/step/supersedes",
+            "step 'new' supersedes 'nobody', which the plan does not have",
+        ),
     ]
 
 
@@ -230,7 +263,9 @@ def test_a_step_is_superseded_once() -> None:
 def test_a_finished_step_does_not_become_a_last_step_with_other_parameters() -> None:
     terminal = Rules(terminal=(TerminalRule(tool="analyze", params={"tags": ["x"]}),))
     goal = GOAL.model_copy(update={"rules": terminal, "gates": (), "caps": ()})
-    plan = bind_plan(Plan(steps=(step("a", "analyze"), step("b", "analyze", depends_on=("a",)))), goal, TOOLS)
+    plan = bind_plan(
+        Plan(steps=(step("a", "analyze"), step("b", "analyze", depends_on=("a",)))), goal, TOOLS
+    )
     without_b = patch(RemoveStep(id=StepId("b")), plan=plan)
 
     checked = check_patch(plan, without_b, finished={StepId("a")}, goal=goal, tools=TOOLS)
@@ -268,7 +303,11 @@ def test_a_patch_that_changes_nothing_is_refused() -> None:
 
 def test_a_tool_that_the_goal_does_not_allow_is_refused() -> None:
     assert refusals(AddStep(step=step("shell", "run_shell"))) == [
-        ("E409", "/ops/0/step/tool", "step 'shell' calls 'run_shell', which this goal does not allow")
+        (
+            "E409",
+            "/ops/0/step/tool",
+            "step 'shell' calls 'run_shell', which this goal does not allow",
+        )
     ]
 
 
@@ -316,7 +355,9 @@ def test_only_tools_that_the_plan_calls_without_approval_are_called_by_a_patch_w
     planned: list[tuple[str, bool]], new: list[str]
 ) -> None:
     plan = Plan(
-        steps=tuple(step(f"s{at}", tool, needs_approval=asks) for at, (tool, asks) in enumerate(planned))
+        steps=tuple(
+            step(f"s{at}", tool, needs_approval=asks) for at, (tool, asks) in enumerate(planned)
+        )
     )
     ops = tuple(AddStep(step=step(f"n{at}", tool)) for at, tool in enumerate(new))
     patch = PlanPatch(base=plan_hash(plan), reason="r", ops=ops)
@@ -362,7 +403,9 @@ def test_an_agent_of_a_patch_has_no_tool_that_no_agent_of_the_plan_has(
 
 def test_the_same_patch_against_the_same_failed_gates_is_refused_even_under_another_id() -> None:
     failed, failed_again = [GateId("fresh__prices")], [GateId("fresh__prices_2")]
-    first = check_patch(PLAN, patch(AGAIN), finished=FINISHED, goal=GOAL, tools=TOOLS, failed_gates=failed)
+    first = check_patch(
+        PLAN, patch(AGAIN), finished=FINISHED, goal=GOAL, tools=TOOLS, failed_gates=failed
+    )
     assert first.plan is not None
     again = AddStep(
         step=step("prices_3", params={"code": "GNP", "force": True}, supersedes=StepId("prices_2"))
@@ -396,7 +439,9 @@ def test_a_fingerprint_tells_other_parameters_and_other_gates_apart() -> None:
 
 
 def test_a_refused_patch_says_everything_at_once() -> None:
-    assert len(refusals(RemoveStep(id=StepId("a")), RemoveStep(id=StepId("b")), round_number=9)) == 3
+    assert (
+        len(refusals(RemoveStep(id=StepId("a")), RemoveStep(id=StepId("b")), round_number=9)) == 3
+    )
 
 
 def test_a_diff_shows_what_a_patch_does(snapshot: SnapshotAssertion) -> None:
@@ -437,7 +482,9 @@ def test_removing_what_was_added_gives_the_plan_back(names: set[str]) -> None:
 )
 def test_finished_steps_are_the_same_before_and_after_any_patch(names: list[str], op: str) -> None:
     ops: list[PatchOp] = [
-        RewireStep(id=StepId(name), depends_on=()) if op == "rewire" else RemoveStep(id=StepId(name))
+        RewireStep(id=StepId(name), depends_on=())
+        if op == "rewire"
+        else RemoveStep(id=StepId(name))
         for name in names
     ]
 

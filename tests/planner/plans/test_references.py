@@ -31,14 +31,23 @@ from wavewright.planner.types import Json
 
 NOON = dt.datetime(2010, 3, 1, 12, tzinfo=dt.UTC)
 VALUES: dict[str, Json] = {
-    "inputs": {"n": 3, "half": 0.5, "whole": 2.0, "none": None, "text": "a ${inputs.n} b", "yes": True},
+    "inputs": {
+        "n": 3,
+        "half": 0.5,
+        "whole": 2.0,
+        "none": None,
+        "text": "a ${inputs.n} b",
+        "yes": True,
+    },
     "steps": {"prices": [{"code": "GNP"}], "summary": {"é": 1, "list": [1, "x"]}},
     "item": {"code": "SKS"},
 }
 
 
 def expressions(text: str) -> list[str]:
-    return [part.expression for part in split_references(text) if isinstance(part, EmbeddedExpression)]
+    return [
+        part.expression for part in split_references(text) if isinstance(part, EmbeddedExpression)
+    ]
 
 
 def asked(expression: str) -> Json:
@@ -59,19 +68,31 @@ def asked(expression: str) -> Json:
         ),
         pytest.param("$${a}", ("${a}",), id="literal"),
         pytest.param("$$${a}", ("$${a}",), id="dollar-before-literal"),
-        pytest.param("$${ ${a}", ("${ ", EmbeddedExpression("a", 4, 8, 6)), id="literal-then-reference"),
         pytest.param(
-            "${ {'k': {'l': 1}}.k }", (EmbeddedExpression(" {'k': {'l': 1}}.k ", 0, 22, 2),), id="maps"
+            "$${ ${a}", ("${ ", EmbeddedExpression("a", 4, 8, 6)), id="literal-then-reference"
         ),
         pytest.param(
-            """${'}' + "{"}!""", (EmbeddedExpression("""'}' + "{\"""", 0, 12, 2), "!"), id="braces-in-strings"
+            "${ {'k': {'l': 1}}.k }",
+            (EmbeddedExpression(" {'k': {'l': 1}}.k ", 0, 22, 2),),
+            id="maps",
+        ),
+        pytest.param(
+            """${'}' + "{"}!""",
+            (EmbeddedExpression("""'}' + "{\"""", 0, 12, 2), "!"),
+            id="braces-in-strings",
         ),
         pytest.param(r"${r'\'}", (EmbeddedExpression(r"r'\'", 0, 7, 2),), id="raw-string"),
-        pytest.param("${'''it's }'''}", (EmbeddedExpression("'''it's }'''", 0, 15, 2),), id="triple-quotes"),
-        pytest.param("${a // } no\n}", (EmbeddedExpression("a // } no\n", 0, 13, 2),), id="comment"),
+        pytest.param(
+            "${'''it's }'''}", (EmbeddedExpression("'''it's }'''", 0, 15, 2),), id="triple-quotes"
+        ),
+        pytest.param(
+            "${a // } no\n}", (EmbeddedExpression("a // } no\n", 0, 13, 2),), id="comment"
+        ),
     ],
 )
-def test_references_are_found_in_text(text: str, parts: tuple[str | EmbeddedExpression, ...]) -> None:
+def test_references_are_found_in_text(
+    text: str, parts: tuple[str | EmbeddedExpression, ...]
+) -> None:
     assert split_references(text) == parts
     assert join_references(parts) == text
 
@@ -102,10 +123,14 @@ def test_printing_what_was_parsed_gives_the_text_again(text: str) -> None:
         pytest.param("steps.prices[0].code", [("steps", "prices", False, 6)], id="path"),
         pytest.param("steps['prices']", [("steps", "prices", False, 6)], id="quoted"),
         pytest.param(
-            "inputs.stocks[index]", [("inputs", "stocks", False, 7), ("index", None, False, 14)], id="two"
+            "inputs.stocks[index]",
+            [("inputs", "stocks", False, 7), ("index", None, False, 14)],
+            id="two",
         ),
         pytest.param(
-            "inputs[item.code]", [("inputs", None, False, 0), ("item", "code", False, 12)], id="computed"
+            "inputs[item.code]",
+            [("inputs", None, False, 0), ("item", "code", False, 12)],
+            id="computed",
         ),
         pytest.param("item", [("item", None, False, 0)], id="whole-item"),
         pytest.param("'steps.a' + r'steps.b' // steps.c", [], id="strings-and-comments"),
@@ -131,7 +156,9 @@ def test_printing_what_was_parsed_gives_the_text_again(text: str) -> None:
             id="a-place-is-not-asked-for",
         ),
         pytest.param(
-            "type(inputs.a) == int && now() > now()", [("inputs", "a", False, 12)], id="types-and-functions"
+            "type(inputs.a) == int && now() > now()",
+            [("inputs", "a", False, 12)],
+            id="types-and-functions",
         ),
         pytest.param("x.y", [("x", "y", False, 2)], id="unknown-root"),
     ],
@@ -141,7 +168,8 @@ def test_reads_are_found(expression: str, found: list[tuple[str, str | None, boo
 
 
 @pytest.mark.parametrize(
-    "expression", ["steps", "steps.map(s, s)", "steps[item.code]", "size(steps)", "has(steps[item.code].x)"]
+    "expression",
+    ["steps", "steps.map(s, s)", "steps[item.code]", "size(steps)", "has(steps[item.code].x)"],
 )
 def test_steps_without_a_name_is_refused(expression: str) -> None:
     with pytest.raises(ExpressionError) as caught:
@@ -170,11 +198,15 @@ def test_every_string_is_walked_with_its_pointer() -> None:
         pytest.param("n=${inputs.n}", "n=3", id="number"),
         pytest.param("${inputs.half}|${inputs.whole}", "0.5|2", id="numbers-as-cel-writes-them"),
         pytest.param("is ${inputs.yes}", "is true", id="condition"),
-        pytest.param("${item.code}: ${steps.summary}", 'SKS: {"é": 1, "list": [1, "x"]}', id="json"),
+        pytest.param(
+            "${item.code}: ${steps.summary}", 'SKS: {"é": 1, "list": [1, "x"]}', id="json"
+        ),
         pytest.param(" ${inputs.n}", " 3", id="a-space-makes-it-text"),
         pytest.param("$${inputs.n}", "${inputs.n}", id="literal"),
         pytest.param(
-            {"a": ["${inputs.n}", "b", 1, None], "k": {}}, {"a": [3, "b", 1, None], "k": {}}, id="deep"
+            {"a": ["${inputs.n}", "b", 1, None], "k": {}},
+            {"a": [3, "b", 1, None], "k": {}},
+            id="deep",
         ),
         pytest.param("${inputs.text}", "a ${inputs.n} b", id="whole-data-is-not-searched"),
         pytest.param("<${inputs.text}>", "<a ${inputs.n} b>", id="mixed-data-is-not-searched"),
@@ -263,16 +295,24 @@ def test_a_condition_may_be_bare_or_wrapped(text: str, expression: str, offset: 
         pytest.param("${steps.prices.x}", "${steps.prices_2.x}", id="path"),
         pytest.param("${steps['prices']}", '${steps["prices_2"]}', id="quoted"),
         pytest.param(
-            "${has(steps.prices)} ${steps.prices}", "${has(steps.prices_2)} ${steps.prices_2}", id="two"
+            "${has(steps.prices)} ${steps.prices}",
+            "${has(steps.prices_2)} ${steps.prices_2}",
+            id="two",
         ),
         pytest.param("steps.prices ${1}", "steps.prices ${1}", id="literal-text"),
         pytest.param("$${steps.prices}", "$${steps.prices}", id="literal-reference"),
         pytest.param(
-            "${'steps.prices' + item.prices}", "${'steps.prices' + item.prices}", id="strings-and-fields"
+            "${'steps.prices' + item.prices}",
+            "${'steps.prices' + item.prices}",
+            id="strings-and-fields",
         ),
-        pytest.param("${steps.prices_1 + steps.price}", "${steps.prices_1 + steps.price}", id="other-names"),
         pytest.param(
-            "${[1].map(steps, steps.prices)}", "${[1].map(steps, steps.prices)}", id="hidden-by-a-macro"
+            "${steps.prices_1 + steps.price}", "${steps.prices_1 + steps.price}", id="other-names"
+        ),
+        pytest.param(
+            "${[1].map(steps, steps.prices)}",
+            "${[1].map(steps, steps.prices)}",
+            id="hidden-by-a-macro",
         ),
         pytest.param("${steps /* no comment in CEL */}", None, id="not-an-expression"),
         pytest.param(
@@ -317,5 +357,6 @@ def test_renaming_changes_exactly_the_reads_of_that_step(pieces: list[str]) -> N
 
 def test_text_shows_json_with_its_own_characters() -> None:
     assert (
-        render("${steps.summary}!", asked) == json.dumps({"é": 1, "list": [1, "x"]}, ensure_ascii=False) + "!"
+        render("${steps.summary}!", asked)
+        == json.dumps({"é": 1, "list": [1, "x"]}, ensure_ascii=False) + "!"
     )

@@ -50,7 +50,9 @@ TOOLS = {
             untrusted_output=True,
             effects=frozenset({"read", "egress"}),
         ),
-        ToolSignature(name="sum", input_schema=shape(rows=NUMBERS), output_schema={"type": "number"}),
+        ToolSignature(
+            name="sum", input_schema=shape(rows=NUMBERS), output_schema={"type": "number"}
+        ),
         ToolSignature(name="send", input_schema=shape(text=STRING), effects=frozenset({"write"})),
     )
 }
@@ -87,11 +89,22 @@ result: ${steps.clean}
     plan = expanded.plan
 
     assert errors(expanded) == []
-    assert [step.id for step in plan.steps] == ["first", "clean.fetch", "clean.sum", "clean", "last"]
+    assert [step.id for step in plan.steps] == [
+        "first",
+        "clean.fetch",
+        "clean.sum",
+        "clean",
+        "last",
+    ]
     assert plan.step("clean.fetch").params == {"code": "${steps.first.code}", "days": 10}
     assert plan.step("clean.sum").when == "steps.first.rows.size() > 0 && 10 > 1"
-    assert plan.step("clean.sum").params == {"rows": "${steps.`clean.fetch`.rows.filter(r, r < 10)}"}
-    assert plan.gates[0].check == "steps.`clean.fetch`.rows.size() > 0 && output.code == steps.first.code"
+    assert plan.step("clean.sum").params == {
+        "rows": "${steps.`clean.fetch`.rows.filter(r, r < 10)}"
+    }
+    assert (
+        plan.gates[0].check
+        == "steps.`clean.fetch`.rows.size() > 0 && output.code == steps.first.code"
+    )
     assert (plan.gates[0].id, plan.gates[0].on) == ("clean.some", "clean.fetch")
     assert plan.caps[0].because == "clean: nothing to add up"
     assert PlanGraph.of(plan).dependencies[plan.step("last").id] == ("clean",)
@@ -118,14 +131,18 @@ steps:
 
 
 def test_a_fault_in_a_sub_plan_stands_at_the_call_and_names_its_own_place() -> None:
-    inner = (
-        'inputs: {code: A}\nsteps:\n  - {id: go, tool: fetch, params: {code: "${inputs.code}", days: x}}\n'
+    inner = 'inputs: {code: A}\nsteps:\n  - {id: go, tool: fetch, params: {code: "${inputs.code}", days: x}}\n'
+    outer = (
+        'inputs: {n: 1}\nsteps:\n  - {id: deep, plan: inner, params: {code: "${inputs.code}"}}\n'
     )
-    outer = 'inputs: {n: 1}\nsteps:\n  - {id: deep, plan: inner, params: {code: "${inputs.code}"}}\n'
 
     [unfit] = errors(expand("steps:\n  - {id: a, plan: inner}\n", inner=inner))
     [twice] = errors(
-        expand("steps:\n  - {id: a, plan: outer}\n", inner=inner.replace("days: x", "days: 1"), outer=outer)
+        expand(
+            "steps:\n  - {id: a, plan: outer}\n",
+            inner=inner.replace("days: x", "days: 1"),
+            outer=outer,
+        )
     )
 
     assert (unfit.code, unfit.pointer) == ("E205", "/steps/0/plan")
@@ -175,7 +192,10 @@ result: ${steps.more.of}
     plan = expanded.plan
 
     assert errors(expanded) == []
-    assert plan.step("more.2.fetch").params == {"code": "${steps.`more.1`.of}", "days": "${inputs.n}"}
+    assert plan.step("more.2.fetch").params == {
+        "code": "${steps.`more.1`.of}",
+        "days": "${inputs.n}",
+    }
     assert plan.step("more.3").when == (
         "has(steps.`more.1`) && has(steps.`more.2`) && !(steps.`more.2`.total >= 9.0)"
         " && steps.`more.2` != steps.`more.1`"
@@ -225,7 +245,11 @@ result: ${steps.last}
     plan = expanded.plan
 
     assert errors(expanded) == []
-    assert [step.id for step in plan.steps if step.optional] == ["clean.fetch", "clean.sum", "clean"]
+    assert [step.id for step in plan.steps if step.optional] == [
+        "clean.fetch",
+        "clean.sum",
+        "clean",
+    ]
     # Without the first step the next one is skipped, not blocked.
     assert plan.step("clean.sum").when == "10 > 1 && has(steps.`clean.fetch`)"
     assert plan.step("clean").when == "has(steps.`clean.fetch`)"
@@ -245,4 +269,6 @@ result: ${steps.last}
         called=CALLED,
     )
 
-    assert [(one.code, one.pointer) for one in errors(expanded)] == [("E306", "/steps/1/params/rows/0")]
+    assert [(one.code, one.pointer) for one in errors(expanded)] == [
+        ("E306", "/steps/1/params/rows/0")
+    ]

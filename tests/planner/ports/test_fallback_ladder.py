@@ -53,11 +53,17 @@ async def test_the_first_rung_that_gives_something_ends_the_descent() -> None:
     seen: list[RungRecord] = []
 
     outcome = await run_ladder(
-        LADDER, {"agent": falls, "suggested": gives, "forced": gives}, label="worker x", on_rung=seen.append
+        LADDER,
+        {"agent": falls, "suggested": gives, "forced": gives},
+        label="worker x",
+        on_rung=seen.append,
     )
 
     assert (outcome.value, outcome.rung) == ("suggested", "suggested")
-    assert told(outcome.records) == [("agent", "fallen", "agent gave nothing"), ("suggested", "reached", "")]
+    assert told(outcome.records) == [
+        ("agent", "fallen", "agent gave nothing"),
+        ("suggested", "reached", ""),
+    ]
     assert tuple(seen) == outcome.records
     assert {record.ladder for record in seen} == {"worker x"}
     assert (outcome.records[-1].ceiling, outcome.records[-1].because) == (0.5, "it was guessed")
@@ -112,7 +118,9 @@ def test_a_deadline_grows_with_the_question_and_with_the_past(
 @pytest.mark.parametrize(
     ("past", "seconds"), [([2.0] * 19, 20), ([2.0] * 20, 6), ([1.0] * 20, 5), ([9.0] * 20, 20)]
 )
-def test_past_calls_may_cut_a_deadline_once_there_are_enough(past: list[float], seconds: float) -> None:
+def test_past_calls_may_cut_a_deadline_once_there_are_enough(
+    past: list[float], seconds: float
+) -> None:
     clock = CLOCK.model_copy(update={"past": "at_most"})
 
     assert rung_timeout(clock, 5000, past) == seconds
@@ -136,8 +144,12 @@ def test_more_to_read_or_a_slower_past_never_shortens_a_deadline(
 def test_the_shipped_ladders_are_those_that_there_is_code_for() -> None:
     ladders = read_ladders({})
 
-    assert {name: tuple(rung.name for rung in one.rungs) for name, one in ladders.items()} == RUNGS_BY_LADDER
-    ceilings = {(name, rung.name): rung.ceiling for name, one in ladders.items() for rung in one.rungs}
+    assert {
+        name: tuple(rung.name for rung in one.rungs) for name, one in ladders.items()
+    } == RUNGS_BY_LADDER
+    ceilings = {
+        (name, rung.name): rung.ceiling for name, one in ladders.items() for rung in one.rungs
+    }
     assert ceilings["planner", "llm"] == 1
     assert ceilings["planner", "repaired"] == 0.95
     assert ceilings["planner", "minimal"] == 0.3
@@ -235,6 +247,8 @@ def test_a_faulty_ladder_of_a_settings_file_is_shown_at_its_line(tmp_path: Path)
         read_ladders(settings.ladders, settings.document)
 
     source = caught.value.source
-    places = [source.position(fault.span.start) for fault in caught.value.faults if fault.span is not None]
+    places = [
+        source.position(fault.span.start) for fault in caught.value.faults if fault.span is not None
+    ]
     assert source.name == str(tmp_path / "wavewright.yaml")
     assert places == [(5, 23), (6, 3)]

@@ -15,10 +15,16 @@ from wavewright.planner.types import Json
     ("text", "values"),
     [
         pytest.param('{"a": 1}', [{"a": 1}], id="nothing else"),
-        pytest.param('Here it is:\n```json\n{"a": 1}\n```\nAnything else?', [{"a": 1}], id="fence and prose"),
-        pytest.param('First {"a": 1}, then {"b": [2]}.', [{"a": 1}, {"b": [2]}], id="several objects"),
+        pytest.param(
+            'Here it is:\n```json\n{"a": 1}\n```\nAnything else?', [{"a": 1}], id="fence and prose"
+        ),
+        pytest.param(
+            'First {"a": 1}, then {"b": [2]}.', [{"a": 1}, {"b": [2]}], id="several objects"
+        ),
         pytest.param('[{"a": 1}, {"b": 2}]', [[{"a": 1}, {"b": 2}]], id="a list"),
-        pytest.param("{'a': True, // yes\n 'b': None,}", [{"a": True, "b": None}], id="Python and comments"),
+        pytest.param(
+            "{'a': True, // yes\n 'b': None,}", [{"a": True, "b": None}], id="Python and comments"
+        ),
         pytest.param(json.dumps('{"a": 1}'), [{"a": 1}], id="JSON in a string"),
         pytest.param('<think>{"a": 1}</think>{"b": 2}', [{"b": 2}], id="reasoning"),
         pytest.param("I would rather not.", [], id="no JSON"),
@@ -83,14 +89,18 @@ def test_only_words_are_words_alone() -> None:
     assert not find_json('No: {"a": ').is_prose
 
 
-words = st.text(st.characters(exclude_characters="\0[]{}\"'<`#/", exclude_categories=["Cs"]), max_size=20)
+words = st.text(
+    st.characters(exclude_characters="\0[]{}\"'<`#/", exclude_categories=["Cs"]), max_size=20
+)
 objects = st.dictionaries(
     st.sampled_from(["a", "b", "c d"]), st.integers(-99, 99) | words, min_size=1, max_size=3
 )
 
 
 @given(st.lists(st.tuples(words, objects), max_size=4), words)
-def test_objects_between_words_are_all_found(pieces: list[tuple[str, dict[str, Json]]], end: str) -> None:
+def test_objects_between_words_are_all_found(
+    pieces: list[tuple[str, dict[str, Json]]], end: str
+) -> None:
     text = "".join(f"{before}\n{json.dumps(value)}\n" for before, value in pieces) + end
 
     assert [one.value for one in find_json(text).values] == [value for _, value in pieces]

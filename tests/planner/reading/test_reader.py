@@ -113,15 +113,25 @@ def test_a_person_may_not_write_what_only_a_repair_can_read() -> None:
         pytest.param('{"steps": [{"id": "a"}]}', ["E105"], id="no tool"),
         pytest.param('{"steps": [], "stepz": 1}', ["E104"], id="unknown field"),
         pytest.param('{"steps": [{"id": "a b", "tool": "t"}]}', ["E118"], id="step id"),
-        pytest.param('{"steps": [], "gates": [{"id": "g", "on": "a"}]}', ["E123"], id="gate without a kind"),
         pytest.param(
-            '{"steps": [], "gates": [{"id": "g-1", "on": "a", "check": "true"}]}', ["E123"], id="gate id"
+            '{"steps": [], "gates": [{"id": "g", "on": "a"}]}', ["E123"], id="gate without a kind"
         ),
         pytest.param(
-            '{"steps": [{"id": "a", "tool": "t", "timeout": true}]}', ["E107"], id="truth value as duration"
+            '{"steps": [], "gates": [{"id": "g-1", "on": "a", "check": "true"}]}',
+            ["E123"],
+            id="gate id",
         ),
-        pytest.param('{"steps": [{"id": "a", "tool": "t", "min_ok": -1}]}', ["E107"], id="out of bounds"),
-        pytest.param('{"steps": [{"id": "a", "tool": "t", "min_ok": 1.5}]}', ["E106"], id="fraction"),
+        pytest.param(
+            '{"steps": [{"id": "a", "tool": "t", "timeout": true}]}',
+            ["E107"],
+            id="truth value as duration",
+        ),
+        pytest.param(
+            '{"steps": [{"id": "a", "tool": "t", "min_ok": -1}]}', ["E107"], id="out of bounds"
+        ),
+        pytest.param(
+            '{"steps": [{"id": "a", "tool": "t", "min_ok": 1.5}]}', ["E106"], id="fraction"
+        ),
     ],
 )
 def test_each_fault_of_shape_has_its_code(content: str, codes: list[str]) -> None:
@@ -138,7 +148,9 @@ def test_each_fault_of_shape_has_its_code(content: str, codes: list[str]) -> Non
         ('{"ask": {"question": "which?"}}', "this is no plan: a planner answered 'ask'"),
     ],
 )
-def test_a_stored_answer_without_a_plan_is_told_from_a_faulty_plan(answer: str, message: str) -> None:
+def test_a_stored_answer_without_a_plan_is_told_from_a_faulty_plan(
+    answer: str, message: str
+) -> None:
     (found,) = read_plan(answer, "plan.json").diagnostics
 
     assert (found.code, found.message) == ("E121", message)
@@ -154,19 +166,29 @@ def test_a_number_for_an_id_is_not_answered_with_a_string_that_is_no_id() -> Non
 
 
 def test_an_unknown_field_is_answered_with_the_nearest_or_with_all_there_are() -> None:
-    (near,) = read_plan('{"steps": [{"id": "a", "tool": "t", "dependson": []}]}', "plan.json").diagnostics
+    (near,) = read_plan(
+        '{"steps": [{"id": "a", "tool": "t", "dependson": []}]}', "plan.json"
+    ).diagnostics
     (far,) = read_plan(
-        '{"steps": [], "gates": [{"id": "g", "on": "a", "judge": {"rubric": "r", "x": 1}}]}', "p.json"
+        '{"steps": [], "gates": [{"id": "g", "on": "a", "judge": {"rubric": "r", "x": 1}}]}',
+        "p.json",
     ).diagnostics
 
-    assert (near.message, near.hint) == ("'dependson' is no field of step 'a'", "did you mean 'depends_on'?")
+    assert (near.message, near.hint) == (
+        "'dependson' is no field of step 'a'",
+        "did you mean 'depends_on'?",
+    )
     assert far.hint == "there is 'rubric'"
 
 
 def test_a_field_of_several_types_gives_one_fault() -> None:
-    (found,) = read_plan('{"steps": [{"id": "a", "tool": "t", "for_each": 3}]}', "plan.json").diagnostics
+    (found,) = read_plan(
+        '{"steps": [{"id": "a", "tool": "t", "for_each": 3}]}', "plan.json"
+    ).diagnostics
 
-    assert found.message == "'for_each' of step 'a' should be a string or a list, and is the number 3"
+    assert (
+        found.message == "'for_each' of step 'a' should be a string or a list, and is the number 3"
+    )
 
 
 def test_where_one_of_several_types_nearly_fits_only_its_faults_are_told() -> None:
@@ -175,7 +197,9 @@ def test_where_one_of_several_types_nearly_fits_only_its_faults_are_told() -> No
     with pytest.raises(PlanError) as caught:
         read_model(document, Job)
 
-    assert [(one.code, one.pointer) for one in caught.value.diagnostics] == [("E105", "/plan/steps/0")]
+    assert [(one.code, one.pointer) for one in caught.value.diagnostics] == [
+        ("E105", "/plan/steps/0")
+    ]
 
 
 def test_a_wrong_operation_of_a_patch_is_named() -> None:
@@ -252,7 +276,9 @@ def test_a_document_with_very_many_faults_tells_the_first_hundred() -> None:
 
 
 def test_a_step_whose_id_is_no_name_is_called_by_its_place() -> None:
-    text = read_plan(f'{{"steps": [{{"id": "{"a" * 5000}", "tool": "work", "params": {{}}}}]}}', "plan.json")
+    text = read_plan(
+        f'{{"steps": [{{"id": "{"a" * 5000}", "tool": "work", "params": {{}}}}]}}', "plan.json"
+    )
 
     (diagnostic,) = text.diagnostics
     assert diagnostic.message.startswith("'id' of steps[0] should begin with a letter")
@@ -285,7 +311,9 @@ def test_a_list_of_signatures_is_read_by_name(tmp_path: Path) -> None:
     [
         pytest.param('{"name": "fetch"}', "list", id="no list"),
         pytest.param('[{"name": "fetch", "efects": []}]', "efects", id="unknown field"),
-        pytest.param('[{"name": "fetch", "effects": ["burn"]}]', "burn|effects", id="unknown effect"),
+        pytest.param(
+            '[{"name": "fetch", "effects": ["burn"]}]', "burn|effects", id="unknown effect"
+        ),
         pytest.param('[{"name": "a"}, {"name": "a"}]', "tool 'a' is listed twice", id="twice"),
     ],
 )

@@ -48,7 +48,10 @@ def plans(draw: st.DrawFn) -> JsonObject:
     names = draw(st.lists(ids, min_size=1, max_size=6, unique=True))
     steps: list[Json] = []
     for position, name in enumerate(names):
-        step: JsonObject = {"id": name, "tool": draw(st.sampled_from(["read_sensor", "write_note"]))}
+        step: JsonObject = {
+            "id": name,
+            "tool": draw(st.sampled_from(["read_sensor", "write_note"])),
+        }
         step["params"] = draw(st.dictionaries(ids, literals, max_size=3))
         step["depends_on"] = cast(
             "list[Json]", draw(st.lists(st.sampled_from(names[: position + 1]), unique=True))
@@ -81,7 +84,9 @@ def outside_strings(text: str, change: Callable[[str], str]) -> str:
 
 
 def keys_without_quotes(text: str) -> str:
-    return re.sub(rf"{STRING}(\s*:)?", lambda found: _bare(found[0]) if found[1] else found[0], text)
+    return re.sub(
+        rf"{STRING}(\s*:)?", lambda found: _bare(found[0]) if found[1] else found[0], text
+    )
 
 
 def _bare(key: str) -> str:
@@ -133,7 +138,9 @@ def plan_of(text: str) -> Plan | None:
     return read_model_answer(text).plan
 
 
-@given(st.text() | st.binary() | st.text("{}[]()\"'“”:,/*#\\`<>think stepolid019.-eNaN\n", max_size=60))
+@given(
+    st.text() | st.binary() | st.text("{}[]()\"'“”:,/*#\\`<>think stepolid019.-eNaN\n", max_size=60)
+)
 def test_any_text_is_read_or_refused(answer: str | bytes) -> None:
     text = read_model_answer(answer)
 
@@ -152,7 +159,9 @@ def test_a_plan_in_strict_json_is_read_as_it_is(given_: tuple[JsonObject, str]) 
 
 @settings(max_examples=volume(50, 200))
 @given(plans().flatmap(written), st.sampled_from(KEEPS))
-def test_dirt_that_keeps_the_meaning_gives_the_same_plan(text: str, dirt: Callable[[str], str]) -> None:
+def test_dirt_that_keeps_the_meaning_gives_the_same_plan(
+    text: str, dirt: Callable[[str], str]
+) -> None:
     assert plan_of(dirt(text)) == plan_of(text)
 
 
@@ -167,7 +176,9 @@ def test_dirt_upon_dirt_gives_the_same_plan_or_none(
 
 @settings(max_examples=volume(50, 200))
 @given(plans().flatmap(written), st.sampled_from(BREAKS))
-def test_dirt_that_breaks_the_meaning_never_makes_another_plan(text: str, dirt: Callable[[str], str]) -> None:
+def test_dirt_that_breaks_the_meaning_never_makes_another_plan(
+    text: str, dirt: Callable[[str], str]
+) -> None:
     broken = plan_of(dirt(text))
 
     assert broken is None or broken == plan_of(text)

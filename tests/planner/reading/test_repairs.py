@@ -136,7 +136,9 @@ REPAIRED = [
 
 
 @pytest.mark.parametrize(("answer", "wanted"), REPAIRED)
-def test_what_is_certain_is_repaired_and_goes_on_record(answer: str, wanted: set[str] | None) -> None:
+def test_what_is_certain_is_repaired_and_goes_on_record(
+    answer: str, wanted: set[str] | None
+) -> None:
     text = read_model_answer(answer)
 
     assert (text.plan, kinds(text)) == (expected(), [])
@@ -152,9 +154,13 @@ def test_what_is_certain_is_repaired_and_goes_on_record(answer: str, wanted: set
         pytest.param("'say \"hi\"'", 'say "hi"', id="double quotes in single ones"),
         pytest.param('“it\'s "so"”', 'it\'s "so"', id="straight quotes in curly ones"),
         pytest.param(
-            '"// no /* comment */ # here ,} ,]"', "// no /* comment */ # here ,} ,]", id="syntax in a string"
+            '"// no /* comment */ # here ,} ,]"',
+            "// no /* comment */ # here ,} ,]",
+            id="syntax in a string",
         ),
-        pytest.param('"<think>no</think> ```json"', "<think>no</think> ```json", id="reasoning in a string"),
+        pytest.param(
+            '"<think>no</think> ```json"', "<think>no</think> ```json", id="reasoning in a string"
+        ),
         pytest.param('"a\u00a0b\u200bc"', "a\u00a0b\u200bc", id="invisible characters in a string"),
         pytest.param("True", True, id="Python's True"),
         pytest.param("None", None, id="Python's None"),
@@ -344,7 +350,9 @@ def test_faults_of_a_repaired_answer_stand_where_the_model_wrote_them() -> None:
     text = read_model_answer(answer)
 
     assert [
-        (one.code, one.pointer, answer[one.span.start : one.span.end]) for one in text.diagnostics if one.span
+        (one.code, one.pointer, answer[one.span.start : one.span.end])
+        for one in text.diagnostics
+        if one.span
     ] == [("E118", "/steps/0/id", "'a b'"), ("E104", "", "'approved'")]
 
 

@@ -31,11 +31,16 @@ def test_of_several_forms_the_one_of_the_values_type_says_what_is_wrong(
 
 
 def test_a_list_that_may_be_null_is_named_with_what_is_in_it() -> None:
-    assert type_name({"type": ["array", "null"], "items": {"type": "string"}}) == "list of string or null"
+    assert (
+        type_name({"type": ["array", "null"], "items": {"type": "string"}})
+        == "list of string or null"
+    )
 
 
 def test_a_pattern_that_takes_too_many_steps_is_told_and_no_crash() -> None:
-    (misfit,) = validator_of({"type": "string", "pattern": r"^(a|aa)+\1$"}).violations("a" * 60 + "!")
+    (misfit,) = validator_of({"type": "string", "pattern": r"^(a|aa)+\1$"}).violations(
+        "a" * 60 + "!"
+    )
 
     assert misfit.message.endswith("but must fit the schema's 'pattern'")
 
@@ -52,7 +57,10 @@ def test_a_schema_whose_alternatives_double_with_each_reference_is_refused_at_on
     keyword: str, first: str, following: str
 ) -> None:
     steps: list[Json] = [
-        {"$anchor": f"s{number}", keyword: [{"$ref": following.format(number + 1)} for _ in range(2)]}
+        {
+            "$anchor": f"s{number}",
+            keyword: [{"$ref": following.format(number + 1)} for _ in range(2)],
+        }
         for number in range(40)
     ]
     steps.append({"$anchor": "s40", "type": "string"})

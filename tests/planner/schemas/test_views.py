@@ -8,7 +8,10 @@ from wavewright.planner.schemas.views import field_schema, field_schemas, scoped
 from wavewright.planner.types import JsonSchema
 
 NAMED: JsonSchema = {"type": "object", "properties": {"a": {"type": "integer"}}}
-FURTHER: JsonSchema = {"properties": {"b": {"type": "string"}, "a": {"minimum": 4}}, "required": ["b"]}
+FURTHER: JsonSchema = {
+    "properties": {"b": {"type": "string"}, "a": {"minimum": 4}},
+    "required": ["b"],
+}
 
 
 @pytest.mark.parametrize(

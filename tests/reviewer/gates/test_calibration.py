@@ -49,7 +49,10 @@ def test_the_files_own_demands_hold(tmp_path: Path) -> None:
     stricter = WHOLE.replace("agreement: 0.9,", "agreement: 0.95,")
     calibration = read_calibration(written(tmp_path, stricter))
 
-    assert calibration.warning_reason(GATE, "openai:gpt-5") == "its agreement is 0.93, and 0.95 is asked for"
+    assert (
+        calibration.warning_reason(GATE, "openai:gpt-5")
+        == "its agreement is 0.93, and 0.95 is asked for"
+    )
 
 
 def test_a_changed_word_in_a_rubric_is_another_rubric_and_a_line_break_is_not() -> None:
@@ -65,13 +68,17 @@ def test_a_changed_word_in_a_rubric_is_another_rubric_and_a_line_break_is_not() 
             "'agreement' of gates[0] should be a number",
             id="type",
         ),
-        pytest.param(WHOLE.replace("agreement: 0.8", "agreement: 80"), "should be at most 1", id="percent"),
+        pytest.param(
+            WHOLE.replace("agreement: 0.8", "agreement: 80"), "should be at most 1", id="percent"
+        ),
         pytest.param(
             WHOLE.replace("    cases: 50\n    date: 2026-10-01", "    date: 2026-10-01"),
             "'cases'",
             id="missing",
         ),
-        pytest.param(WHOLE.replace("rubric_hash: sha256:", "rubric_hash: "), "rubric_hash", id="hash"),
+        pytest.param(
+            WHOLE.replace("rubric_hash: sha256:", "rubric_hash: "), "rubric_hash", id="hash"
+        ),
         pytest.param(
             WHOLE.replace(f"rubric_hash: {rubric_hash(RUBRIC)}", "may_block: true"),
             "'may_block'",

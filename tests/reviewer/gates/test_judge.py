@@ -22,7 +22,10 @@ from wavewright.reviewer.review.findings import FailedGate
 pytestmark = pytest.mark.anyio
 
 RUBRIC = "Names a reason for every forecast."
-OUTPUT: JsonObject = {"text": 'GNP will rise,\nbecause its orders "doubled" in March.', "trend": 0.7}
+OUTPUT: JsonObject = {
+    "text": 'GNP will rise,\nbecause its orders "doubled" in March.',
+    "trend": 0.7,
+}
 STEP = StepId("report")
 
 
@@ -48,10 +51,17 @@ async def judge(
     for_each: Json = None,
 ) -> tuple[tuple[GateRecord, ...], ScriptedModels]:
     step: JsonObject = {"id": STEP} if for_each is None else {"id": STEP, "for_each": for_each}
-    rubric: JsonObject = {"id": "reasons", "on": STEP, "judge": {"rubric": RUBRIC}, "hint": "say why"}
+    rubric: JsonObject = {
+        "id": "reasons",
+        "on": STEP,
+        "judge": {"rubric": RUBRIC},
+        "hint": "say why",
+    }
     plan = plan_of(step, gates=[{**rubric, **(gate or {})}])
     models = ScriptedModels(script, model)
-    asked = ModelJudge(models, Prompts(), calibration or Calibration(), run=RunId("run-1"), job="Test job")
+    asked = ModelJudge(
+        models, Prompts(), calibration or Calibration(), run=RunId("run-1"), job="Test job"
+    )
     records = make_verifier(plan, {}, goal_for(plan), NOW, asked)(STEP, output, view or GateView())
     assert isinstance(records, Awaitable)
     return await records, models
@@ -152,7 +162,9 @@ async def test_a_judge_that_cannot_be_reached_leaves_an_error_and_raises_nothing
             id="unfit",
         ),
         pytest.param(
-            [ModelError("over_budget", "spent", hint="raise budgets.run")], "raise budgets.run", id="mend"
+            [ModelError("over_budget", "spent", hint="raise budgets.run")],
+            "raise budgets.run",
+            id="mend",
         ),
         pytest.param(
             [ModelError("unreachable", "nobody there")],
@@ -166,7 +178,15 @@ async def test_where_a_model_gave_no_verdict_the_hint_is_what_would_get_one(
 ) -> None:
     record = await judge_one(*script)
     gate = FailedGate(
-        record.gate, record.step, "warn", "judge", (), record.message, record.hint, None, is_undecided=True
+        record.gate,
+        record.step,
+        "warn",
+        "judge",
+        (),
+        record.message,
+        record.hint,
+        None,
+        is_undecided=True,
     )
 
     assert record.hint == hint
@@ -209,7 +229,9 @@ def measured(**more: object) -> Calibration:
     [
         pytest.param(Calibration(), {}, "warn", id="nobody_measured_it"),
         pytest.param(measured(), {}, "block", id="measured"),
-        pytest.param(measured(), {"id": "reasons__report"}, "block", id="a_templates_gate_on_a_step"),
+        pytest.param(
+            measured(), {"id": "reasons__report"}, "block", id="a_templates_gate_on_a_step"
+        ),
         pytest.param(measured(), {"severity": "warn"}, "warn", id="the_gate_only_warns"),
         pytest.param(measured(gate="others"), {}, "warn", id="another_gate"),
         pytest.param(measured(rubric="Names a reason."), {}, "warn", id="another_rubric"),
@@ -228,7 +250,9 @@ async def test_the_record_says_why_a_judge_that_was_measured_only_warns() -> Non
     record = await judge_one(failing(), calibration=measured(cases=29))
     undecided = await judge_one("no", "no", calibration=measured(model="scripted:two"))
 
-    assert record.inspected.endswith("; it only warns: it was measured on 29 cases, and 30 are asked for")
+    assert record.inspected.endswith(
+        "; it only warns: it was measured on 29 cases, and 30 are asked for"
+    )
     assert undecided.inspected.endswith("; it only warns: the calibration is of scripted:two")
 
 
@@ -250,7 +274,12 @@ async def test_the_measured_model_is_the_one_that_is_asked() -> None:
     (call,) = models.asked
 
     assert call.preference == "openai:gpt-5"
-    assert (call.role, call.name, call.step, call.job) == ("judge", GateId("reasons"), STEP, "Test job")
+    assert (call.role, call.name, call.step, call.job) == (
+        "judge",
+        GateId("reasons"),
+        STEP,
+        "Test job",
+    )
 
 
 async def test_outputs_of_items_are_judged_call_by_call_several_at_a_time() -> None:
@@ -284,7 +313,9 @@ async def test_gates_that_code_answers_stand_beside_those_of_a_judge_in_the_plan
             {"id": "there", "on": STEP, "required": ["text"]},
         ],
     )
-    verify = make_verifier(plan, {}, None, NOW, ModelJudge(ScriptedModels([passing(QUOTE)]), Prompts()))
+    verify = make_verifier(
+        plan, {}, None, NOW, ModelJudge(ScriptedModels([passing(QUOTE)]), Prompts())
+    )
     records = verify(STEP, OUTPUT, GateView())
     assert isinstance(records, Awaitable)
 
@@ -313,7 +344,9 @@ async def test_an_output_cannot_close_its_block_or_speak_as_the_rubric() -> None
 
 async def test_what_a_judge_is_told(snapshot: SnapshotAssertion) -> None:
     view = GateView(items=[(0, {"code": "GNP"})])
-    _, models = await judge([passing(QUOTE)], output=[OUTPUT], view=view, for_each=[{"code": "GNP"}])
+    _, models = await judge(
+        [passing(QUOTE)], output=[OUTPUT], view=view, for_each=[{"code": "GNP"}]
+    )
     (call,) = models.asked
 
     assert call.instructions == snapshot(name="instructions")

@@ -16,7 +16,9 @@ from wavewright.reviewer.gates.judge_agreement import SeveralModelsAnswered
 
 pytestmark = pytest.mark.anyio
 
-GATE = Gate.model_validate({"id": "reasons", "on": "report", "judge": {"rubric": "Names a reason."}})
+GATE = Gate.model_validate(
+    {"id": "reasons", "on": "report", "judge": {"rubric": "Names a reason."}}
+)
 CASES = (
     JudgeCase(passes=True, output={"text": "up, because of orders"}),
     JudgeCase(passes=False, output={"text": "it feels right"}),
@@ -35,7 +37,9 @@ def by_the_word(call: ModelCall) -> Scripted:
 
 
 async def measure(models: ScriptedModels) -> JudgeMeasurement:
-    return await measure_judge(GATE, CASES, models, Prompts(), model=MODEL, date=dt.date(2026, 11, 1))
+    return await measure_judge(
+        GATE, CASES, models, Prompts(), model=MODEL, date=dt.date(2026, 11, 1)
+    )
 
 
 async def test_agreement_is_the_share_of_cases_with_the_persons_verdict() -> None:

@@ -36,7 +36,9 @@ def at_once(records: GateRecords | Awaitable[GateRecords]) -> GateRecords:
 
 
 def test_a_step_without_gates_leaves_no_record() -> None:
-    plan = plan_of({"id": "prices"}, {"id": "index"}, gates=[{"id": "gate", "on": "index", "check": "true"}])
+    plan = plan_of(
+        {"id": "prices"}, {"id": "index"}, gates=[{"id": "gate", "on": "index", "check": "true"}]
+    )
 
     assert make_verifier(plan, {}, None, NOW)(PRICES, {"a": 1}, GateView()) == ()
 
@@ -45,10 +47,18 @@ def test_a_step_without_gates_leaves_no_record() -> None:
     ("check", "output", "verdict", "inspected"),
     [
         pytest.param(
-            "output.rows >= 20", {"rows": 41}, "pass", "output.rows >= 20 with output.rows = 41", id="holds"
+            "output.rows >= 20",
+            {"rows": 41},
+            "pass",
+            "output.rows >= 20 with output.rows = 41",
+            id="holds",
         ),
         pytest.param(
-            "output.rows >= 20", {"rows": 3}, "fail", "output.rows >= 20 with output.rows = 3", id="broken"
+            "output.rows >= 20",
+            {"rows": 3},
+            "fail",
+            "output.rows >= 20 with output.rows = 3",
+            id="broken",
         ),
         pytest.param(
             "${output.rows >= 20}",
@@ -58,14 +68,26 @@ def test_a_step_without_gates_leaves_no_record() -> None:
             id="wrapped",
         ),
         pytest.param(
-            "output.size() > 1", [1, 2], "pass", "output.size() > 1 with output = [1, 2]", id="method"
+            "output.size() > 1",
+            [1, 2],
+            "pass",
+            "output.size() > 1 with output = [1, 2]",
+            id="method",
         ),
         pytest.param('output.a != "output.b"', {"a": "x"}, "pass", None, id="path_in_a_string"),
         pytest.param(
-            "output.rows >= 20", {}, "error", "output.rows >= 20 with output.rows = absent", id="absent"
+            "output.rows >= 20",
+            {},
+            "error",
+            "output.rows >= 20 with output.rows = absent",
+            id="absent",
         ),
         pytest.param(
-            "output.rows", {"rows": 3}, "error", "output.rows with output.rows = 3", id="no_condition"
+            "output.rows",
+            {"rows": 3},
+            "error",
+            "output.rows with output.rows = 3",
+            id="no_condition",
         ),
     ],
 )
@@ -89,16 +111,17 @@ def test_a_check_that_cannot_be_compiled_is_red_and_says_so() -> None:
 
 def test_a_check_reads_inputs_other_steps_and_now() -> None:
     view = GateView(inputs={"least": 2}, steps={"other": [1, 2, 3]})
-    check = (
-        'output.rows > inputs.least && steps.other.size() == 3 && now() == timestamp("2010-03-01T00:00:00Z")'
-    )
+    check = 'output.rows > inputs.least && steps.other.size() == 3 && now() == timestamp("2010-03-01T00:00:00Z")'
 
     assert ask({"check": check}, {"rows": 3}, view=view)[0].verdict == "pass"
 
 
 def test_a_check_may_ask_whether_a_step_is_there() -> None:
     assert ask({"check": "has(steps.other)"}, 1)[0].verdict == "fail"
-    assert ask({"check": "has(steps.other)"}, 1, view=GateView(steps={"other": None}))[0].verdict == "pass"
+    assert (
+        ask({"check": "has(steps.other)"}, 1, view=GateView(steps={"other": None}))[0].verdict
+        == "pass"
+    )
 
 
 def test_a_hint_comes_with_red_records_only() -> None:
@@ -156,7 +179,10 @@ def test_of_very_many_calls_that_pass_the_last_are_counted_and_every_red_one_is_
     outputs: list[Json] = [{"n": number} for number in range(300)]
     outputs[250] = {"n": None}
     records = ask(
-        {"required": ["n"]}, outputs, step=FOR_EACH, view=GateView(items=[(n, n) for n in range(300)])
+        {"required": ["n"]},
+        outputs,
+        step=FOR_EACH,
+        view=GateView(items=[(n, n) for n in range(300)]),
     )
 
     assert [record.index for record in records if record.has_failed] == [250]
@@ -226,11 +252,16 @@ def test_data_may_come_in_while_a_live_run_goes_on() -> None:
 
     assert ask({"fresh_within": "24h"}, late, as_of=None)[0].verdict == "pass"
     assert ask({"fresh_within": "24h"}, late, as_of=NOW)[0].verdict == "fail"
-    assert ask({"fresh_within": "24h"}, {"as_of": "2010-03-01T02:00:00Z"}, as_of=None)[0].verdict == "fail"
+    assert (
+        ask({"fresh_within": "24h"}, {"as_of": "2010-03-01T02:00:00Z"}, as_of=None)[0].verdict
+        == "fail"
+    )
 
 
 def test_stale_data_is_told_with_its_age_and_the_age_allowed() -> None:
-    (record,) = ask({"fresh_within": "24h"}, {"as_of": "2010-03-01"}, now=at("2026-11-21"), as_of=None)
+    (record,) = ask(
+        {"fresh_within": "24h"}, {"as_of": "2010-03-01"}, now=at("2026-11-21"), as_of=None
+    )
 
     assert record.message == "as_of is 16.7 years old, and at most 24 h is allowed"
     assert record.inspected == 'as_of = "2010-03-01", now = 2026-11-21T00:00:00Z'
@@ -242,10 +273,14 @@ def test_stale_data_is_told_with_its_age_and_the_age_allowed() -> None:
         pytest.param({}, "as_of is missing, so the age is unknown", id="missing"),
         pytest.param({"as_of": None}, "as_of is missing, so the age is unknown", id="null"),
         pytest.param(
-            {"as_of": "yesterday"}, 'as_of is "yesterday", which is no ISO 8601 date or date-time', id="word"
+            {"as_of": "yesterday"},
+            'as_of is "yesterday", which is no ISO 8601 date or date-time',
+            id="word",
         ),
         pytest.param(
-            {"as_of": 1267401600}, "as_of is 1267401600, which is no ISO 8601 date or date-time", id="number"
+            {"as_of": 1267401600},
+            "as_of is 1267401600, which is no ISO 8601 date or date-time",
+            id="number",
         ),
         pytest.param([], "as_of is missing, so the age is unknown", id="list"),
     ],
@@ -284,7 +319,9 @@ def test_freshness_of_a_tool_that_declares_no_field_cannot_be_asked() -> None:
             ["rows[1].close (null)"],
             id="null_in_a_row",
         ),
-        pytest.param({"rows": {"close": {}}}, ["code (absent)", "rows.close ({})"], id="all_at_once"),
+        pytest.param(
+            {"rows": {"close": {}}}, ["code (absent)", "rows.close ({})"], id="all_at_once"
+        ),
         pytest.param("text", ["code (absent)", "rows (absent)"], id="no_object"),
     ],
 )
@@ -298,7 +335,9 @@ def test_required_fields_are_missing_where_they_are_null_or_empty(
 
 
 def test_a_judge_gate_without_a_model_is_an_unanswered_warning() -> None:
-    (record,) = ask({"judge": {"rubric": "Is it well written?"}, "severity": "block"}, {"text": "…"})
+    (record,) = ask(
+        {"judge": {"rubric": "Is it well written?"}, "severity": "block"}, {"text": "…"}
+    )
 
     assert (record.verdict, record.severity) == ("error", "warn")
     assert "needs a model" in record.message

@@ -15,11 +15,19 @@ def gather(*outputs: Json) -> Artifacts:
 
 
 def test_a_document_may_be_carried_by_an_output_by_its_entries_or_be_the_output() -> None:
-    carried: JsonObject = {"document": {"id": "one", "title": "One", "tags": ["x"], "markdown": "# One"}}
+    carried: JsonObject = {
+        "document": {"id": "one", "title": "One", "tags": ["x"], "markdown": "# One"}
+    }
     several: JsonObject = {
         "documents": [{"id": "two", "content": {"rows": 3}}, {"id": "three", "content": "Text"}]
     }
-    itself: JsonObject = {"id": "four", "title": "Four", "tags": [], "content": "# Four", "rows": [1, 2]}
+    itself: JsonObject = {
+        "id": "four",
+        "title": "Four",
+        "tags": [],
+        "content": "# Four",
+        "rows": [1, 2],
+    }
     found = gather([carried, several], itself).documents
 
     assert [(each.id, each.step, each.title) for each in found] == [
@@ -62,7 +70,9 @@ def test_sources_are_words_or_objects_and_count_once() -> None:
         "retrieved_at": "now",
         "tier": 1,
     }
-    found = gather({"source": source, "sources": ["A book"]}, {"sources": [source, "A book"]}).sources
+    found = gather(
+        {"source": source, "sources": ["A book"]}, {"sources": [source, "A book"]}
+    ).sources
 
     assert [(each.name, each.location, each.as_of, each.accessed, each.tier) for each in found] == [
         ("Prices", "file.csv", "2010-03-01", "now", "1"),
@@ -71,7 +81,9 @@ def test_sources_are_words_or_objects_and_count_once() -> None:
 
 
 def test_conflicts_that_tools_report_are_kept() -> None:
-    found = gather({"conflicts": ["It says two things", {"field": "level", "values": [1, 2]}]}).conflicts
+    found = gather(
+        {"conflicts": ["It says two things", {"field": "level", "values": [1, 2]}]}
+    ).conflicts
 
     assert [(each.subject, each.message, each.values, each.origin) for each in found] == [
         ("a", "It says two things", (), "tool"),
@@ -89,7 +101,10 @@ def test_one_source_with_two_values_is_a_conflict_that_code_finds() -> None:
         ("s1", (10, 11), ("a", "b"), "code")
     ]
     assert (
-        gather({"source": {"id": "s1", "value": 10}}, {"source": {"id": "s2", "value": 11}}).conflicts == ()
+        gather(
+            {"source": {"id": "s1", "value": 10}}, {"source": {"id": "s2", "value": 11}}
+        ).conflicts
+        == ()
     )
 
 
@@ -118,7 +133,9 @@ def test_a_chart_is_put_in_order_and_freed_of_what_is_no_figure() -> None:
 
 
 def test_warnings_of_an_output_are_told_with_its_step() -> None:
-    assert gather({"warnings": ["two prices on one day", 3]}).warnings == ("a: two prices on one day",)
+    assert gather({"warnings": ["two prices on one day", 3]}).warnings == (
+        "a: two prices on one day",
+    )
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,13 @@ def test_a_package_says_how_the_run_came_about() -> None:
     package = example_package()
 
     assert (package.status, package.rung) == ("achieved", "template")
-    assert [entry.id for entry in package.execution_log] == ["prices", "index", "news", "notes", "summary"]
+    assert [entry.id for entry in package.execution_log] == [
+        "prices",
+        "index",
+        "news",
+        "notes",
+        "summary",
+    ]
     prices = package.execution_log[0]
     assert (prices.status, prices.wave, prices.items, prices.labels) == (
         "ok",
@@ -58,7 +64,9 @@ def test_a_package_says_how_the_run_came_about() -> None:
         ("GNP", "SKS", "XRO"),
     )
     assert package.execution_log[-1].depends_on == ("prices", "index", "notes")
-    assert Plan.model_validate_json(json.dumps(package.plan)).step("prices").tool == "fetch_stock_data"
+    assert (
+        Plan.model_validate_json(json.dumps(package.plan)).step("prices").tool == "fetch_stock_data"
+    )
     assert package.timings.waves == 3
     assert package.timings.seconds <= package.timings.step_seconds
 
@@ -87,13 +95,18 @@ def test_what_did_not_go_well_is_among_the_warnings() -> None:
 
 def test_a_run_that_stopped_early_has_a_package_too() -> None:
     run = run_plan(
-        plan_of({"id": "a"}, {"id": "b", "depends_on": ["a"]}), {"a": Fails("broken pipe", "transient")}
+        plan_of({"id": "a"}, {"id": "b", "depends_on": ["a"]}),
+        {"a": Fails("broken pipe", "transient")},
     )
     events = [event for event in run.events if getattr(event, "step", "") != "b"]
     events.append(RunFinished(events[-1].at, "interrupted", "stopped from outside"))
     package = build_package(run.plan, run.goal, fold(events), None, run.tools)
 
-    assert (package.status, package.reason, package.result) == ("interrupted", "stopped from outside", None)
+    assert (package.status, package.reason, package.result) == (
+        "interrupted",
+        "stopped from outside",
+        None,
+    )
     assert [(entry.id, entry.status) for entry in package.execution_log] == [
         ("a", "failed"),
         ("b", "not_run"),
@@ -107,7 +120,10 @@ def test_a_review_after_a_resumed_end_decides_the_status() -> None:
     reviewed = list(interrupted)
     note_review(reviewed, review.model_dump(mode="json"), at=run.events[-1].at + 1)
 
-    assert build_package(run.plan, run.goal, fold(interrupted), review, run.tools).status == "interrupted"
+    assert (
+        build_package(run.plan, run.goal, fold(interrupted), review, run.tools).status
+        == "interrupted"
+    )
     assert build_package(run.plan, run.goal, fold(reviewed), review, run.tools).status == "achieved"
 
 
@@ -115,7 +131,9 @@ def test_the_reviews_of_earlier_rounds_are_kept() -> None:
     run = run_plan(plan_of({"id": "a"}), {"a": 1})
     last = review_by_code(run.plan, run.goal, run.state, run.tools).model_copy(update={"round": 1})
     events = list(run.events)
-    note_review(events, last.model_copy(update={"round": 0, "goal_achieved": False}).model_dump(mode="json"))
+    note_review(
+        events, last.model_copy(update={"round": 0, "goal_achieved": False}).model_dump(mode="json")
+    )
     note_review(events, {"of": "another version"})
     note_review(events, last.model_dump(mode="json"))
     package = build_package(run.plan, run.goal, fold(events), last, run.tools)
@@ -123,10 +141,13 @@ def test_the_reviews_of_earlier_rounds_are_kept() -> None:
     assert [review.round for review in package.earlier_reviews] == [0]
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"format": "wavewright/package/9"}', b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"{", b'{"format": "wavewright/package/9"}', b"\xff\xfe"]
+)
 def test_what_is_no_package_is_refused_with_the_mend(content: bytes) -> None:
     with pytest.raises(
-        PackageError, match=r"'old\.json' is no package of this version .*make it again from the run"
+        PackageError,
+        match=r"'old\.json' is no package of this version .*make it again from the run",
     ):
         read_package(content, "old.json")
 
@@ -152,7 +173,9 @@ def test_writing_replaces_a_link_and_never_follows_it(tmp_path: Path) -> None:
 def test_a_folder_that_is_a_file_is_told(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
 
-    with pytest.raises(FileNotWrittenError, match=r"cannot write '.*package\.json': .* give a folder"):
+    with pytest.raises(
+        FileNotWrittenError, match=r"cannot write '.*package\.json': .* give a folder"
+    ):
         write_package(example_package(), tmp_path / "out")
 
 
@@ -167,9 +190,13 @@ def test_a_folder_that_may_not_be_written_to_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        pytest.param(errno.ENOSPC, "the disk is full: free some space, or give another folder", id="full"),
         pytest.param(
-            errno.EROFS, "the disk is read-only: give a folder that can be written to", id="read_only"
+            errno.ENOSPC, "the disk is full: free some space, or give another folder", id="full"
+        ),
+        pytest.param(
+            errno.EROFS,
+            "the disk is read-only: give a folder that can be written to",
+            id="read_only",
         ),
     ],
 )

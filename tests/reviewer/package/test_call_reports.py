@@ -60,7 +60,10 @@ def test_parameters_are_made_from_the_outputs_and_large_ones_are_shapes() -> Non
     run = run_plan(
         plan_of(
             {"id": "a"},
-            {"id": "b", "params": {"all": "${steps.a}", "n": "${steps.a.n}", "text": "${steps.a.text}"}},
+            {
+                "id": "b",
+                "params": {"all": "${steps.a}", "n": "${steps.a.n}", "text": "${steps.a.text}"},
+            },
         ),
         {"a": {"n": 3, "text": text}, "b": 1},
     )

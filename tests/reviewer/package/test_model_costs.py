@@ -18,7 +18,13 @@ from wavewright.planner.language.plan import Plan
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import JsonObject, StepId
-from wavewright.reviewer import build_package, package_bytes, package_schema, read_package, review_by_code
+from wavewright.reviewer import (
+    build_package,
+    package_bytes,
+    package_schema,
+    read_package,
+    review_by_code,
+)
 from wavewright.reviewer.package.call_reports import money_text, sum_costs
 
 MODEL_FIELDS = ("model_uses", "orchestrator_tokens", "worker_tokens", "rungs", "loop_calls")
@@ -42,7 +48,10 @@ def test_every_call_is_in_the_sum_of_its_model_role_rung_and_step() -> None:
         "worker suggested",
         "reviewer model",
     ]
-    assert [(named.name, named.cost.tokens) for named in uses.steps] == [("summary", 9_700), ("news", 340)]
+    assert [(named.name, named.cost.tokens) for named in uses.steps] == [
+        ("summary", 9_700),
+        ("news", 340),
+    ]
 
 
 def test_workers_tokens_are_counted_apart_from_all_others() -> None:
@@ -74,7 +83,12 @@ def test_rungs_and_agents_calls_are_listed_with_their_step() -> None:
         ("reviewer", "model", "reached", None),
     ]
     (call,) = package.loop_calls
-    assert (call.step, call.index, call.tool, call.status) == ("news", 1, "fetch_announcements", "refused")
+    assert (call.step, call.index, call.tool, call.status) == (
+        "news",
+        1,
+        "fetch_announcements",
+        "refused",
+    )
     assert len(json.dumps(call.params)) < 300
 
 
@@ -83,7 +97,9 @@ def test_a_package_with_models_fits_the_schema_and_is_equal_when_read_back() -> 
     content = package_bytes(package)
 
     assert read_package(content) == package
-    assert list(jsonschema_rs.validator_for(package_schema()).iter_errors(json.loads(content))) == []
+    assert (
+        list(jsonschema_rs.validator_for(package_schema()).iter_errors(json.loads(content))) == []
+    )
 
 
 def test_a_package_of_before_there_were_models_is_still_read() -> None:
@@ -117,12 +133,19 @@ def test_a_count_of_tokens_beyond_belief_is_among_the_warnings() -> None:
     state = fold((*run.events, ModelCalled(run.events[-1].at, use)))
     package = build_package(run.plan, run.goal, state, None, run.tools)
 
-    assert any("'m' claims 1,000,000,000,010 tokens for a call" in warning for warning in package.warnings)
+    assert any(
+        "'m' claims 1,000,000,000,010 tokens for a call" in warning for warning in package.warnings
+    )
 
 
 def test_what_was_refused_to_a_reviewing_model_is_among_the_warnings() -> None:
     run = example_run()
-    refused: JsonObject = {"action": "refetch", "step": "prices", "tool": "run_shell", "why": "not allowed"}
+    refused: JsonObject = {
+        "action": "refetch",
+        "step": "prices",
+        "tool": "run_shell",
+        "why": "not allowed",
+    }
     noted = Noted(run.events[-1].at, "review", {"refused_actions": [refused]})
     package = build_package(run.plan, run.goal, fold((*run.events, noted)), None, run.tools)
 
@@ -156,7 +179,9 @@ BROUGHT: dict[str, object] = {"a": 1, "b": [1, 2, 3]}
 def test_a_plan_is_capped_by_the_record_of_the_rung_that_made_it() -> None:
     run = run_plan(TWO, BROUGHT, rung="template")
 
-    assert ceilings(run) == [(0.9, "the plan is the goal template's own; no planner fitted it to this job")]
+    assert ceilings(run) == [
+        (0.9, "the plan is the goal template's own; no planner fitted it to this job")
+    ]
     assert ceilings(run, taken("planner", "template", 0.85)) == [(0.85, "came from template")]
     assert ceilings(run_plan(TWO, BROUGHT, rung="llm"), taken("planner", "llm", 1.0)) == []
     assert ceilings(run_plan(TWO, BROUGHT, rung="given")) == []
@@ -173,7 +198,10 @@ def test_a_workers_rung_caps_what_its_step_brought() -> None:
 def test_a_call_that_was_made_again_is_what_it_came_to_at_last() -> None:
     run = run_plan(TWO, BROUGHT)
 
-    assert ceilings(run, taken("worker x", "forced", 0.2, "a"), taken("worker x", "agent", 1.0, "a")) == []
+    assert (
+        ceilings(run, taken("worker x", "forced", 0.2, "a"), taken("worker x", "agent", 1.0, "a"))
+        == []
+    )
 
 
 def test_what_a_patch_replaced_caps_nothing_any_more() -> None:
@@ -184,7 +212,9 @@ def test_what_a_patch_replaced_caps_nothing_any_more() -> None:
     events = [*run.events, taken("worker x", "forced", 0.2, "a"), taken("recovery", "model", 0.9)]
     at = events[-1].at
     events.append(
-        PlanAccepted(at, patched.model_dump(mode="json"), run.state.plans[0].plan_hash, "patch", 1, (), {})
+        PlanAccepted(
+            at, patched.model_dump(mode="json"), run.state.plans[0].plan_hash, "patch", 1, (), {}
+        )
     )
     play(events, patched, run.goal, run.tools, {"a_2": 2})
     fixed = ScriptedRun(patched, run.goal, run.tools, tuple(events))

@@ -31,11 +31,15 @@ def test_a_run_that_failed_is_told_with_what_would_mend_it(snapshot: SnapshotAss
     run = run_plan(plan, {"a": Fails("no file 'prices.csv'", hint="put it into the folder 'data'")})
     review = review_by_code(run.plan, run.goal, run.state, run.tools)
 
-    assert render_summary(build_package(run.plan, run.goal, run.state, review, run.tools)) == snapshot
+    assert (
+        render_summary(build_package(run.plan, run.goal, run.state, review, run.tools)) == snapshot
+    )
 
 
 def test_no_text_of_a_tool_can_steer_a_terminal() -> None:
-    run = run_plan(plan_of({"id": "a"}), {"a": Fails("\x1b[2Jgone \x9b31m \u202egnp.exe\r\nfake line")})
+    run = run_plan(
+        plan_of({"id": "a"}), {"a": Fails("\x1b[2Jgone \x9b31m \u202egnp.exe\r\nfake line")}
+    )
     review = review_by_code(run.plan, run.goal, run.state, run.tools)
     text = render_summary(build_package(run.plan, run.goal, run.state, review, run.tools))
 
@@ -47,7 +51,9 @@ def test_no_line_is_wider_than_a_hundred_characters() -> None:
     assert max(map(len, render_summary(example_package_with_models()).splitlines())) <= 100
 
 
-TABLE = "# Prices\n\n| Stock | Price |\n|---|---:|\n| AAPL | 223.02 |\n| IBM | 5.5 |\n\nThat is all.\n"
+TABLE = (
+    "# Prices\n\n| Stock | Price |\n|---|---:|\n| AAPL | 223.02 |\n| IBM | 5.5 |\n\nThat is all.\n"
+)
 
 
 def package(result: Json, *documents: OutputDocument) -> Package:
@@ -58,7 +64,9 @@ def package(result: Json, *documents: OutputDocument) -> Package:
 
 
 def document(markdown: str, *, is_result: bool = True) -> OutputDocument:
-    return OutputDocument(id="d", step=StepId("s"), title="Prices", markdown=markdown, is_result=is_result)
+    return OutputDocument(
+        id="d", step=StepId("s"), title="Prices", markdown=markdown, is_result=is_result
+    )
 
 
 def test_a_run_without_a_result_shows_nothing() -> None:
@@ -66,7 +74,13 @@ def test_a_run_without_a_result_shows_nothing() -> None:
 
 
 def test_a_result_that_is_data_is_shown_as_json() -> None:
-    assert list(result_lines(package({"words": ["ä"]}), 80)) == ["{", '  "words": [', '    "ä"', "  ]", "}"]
+    assert list(result_lines(package({"words": ["ä"]}), 80)) == [
+        "{",
+        '  "words": [',
+        '    "ä"',
+        "  ]",
+        "}",
+    ]
 
 
 def test_a_result_that_is_a_text_is_shown_as_that_text_to_its_end() -> None:

@@ -6,7 +6,15 @@ from collections.abc import Iterator
 from types import UnionType
 from typing import Literal, Union, get_args, get_origin, get_type_hints
 
-from tests.reviewer.scripted_runs import Fails, ScriptedRun, goal_for, plan_of, play, run_plan, signature
+from tests.reviewer.scripted_runs import (
+    Fails,
+    ScriptedRun,
+    goal_for,
+    plan_of,
+    play,
+    run_plan,
+    signature,
+)
 from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import PlanAccepted
 from wavewright.planner.language.goals import Goal
@@ -67,7 +75,9 @@ def go_on(run: ScriptedRun, patch: PlanPatch, answers: dict[str, Json]) -> Scrip
     at, round_number = kept[-1].at, run.state.round + 1
     body = plan.model_dump(mode="json", by_alias=True)
     kept.append(
-        PlanAccepted(at, body, plan_hash(plan), "patch", round_number, (), patch.model_dump(mode="json"))
+        PlanAccepted(
+            at, body, plan_hash(plan), "patch", round_number, (), patch.model_dump(mode="json")
+        )
     )
     play(kept, plan, run.goal, run.tools, answers)
     return dataclasses.replace(run, plan=plan, events=tuple(kept))
@@ -112,7 +122,9 @@ def test_nothing_is_proposed_where_the_same_parameters_would_be_used_again() -> 
     assert patch is not None
     still_stale = go_on(run, patch, {"prices_2": OLD})
 
-    assert not review_by_code(still_stale.plan, run.goal, still_stale.state, run.tools).goal_achieved
+    assert not review_by_code(
+        still_stale.plan, run.goal, still_stale.state, run.tools
+    ).goal_achieved
     assert propose(still_stale) is None
 
 
@@ -121,7 +133,9 @@ def test_the_same_patch_against_the_same_gates_is_not_proposed_twice() -> None:
     patch = propose(run)
     assert patch is not None
     mark = patch_fingerprint(
-        run.plan, patch, [gate.gate for gate in view_for_recovery(run.plan, run.goal, run.state).failed_gates]
+        run.plan,
+        patch,
+        [gate.gate for gate in view_for_recovery(run.plan, run.goal, run.state).failed_gates],
     )
 
     assert propose(run, seen=frozenset({mark})) is None
@@ -149,13 +163,17 @@ def test_a_recipe_may_add_steps_and_adds_them_once() -> None:
 
 
 def test_two_recipes_for_one_step_call_it_again_once() -> None:
-    plan = plan_of({"id": "prices", "tool": "fetch"}, {"id": "b", "params": {"of": "${steps.prices}"}})
+    plan = plan_of(
+        {"id": "prices", "tool": "fetch"}, {"id": "b", "params": {"of": "${steps.prices}"}}
+    )
     gates: list[JsonObject] = [FRESH, {"id": "whole", "on_tool": "fetch", "required": ["rows"]}]
     recipes: list[JsonObject] = [
         RECIPE,
         {"gate": "whole", "set_params": {"all": True}, "reason": "ask for all rows"},
     ]
-    run = run_plan(plan, {"prices": OLD, "b": 1}, FETCH, goal=goal_for(plan, gates=gates, recipes=recipes))
+    run = run_plan(
+        plan, {"prices": OLD, "b": 1}, FETCH, goal=goal_for(plan, gates=gates, recipes=recipes)
+    )
     patch = propose(run)
 
     assert patch is not None
@@ -166,8 +184,14 @@ def test_two_recipes_for_one_step_call_it_again_once() -> None:
 
 
 def test_the_next_number_is_counted_from_the_step_that_was_there_first() -> None:
-    longer: JsonObject = {"gate": "whole", "set_params": {"years": 9}, "reason": "ask for more years"}
-    plan = plan_of({"id": "prices", "tool": "fetch"}, {"id": "b", "params": {"of": "${steps.prices}"}})
+    longer: JsonObject = {
+        "gate": "whole",
+        "set_params": {"years": 9},
+        "reason": "ask for more years",
+    }
+    plan = plan_of(
+        {"id": "prices", "tool": "fetch"}, {"id": "b", "params": {"of": "${steps.prices}"}}
+    )
     gates: list[JsonObject] = [FRESH, {"id": "whole", "on_tool": "fetch", "required": ["rows"]}]
     goal = goal_for(plan, gates=gates, recipes=[RECIPE, longer], limits={"rounds": 5})
     run = run_plan(plan, {"prices": {**OLD, "rows": 1}, "b": 1}, FETCH, goal=goal)
@@ -241,7 +265,9 @@ def test_a_recipe_for_feedback_is_for_no_gate() -> None:
     run = run_plan(plan, {"prices": OLD}, FETCH, goal=goal_for(plan, recipes=[recipe]))
     review = review_by_code(run.plan, run.goal, run.state, run.tools)
 
-    assert [gate.gate for gate in view_for_recovery(run.plan, run.goal, run.state).failed_gates] == ["whole"]
+    assert [
+        gate.gate for gate in view_for_recovery(run.plan, run.goal, run.state).failed_gates
+    ] == ["whole"]
     assert propose(run) is None
     assert "fetch again" not in [action.hint for action in review.recovery_actions]
 
@@ -251,7 +277,9 @@ def test_no_text_of_a_tool_reaches_what_a_recovery_decides_on() -> None:
     view = view_for_recovery(run.plan, run.goal, run.state)
 
     assert HOSTILE not in repr(view)
-    assert HOSTILE not in json.dumps(propose(run), default=lambda patch: patch.model_dump(mode="json"))
+    assert HOSTILE not in json.dumps(
+        propose(run), default=lambda patch: patch.model_dump(mode="json")
+    )
 
 
 CLOSED = {"StepId", "GateId", "int", "NoneType"}
@@ -294,7 +322,9 @@ def test_texts_in_the_view_are_names_of_the_plan_and_of_the_goal() -> None:
     plan = plan_of({"id": "prices", "tool": "fetch"}, gates=[WHOLE])
     run = run_plan(plan, {"prices": [{"rows": 1}, {HOSTILE: 1}]})
     wanted = [
-        RecoveryAction(action="refetch", step=StepId("prices"), tool="fetch", hint=HOSTILE, origin="model"),
+        RecoveryAction(
+            action="refetch", step=StepId("prices"), tool="fetch", hint=HOSTILE, origin="model"
+        ),
         RecoveryAction(action="refetch", step=StepId(HOSTILE), hint="", origin="model"),
         RecoveryAction(action="refetch", tool=HOSTILE, hint="", origin="model"),
         RecoveryAction(action="configure", step=StepId("prices"), hint=HOSTILE, origin="code"),

@@ -9,7 +9,13 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from tests.reviewer.recovery.test_recipes import FETCH, FRESH, NEW, OLD, go_on, stale_run
-from tests.reviewer.scripted_models import Scripted, ScriptedModels, cut_off, reached, recovery_ladder
+from tests.reviewer.scripted_models import (
+    Scripted,
+    ScriptedModels,
+    cut_off,
+    reached,
+    recovery_ladder,
+)
 from tests.reviewer.scripted_runs import Fails, ScriptedRun, goal_for, plan_of, run_plan, signature
 from wavewright.executor.events.types import StepFinished
 from wavewright.planner.language.goals import Goal
@@ -19,7 +25,13 @@ from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelError
 from wavewright.planner.types import Json, JsonObject
 from wavewright.prompts import Prompts
-from wavewright.reviewer import RecoveryView, ReplanResult, replan, review_by_code, view_for_recovery
+from wavewright.reviewer import (
+    RecoveryView,
+    ReplanResult,
+    replan,
+    review_by_code,
+    view_for_recovery,
+)
 from wavewright.reviewer.records import RecoveryAction, ReviewResult
 from wavewright.reviewer.recovery.replanning import recovery_call
 
@@ -28,7 +40,9 @@ pytestmark = pytest.mark.anyio
 
 def no_recipe(*, limits: JsonObject | None = None) -> ScriptedRun:
     """Return a run in which stale prices stopped what reads them, and no recipe helps."""
-    return stale_run({"gate": "another", "set_params": {"x": 1}, "reason": "never"}, limits=limits or {})
+    return stale_run(
+        {"gate": "another", "set_params": {"x": 1}, "reason": "never"}, limits=limits or {}
+    )
 
 
 def again(**params: Json) -> JsonObject:
@@ -79,7 +93,9 @@ async def test_a_recipe_goes_before_a_model_and_costs_nothing() -> None:
     assert models.asked == []
 
 
-async def test_where_no_recipe_helps_a_model_gives_the_patch_and_code_binds_it_to_the_plan() -> None:
+async def test_where_no_recipe_helps_a_model_gives_the_patch_and_code_binds_it_to_the_plan() -> (
+    None
+):
     run = no_recipe()
     found, _ = await mend(run, {**again(force=True), "base": "sha256:" + "0" * 64})
 
@@ -89,7 +105,10 @@ async def test_where_no_recipe_helps_a_model_gives_the_patch_and_code_binds_it_t
     assert found.patch.base == plan_hash(run.plan)
     assert found.patch.expect == ("fresh__prices_2",)
     assert found.checked.plan.step("b").params == {"of": "${steps.prices_2}"}
-    assert (found.rung, reached(found.rungs)) == ("model", [("recipe", "fallen"), ("model", "reached")])
+    assert (found.rung, reached(found.rungs)) == (
+        "model",
+        [("recipe", "fallen"), ("model", "reached")],
+    )
     fixed = go_on(run, found.patch, {"prices_2": NEW, "b": 1})
     assert review_by_code(fixed.plan, run.goal, fixed.state, run.tools).goal_achieved
 
@@ -139,7 +158,10 @@ async def test_slips_of_form_are_read_as_what_they_can_only_mean() -> None:
         "supersedes": "prices",
     }
     del inline["tool"]
-    wrapped: JsonObject = {"op": "add", "step": {name: inline[name] for name in inline if name != "op"}}
+    wrapped: JsonObject = {
+        "op": "add",
+        "step": {name: inline[name] for name in inline if name != "op"},
+    }
     found, _ = await mend(no_recipe(), {"reason": "again", "ops": [wrapped]})
 
     assert found.patch is not None
@@ -153,13 +175,19 @@ async def test_slips_of_form_are_read_as_what_they_can_only_mean() -> None:
     [
         pytest.param({"retry": {"attempts": 9}}, "'retry' is no field", id="policy_retry"),
         pytest.param({"budget": {"usd": 9}}, "'budget' is no field", id="policy_budget"),
-        pytest.param({"tool": "run_shell"}, "which this goal does not allow", id="tool_of_another_goal"),
+        pytest.param(
+            {"tool": "run_shell"}, "which this goal does not allow", id="tool_of_another_goal"
+        ),
         pytest.param({"params": {"code": "${steps.nobody.x}"}}, "nobody", id="unknown_step"),
-        pytest.param({"id": "b", "supersedes": "prices"}, "the plan has a step 'b' already", id="id_taken"),
+        pytest.param(
+            {"id": "b", "supersedes": "prices"}, "the plan has a step 'b' already", id="id_taken"
+        ),
         pytest.param({"supersedes": "b2"}, "which the plan does not have", id="supersedes_nobody"),
     ],
 )
-async def test_what_is_wrong_with_a_patch_goes_back_to_the_model(change: JsonObject, told: str) -> None:
+async def test_what_is_wrong_with_a_patch_goes_back_to_the_model(
+    change: JsonObject, told: str
+) -> None:
     patch = again(force=True)
     match patch["ops"]:
         case [{"step": dict(step)}]:
@@ -198,7 +226,9 @@ async def test_a_patch_that_was_tried_against_the_same_gates_is_refused() -> Non
     run = no_recipe()
     first, _ = await mend(run, again(force=True))
     assert first.checked is not None
-    found, models = await mend(run, again(force=True), again(force=True), seen={first.checked.fingerprint})
+    found, models = await mend(
+        run, again(force=True), again(force=True), seen={first.checked.fingerprint}
+    )
 
     assert found.patch is None
     assert "the same patch was tried before" in models.asked[1].turns[0].reply
@@ -213,10 +243,14 @@ async def test_a_model_may_say_that_nothing_mends_it() -> None:
 
 
 async def test_a_model_that_cannot_be_asked_is_a_reason_on_record() -> None:
-    found, _ = await mend(no_recipe(), ModelError("over_budget", "12 tokens are left of the run's 50,000"))
+    found, _ = await mend(
+        no_recipe(), ModelError("over_budget", "12 tokens are left of the run's 50,000")
+    )
 
     assert found.patch is None
-    assert found.reasons[1] == "the model could not be asked: 12 tokens are left of the run's 50,000"
+    assert (
+        found.reasons[1] == "the model could not be asked: 12 tokens are left of the run's 50,000"
+    )
 
 
 @pytest.mark.parametrize(
@@ -224,7 +258,9 @@ async def test_a_model_that_cannot_be_asked_is_a_reason_on_record() -> None:
     [
         pytest.param(stale_run(answer=NEW), "the goal is achieved", id="achieved"),
         pytest.param(
-            no_recipe(limits={"rounds": 0}), "the 0 recovery rounds of the goal are used up", id="no_rounds"
+            no_recipe(limits={"rounds": 0}),
+            "the 0 recovery rounds of the goal are used up",
+            id="no_rounds",
         ),
     ],
 )
@@ -260,7 +296,10 @@ async def test_a_step_in_the_place_of_another_keeps_that_ones_policy() -> None:
     ops = patch["ops"]
     assert isinstance(ops, list)
     ops.append(
-        {"op": "replace", "step": {"id": "b", "tool": "look", "params": {"of": "${steps.prices}", "n": 1}}}
+        {
+            "op": "replace",
+            "step": {"id": "b", "tool": "look", "params": {"of": "${steps.prices}", "n": 1}},
+        }
     )
     found, _ = await mend(run, patch)
 
@@ -272,8 +311,12 @@ async def test_a_step_in_the_place_of_another_keeps_that_ones_policy() -> None:
 
 
 async def test_a_step_with_an_effect_is_named_for_an_approval_of_its_own() -> None:
-    plan = plan_of({"id": "prices", "tool": "fetch"}, {"id": "b", "params": {"of": "${steps.prices}"}})
-    goal = goal_for(plan, gates=[FRESH], tools=[{"name": "fetch"}, {"name": "look"}, {"name": "send"}])
+    plan = plan_of(
+        {"id": "prices", "tool": "fetch"}, {"id": "b", "params": {"of": "${steps.prices}"}}
+    )
+    goal = goal_for(
+        plan, gates=[FRESH], tools=[{"name": "fetch"}, {"name": "look"}, {"name": "send"}]
+    )
     sender = signature("send", effects=["write", "egress"])
     run = run_plan(plan, {"prices": OLD}, FETCH, sender, goal=goal)
     patch = again(force=True)
@@ -330,7 +373,12 @@ async def test_no_text_of_a_tool_reaches_a_recovery_planner_whatever_a_run_holds
     assert CANARY in review.model_dump_json()
     assert len(models.asked) == 3
     for call in models.asked:
-        told = (call.instructions, call.prompt, json.dumps(call.schema), *(turn.reply for turn in call.turns))
+        told = (
+            call.instructions,
+            call.prompt,
+            json.dumps(call.schema),
+            *(turn.reply for turn in call.turns),
+        )
         assert not any(CANARY in text for text in told)
 
 

@@ -10,7 +10,9 @@ from html.parser import HTMLParser
 class FoundPage:
     """Elements, attributes, words and links of a page."""
 
-    elements: list[tuple[str, frozenset[str]]] = field(default_factory=list[tuple[str, frozenset[str]]])
+    elements: list[tuple[str, frozenset[str]]] = field(
+        default_factory=list[tuple[str, frozenset[str]]]
+    )
     words: list[str] = field(default_factory=list[str])
     links: list[str] = field(default_factory=list[str])
     ids: list[str] = field(default_factory=list[str])
@@ -19,7 +21,9 @@ class FoundPage:
     def kinds(self) -> frozenset[tuple[str, str]]:
         """Every pair of an element and one of its attributes that occurs."""
         return frozenset(
-            (name, attribute) for name, attributes in self.elements for attribute in (*attributes, "")
+            (name, attribute)
+            for name, attributes in self.elements
+            for attribute in (*attributes, "")
         )
 
     @property

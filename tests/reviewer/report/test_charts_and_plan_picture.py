@@ -72,7 +72,9 @@ def test_every_dependency_is_a_line_that_goes_onward(log: list[StepReport]) -> N
 
 
 @given(logs())
-def test_a_line_is_implied_where_a_transitive_reduction_leaves_it_out(log: list[StepReport]) -> None:
+def test_a_line_is_implied_where_a_transitive_reduction_leaves_it_out(
+    log: list[StepReport],
+) -> None:
     picture = draw_plan(log)
     graph: nx.DiGraph[str] = nx.DiGraph((edge.source, edge.target) for edge in picture.edges)
 
@@ -164,7 +166,10 @@ def test_the_names_at_the_lines_ends_do_not_touch() -> None:
 
 
 def test_a_long_series_is_thinned_without_losing_its_peaks() -> None:
-    days = [(f"{1990 + n // 336:04d}-{1 + n // 28 % 12:02d}-{1 + n % 28:02d}", 10.0) for n in range(6000)]
+    days = [
+        (f"{1990 + n // 336:04d}-{1 + n // 28 % 12:02d}-{1 + n % 28:02d}", 10.0)
+        for n in range(6000)
+    ]
     days[3333] = (days[3333][0], 99.0)
     drawn = draw_chart(chart(("x", days)))
 
@@ -196,7 +201,9 @@ RANGES = st.tuples(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9))
 
 
 @given(RANGES, st.integers(2, 9))
-def test_marks_lie_inside_the_range_and_are_few_and_told_apart(ends: tuple[float, float], most: int) -> None:
+def test_marks_lie_inside_the_range_and_are_few_and_told_apart(
+    ends: tuple[float, float], most: int
+) -> None:
     low, high = ends[0], ends[0] + ends[1]
     ticks = linear_ticks(low, high, most)
 

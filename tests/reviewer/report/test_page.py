@@ -45,7 +45,9 @@ def test_a_report_tells_the_verdict_the_confidence_and_why_it_was_lowered() -> N
 
 
 def test_a_report_tells_what_stopped_a_run_and_what_would_mend_it() -> None:
-    plan = plan_of({"id": "a"}, gates=[{"id": "g", "on": "a", "check": "output > 1", "hint": "bring two"}])
+    plan = plan_of(
+        {"id": "a"}, gates=[{"id": "g", "on": "a", "check": "output > 1", "hint": "bring two"}]
+    )
     run = run_plan(plan, {"a": 1})
     review = review_by_code(run.plan, run.goal, run.state, run.tools)
     text = page_of(build_package(run.plan, run.goal, run.state, review, run.tools)).text
@@ -56,11 +58,15 @@ def test_a_report_tells_what_stopped_a_run_and_what_would_mend_it() -> None:
     assert "stopped by a gate" in text
 
 
-def test_every_link_on_a_report_leads_to_something_on_it_or_to_the_web_page_a_document_names() -> None:
+def test_every_link_on_a_report_leads_to_something_on_it_or_to_the_web_page_a_document_names() -> (
+    None
+):
     page = page_of(example_package())
     inside = [link.removeprefix("#") for link in page.links if link.startswith("#")]
 
-    assert [link for link in page.links if not link.startswith("#")] == ["https://example.org/prices"]
+    assert [link for link in page.links if not link.startswith("#")] == [
+        "https://example.org/prices"
+    ]
     assert len(inside) > 20
     assert set(inside) <= set(page.ids)
     assert len(page.ids) == len(set(page.ids))
@@ -84,7 +90,8 @@ def test_a_report_holds_no_script_no_frame_no_form_and_fetches_nothing() -> None
         "video",
     }
     assert not any(
-        attribute.startswith("on") or attribute in {"style", "srcset"} for _name, attribute in page.kinds
+        attribute.startswith("on") or attribute in {"style", "srcset"}
+        for _name, attribute in page.kinds
     )
     assert "url(" not in html
     assert "@import" not in html
@@ -130,7 +137,9 @@ def poisoned(value: Json, payload: str) -> Json:
         "error_kind", "rung", "outcome",
     }  # fmt: skip
     if isinstance(value, dict):
-        return {key: entry if key in kept else poisoned(entry, payload) for key, entry in value.items()}
+        return {
+            key: entry if key in kept else poisoned(entry, payload) for key, entry in value.items()
+        }
     if isinstance(value, list):
         dated = len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], float)
         return value if dated else [poisoned(entry, payload) for entry in value]
@@ -162,7 +171,9 @@ def test_text_from_tools_plans_and_models_is_words_and_never_markup(payload: str
         ("العربية", "العربية"),
     ],
 )
-def test_characters_that_disguise_a_text_are_shown_as_their_code_points(text: str, shown: str) -> None:
+def test_characters_that_disguise_a_text_are_shown_as_their_code_points(
+    text: str, shown: str
+) -> None:
     html = render_report(example_package().model_copy(update={"job": text}))
 
     assert f"<h1>{shown}</h1>" in html
@@ -180,7 +191,9 @@ def test_a_plan_of_85_steps_is_drawn_with_a_row_and_a_bar_for_each() -> None:
 
 
 def test_a_plan_of_more_than_1000_steps_is_folded_by_wave() -> None:
-    steps = [{"id": f"s{n}", "depends_on": [f"s{n - 510}"] if n >= 510 else []} for n in range(1020)]
+    steps = [
+        {"id": f"s{n}", "depends_on": [f"s{n - 510}"] if n >= 510 else []} for n in range(1020)
+    ]
     run = run_plan(plan_of(*json.loads(json.dumps(steps))), {f"s{n}": n for n in range(1020)})
     html = render_report(build_package(run.plan, run.goal, run.state, None, run.tools))
 
@@ -190,7 +203,9 @@ def test_a_plan_of_more_than_1000_steps_is_folded_by_wave() -> None:
 
 
 def test_a_result_that_is_a_text_is_shown_as_markdown_in_which_html_stays_a_text() -> None:
-    package = example_package().model_copy(update={"documents": (), "result": "# Done\n\n**well** <b>x</b>"})
+    package = example_package().model_copy(
+        update={"documents": (), "result": "# Done\n\n**well** <b>x</b>"}
+    )
     html = render_report(package)
 
     assert "<h3>Done</h3>" in html
@@ -222,7 +237,9 @@ def test_a_patch_is_shown_as_a_diff() -> None:
     package = build_package(run.plan, run.goal, run.state, None, run.tools)
     from wavewright.reviewer.records import PatchReport
 
-    patch = PatchReport(round=1, reason="again", patch={}, diff="+ prices_2: fetch\n- old\nsteps 5 -> 6")
+    patch = PatchReport(
+        round=1, reason="again", patch={}, diff="+ prices_2: fetch\n- old\nsteps 5 -> 6"
+    )
     html = render_report(package.model_copy(update={"patches": (patch,)}))
 
     assert '<span class="added">+ prices_2: fetch</span>' in html
@@ -230,7 +247,9 @@ def test_a_patch_is_shown_as_a_diff() -> None:
 
 
 def test_failures_show_their_kind_message_and_hint() -> None:
-    run = run_plan(plan_of({"id": "a"}), {"a": Fails("no such file", "tool", hint="name one that is there")})
+    run = run_plan(
+        plan_of({"id": "a"}), {"a": Fails("no such file", "tool", hint="name one that is there")}
+    )
     text = page_of(build_package(run.plan, run.goal, run.state, None, run.tools)).text
 
     assert "tool no such file name one that is there" in text
@@ -255,7 +274,10 @@ def test_models_and_their_cost_are_shown_where_one_was_asked() -> None:
     page = page_of(example_package_with_models())
 
     assert "#models" in page.links
-    assert "5 calls (1 without an answer) of openai:gpt-5, openai-chat:local, 19.3 s added up" in page.text
+    assert (
+        "5 calls (1 without an answer) of openai:gpt-5, openai-chat:local, 19.3 s added up"
+        in page.text
+    )
     assert "orchestrator 26,040, workers 9,700" in page.text
     assert "at least 0.0541 USD" in page.text
     assert "price unknown" in page.text

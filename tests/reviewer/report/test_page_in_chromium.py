@@ -20,7 +20,9 @@ from wavewright.planner.types import Json, StepId
 from wavewright.reviewer import Package, write_report
 from wavewright.reviewer.records import OutputDocument
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None and os.environ.get("CI") != "true",
@@ -130,7 +132,8 @@ def test_a_thing_in_the_picture_of_a_large_graph_leads_to_its_quotes(tmp_path: P
         {"id": "fenmoor", "label": "Fenmoor", "origin": "forced"},
     ]
     others: list[Json] = [
-        {"id": f"keeper {one}", "label": f"Keeper {one}", "origin": "generated"} for one in range(198)
+        {"id": f"keeper {one}", "label": f"Keeper {one}", "origin": "generated"}
+        for one in range(198)
     ]
     nodes.extend(others)
     edges: list[Json] = [{"from": "aldo", "to": "fenmoor", "label": "rules"}]

@@ -9,7 +9,9 @@ from wavewright.reviewer.report.sections import MAX_LABELS, MAX_NODES, draw_rela
 
 
 def test_things_stand_on_a_ring_around_the_first_with_a_line_for_each_relation() -> None:
-    nodes: list[Json] = [{"id": name, "label": name.upper(), "kind": "zone"} for name in ("a", "b", "c", "d")]
+    nodes: list[Json] = [
+        {"id": name, "label": name.upper(), "kind": "zone"} for name in ("a", "b", "c", "d")
+    ]
     edges: list[Json] = [
         {"from": "a", "to": "b", "label": "leads to"},
         {"from": "a", "to": "nowhere"},
@@ -28,7 +30,9 @@ def test_things_stand_on_a_ring_around_the_first_with_a_line_for_each_relation()
 
 
 def test_a_large_graph_is_cut_and_says_so() -> None:
-    nodes: list[Json] = [{"id": str(number), "kind": str(number)} for number in range(MAX_NODES + 5)]
+    nodes: list[Json] = [
+        {"id": str(number), "kind": str(number)} for number in range(MAX_NODES + 5)
+    ]
 
     picture = draw_relations({"graph": {"nodes": nodes, "edges": []}})
 
@@ -39,7 +43,8 @@ def test_a_large_graph_is_cut_and_says_so() -> None:
 def test_colours_tell_how_things_were_won_and_only_the_outer_ring_has_labels() -> None:
     origins = ("agent", "generated", "forced")
     nodes: list[Json] = [
-        {"id": str(number), "kind": "place", "origin": origins[number % 3]} for number in range(MAX_NODES)
+        {"id": str(number), "kind": "place", "origin": origins[number % 3]}
+        for number in range(MAX_NODES)
     ]
 
     picture = draw_relations({"graph": {"nodes": nodes, "edges": []}})
@@ -55,6 +60,8 @@ def test_colours_tell_how_things_were_won_and_only_the_outer_ring_has_labels() -
     assert sum(bool(node.anchor) for node in picture.nodes) == MAX_LABELS
 
 
-@pytest.mark.parametrize("content", [None, "text", {}, {"graph": []}, {"graph": {"nodes": [{"label": "x"}]}}])
+@pytest.mark.parametrize(
+    "content", [None, "text", {}, {"graph": []}, {"graph": {"nodes": [{"label": "x"}]}}]
+)
 def test_what_is_no_graph_is_not_drawn(content: Json) -> None:
     assert draw_relations(content) is None

@@ -71,7 +71,13 @@ def test_a_sentence_ends_with_one_full_stop_whoever_wrote_its_end() -> None:
 
 
 def test_a_warning_does_not_fail_the_run_and_is_told() -> None:
-    gate: JsonObject = {"id": "g", "on": "a", "check": "output > 1", "severity": "warn", "hint": "look again"}
+    gate: JsonObject = {
+        "id": "g",
+        "on": "a",
+        "check": "output > 1",
+        "severity": "warn",
+        "hint": "look again",
+    }
     found = review(run_plan(plan_of(A, B, gates=[gate]), {"a": 1, "b": 2}))
 
     assert found.goal_achieved
@@ -101,7 +107,10 @@ def test_a_mandatory_gate_that_was_never_asked_is_not_green() -> None:
 
 def test_a_failed_step_fails_the_run_though_other_branches_are_whole() -> None:
     found = review(
-        run_plan(plan_of(A, {"id": "c"}, B), {"a": Fails("no such code", hint="name a listed code"), "c": 1})
+        run_plan(
+            plan_of(A, {"id": "c"}, B),
+            {"a": Fails("no such code", hint="name a listed code"), "c": 1},
+        )
     )
 
     assert not found.goal_achieved
@@ -113,7 +122,8 @@ def test_a_failed_step_fails_the_run_though_other_branches_are_whole() -> None:
 
 def test_an_optional_step_that_fails_is_absent_and_does_not_fail_the_run() -> None:
     plan = plan_of(
-        {"id": "index", "optional": True}, {"id": "b", "params": {"of": "${has(steps.index) ? 1 : 2}"}}
+        {"id": "index", "optional": True},
+        {"id": "b", "params": {"of": "${has(steps.index) ? 1 : 2}"}},
     )
     found = review(run_plan(plan, {"index": Fails("HTTP 503", "transient"), "b": 1}))
 
@@ -154,11 +164,17 @@ def test_an_empty_terminal_output_is_missing() -> None:
 def test_a_terminal_step_over_no_items_or_of_a_writing_tool_may_be_empty() -> None:
     assert review(run_plan(plan_of({"id": "a", "for_each": []}), {"a": []})).goal_achieved
     send = plan_of({"id": "send", "tool": "send"})
-    assert review(run_plan(send, {"send": None}, signature("send", effects={"write"}))).goal_achieved
+    assert review(
+        run_plan(send, {"send": None}, signature("send", effects={"write"}))
+    ).goal_achieved
 
 
 def test_of_two_endings_one_may_be_skipped_and_not_both() -> None:
-    steps: list[JsonObject] = [A, {"id": "b", "when": "steps.a > 1"}, {"id": "c", "when": "steps.a <= 1"}]
+    steps: list[JsonObject] = [
+        A,
+        {"id": "b", "when": "steps.a > 1"},
+        {"id": "c", "when": "steps.a <= 1"},
+    ]
     assert review(run_plan(plan_of(*steps), {"a": 1, "c": 5})).goal_achieved
 
     neither: list[JsonObject] = [A, {"id": "b", "when": "steps.a > 1"}]
@@ -238,5 +254,10 @@ def test_superseding_a_step_cannot_shake_off_a_gate_that_the_successor_was_not_a
 
 def _with_gate(event: StepFinished, record: GateRecord) -> StepFinished:
     return StepFinished(
-        event.at, event.step, event.status, output=event.output, gates=(record,), started=event.started
+        event.at,
+        event.step,
+        event.status,
+        output=event.output,
+        gates=(record,),
+        started=event.started,
     )

@@ -22,7 +22,9 @@ def review(*steps: JsonObject, answers: dict[str, object], **plan: Json) -> Revi
 
 
 def test_everything_there_is_full_raw_confidence_and_code_review_caps_it() -> None:
-    found = confidence(review({"id": "a"}, {"id": "b", "depends_on": ["a"]}, answers={"a": 1, "b": 2}))
+    found = confidence(
+        review({"id": "a"}, {"id": "b", "depends_on": ["a"]}, answers={"a": 1, "b": 2})
+    )
 
     assert (found.raw, found.capped) == (1.0, 0.8)
     assert found.why[-1] == "at most 0.8: reviewed by code alone; no model read the result"
@@ -79,8 +81,15 @@ def test_a_rung_below_a_planner_caps_every_field() -> None:
 
 def test_a_cap_of_the_plan_holds_while_its_condition_does() -> None:
     steps: list[JsonObject] = [{"id": "index", "optional": True}, {"id": "a"}]
-    cap: JsonObject = {"field": "trend", "when": "!has(steps.index)", "max": 0.4, "because": "no benchmark"}
-    without = review(*steps, answers={"index": Fails(), "a": {"confidence": {"trend": 0.7}}}, caps=[cap])
+    cap: JsonObject = {
+        "field": "trend",
+        "when": "!has(steps.index)",
+        "max": 0.4,
+        "because": "no benchmark",
+    }
+    without = review(
+        *steps, answers={"index": Fails(), "a": {"confidence": {"trend": 0.7}}}, caps=[cap]
+    )
     with_it = review(*steps, answers={"index": 1, "a": {"confidence": {"trend": 0.7}}}, caps=[cap])
 
     assert (confidence(without, "trend").raw, confidence(without, "trend").capped) == (0.7, 0.4)
@@ -89,7 +98,12 @@ def test_a_cap_of_the_plan_holds_while_its_condition_does() -> None:
 
 
 def test_a_cap_that_cannot_be_evaluated_applies_and_says_so() -> None:
-    cap: JsonObject = {"field": "overall", "when": "steps.gone.rows > 3", "max": 0.2, "because": "few rows"}
+    cap: JsonObject = {
+        "field": "overall",
+        "when": "steps.gone.rows > 3",
+        "max": 0.2,
+        "because": "few rows",
+    }
     found = review({"id": "a"}, answers={"a": 1}, caps=[cap])
 
     assert confidence(found).capped == 0.2
@@ -111,12 +125,18 @@ def test_a_cap_of_the_goal_is_told_apart_from_one_of_the_plan() -> None:
     run = run_plan(plan, {"a": 1}, goal=goal)
     found = review_by_code(run.plan, run.goal, run.state, run.tools)
 
-    assert [(cap.field, cap.origin) for cap in found.caps] == [("x", "plan"), ("y", "goal"), ("*", "engine")]
+    assert [(cap.field, cap.origin) for cap in found.caps] == [
+        ("x", "plan"),
+        ("y", "goal"),
+        ("*", "engine"),
+    ]
 
 
 def test_a_stated_overall_figure_can_lower_the_computed_one_and_not_raise_it() -> None:
     assert confidence(review({"id": "a"}, answers={"a": {"confidence": 0.3}})).raw == 0.3
-    low = review({"id": "a"}, {"id": "b", "optional": True}, answers={"a": {"confidence": 1.0}, "b": Fails()})
+    low = review(
+        {"id": "a"}, {"id": "b", "optional": True}, answers={"a": {"confidence": 1.0}, "b": Fails()}
+    )
     assert confidence(low).raw == pytest.approx(2 / 3)
 
 
@@ -130,7 +150,9 @@ def test_stated_figures_are_read_from_lists_and_clamped_and_the_lowest_counts() 
     assert stated_confidence(outputs) == {"a": {"one[0]": 1.0, "one[1]": 0.5, "two": 0.0}}
 
 
-def capped_result(*steps: JsonObject, answers: dict[str, object], caps: list[Json], **plan: Json) -> Json:
+def capped_result(
+    *steps: JsonObject, answers: dict[str, object], caps: list[Json], **plan: Json
+) -> Json:
     """Return the result of the package of a run under these caps."""
     run = run_plan(plan_of(*steps, caps=caps, **plan), answers)
     verdict = review_by_code(run.plan, run.goal, run.state, run.tools)
@@ -143,8 +165,12 @@ LOW: JsonObject = {"field": "npcs", "max": 0.2, "because": "one source"}
 @pytest.mark.parametrize(
     ("claimed", "told"),
     [
-        pytest.param({"confidence": {"npcs": 0.9}}, {"confidence": {"npcs": 0.2}}, id="a capped field"),
-        pytest.param({"confidence": {"npcs": 0.1}}, {"confidence": {"npcs": 0.1}}, id="a lower claim"),
+        pytest.param(
+            {"confidence": {"npcs": 0.9}}, {"confidence": {"npcs": 0.2}}, id="a capped field"
+        ),
+        pytest.param(
+            {"confidence": {"npcs": 0.1}}, {"confidence": {"npcs": 0.1}}, id="a lower claim"
+        ),
         pytest.param({"confidence": 0.9}, {"confidence": 0.8}, id="the whole, reviewed by code"),
         pytest.param([{"confidence": 0.9}], [{"confidence": 0.8}], id="an entry of a list"),
         pytest.param(
@@ -165,19 +191,28 @@ LOW: JsonObject = {"field": "npcs", "max": 0.2, "because": "one source"}
     ],
 )
 def test_a_result_states_no_more_than_its_caps_let_it(claimed: Json, told: Json) -> None:
-    assert capped_result({"id": "a"}, answers={"a": claimed}, caps=[LOW], result="${steps.a}") == told
+    assert (
+        capped_result({"id": "a"}, answers={"a": claimed}, caps=[LOW], result="${steps.a}") == told
+    )
 
 
 def test_each_of_several_outputs_is_under_the_cap_of_the_whole() -> None:
     cap: JsonObject = {"field": "overall", "max": 0.3, "because": "few sources"}
-    found = capped_result({"id": "a"}, {"id": "b"}, answers={"a": {"confidence": 0.9}, "b": 1}, caps=[cap])
+    found = capped_result(
+        {"id": "a"}, {"id": "b"}, answers={"a": {"confidence": 0.9}, "b": 1}, caps=[cap]
+    )
 
     assert found == {"a": {"confidence": 0.3}, "b": 1}
 
 
-def test_two_outputs_that_state_a_field_keep_their_own_figures_and_the_result_has_the_lowest() -> None:
+def test_two_outputs_that_state_a_field_keep_their_own_figures_and_the_result_has_the_lowest() -> (
+    None
+):
     steps: list[JsonObject] = [{"id": "a"}, {"id": "b"}]
-    answers: dict[str, object] = {"a": {"confidence": {"lore": 0.7}}, "b": {"confidence": {"lore": 0.4}}}
+    answers: dict[str, object] = {
+        "a": {"confidence": {"lore": 0.7}},
+        "b": {"confidence": {"lore": 0.4}},
+    }
     apart = capped_result(*steps, answers=answers, caps=[LOW])
     first = capped_result(*steps, answers=answers, caps=[LOW], result="${steps.a}")
 
@@ -200,16 +235,22 @@ FIGURES = st.floats(0, 1)
 @given(
     shares=st.lists(st.tuples(st.sampled_from([0.5, 1.0]), FIGURES), max_size=8),
     stated=st.dictionaries(st.sampled_from(["overall", "a", "b"]), FIGURES),
-    caps=st.lists(st.tuples(st.sampled_from(["overall", "a", "*", "z"]), FIGURES, st.booleans()), max_size=6),
+    caps=st.lists(
+        st.tuples(st.sampled_from(["overall", "a", "*", "z"]), FIGURES, st.booleans()), max_size=6
+    ),
 )
 def test_no_cap_raises_a_figure_and_every_cap_that_holds_is_kept(
     shares: list[tuple[float, float]], stated: dict[str, float], caps: list[tuple[str, float, bool]]
 ) -> None:
-    evidence = tuple(StepEvidence(StepId(f"s{n}"), weight, share) for n, (weight, share) in enumerate(shares))
+    evidence = tuple(
+        StepEvidence(StepId(f"s{n}"), weight, share) for n, (weight, share) in enumerate(shares)
+    )
     records = tuple(
         CapRecord(field=name, max=most, because="why", applied=holds) for name, most, holds in caps
     )
-    found = compute_confidences(evidence, {name: {"x": figure} for name, figure in stated.items()}, records)
+    found = compute_confidences(
+        evidence, {name: {"x": figure} for name, figure in stated.items()}, records
+    )
 
     assert {*stated, "overall"} <= {each.field for each in found}
     assert 0 <= raw_overall(evidence) <= 1

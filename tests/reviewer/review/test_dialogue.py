@@ -44,7 +44,9 @@ def test_what_is_shown_keeps_to_the_tokens_and_every_part_says_whether_it_is_who
         found = digest(wide_run(), tokens)
 
         assert sum(prompt_size(output.value) for output in found.outputs) <= tokens * 4
-        assert all(output.is_whole == (OMITTED_KEY not in str(output.value)) for output in found.outputs)
+        assert all(
+            output.is_whole == (OMITTED_KEY not in str(output.value)) for output in found.outputs
+        )
     assert all(output.is_whole for output in digest(wide_run(), 200_000).outputs)
 
 
@@ -52,7 +54,11 @@ def test_outputs_without_room_are_named_with_their_shape() -> None:
     found = digest(wide_run(), 150)
 
     assert [output.name for output in found.outputs] == ["judged"]
-    assert found.left_out == (("red", "200 entries"), ("last", "200 entries"), ("early", "200 entries"))
+    assert found.left_out == (
+        ("red", "200 entries"),
+        ("last", "200 entries"),
+        ("early", "200 entries"),
+    )
 
 
 def test_items_that_a_gate_is_red_on_are_kept_before_the_others() -> None:
@@ -62,7 +68,9 @@ def test_items_that_a_gate_is_red_on_are_kept_before_the_others() -> None:
         gates=[{"id": "g", "on": "prices", "check": "output.n != 57"}],
     )
     goal = goal_for(plan, inputs={"stocks": stocks}, targets={"key": "code"})
-    run = run_plan(plan, {"prices": [{"n": n, "text": "word " * 30} for n in range(100)]}, goal=goal)
+    run = run_plan(
+        plan, {"prices": [{"n": n, "text": "word " * 30} for n in range(100)]}, goal=goal
+    )
     (output,) = digest(run, 600).outputs
 
     assert isinstance(output.value, dict)
@@ -79,11 +87,17 @@ def test_a_result_that_is_a_steps_output_is_told_once() -> None:
 
     assert [output.name for output in digest(run_plan(plan, named), 1000).outputs] == ["b", "a"]
     both = plan_of({"id": "a"}, b, result={"x": "${steps.a.x}", "y": "${steps.b.y}"})
-    assert [output.name for output in digest(run_plan(both, named), 1000).outputs] == ["result", "b", "a"]
+    assert [output.name for output in digest(run_plan(both, named), 1000).outputs] == [
+        "result",
+        "b",
+        "a",
+    ]
 
 
 def test_every_step_is_told_with_its_reason_and_its_end() -> None:
-    plan = plan_of({"id": "a", "why": "it is needed", "optional": True}, {"id": "b", "when": "false"})
+    plan = plan_of(
+        {"id": "a", "why": "it is needed", "optional": True}, {"id": "b", "when": "false"}
+    )
 
     assert digest(run_plan(plan, {"a": 1}), 1000).steps == (
         {"id": "a", "tool": "look", "status": "ok", "why": "it is needed", "optional": True},

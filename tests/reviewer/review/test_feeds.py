@@ -33,7 +33,9 @@ RESULT: JsonObject = {
 }
 
 
-def run_with(forced: str, *, result: Json = RESULT, answers: dict[str, object] | None = None) -> ScriptedRun:
+def run_with(
+    forced: str, *, result: Json = RESULT, answers: dict[str, object] | None = None
+) -> ScriptedRun:
     """Return a run in which the output of one step came from the last rung."""
     run = run_plan(plan_of(*STEPS, result=result), ANSWERS | (answers or {}))
     return replace(run, events=(*run.events, RungTaken(1.0, FORCED, StepId(forced))))
@@ -64,7 +66,11 @@ def test_the_reason_names_the_way_from_the_step_to_the_field() -> None:
         "at most 0.2: step 'people_pages': nothing better came, by way of people_pages → people"
     )
     cap = next(cap for cap in review.caps if cap.max == 0.2)
-    assert (cap.field, cap.ways, cap.spares) == ("*", {"people": "people_pages → people"}, ("places",))
+    assert (cap.field, cap.ways, cap.spares) == (
+        "*",
+        {"people": "people_pages → people"},
+        ("places",),
+    )
 
 
 def test_a_figure_within_a_field_is_under_the_caps_of_that_field() -> None:
@@ -89,14 +95,19 @@ def test_a_result_that_is_one_output_is_fed_by_all_that_it_was_made_of() -> None
 
 def test_without_a_declared_result_a_field_is_fed_by_the_outputs_that_state_it() -> None:
     steps: list[JsonObject] = [{"id": "one"}, {"id": "two"}]
-    answers: dict[str, object] = {"one": {"confidence": {"trend": 0.9}}, "two": {"confidence": {"news": 0.9}}}
+    answers: dict[str, object] = {
+        "one": {"confidence": {"trend": 0.9}},
+        "two": {"confidence": {"news": 0.9}},
+    }
     run = run_plan(plan_of(*steps), answers)
     run = replace(run, events=(*run.events, RungTaken(1.0, FORCED, StepId("one"))))
 
     assert figures(run) == {"overall": 0.2, "trend": 0.2, "news": 0.8}
 
 
-def test_a_field_of_an_output_that_is_made_of_run_data_is_fed_by_those_that_have_written_it() -> None:
+def test_a_field_of_an_output_that_is_made_of_run_data_is_fed_by_those_that_have_written_it() -> (
+    None
+):
     steps: list[JsonObject] = [
         {"id": "pages"},
         {"id": "people", "depends_on": ["pages"]},
@@ -104,7 +115,11 @@ def test_a_field_of_an_output_that_is_made_of_run_data_is_fed_by_those_that_have
         {"id": "figures", "depends_on": ["people", "places"]},
         {"id": "whole", "tool": "assemble", "depends_on": ["figures"]},
     ]
-    made_of = {"people": ["records.people"], "places": ["records.places"], "confidence": ["figures"]}
+    made_of = {
+        "people": ["records.people"],
+        "places": ["records.places"],
+        "confidence": ["figures"],
+    }
     assemble = signature("assemble", output_data=made_of)
     stated: JsonObject = {"confidence": {"people": 0.9, "people.Ada": 0.9, "places": 0.9}}
     written = {"people": "records.people", "places": "records.places", "figures": "figures"}
@@ -140,7 +155,10 @@ def test_a_step_that_supersedes_another_feeds_what_that_one_fed() -> None:
 
 
 def test_a_field_that_nothing_speaks_of_is_under_every_cap() -> None:
-    assert field_feeders(plan_of(*STEPS, result=RESULT), {"mood": ()}).keys() == {"people", "places"}
+    assert field_feeders(plan_of(*STEPS, result=RESULT), {"mood": ()}).keys() == {
+        "people",
+        "places",
+    }
 
 
 def test_the_confidence_of_a_step_is_the_least_of_its_own_and_of_what_it_is_made_of() -> None:
@@ -163,7 +181,12 @@ def test_a_tool_with_a_confidence_of_its_own_hands_no_lower_one_on() -> None:
 
 
 def test_a_gate_that_warns_lowers_the_fields_that_its_step_feeds() -> None:
-    gate: JsonObject = {"id": "two", "on": "places", "check": "output.size() > 1", "severity": "warn"}
+    gate: JsonObject = {
+        "id": "two",
+        "on": "places",
+        "check": "output.size() > 1",
+        "severity": "warn",
+    }
     run = run_plan(plan_of(*STEPS, result=RESULT, gates=[gate]), ANSWERS)
     review = reviewed(run)
 

@@ -19,7 +19,9 @@ def equities(root: Path, **settings: Any) -> Registry:
     return Registry(load_pack("equities", given, root).tools)
 
 
-def write_prices(folder: Path, code: str, prices: list[float], dates: tuple[dt.date, ...] = MONTHS) -> Path:
+def write_prices(
+    folder: Path, code: str, prices: list[float], dates: tuple[dt.date, ...] = MONTHS
+) -> Path:
     """Write one file of prices, oldest first."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = [f"{date},{price}" for date, price in zip(dates, prices, strict=False)]

@@ -54,7 +54,12 @@ def test_name_front_matter_and_page_all_say_date_and_company(news: Path) -> None
         ("2010-01-20", "Tablet"),
         ("2010-01-05", "new store"),
     ]
-    assert [item["tags"] for item in items(document)] == [[], ["results", "q1"], ["product", "launch"], []]
+    assert [item["tags"] for item in items(document)] == [
+        [],
+        ["results", "q1"],
+        ["product", "launch"],
+        [],
+    ]
     assert items(document)[2]["text"] == "# Heading\nA tablet."
     assert items(document)[3]["source"] == "news/2010-01-05_AAPL_new-store.md"
     assert document["id"] == "local:AAPL:announcements"
@@ -133,11 +138,18 @@ def test_other_companies_are_not_mixed_in(news: Path) -> None:
     ("name", "content", "reason"),
     [
         pytest.param("undated.md", b"x", "it has no date", id="no date"),
-        pytest.param("x.md", b"---\ndate: 2010-02-01\n---\nx", "it names no company", id="no company"),
         pytest.param(
-            "x.md", b"---\ndate: soon\ncode: AAPL\n---\n", "its date 'soon' cannot be read", id="bad date"
+            "x.md", b"---\ndate: 2010-02-01\n---\nx", "it names no company", id="no company"
         ),
-        pytest.param("2010-02-01_AAPL.md", b"caf\xe9", "byte 0xe9 at 3 is not UTF-8", id="encoding"),
+        pytest.param(
+            "x.md",
+            b"---\ndate: soon\ncode: AAPL\n---\n",
+            "its date 'soon' cannot be read",
+            id="bad date",
+        ),
+        pytest.param(
+            "2010-02-01_AAPL.md", b"caf\xe9", "byte 0xe9 at 3 is not UTF-8", id="encoding"
+        ),
         pytest.param("2010-02-01_AAPL.md", b"x" * (2 * 2**20 + 1), "larger than", id="size"),
     ],
 )
@@ -174,7 +186,9 @@ def test_text_is_cut_at_its_limit(news: Path) -> None:
 def test_nothing_configured_and_nothing_there_are_failures_with_a_mend(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="no announcements are configured") as unset:
         call_for_document(equities(tmp_path)["fetch_announcements"], code="AAPL")
-    with pytest.raises(ToolError, match="news: the folder of announcements cannot be opened") as missing:
+    with pytest.raises(
+        ToolError, match="news: the folder of announcements cannot be opened"
+    ) as missing:
         fetch(tmp_path)
 
     assert "set 'announcements'" in (unset.value.hint or "")

@@ -59,11 +59,15 @@ def test_daily_and_monthly_constituents_do_not_mix() -> None:
 def test_a_basket_of_equal_series_in_any_unit_is_that_series(
     values: list[float], copies: int, unit: float
 ) -> None:
-    members = {f"S{n}": line(*(value * (unit if n % 2 else 1) for value in values)) for n in range(copies)}
+    members = {
+        f"S{n}": line(*(value * (unit if n % 2 else 1) for value in values)) for n in range(copies)
+    }
 
     levels = equal_weight_basket(members)
 
-    assert [level / 100 for _, level in levels] == pytest.approx([value / values[0] for value in values])
+    assert [level / 100 for _, level in levels] == pytest.approx(
+        [value / values[0] for value in values]
+    )
 
 
 def test_equal_weight_is_the_basket_of_all_codes_and_says_so(tmp_path: Path) -> None:
@@ -74,7 +78,11 @@ def test_equal_weight_is_the_basket_of_all_codes_and_says_so(tmp_path: Path) -> 
 
     assert document["index_kind"] == "equal_weight_basket"
     assert document["constituents"] == ["AAA", "BBB"]
-    assert document["prices"] == [["2009-01-01", 100.0], ["2009-02-01", 110.0], ["2009-03-01", 121.0]]
+    assert document["prices"] == [
+        ["2009-01-01", 100.0],
+        ["2009-02-01", 110.0],
+        ["2009-03-01", 121.0],
+    ]
     assert document["kind"] == "index-data"
     assert document["tags"] == ["index-data", "equal_weight"]
     assert "is an equal-weight basket of AAA, BBB" in str(document["warnings"])
@@ -86,7 +94,10 @@ def test_a_configured_basket_takes_its_codes_only(tmp_path: Path) -> None:
         write_prices(tmp_path / "prices", code, [10.0, 11.0])
     tools = equities(tmp_path, indices={"two": {"codes": ["CCC", "aaa"]}})
 
-    assert call_for_document(tools["fetch_index_data"], code="TWO")["constituents"] == ["AAA", "CCC"]
+    assert call_for_document(tools["fetch_index_data"], code="TWO")["constituents"] == [
+        "AAA",
+        "CCC",
+    ]
 
 
 def test_a_constituent_without_a_price_yet_is_left_out_and_named(tmp_path: Path) -> None:
@@ -119,7 +130,10 @@ def test_a_given_series_is_read_from_its_own_file(tmp_path: Path) -> None:
 def test_a_code_of_the_price_source_can_be_the_benchmark(tmp_path: Path) -> None:
     write_prices(tmp_path / "prices", "SPY", [1.0, 2.0])
 
-    assert call_for_document(equities(tmp_path)["fetch_index_data"], code="SPY")["index_kind"] == "series"
+    assert (
+        call_for_document(equities(tmp_path)["fetch_index_data"], code="SPY")["index_kind"]
+        == "series"
+    )
 
 
 def test_a_source_that_lists_no_codes_has_no_basket_of_all(tmp_path: Path) -> None:
@@ -128,14 +142,19 @@ def test_a_source_that_lists_no_codes_has_no_basket_of_all(tmp_path: Path) -> No
     with pytest.raises(ToolError, match="cannot list its codes") as refused:
         call_for_document(tools["fetch_index_data"], code="EQUAL_WEIGHT")
 
-    assert refused.value.hint == "name the basket's codes under 'indices': {EQUAL_WEIGHT: {codes: [...]}}"
+    assert (
+        refused.value.hint
+        == "name the basket's codes under 'indices': {EQUAL_WEIGHT: {codes: [...]}}"
+    )
 
 
 def test_an_unknown_benchmark_is_a_failure_that_says_what_to_set(tmp_path: Path) -> None:
     write_prices(tmp_path / "prices", "AAA", [1.0, 2.0])
 
     with pytest.raises(ToolError, match="no benchmark is called 'XJO'") as refused:
-        call_for_document(equities(tmp_path, indices={"XAO": "x.csv"})["fetch_index_data"], code="XJO")
+        call_for_document(
+            equities(tmp_path, indices={"XAO": "x.csv"})["fetch_index_data"], code="XJO"
+        )
 
     assert refused.value.hint is not None
     assert "configured are XAO, EQUAL_WEIGHT" in refused.value.hint

@@ -49,10 +49,13 @@ def test_another_version_of_the_code_is_another_version_of_the_worker(home: Path
     services, _ = serving(home, "never")
     (worker,) = load_pack("equities", settings_of_pack(), home).workers
     assert worker.draft is not None
-    changed = replace(worker.draft, signature=worker.draft.signature.model_copy(update={"version": "next"}))
+    changed = replace(
+        worker.draft, signature=worker.draft.signature.model_copy(update={"version": "next"})
+    )
 
     versions = [
-        make_worker(one, services).signature.version for one in (worker, replace(worker, draft=changed))
+        make_worker(one, services).signature.version
+        for one in (worker, replace(worker, draft=changed))
     ]
 
     assert versions[0] != versions[1]
@@ -65,11 +68,19 @@ def params(home: Path, **more: Json) -> JsonObject:
     ]
     index = call_for_document(tools["fetch_index_data"], code="EQUAL_WEIGHT")
     news = call_for_document(tools["fetch_announcements"], code="UPP")
-    return {"documents": documents, "title": "Outlook", "benchmark": index, "announcements": [news], **more}
+    return {
+        "documents": documents,
+        "title": "Outlook",
+        "benchmark": index,
+        "announcements": [news],
+        **more,
+    }
 
 
 def computed(home: Path, given: JsonObject) -> JsonObject:
-    return call_for_document(equities(home, announcements="news", currency="USD")["analyze_summary"], given)
+    return call_for_document(
+        equities(home, announcements="news", currency="USD")["analyze_summary"], given
+    )
 
 
 def worded(
@@ -100,7 +111,9 @@ def test_conclusions_are_added_and_everything_computed_stays(home: Path) -> None
 
 
 def test_the_content_says_who_wrote_what(home: Path, snapshot: SnapshotAssertion) -> None:
-    output, _, _ = worded(home, params(home), says("UPP *rose* | [buy](http://e.vil)\n# now", "DWN fell."))
+    output, _, _ = worded(
+        home, params(home), says("UPP *rose* | [buy](http://e.vil)\n# now", "DWN fell.")
+    )
 
     assert output["content"] == snapshot
 
@@ -117,7 +130,12 @@ def test_a_figure_that_no_code_computed_is_sent_back(home: Path) -> None:
 def test_a_model_cannot_write_over_figures_confidence_or_sources(home: Path) -> None:
     given = params(home)
     before = computed(home, given)
-    forged: JsonObject = {**says("UPP rose."), "confidence": {"trend": 1.0}, "stocks": [], "sources": []}
+    forged: JsonObject = {
+        **says("UPP rose."),
+        "confidence": {"trend": 1.0},
+        "stocks": [],
+        "sources": [],
+    }
 
     after, models, emitted = worded(home, given, forged)
 
@@ -238,7 +256,9 @@ def test_what_the_document_holds_is_supported(text: str) -> None:
         pytest.param("It will reach 300 by 2011.", ("300", "2011"), id="a forecast"),
     ],
 )
-def test_what_the_document_does_not_hold_is_named_as_it_is_written(text: str, wrong: tuple[str, ...]) -> None:
+def test_what_the_document_does_not_hold_is_named_as_it_is_written(
+    text: str, wrong: tuple[str, ...]
+) -> None:
     assert unsupported_figures(text, DOCUMENT) == wrong
 
 

@@ -40,9 +40,17 @@ series = prices.map(lambda values: monthly(*values))
 
 @pytest.mark.parametrize(
     ("days", "frequency", "per_year"),
-    [(1, "daily", 252), (7, "weekly", 52), (30, "monthly", 12), (91, "quarterly", 4), (365, "yearly", 1)],
+    [
+        (1, "daily", 252),
+        (7, "weekly", 52),
+        (30, "monthly", 12),
+        (91, "quarterly", 4),
+        (365, "yearly", 1),
+    ],
 )
-def test_frequency_is_read_from_the_median_gap(days: int, frequency: Frequency, per_year: float) -> None:
+def test_frequency_is_read_from_the_median_gap(
+    days: int, frequency: Frequency, per_year: float
+) -> None:
     dates = spaced(days, 9)
 
     assert detect_frequency(dates) == frequency
@@ -71,7 +79,9 @@ def test_one_year_return_takes_the_price_of_a_year_before() -> None:
 
 
 def test_one_year_return_takes_the_last_price_before_a_missing_day() -> None:
-    values = [(date, price) for date, price in monthly(*range(100, 125)) if date != dt.date(2001, 1, 1)]
+    values = [
+        (date, price) for date, price in monthly(*range(100, 125)) if date != dt.date(2001, 1, 1)
+    ]
 
     assert one_year_return(values) == pytest.approx(124 / 111 - 1)
 
@@ -87,7 +97,11 @@ def test_one_year_return_does_not_reach_over_a_long_gap() -> None:
 
 
 def test_one_year_return_of_a_leap_day_is_taken_from_28_february() -> None:
-    values = [(dt.date(2003, 2, 28), 10.0), (dt.date(2003, 8, 28), 12.0), (dt.date(2004, 2, 29), 15.0)]
+    values = [
+        (dt.date(2003, 2, 28), 10.0),
+        (dt.date(2003, 8, 28), 12.0),
+        (dt.date(2004, 2, 29), 15.0),
+    ]
 
     assert one_year_return(values) == pytest.approx(0.5)
 
@@ -216,7 +230,9 @@ def test_the_unit_of_the_prices_changes_no_figure(values: list[Point], factor: f
 
 @given(series)
 def test_returns_chain_to_the_return_of_the_whole(values: list[Point]) -> None:
-    chained = math.prod(1 + period_return([earlier, later]) for earlier, later in pairwise(values)) - 1
+    chained = (
+        math.prod(1 + period_return([earlier, later]) for earlier, later in pairwise(values)) - 1
+    )
 
     assert period_return(values) == pytest.approx(chained, rel=1e-6, abs=1e-6)
 
@@ -239,7 +255,9 @@ def test_a_drawdown_lies_between_nothing_and_everything_and_its_dates_are_in_ord
 
 
 @given(series, series)
-def test_correlation_is_between_minus_one_and_one_and_even(first: list[Point], second: list[Point]) -> None:
+def test_correlation_is_between_minus_one_and_one_and_even(
+    first: list[Point], second: list[Point]
+) -> None:
     one, other = compare(first, second, "S"), compare(second, first, "F")
 
     assert one is not None

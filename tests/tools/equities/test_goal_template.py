@@ -43,7 +43,9 @@ def codes_of_faults(steps: list[dict[str, Any]]) -> set[str]:
     """Return the codes of what the checker says of a plan under the template."""
     _, goal, tools = read_job("stocks.job.yaml")
     plan = bind_plan(Plan.model_validate({"steps": steps}), goal, tools.signatures)
-    return {found.code for found in check(plan, goal, tools.signatures) if found.severity == "error"}
+    return {
+        found.code for found in check(plan, goal, tools.signatures) if found.severity == "error"
+    }
 
 
 PRICES: dict[str, Any] = {
@@ -103,11 +105,17 @@ def test_a_planners_own_plan_passes_the_same_rules() -> None:
         ),
         pytest.param([PRICES, summary(required_tickers=[])], "E206", id="what the engine sets"),
         pytest.param([PRICES], "E506", id="no analysis"),
-        pytest.param([PRICES, summary(), {**INDEX, "tool": "send_order"}], "E201", id="unknown tool"),
         pytest.param(
-            [PRICES, summary(documents="${steps.prices.map(p, p.price)}")], "E303", id="misspelt field"
+            [PRICES, summary(), {**INDEX, "tool": "send_order"}], "E201", id="unknown tool"
         ),
-        pytest.param([PRICES, summary(benchmark="${steps.prices[0].prices}")], "E304", id="wrong type"),
+        pytest.param(
+            [PRICES, summary(documents="${steps.prices.map(p, p.price)}")],
+            "E303",
+            id="misspelt field",
+        ),
+        pytest.param(
+            [PRICES, summary(benchmark="${steps.prices[0].prices}")], "E304", id="wrong type"
+        ),
     ],
 )
 def test_a_plan_against_the_rules_is_refused(steps: list[dict[str, Any]], code: str) -> None:
@@ -138,7 +146,9 @@ def daily(as_of: str) -> JsonObject:
     [
         pytest.param(daily("2024-03-01"), {}, True, id="of the day"),
         pytest.param(daily("2024-02-28"), {}, False, id="two days old"),
-        pytest.param(daily("2024-02-28"), {"max_age": "96h"}, True, id="within what the job allows"),
+        pytest.param(
+            daily("2024-02-28"), {"max_age": "96h"}, True, id="within what the job allows"
+        ),
         pytest.param({"frequency": "monthly", "as_of": "2024-02-01"}, {}, True, id="monthly"),
     ],
 )

@@ -47,7 +47,11 @@ def test_a_parquet_file_is_read_like_a_csv_file(dates: list[Any], tmp_path: Path
 def test_a_long_parquet_file_holds_several_codes(tmp_path: Path) -> None:
     write(
         tmp_path,
-        {"symbol": ["A", "B", "A"], "date": [DATES[0], DATES[0], DATES[1]], "close": [1.0, 5.0, 2.0]},
+        {
+            "symbol": ["A", "B", "A"],
+            "date": [DATES[0], DATES[0], DATES[1]],
+            "close": [1.0, 5.0, 2.0],
+        },
         "all.parquet",
     )
     tools = equities(tmp_path, prices="prices/all.parquet")
@@ -74,13 +78,17 @@ def test_what_is_no_parquet_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "prices").mkdir()
     (tmp_path / "prices" / "AAPL.parquet").write_bytes(b"date,close\n")
 
-    with pytest.raises(ToolError, match=r"prices/AAPL\.parquet: this is no Parquet file") as refused:
+    with pytest.raises(
+        ToolError, match=r"prices/AAPL\.parquet: this is no Parquet file"
+    ) as refused:
         call_for_document(equities(tmp_path)["fetch_stock_data"], code="AAPL")
 
     assert "\n" not in str(refused.value)
 
 
-def test_missing_pyarrow_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_pyarrow_says_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(tmp_path, {"date": DATES, "close": [1.0, 2.0]})
 
     def missing(name: str) -> None:

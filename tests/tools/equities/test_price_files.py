@@ -59,14 +59,19 @@ def test_a_folder_with_one_file_a_code_is_read(tmp_path: Path) -> None:
     "text",
     [
         pytest.param("date,price\nJan 1 2010,10\nFeb 1 2010,11\n", id="dates in words"),
-        pytest.param("\ufeffDATE;Price\r\n2010-01-01;10\r\n2010-02-01;11\r\n", id="semicolon, CRLF and mark"),
-        pytest.param("date\tclose\n2010-01-01T00:00:00Z\t10\n2010-02-01 16:00\t11\n", id="tab and times"),
+        pytest.param(
+            "\ufeffDATE;Price\r\n2010-01-01;10\r\n2010-02-01;11\r\n", id="semicolon, CRLF and mark"
+        ),
+        pytest.param(
+            "date\tclose\n2010-01-01T00:00:00Z\t10\n2010-02-01 16:00\t11\n", id="tab and times"
+        ),
         pytest.param(
             '"date","close"\n"2010-01-01","10"\n\n"2010-02-01"," 11 "\n\n', id="quotes, blank lines"
         ),
         pytest.param("close,date\n10,20100101\n11,2010/02/01\n", id="other order and forms"),
         pytest.param(
-            "symbol,date,close\nAAPL,2010-01-01,10\nAAPL,2010-02-01,11\nX,2010-02-01,9\n", id="symbols"
+            "symbol,date,close\nAAPL,2010-01-01,10\nAAPL,2010-02-01,11\nX,2010-02-01,9\n",
+            id="symbols",
         ),
     ],
 )
@@ -88,9 +93,7 @@ def test_adjusted_closes_are_the_history_and_the_last_close_is_the_price(tmp_pat
 
 @pytest.mark.parametrize("prices", ["all.csv", "long"])
 def test_one_long_file_holds_several_codes(prices: str, tmp_path: Path) -> None:
-    text = (
-        "ticker,date,price\nAAPL,2010-01-01,10\nIBM,2010-01-01,100\nAAPL,2010-02-01,11\nIBM,2010-02-01,90\n"
-    )
+    text = "ticker,date,price\nAAPL,2010-01-01,10\nIBM,2010-01-01,100\nAAPL,2010-02-01,11\nIBM,2010-02-01,90\n"
     (tmp_path / "long").mkdir()
     (tmp_path / "all.csv").write_text(text)
     (tmp_path / "long" / "everything.csv").write_text(text)
@@ -116,7 +119,9 @@ def test_dates_out_of_order_are_sorted_and_said_to_be(tmp_path: Path) -> None:
     document = fetch(tmp_path)
 
     assert document["prices"] == [["2010-01-01", 10.0], ["2010-02-01", 11.0]]
-    assert document["warnings"] == ["prices/AAPL.csv: the dates were not in order; they have been sorted"]
+    assert document["warnings"] == [
+        "prices/AAPL.csv: the dates were not in order; they have been sorted"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +130,10 @@ def test_dates_out_of_order_are_sorted_and_said_to_be(tmp_path: Path) -> None:
         pytest.param("", r"prices/AAPL.csv: the file is empty", "header", id="empty file"),
         pytest.param("  \n\n", r"the file is empty", "header", id="blank file"),
         pytest.param(
-            HEADER, r"prices/AAPL.csv: the file has a header and no prices", "rows", id="header only"
+            HEADER,
+            r"prices/AAPL.csv: the file has a header and no prices",
+            "rows",
+            id="header only",
         ),
         pytest.param(
             "day,closing\n2010-01-01,3\n",
@@ -133,9 +141,14 @@ def test_dates_out_of_order_are_sorted_and_said_to_be(tmp_path: Path) -> None:
             "'close'",
             id="no price column",
         ),
-        pytest.param("when,close\n2010-01-01,3\n", r"no column of dates", "'date'", id="no date column"),
         pytest.param(
-            "date,close,close\n2010-01-01,3,4\n", r"the header has 'close' twice", "keep one", id="twice"
+            "when,close\n2010-01-01,3\n", r"no column of dates", "'date'", id="no date column"
+        ),
+        pytest.param(
+            "date,close,close\n2010-01-01,3,4\n",
+            r"the header has 'close' twice",
+            "keep one",
+            id="twice",
         ),
         pytest.param(
             HEADER + "2010-01-01,3\n2010-13-01,4\n",
@@ -144,32 +157,62 @@ def test_dates_out_of_order_are_sorted_and_said_to_be(tmp_path: Path) -> None:
             id="date",
         ),
         pytest.param(
-            HEADER + "03/04/2010,4\n", r"line 2: the date '03/04/2010'", "2010-03-01", id="ambiguous date"
+            HEADER + "03/04/2010,4\n",
+            r"line 2: the date '03/04/2010'",
+            "2010-03-01",
+            id="ambiguous date",
         ),
         pytest.param(HEADER + ",4\n", r"line 2: the date is empty", "2010-03-01", id="empty date"),
         pytest.param(
-            HEADER + "2010-01-01,\n", r"line 2: the price is missing", "remove the row", id="no price"
+            HEADER + "2010-01-01,\n",
+            r"line 2: the price is missing",
+            "remove the row",
+            id="no price",
         ),
         pytest.param(
-            HEADER + "2010-01-01\n", r"line 2: the price is missing", "remove the row", id="short row"
-        ),
-        pytest.param(HEADER + "2010-01-01,NaN\n", r"line 2: the price is not a number", "fill", id="NaN"),
-        pytest.param(HEADER + "2010-01-01,inf\n", r"line 2: the price inf is not between", "", id="infinite"),
-        pytest.param(
-            HEADER + "2010-01-01,-3\n", r"line 2: the price -3 is not between", "greater", id="negative"
-        ),
-        pytest.param(HEADER + "2010-01-01,0\n", r"line 2: the price 0 is not between", "greater", id="zero"),
-        pytest.param(
-            HEADER + "2010-01-01,$3\n", r"line 2: the price '\$3' is no number", "sign", id="currency"
+            HEADER + "2010-01-01\n",
+            r"line 2: the price is missing",
+            "remove the row",
+            id="short row",
         ),
         pytest.param(
-            HEADER + "2010-01-01,1_0\n", r"line 2: the price '1_0' is no number", "", id="underscore"
+            HEADER + "2010-01-01,NaN\n", r"line 2: the price is not a number", "fill", id="NaN"
         ),
         pytest.param(
-            HEADER + '2010-01-01,"1,5"\n', r"line 2: the price '1,5' is no", "point", id="decimal comma"
+            HEADER + "2010-01-01,inf\n", r"line 2: the price inf is not between", "", id="infinite"
         ),
         pytest.param(
-            HEADER + "2010-01-01,1,5\n", r"line 2: 3 cells under 2 columns", "quote", id="extra cell"
+            HEADER + "2010-01-01,-3\n",
+            r"line 2: the price -3 is not between",
+            "greater",
+            id="negative",
+        ),
+        pytest.param(
+            HEADER + "2010-01-01,0\n", r"line 2: the price 0 is not between", "greater", id="zero"
+        ),
+        pytest.param(
+            HEADER + "2010-01-01,$3\n",
+            r"line 2: the price '\$3' is no number",
+            "sign",
+            id="currency",
+        ),
+        pytest.param(
+            HEADER + "2010-01-01,1_0\n",
+            r"line 2: the price '1_0' is no number",
+            "",
+            id="underscore",
+        ),
+        pytest.param(
+            HEADER + '2010-01-01,"1,5"\n',
+            r"line 2: the price '1,5' is no",
+            "point",
+            id="decimal comma",
+        ),
+        pytest.param(
+            HEADER + "2010-01-01,1,5\n",
+            r"line 2: 3 cells under 2 columns",
+            "quote",
+            id="extra cell",
         ),
         pytest.param(
             HEADER + "2010-01-01,3\n2010-01-02,3\n2010-01-01,4\n",
@@ -178,10 +221,16 @@ def test_dates_out_of_order_are_sorted_and_said_to_be(tmp_path: Path) -> None:
             id="duplicate date",
         ),
         pytest.param(
-            HEADER + '2010-01-01,"3\n', r"prices/AAPL.csv, line \d: this is no CSV", "again", id="quote"
+            HEADER + '2010-01-01,"3\n',
+            r"prices/AAPL.csv, line \d: this is no CSV",
+            "again",
+            id="quote",
         ),
         pytest.param(
-            (HEADER + "2010-01-01,3\n").encode("utf-16"), "the file is UTF-16", "iconv -f UTF-16", id="UTF-16"
+            (HEADER + "2010-01-01,3\n").encode("utf-16"),
+            "the file is UTF-16",
+            "iconv -f UTF-16",
+            id="UTF-16",
         ),
         pytest.param(
             b"date,close,note\n2010-01-01,3,ok\n2010-02-01,3,caf\xe9\n",
@@ -191,7 +240,10 @@ def test_dates_out_of_order_are_sorted_and_said_to_be(tmp_path: Path) -> None:
         ),
         pytest.param(b"\x00\x01\x02", r"no column of dates", "'date'", id="binary"),
         pytest.param(
-            HEADER + f"2010-01-01,{'9' * 200_000}\n", "this is no CSV: field larger", "", id="long cell"
+            HEADER + f"2010-01-01,{'9' * 200_000}\n",
+            "this is no CSV: field larger",
+            "",
+            id="long cell",
         ),
     ],
 )
@@ -247,16 +299,30 @@ def _pipe(root: Path) -> None:
     ("arrange", "message", "hint"),
     [
         pytest.param(
-            _nothing, "prices: there is no such file or folder", "it was looked for at", id="missing"
+            _nothing,
+            "prices: there is no such file or folder",
+            "it was looked for at",
+            id="missing",
         ),
-        pytest.param(_empty_folder, "prices: the folder has no price files", "such as AAPL.csv", id="empty"),
-        pytest.param(_other_files, r"no price files \(it has 1 other", "such as AAPL.csv", id="other files"),
-        pytest.param(_folder_in_place_of_a_file, "prices/AAPL.csv: it is a folder", "regular", id="folder"),
+        pytest.param(
+            _empty_folder, "prices: the folder has no price files", "such as AAPL.csv", id="empty"
+        ),
+        pytest.param(
+            _other_files, r"no price files \(it has 1 other", "such as AAPL.csv", id="other files"
+        ),
+        pytest.param(
+            _folder_in_place_of_a_file, "prices/AAPL.csv: it is a folder", "regular", id="folder"
+        ),
         pytest.param(_link, "the folder has no price files", "such as", id="link only"),
         pytest.param(
-            _two_files, "'AAPL.csv' and 'aapl.csv' are both files of 'AAPL'", "keep one", id="two files"
+            _two_files,
+            "'AAPL.csv' and 'aapl.csv' are both files of 'AAPL'",
+            "keep one",
+            id="two files",
         ),
-        pytest.param(_near_names, "prices has no prices for 'AAPL'", "did you mean 'APPL'?", id="near names"),
+        pytest.param(
+            _near_names, "prices has no prices for 'AAPL'", "did you mean 'APPL'?", id="near names"
+        ),
         pytest.param(_pipe, "the folder has no price files", "such as", id="pipe"),
     ],
 )
@@ -271,7 +337,9 @@ def test_a_folder_that_lacks_the_code_is_answered_with_the_mend(
     assert hint in (refused.value.hint or "")
 
 
-@pytest.mark.parametrize("code", ["../secret", "a/b", "", ".hidden", "A" * 21, "AA PL", "A..B", "东"])
+@pytest.mark.parametrize(
+    "code", ["../secret", "a/b", "", ".hidden", "A" * 21, "AA PL", "A..B", "东"]
+)
 def test_what_is_no_code_never_becomes_a_file_name(code: str, tmp_path: Path) -> None:
     write_prices(tmp_path / "prices", "AAPL", [1, 2])
 
@@ -353,9 +421,13 @@ def test_the_day_of_now_is_taken_in_utc(tmp_path: Path) -> None:
 def test_a_stock_without_a_price_before_now_is_a_failure(tmp_path: Path) -> None:
     write_prices(tmp_path / "prices", "AAPL", [1.0, 2.0])
 
-    with pytest.raises(ToolError, match="no price on or before 2008-12-31; its first is of 2009-01-01"):
+    with pytest.raises(
+        ToolError, match="no price on or before 2008-12-31; its first is of 2009-01-01"
+    ):
         call_for_document(
-            equities(tmp_path)["fetch_stock_data"], code="AAPL", now=dt.datetime(2008, 12, 31, tzinfo=dt.UTC)
+            equities(tmp_path)["fetch_stock_data"],
+            code="AAPL",
+            now=dt.datetime(2008, 12, 31, tzinfo=dt.UTC),
         )
 
 

@@ -122,11 +122,21 @@ def test_retry_after_is_read_as_a_date_too(text: str | None, seconds: float | No
 
 @pytest.mark.parametrize(
     ("status", "hint"),
-    [(401, "key"), (403, "key"), (402, "plan"), (404, "suffix"), (302, "another address"), (400, "")],
+    [
+        (401, "key"),
+        (403, "key"),
+        (402, "plan"),
+        (404, "suffix"),
+        (302, "another address"),
+        (400, ""),
+    ],
 )
 def test_a_refusal_is_final_and_says_where_to_look(status: int, hint: str) -> None:
     answer = Answer("<html>no</html>", status, {"Location": "http://127.0.0.1:1/x"})
-    with serving(answer) as service, pytest.raises(ToolError, match=f"answered {status}") as refused:
+    with (
+        serving(answer) as service,
+        pytest.raises(ToolError, match=f"answered {status}") as refused,
+    ):
         fetch(service)
 
     assert not refused.value.transient
@@ -149,7 +159,9 @@ def test_a_refusal_is_final_and_says_where_to_look(status: int, hint: str) -> No
         pytest.param([day("2010-02-26", -1)], r"GNP\.AU, entry 1: the price -1", id="negative"),
         pytest.param([day("soon", 1)], r"GNP\.AU, entry 1: the date 'soon'", id="date"),
         pytest.param(
-            [DAYS[0], DAYS[0]], r"entry 2: the date 2010-02-26 stands already in entry 1", id="twice"
+            [DAYS[0], DAYS[0]],
+            r"entry 2: the date 2010-02-26 stands already in entry 1",
+            id="twice",
         ),
         pytest.param(
             '[{"date": "2010-02-26", "close": NaN}]', "entry 1: the price is not a number", id="NaN"
@@ -198,7 +210,10 @@ def test_the_key_is_never_logged(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_missing_key_is_named_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PRICE_KEY")
 
-    with serving(Answer(DAYS)) as service, pytest.raises(ToolError, match="PRICE_KEY is not set") as refused:
+    with (
+        serving(Answer(DAYS)) as service,
+        pytest.raises(ToolError, match="PRICE_KEY is not set") as refused,
+    ):
         fetch(service)
 
     assert refused.value.hint == "export PRICE_KEY=…"

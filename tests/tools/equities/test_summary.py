@@ -51,10 +51,14 @@ def test_the_summary_in_full(tools: Registry, snapshot: SnapshotAssertion) -> No
     )
 
     assert summary["content"] == snapshot(name="content")
-    assert {key: value for key, value in summary.items() if key != "content"} == snapshot(name="fields")
+    assert {key: value for key, value in summary.items() if key != "content"} == snapshot(
+        name="fields"
+    )
 
 
-def test_the_chart_holds_the_prices_of_the_stocks_and_then_of_the_benchmark(tools: Registry) -> None:
+def test_the_chart_holds_the_prices_of_the_stocks_and_then_of_the_benchmark(
+    tools: Registry,
+) -> None:
     index = call_for_document(tools["fetch_index_data"], code="EQUAL_WEIGHT")
 
     chart = cast("dict[str, Any]", summarise(tools, "UPP", "DWN", benchmark=index)["chart"])
@@ -148,11 +152,15 @@ def test_a_filter_keeps_documents_that_have_all_of_its_tags(tools: Registry) -> 
     assert prices["announcements"] == []
     assert list(stocks(one)) == ["DWN"]
     assert stocks(listed) == {}
-    assert [line["title"] for line in cast("list[JsonObject]", listed["announcements"])] == ["good quarter"]
+    assert [line["title"] for line in cast("list[JsonObject]", listed["announcements"])] == [
+        "good quarter"
+    ]
 
 
 def test_a_filter_that_nothing_passes_is_a_failure(tools: Registry) -> None:
-    with pytest.raises(ToolError, match="none of the 1 documents has the tags stock-data, announcements"):
+    with pytest.raises(
+        ToolError, match="none of the 1 documents has the tags stock-data, announcements"
+    ):
         summarise(tools, "UPP", filter_tags=["stock-data", "announcements"])
 
 
@@ -211,12 +219,15 @@ def test_a_document_without_its_fields_is_named(tools: Registry) -> None:
     cut = {key: value for key, value in stock(tools, "UPP").items() if key != "prices"}
 
     with pytest.raises(
-        ToolError, match="document 'us:UPP:stock_collector' of kind 'stock-data' has no usable prices"
+        ToolError,
+        match="document 'us:UPP:stock_collector' of kind 'stock-data' has no usable prices",
     ):
         summarise(tools, documents=[cut])
 
 
-def test_somebody_elses_words_cannot_make_marks_in_the_summary(tools: Registry, tmp_path: Path) -> None:
+def test_somebody_elses_words_cannot_make_marks_in_the_summary(
+    tools: Registry, tmp_path: Path
+) -> None:
     file = tmp_path / "news" / "2010-02-02_UPP.md"
     file.write_text('---\ntitle: "[x](http://e.vil) | <script>"\n---\nx')
     news = call_for_document(tools["fetch_announcements"], code="UPP")
@@ -228,11 +239,14 @@ def test_somebody_elses_words_cannot_make_marks_in_the_summary(tools: Registry, 
 
 def test_what_no_stock_has_a_year_of_is_told_over_all_prices(tools: Registry) -> None:
     half: list[Json] = [
-        call_for_document(tools["fetch_stock_data"], code=code, years=0.5) for code in ("DWN", "UPP", "WAV")
+        call_for_document(tools["fetch_stock_data"], code=code, years=0.5)
+        for code in ("DWN", "UPP", "WAV")
     ]
     index = call_for_document(tools["fetch_index_data"], code="EQUAL_WEIGHT", years=0.5)
     text = str(
-        call_for_document(tools["analyze_summary"], documents=half, title="T", benchmark=index)["content"]
+        call_for_document(tools["analyze_summary"], documents=half, title="T", benchmark=index)[
+            "content"
+        ]
     )
 
     assert "Best over all their prices: UPP with +33.3 %." in text
@@ -242,6 +256,10 @@ def test_what_no_stock_has_a_year_of_is_told_over_all_prices(tools: Registry) ->
 
 def test_a_list_of_announcements_does_not_speak_of_prices(tools: Registry) -> None:
     news = call_for_document(tools["fetch_announcements"], code="UPP")
-    text = str(call_for_document(tools["analyze_summary"], documents=[news], title="News")["content"])
+    text = str(
+        call_for_document(tools["analyze_summary"], documents=[news], title="News")["content"]
+    )
 
-    assert text.startswith("# News\n\nListed by code; no model wrote any of it.\n\n## Announcements")
+    assert text.startswith(
+        "# News\n\nListed by code; no model wrote any of it.\n\n## Announcements"
+    )

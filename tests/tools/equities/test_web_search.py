@@ -16,7 +16,9 @@ from wavewright.tools import ToolError
 def test_results_of_the_provider_are_one_document() -> None:
     hit = {"title": "Results *up*", "url": "https://example.org/a", "content": "Sales\n rose."}
     with serving(Answer({"results": [hit]})) as service:
-        tool = equities(Path(), search={"provider": "searxng", "base_url": service.url})["search_web"]
+        tool = equities(Path(), search={"provider": "searxng", "base_url": service.url})[
+            "search_web"
+        ]
         document = call_for_document(tool, now=dt.datetime.now(dt.UTC), query="GNP news")
 
     assert document["items"] == [
@@ -34,7 +36,9 @@ def test_without_a_provider_the_call_fails_and_says_what_to_set() -> None:
 
 
 def test_a_run_that_stands_in_the_past_does_not_search_todays_web() -> None:
-    tool = equities(Path(), search={"provider": "searxng", "base_url": "http://127.0.0.1:1"})["search_web"]
+    tool = equities(Path(), search={"provider": "searxng", "base_url": "http://127.0.0.1:1"})[
+        "search_web"
+    ]
 
     with pytest.raises(ToolError, match="takes 2010-03-01 for now"):
         call_for_document(tool, query="x")

@@ -24,7 +24,8 @@ CORPUS: Final = ROOT.parent / "shared" / "corpus" / "wesnoth"
 def told(*known: str, **texts: str) -> list[tuple[str, str, str]]:
     """Return the relations of Markdown pages, by name of page; `known` are names of other things."""
     pages = [
-        read_structure(SourcePage(url=f"http://a.test/{name}", text=text)) for name, text in texts.items()
+        read_structure(SourcePage(url=f"http://a.test/{name}", text=text))
+        for name, text in texts.items()
     ]
     return [
         triple(one)
@@ -87,7 +88,9 @@ def test_documents_about_other_things_are_related_by_their_own_verbs() -> None:
 
 def test_a_piece_of_a_page_is_read_with_names_that_are_known_from_the_rest() -> None:
     known = [NamedEntity("Mara Voss", NPC, "http://a.test/mara"), NamedEntity("Ash", ZONE)]
-    piece = read_structure(SourcePage(url="http://a.test/mara", text="## Later years\n\nShe lives in Ash."))
+    piece = read_structure(
+        SourcePage(url="http://a.test/mara", text="## Later years\n\nShe lives in Ash.")
+    )
 
     [found] = relations(Gazetteer([piece], KINDS, known=known), [piece])
 
@@ -102,7 +105,9 @@ def test_relations_of_a_real_wiki_are_those_of_its_data_files() -> None:
     members = {(name, team) for name, npc in gold["npcs"].items() for team in npc["teams"]}
     ways = {(one["from"], one["to"]) for one in gold["connects_to"]}
     pages = [
-        read_structure(SourcePage(url=f"http://a.test/{path.relative_to(CORPUS)}", html=path.read_text()))
+        read_structure(
+            SourcePage(url=f"http://a.test/{path.relative_to(CORPUS)}", html=path.read_text())
+        )
         for folder in ("zones", "npcs", "factions", "lore", "items")
         for path in sorted((CORPUS / folder).iterdir())
     ]
@@ -121,11 +126,16 @@ def test_relations_of_a_real_wiki_are_those_of_its_data_files() -> None:
         assert right / len(gold_pairs) >= 0.6
 
 
-def test_names_of_a_row_of_several_are_known_and_whoever_a_sentence_calls_somebody_is_a_person() -> None:
+def test_names_of_a_row_of_several_are_known_and_whoever_a_sentence_calls_somebody_is_a_person() -> (
+    None
+):
     marsh = "# Marsh\n\nMarsh is a swamp.\n\n**Inhabitants:** Ann Quill, Bram Tolley and none\n\n**Allies:** Neutral\n"
     pages = [
         read_structure(SourcePage(url=f"http://a.test/{name}", text=text))
-        for name, text in (("marsh", marsh), ("hester", "# Hester\n\nHester is a recluse who lives alone.\n"))
+        for name, text in (
+            ("marsh", marsh),
+            ("hester", "# Hester\n\nHester is a recluse who lives alone.\n"),
+        )
     ]
 
     found = {(one.name, one.kind) for one in Gazetteer(pages, KINDS).entities}

@@ -30,7 +30,10 @@ def test_a_row_is_a_row_in_whatever_form_it_stands(html: str) -> None:
 
     [link] = row.links
     assert (row.label, row.value, row.text) == ("Home", "Ash", "Home: Ash")
-    assert (link.url, row.text[link.start : link.end]) == ("http://world.test/places/ash.html", "Ash")
+    assert (link.url, row.text[link.start : link.end]) == (
+        "http://world.test/places/ash.html",
+        "Ash",
+    )
 
 
 def test_markdown_is_read_as_html_is() -> None:
@@ -50,9 +53,7 @@ def test_markdown_is_read_as_html_is() -> None:
 
 
 def test_links_keep_their_place_in_a_text_whose_white_space_is_squeezed() -> None:
-    html = (
-        "<p>  He  lives\n in <i>old <a href='/a'> Ash  Hollow</a></i>,<b> near</b> <a href='/b'>Bel</a>.</p>"
-    )
+    html = "<p>  He  lives\n in <i>old <a href='/a'> Ash  Hollow</a></i>,<b> near</b> <a href='/b'>Bel</a>.</p>"
 
     [block] = read(html).prose()
 
@@ -61,7 +62,9 @@ def test_links_keep_their_place_in_a_text_whose_white_space_is_squeezed() -> Non
 
 
 def test_who_speaks_is_told_apart_from_what_is_said() -> None:
-    [quote] = read("<blockquote><b><a href='/x'>Bok</a>:</b> I own this town. All of it!</blockquote>").blocks
+    [quote] = read(
+        "<blockquote><b><a href='/x'>Bok</a>:</b> I own this town. All of it!</blockquote>"
+    ).blocks
 
     assert (quote.kind, quote.label, quote.sentences()) == (
         "quote",

@@ -39,7 +39,9 @@ async def run_emitting(emitted: object) -> tuple[RunState, list[Event]]:
     registry = Registry()
     registry.add(work)
     async with MemoryJournal() as journal:
-        state = await execute(plan_of({"id": "a", "params": {}}), registry, run=RUN, now=NOW, journal=journal)
+        state = await execute(
+            plan_of({"id": "a", "params": {}}), registry, run=RUN, now=NOW, journal=journal
+        )
         return state, await journal.load(RUN)
 
 

@@ -106,7 +106,9 @@ def test_signature_and_docstring_become_the_schemas() -> None:
 
 
 @pytest.mark.parametrize("function", [google, numpy, sphinx])
-def test_parameter_meanings_are_read_in_three_docstring_styles(function: Callable[[int], int]) -> None:
+def test_parameter_meanings_are_read_in_three_docstring_styles(
+    function: Callable[[int], int],
+) -> None:
     schema = make_tool(function).signature.input_schema
 
     assert schema["properties"] == {"a": {"type": "integer", "description": "What is doubled."}}
@@ -179,19 +181,28 @@ def test_parameters_arrive_as_the_types_that_the_function_names() -> None:
     )
 
     assert output is None
-    assert seen == [Invoice(number=1, due=dt.date(2010, 3, 1)), dt.date(2010, 3, 2), [{"name": "a"}]]
+    assert seen == [
+        Invoice(number=1, due=dt.date(2010, 3, 1)),
+        dt.date(2010, 3, 2),
+        [{"name": "a"}],
+    ]
 
 
 def test_results_become_json() -> None:
     def make_batch() -> Batch:
         return Batch([Invoice(number=1, due=dt.date(2010, 3, 1))])
 
-    assert call(make_tool(make_batch)) == {"invoices": [{"number": 1, "due": "2010-03-01", "note": "none"}]}
+    assert call(make_tool(make_batch)) == {
+        "invoices": [{"number": 1, "due": "2010-03-01", "note": "none"}]
+    }
 
 
 def test_models_inside_plain_dicts_become_json() -> None:
     def make_batch() -> object:
-        return {"when": dt.datetime(2010, 3, 1, tzinfo=dt.UTC), "invoice": Invoice(number=1, due=dt.date.min)}
+        return {
+            "when": dt.datetime(2010, 3, 1, tzinfo=dt.UTC),
+            "invoice": Invoice(number=1, due=dt.date.min),
+        }
 
     assert call(make_tool(make_batch)) == {
         "when": "2010-03-01T00:00:00Z",
@@ -358,14 +369,18 @@ forward.__annotations__["code"] = "NotImported"  # as under `if TYPE_CHECKING`
 @pytest.mark.parametrize(
     ("function", "message", "hint"),
     [
-        pytest.param(unannotated, "parameter 'code' of unannotated.* has no type", "code: str", id="no type"),
+        pytest.param(
+            unannotated, "parameter 'code' of unannotated.* has no type", "code: str", id="no type"
+        ),
         pytest.param(starred, r"takes \*codes", "name every parameter", id="star"),
         pytest.param(double_starred, r"takes \*\*codes", "name every parameter", id="two stars"),
         pytest.param(positional, "'code' .* is positional-only", "remove the '/'", id="positional"),
         pytest.param(
             lock_parameter, "'lock' .* which has no JSON form", "take text, numbers", id="parameter"
         ),
-        pytest.param(lock_result, "returns .* which has no JSON form", "return text, numbers", id="result"),
+        pytest.param(
+            lock_result, "returns .* which has no JSON form", "return text, numbers", id="result"
+        ),
         pytest.param(generator, "is a generator", "return a list", id="generator"),
         pytest.param(async_generator, "is a generator", "return a list", id="async generator"),
         pytest.param(forward, "names 'NotImported'", "TYPE_CHECKING", id="forward reference"),
@@ -460,7 +475,11 @@ def test_an_address_names_one_of_the_allowed_hosts(url: str, *, is_allowed: bool
 
 @pytest.mark.parametrize(
     "options",
-    [{"accepts_untrusted": ["ulr"]}, {"allowed_hosts": {"ulr": ["a.b"]}}, {"allowed_hosts": {"url": ["*"]}}],
+    [
+        {"accepts_untrusted": ["ulr"]},
+        {"allowed_hosts": {"ulr": ["a.b"]}},
+        {"allowed_hosts": {"url": ["*"]}},
+    ],
 )
 def test_what_a_tool_says_of_a_parameter_must_fit_it(options: dict[str, Any]) -> None:
     def fetch(url: str) -> str:

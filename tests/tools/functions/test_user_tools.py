@@ -74,7 +74,9 @@ def test_settings_choose_functions_and_say_what_they_do(project: Path) -> None:
 
 
 def test_a_folder_brings_the_tools_of_each_file(project: Path) -> None:
-    (project / "tools" / "beside.py").write_text('GREETING = "Hi"\ndef wave() -> str:\n    return "wave"\n')
+    (project / "tools" / "beside.py").write_text(
+        'GREETING = "Hi"\ndef wave() -> str:\n    return "wave"\n'
+    )
     (project / "tools" / "_private.py").write_text("def secret() -> str:\n    return ''\n")
 
     assert names(load_user_tools(["tools/"], project)) == ["wave", "greet", "send"]
@@ -115,9 +117,14 @@ def test_a_users_file_shadows_no_library(project: Path) -> None:
     [
         pytest.param("def f(:\n", "SyntaxError", r"mine\.py:1$", id="syntax"),
         pytest.param(
-            "x = 1\nraise ValueError('no luck')\n", "ValueError: no luck", r"mine\.py:2$", id="raises"
+            "x = 1\nraise ValueError('no luck')\n",
+            "ValueError: no luck",
+            r"mine\.py:2$",
+            id="raises",
         ),
-        pytest.param("\n\nimport nothing_of_that_name\n", "ModuleNotFoundError", r"mine\.py:3$", id="import"),
+        pytest.param(
+            "\n\nimport nothing_of_that_name\n", "ModuleNotFoundError", r"mine\.py:3$", id="import"
+        ),
         pytest.param("import sys\nsys.exit(3)\n", "SystemExit: 3", r"mine\.py:2$", id="exits"),
     ],
 )
@@ -136,7 +143,9 @@ def test_a_module_that_cannot_be_imported_is_named_with_its_line(
     ("entry", "message"),
     [
         pytest.param(
-            "tools/missing.py", r"'tools\[0\]': there is no file or folder 'tools/missing.py'", id="file"
+            "tools/missing.py",
+            r"'tools\[0\]': there is no file or folder 'tools/missing.py'",
+            id="file",
         ),
         pytest.param("no_such_module_77", "there is no module 'no_such_module_77'", id="module"),
         pytest.param({"pth": "x"}, r"'tools\[0\]\.pth': 'pth' is no field", id="unknown field"),
@@ -144,7 +153,9 @@ def test_a_module_that_cannot_be_imported_is_named_with_its_line(
         pytest.param({"path": "x", "module": "y"}, r"'tools\[0\]' has both", id="both"),
         pytest.param(7, r"'tools\[0\]'", id="number"),
         pytest.param(
-            {"path": "tools/mine.py", "functions": ["gret"]}, "has no function 'gret'", id="function"
+            {"path": "tools/mine.py", "functions": ["gret"]},
+            "has no function 'gret'",
+            id="function",
         ),
         pytest.param(
             {"path": "tools/mine.py", "functions": {"greet": {"effects": ["burn"]}}},
@@ -190,7 +201,9 @@ def test_other_options_make_other_tools_of_the_same_module(tmp_path: Path) -> No
     (tmp_path / "mine.py").write_text(MODULE)
     plain = load_user_tools(ENTRIES, tmp_path)
 
-    [named] = load_user_tools([{"path": "mine.py", "functions": {"count": {"name": "tally"}}}], tmp_path)
+    [named] = load_user_tools(
+        [{"path": "mine.py", "functions": {"count": {"name": "tally"}}}], tmp_path
+    )
 
     assert plain[0].signature.name == "count"
     assert named.signature.name == "tally"

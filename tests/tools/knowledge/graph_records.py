@@ -19,7 +19,9 @@ TEXTS = {
 def chunk(document: str, text: str | None = None) -> Chunk:
     """Return a document as one chunk."""
     told = TEXTS[document] if text is None else text
-    return Chunk(id=f"{document}-1", document=document, title=document, text=told, start=0, end=len(told))
+    return Chunk(
+        id=f"{document}-1", document=document, title=document, text=told, start=0, end=len(told)
+    )
 
 
 def entity(name: str, kind: str, quote: str, *aliases: str) -> JsonObject:
@@ -39,7 +41,8 @@ def records(of: Chunk, origin: Origin = "agent", **kinds: list[JsonObject]) -> C
     made: dict[str, Json] = {}
     for kind, entries in kinds.items():
         made[kind] = [
-            {**one, "origin": origin, "evidence": [_evidence(of, str(one["evidence"]))]} for one in entries
+            {**one, "origin": origin, "evidence": [_evidence(of, str(one["evidence"]))]}
+            for one in entries
         ]
     return ChunkRecords.model_validate({"chunk": of.id, "origin": origin, **made})
 

@@ -29,7 +29,16 @@ low = 3. high = 9.
 """
 LINES = st.lists(
     st.sampled_from(
-        ["# Top", "## Part", "A short one. And another!", "- an item", "```", "", "| a | b |", "x" * 70]
+        [
+            "# Top",
+            "## Part",
+            "A short one. And another!",
+            "- an item",
+            "```",
+            "",
+            "| a | b |",
+            "x" * 70,
+        ]
     ),
     max_size=40,
 )
@@ -60,7 +69,9 @@ def test_a_long_section_is_cut_between_sentences_and_the_parts_overlap_by_whole_
 
 def test_an_unchanged_chunk_keeps_its_id_when_others_change() -> None:
     before = chunks_of(TextDocument("guide.md", "Harbour guide", GUIDE), chars=200, overlap=1)
-    after = chunks_of(TextDocument("guide.md", "Harbour guide", GUIDE.replace("dawn", "noon")), 200, 1)
+    after = chunks_of(
+        TextDocument("guide.md", "Harbour guide", GUIDE.replace("dawn", "noon")), 200, 1
+    )
 
     assert [one.id for one in before][1:] == [one.id for one in after][1:]
     assert before[0].id != after[0].id
@@ -78,5 +89,7 @@ def test_every_word_is_in_a_chunk_no_chunk_is_too_long_and_ids_are_unique(
 
     covered = {place for chunk in chunks for place in range(chunk.start, chunk.end)}
     assert all(place in covered or character.isspace() for place, character in enumerate(text))
-    assert all(text[chunk.start : chunk.end] == chunk.text and len(chunk.text) <= chars for chunk in chunks)
+    assert all(
+        text[chunk.start : chunk.end] == chunk.text and len(chunk.text) <= chars for chunk in chunks
+    )
     assert len({chunk.id for chunk in chunks}) == len(chunks)

@@ -27,7 +27,9 @@ NOTES = ROOT / "plans" / "knowledge" / "notes"
 
 
 def read(root: Path, web: Json = None, **params: Json) -> DocumentChunks:
-    settings: dict[str, Json] = {"documents": "."} if web is None else {"documents": ".", "web": web}
+    settings: dict[str, Json] = (
+        {"documents": "."} if web is None else {"documents": ".", "web": web}
+    )
     tools = {tool.signature.name: tool for tool in load_pack("knowledge", settings, root).tools}
     return DocumentChunks.model_validate(call(tools["knowledge.read_documents"], params))
 
@@ -60,7 +62,9 @@ def test_a_folder_is_read_with_all_that_is_in_it(tmp_path: Path) -> None:
     pytest.importorskip("pypdf")
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.md").write_text("# Ash Mill\n\nAsh Mill is a mill. Ash Mill grinds.\n")
-    (tmp_path / "in" / "b.html").write_text("<title>B</title><main><h1>Beck</h1><p>By Ash Mill.</p></main>")
+    (tmp_path / "in" / "b.html").write_text(
+        "<title>B</title><main><h1>Beck</h1><p>By Ash Mill.</p></main>"
+    )
     (tmp_path / "in" / "c_notes.txt").write_text("The miller left Ash Mill.")
     (tmp_path / "in" / "d.pdf").write_bytes(pdf("Ash Mill burned down."))
     (tmp_path / "in" / "e.pdf").write_bytes(b"no PDF")
@@ -78,7 +82,8 @@ def test_a_folder_is_read_with_all_that_is_in_it(tmp_path: Path) -> None:
     ]
     assert [one.document for one in found.left_out] == ["in/e.pdf"]
     assert all(
-        [(one.name, one.type) for one in chunk.names] == [("Ash Mill", "mill")] for chunk in found.chunks[2:]
+        [(one.name, one.type) for one in chunk.names] == [("Ash Mill", "mill")]
+        for chunk in found.chunks[2:]
     )
     assert "Ash Mill burned down." in found.chunks[-1].text
 
@@ -151,18 +156,28 @@ def test_entities_and_relations_of_a_real_wiki_are_those_of_its_data_files(tmp_p
     records = [generate_records(chunk) or least_records(chunk) for chunk in found.chunks]
 
     kinds = {
-        normal_name(name): kind for kind in ("zones", "npcs", "factions", "items") for name in gold[kind]
+        normal_name(name): kind
+        for kind in ("zones", "npcs", "factions", "items")
+        for name in gold[kind]
     }
     named = {normal_name(entity.name) for one in records for entity in one.entities}
     for kind in ("zones", "npcs", "factions", "items"):
         wanted = {name for name, of in kinds.items() if of == kind}
         assert len(wanted & named) / len(wanted) >= 0.85, kind
     related = {
-        (normal_name(said.source), normal_name(said.target)) for one in records for said in one.relations
+        (normal_name(said.source), normal_name(said.target))
+        for one in records
+        for said in one.relations
     }
     for pair, pairs in (
-        (("npcs", "zones"), {(name, zone) for name, npc in gold["npcs"].items() for zone in npc["zones"]}),
-        (("npcs", "factions"), {(name, team) for name, npc in gold["npcs"].items() for team in npc["teams"]}),
+        (
+            ("npcs", "zones"),
+            {(name, zone) for name, npc in gold["npcs"].items() for zone in npc["zones"]},
+        ),
+        (
+            ("npcs", "factions"),
+            {(name, team) for name, npc in gold["npcs"].items() for team in npc["teams"]},
+        ),
         (("zones", "zones"), {(one["from"], one["to"]) for one in gold["connects_to"]}),
     ):
         right = {(normal_name(source), normal_name(target)) for source, target in pairs}

@@ -35,7 +35,11 @@ QUOTE = "Captain Merrin commands Petrel."
 PETREL: JsonObject = {"name": "Petrel", "type": "boat", "quotes": [QUOTE]}
 ANSWER: JsonObject = {
     "observations": [
-        {"entity": "Petrel", "text": "Petrel is the fastest boat.", "quotes": ["the fastest of the line"]}
+        {
+            "entity": "Petrel",
+            "text": "Petrel is the fastest boat.",
+            "quotes": ["the fastest of the line"],
+        }
     ],
     "entities": [
         {"name": "Captain Merrin", "type": "person", "aliases": ["Merrin"], "quotes": [QUOTE]},
@@ -59,16 +63,22 @@ CALLS: list[JsonObject] = [
     },
     {
         "name": "create_relations",
-        "arguments": {"relations": [{"from": "Captain Merrin", "to": "Petrel", "relationType": "commands"}]},
+        "arguments": {
+            "relations": [{"from": "Captain Merrin", "to": "Petrel", "relationType": "commands"}]
+        },
     },
     {
         "name": "add_observations",
-        "arguments": {"observations": [{"entityName": "Captain Merrin", "contents": ["He commands."]}]},
+        "arguments": {
+            "observations": [{"entityName": "Captain Merrin", "contents": ["He commands."]}]
+        },
     },
 ]
 
 
-def extract(home: Path, *script: Script, chunk: Chunk = CHUNK) -> tuple[ChunkRecords, list[RungRecord], int]:
+def extract(
+    home: Path, *script: Script, chunk: Chunk = CHUNK
+) -> tuple[ChunkRecords, list[RungRecord], int]:
     """Return the records of a chunk, the rungs, and how many questions the model was asked."""
     emitted: list[Emission] = []
     services, models = serving(home, *(script or (DEAD,)))
@@ -125,12 +135,15 @@ def test_a_quote_that_is_not_in_the_text_is_sent_back_and_then_left_out(tmp_path
         f"I call the tools: {json.dumps(CALLS[0])} and {json.dumps(CALLS[1])} then {json.dumps(CALLS[2])}",
         "```json\n" + json.dumps({"tool_calls": CALLS}) + "\n```",
         answer_of(
-            "", calls=tuple(NamedCall(str(one["name"]), json.dumps(one["arguments"])) for one in CALLS)
+            "",
+            calls=tuple(NamedCall(str(one["name"]), json.dumps(one["arguments"])) for one in CALLS),
         ),
     ],
     ids=["several objects", "a list of calls", "calls of no tool"],
 )
-def test_calls_of_a_graphs_tools_that_a_model_wrote_down_are_executed(tmp_path: Path, said: Script) -> None:
+def test_calls_of_a_graphs_tools_that_a_model_wrote_down_are_executed(
+    tmp_path: Path, said: Script
+) -> None:
     found, rungs, _ = extract(tmp_path, said)
 
     assert found.origin == "suggested"
@@ -144,12 +157,17 @@ def test_calls_of_a_graphs_tools_that_a_model_wrote_down_are_executed(tmp_path: 
     check_evidence(found)
 
 
-@pytest.mark.parametrize("said", [DEAD, '{"entities": [{"name": "Pet', "I cannot help with that.", {}])
+@pytest.mark.parametrize(
+    "said", [DEAD, '{"entities": [{"name": "Pet', "I cannot help with that.", {}]
+)
 def test_code_reads_the_chunk_where_the_model_gives_nothing(tmp_path: Path, said: Script) -> None:
     found, rungs, _ = extract(tmp_path, said)
 
     assert found.origin == "generated"
-    assert {one.name: one.type for one in found.entities} == {"Captain Merrin": "person", "Petrel": "boat"}
+    assert {one.name: one.type for one in found.entities} == {
+        "Captain Merrin": "person",
+        "Petrel": "boat",
+    }
     assert [(one.source, one.relation, one.target) for one in found.relations] == [
         ("Captain Merrin", "leads", "Petrel")
     ]

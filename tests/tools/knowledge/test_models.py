@@ -15,7 +15,9 @@ def test_each_origin_has_a_lower_ceiling_than_the_one_before() -> None:
 
 
 def test_records_come_back_from_json_and_know_their_fields() -> None:
-    records = ChunkRecords(chunk="a-1", origin="forced", entities=(EntityRecord(name="A", origin="forced"),))
+    records = ChunkRecords(
+        chunk="a-1", origin="forced", entities=(EntityRecord(name="A", origin="forced"),)
+    )
 
     assert ChunkRecords.model_validate(records.model_dump(mode="json")) == records
     with pytest.raises(ValidationError, match="colour"):

@@ -14,14 +14,17 @@ from wavewright.tools.lore.models import (
 
 
 def told(field: str, *claims: tuple[str, str]) -> list[Evidence]:
-    return [Evidence(quote=f"it is {value}", url=url, field=field, value=value) for url, value in claims]
+    return [
+        Evidence(quote=f"it is {value}", url=url, field=field, value=value) for url, value in claims
+    ]
 
 
 def test_a_value_of_which_only_one_can_be_right_is_a_conflict_when_pages_differ() -> None:
     levels = told("level_range", ("a", "4-9"), ("b", "6-9"), ("c", "4-9"))
     stance = told("inter_faction moths", ("a", "hostile"), ("b", "allied"))
     found = ZoneExtraction(
-        zone=ZoneData(name="Ash", evidence=levels), factions=[FactionData(name="Lamps", evidence=stance)]
+        zone=ZoneData(name="Ash", evidence=levels),
+        factions=[FactionData(name="Lamps", evidence=stance)],
     )
 
     result, rated = cross_reference(found)
@@ -66,7 +69,9 @@ def test_texts_and_lists_complete_each_other() -> None:
 
 
 def test_what_no_page_names_has_no_confidence() -> None:
-    result, rated = cross_reference(ZoneExtraction(zone=ZoneData(name="Ash"), npcs=[NPCData(name="Mara")]))
+    result, rated = cross_reference(
+        ZoneExtraction(zone=ZoneData(name="Ash"), npcs=[NPCData(name="Mara")])
+    )
 
     assert result.confidence["npcs"] == 0.0
     assert rated.zone.confidence == 0.0

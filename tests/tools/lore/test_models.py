@@ -49,7 +49,8 @@ def test_a_record_is_identified_by_its_name_alone() -> None:
 
 def test_records_come_back_from_json_as_they_were() -> None:
     found = ZoneExtraction(
-        zone=ZoneData(name="Westfall", level_range=LevelRange(min=10, max=20)), npcs=[NPCData(name="Gryan")]
+        zone=ZoneData(name="Westfall", level_range=LevelRange(min=10, max=20)),
+        npcs=[NPCData(name="Gryan")],
     )
 
     assert ZoneExtraction.model_validate(found.model_dump(mode="json")) == found
@@ -70,7 +71,11 @@ def test_levels_are_in_order() -> None:
 
 
 def test_a_zone_that_is_found_twice_is_one() -> None:
-    zones = [ConnectedZone(name="The Barrens"), ConnectedZone(name="barrens"), ConnectedZone(name="Duskwood")]
+    zones = [
+        ConnectedZone(name="The Barrens"),
+        ConnectedZone(name="barrens"),
+        ConnectedZone(name="Duskwood"),
+    ]
 
     assert ConnectedZonesResult(zones=zones).zone_slugs == ["barrens", "duskwood"]
 
@@ -125,7 +130,11 @@ def test_a_reference_names_domain_tier_and_time() -> None:
 
     reference = TIERS.reference("https://www.tidefall.example/ash-vale", now)
 
-    assert (reference.domain, reference.tier, reference.accessed_at) == ("tidefall.example", "official", now)
+    assert (reference.domain, reference.tier, reference.accessed_at) == (
+        "tidefall.example",
+        "official",
+        now,
+    )
 
 
 def test_the_list_of_the_pack_can_be_read_and_another_one_replaces_it(tmp_path: Path) -> None:
@@ -142,13 +151,18 @@ def test_a_misspelt_tier_is_named_beside_those_that_there_are(tmp_path: Path) ->
 
     with pytest.raises(PackError, match=r"should be 'official', 'primary', .*'offical'") as error:
         read_tiers(own)
-    assert error.value.hint == "fix the file that the setting 'lore.sources' names; did you mean 'official'?"
+    assert (
+        error.value.hint
+        == "fix the file that the setting 'lore.sources' names; did you mean 'official'?"
+    )
 
 
 @pytest.mark.parametrize(
     "text", ["tiers: {best: [a.example]}", "tiers: {official: a.example}", "tiers: [", None]
 )
-def test_a_list_that_cannot_be_used_is_named_with_its_fault(tmp_path: Path, text: str | None) -> None:
+def test_a_list_that_cannot_be_used_is_named_with_its_fault(
+    tmp_path: Path, text: str | None
+) -> None:
     own = tmp_path / "sources.yml"
     if text is not None:
         own.write_text(text, encoding="utf-8")

@@ -31,14 +31,19 @@ from wavewright.tools.lore.settings import SourceTiers, read_tiers
 ARC = "A town that lost its lake and would not move. " * 5
 FULL = NPCData(name="Mara", personality="wry", role="baker")
 VAGUE = NPCData(name="Tam", role="ferryman")
-HOSTILE = FactionData(name="Moths", inter_faction=[FactionRelation(faction_id="lamps", stance="hostile")])
+HOSTILE = FactionData(
+    name="Moths", inter_faction=[FactionRelation(faction_id="lamps", stance="hostile")]
+)
 
 
 @pytest.mark.parametrize(
     ("found", "warnings"),
     [
         (ZoneExtraction(zone=ZoneData(name="Ash", narrative_arc=ARC), npcs=[FULL]), []),
-        (ZoneExtraction(zone=ZoneData(name="Ash", narrative_arc=ARC[:199])), ["shallow_narrative_arc"]),
+        (
+            ZoneExtraction(zone=ZoneData(name="Ash", narrative_arc=ARC[:199])),
+            ["shallow_narrative_arc"],
+        ),
         (
             ZoneExtraction(zone=ZoneData(name="Ash", narrative_arc=ARC), npcs=[VAGUE, VAGUE]),
             ["no_npc_personality_data"],
@@ -54,7 +59,8 @@ HOSTILE = FactionData(name="Moths", inter_faction=[FactionRelation(faction_id="l
         ),
         (
             ZoneExtraction(
-                zone=ZoneData(name="Dungeon", narrative_arc=ARC), npcs=[NPCData(name="X", role="Boss")]
+                zone=ZoneData(name="Dungeon", narrative_arc=ARC),
+                npcs=[NPCData(name="X", role="Boss")],
             ),
             ["no_npc_personality_data"],
         ),
@@ -91,7 +97,9 @@ def test_a_package_is_a_message_that_says_no_more_than_its_ceilings() -> None:
         }
     )
     found = ZoneExtraction(zone=ZoneData(name="Ash"), npcs=[vague])
-    result = CrossReferenceResult(is_consistent=True, confidence={"npcs": 0.9, "factions": 0.9, "lore": 0.5})
+    result = CrossReferenceResult(
+        is_consistent=True, confidence={"npcs": 0.9, "factions": 0.9, "lore": 0.5}
+    )
 
     package = zone_package("ash", found, result, [page])
 
@@ -139,7 +147,11 @@ PACKAGE: dict[str, Any] = {
         }
     ],
     "factions": [
-        {"name": "Wardens", "confidence": 1.0, "evidence": evidence("The Wardens keep the vale.", FANS)}
+        {
+            "name": "Wardens",
+            "confidence": 1.0,
+            "evidence": evidence("The Wardens keep the vale.", FANS),
+        }
     ],
     "sources": [
         {
@@ -148,7 +160,12 @@ PACKAGE: dict[str, Any] = {
             "tier": "official",
             "accessed_at": "2026-04-14T09:00:00Z",
         },
-        {"url": FANS, "domain": "fans.example", "tier": "unlisted", "accessed_at": "2026-04-14T09:00:00Z"},
+        {
+            "url": FANS,
+            "domain": "fans.example",
+            "tier": "unlisted",
+            "accessed_at": "2026-04-14T09:00:00Z",
+        },
     ],
     "confidence": {"zone": 0.9, "npcs": 0.8, "factions": 1.0},
     "conflicts": [
@@ -199,8 +216,16 @@ def test_a_package_that_says_no_more_than_its_sources_is_accepted() -> None:
             "not among the sources",
         ),
         ({"npcs__0__evidence": evidence("  ")}, "npcs[mira_fenn].evidence", "a quote is empty"),
-        ({"sources__1__tier": "official"}, f"sources[{FANS}].tier", "as unlisted, the package as official"),
-        ({"sources__1__domain": "tidefall.example"}, f"sources[{FANS}].domain", "is at 'fans.example'"),
+        (
+            {"sources__1__tier": "official"},
+            f"sources[{FANS}].tier",
+            "as unlisted, the package as official",
+        ),
+        (
+            {"sources__1__domain": "tidefall.example"},
+            f"sources[{FANS}].domain",
+            "is at 'fans.example'",
+        ),
         ({"npcs__0__role": ""}, "npcs[mira_fenn].confidence", "0.8 is above 0.4"),
         ({"npcs__0__personality": ""}, "confidence.npcs", "0.8 is above 0.4"),
         ({"npcs": []}, "confidence.npcs", "0.8 is above 0.2"),
@@ -210,9 +235,21 @@ def test_a_package_that_says_no_more_than_its_sources_is_accepted() -> None:
             "quality_warnings",
             "shallow_narrative_arc holds and is not told",
         ),
-        ({"conflicts__0__source_b": "hearsay"}, "conflicts[Ash Vale: level_range]", "'hearsay' is not among"),
-        ({"conflicts__0__claim_b": "1"}, "conflicts[Ash Vale: level_range]", "both sides are the same"),
-        ({"conflicts__0__data_point": "Wardens: level"}, "conflicts[Wardens: level]", "stated as certain"),
+        (
+            {"conflicts__0__source_b": "hearsay"},
+            "conflicts[Ash Vale: level_range]",
+            "'hearsay' is not among",
+        ),
+        (
+            {"conflicts__0__claim_b": "1"},
+            "conflicts[Ash Vale: level_range]",
+            "both sides are the same",
+        ),
+        (
+            {"conflicts__0__data_point": "Wardens: level"},
+            "conflicts[Wardens: level]",
+            "stated as certain",
+        ),
         ({"npcs": PACKAGE["npcs"] * 2}, "npcs[mira_fenn]", "two records have this identity"),
     ],
 )
@@ -258,14 +295,18 @@ def test_a_verdict_has_at_most_fifty_remarks() -> None:
 
 def test_what_the_researcher_finds_in_the_world_of_the_plans_is_accepted(tmp_path: Path) -> None:
     environment = {**os.environ, "WAVEWRIGHT_STATE": str(tmp_path)}
-    ran = run_prepared("run", "plans/lore/one_zone.job.yaml", "--json", folder=ROOT, environment=environment)
+    ran = run_prepared(
+        "run", "plans/lore/one_zone.job.yaml", "--json", folder=ROOT, environment=environment
+    )
     assert ran.returncode == 0, ran.stderr
     [files] = [
-        event["files"] for event in map(json.loads, ran.stdout.splitlines()) if event["kind"] == "outcome"
+        event["files"]
+        for event in map(json.loads, ran.stdout.splitlines())
+        if event["kind"] == "outcome"
     ]
-    found = json.loads(Path(next(file for file in files if file.endswith("package.json"))).read_text())[
-        "result"
-    ]
+    found = json.loads(
+        Path(next(file for file in files if file.endswith("package.json"))).read_text()
+    )["result"]
 
     ids = {name: PACKAGE[name] for name in ("job_id", "package_id", "iteration")}
     verdict = validate({**found, **ids}, read_tiers())

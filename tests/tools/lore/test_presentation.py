@@ -26,18 +26,28 @@ PAGE = PageReference(
 )
 TOLD = [Evidence(quote="Ash", url=PAGE.url)]
 FOUND = ZoneExtraction(
-    zone=ZoneData(name="Ash", narrative_arc="Ash is dry.", connected_zones=["bel_marsh"], evidence=TOLD),
-    npcs=[NPCData(name="Mara | Voss", zone_id="ash", role="baker", faction_ids=["lamps"], evidence=TOLD)],
+    zone=ZoneData(
+        name="Ash", narrative_arc="Ash is dry.", connected_zones=["bel_marsh"], evidence=TOLD
+    ),
+    npcs=[
+        NPCData(
+            name="Mara | Voss", zone_id="ash", role="baker", faction_ids=["lamps"], evidence=TOLD
+        )
+    ],
     factions=[
         FactionData(
-            name="Lamps", inter_faction=[FactionRelation(faction_id="moths", stance="hostile")], evidence=TOLD
+            name="Lamps",
+            inter_faction=[FactionRelation(faction_id="moths", stance="hostile")],
+            evidence=TOLD,
         )
     ],
 )
 RESULT = CrossReferenceResult(
     is_consistent=False,
     conflicts=[
-        SourceConflict(data_point="Ash: era", source_a="x", source_b="y", claim_a="first", claim_b="last")
+        SourceConflict(
+            data_point="Ash: era", source_a="x", source_b="y", claim_a="first", claim_b="last"
+        )
     ],
     confidence={"npcs": 0.5},
 )

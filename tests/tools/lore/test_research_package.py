@@ -22,9 +22,14 @@ FOUND: dict[str, Json] = {
 }
 
 
-def made(result: Json, *confidences: records.Confidence, is_achieved: bool = True) -> records.Package:
+def made(
+    result: Json, *confidences: records.Confidence, is_achieved: bool = True
+) -> records.Package:
     review = records.ReviewResult(
-        goal_achieved=is_achieved, confidence=0.8, summary="No source agrees.", confidences=confidences
+        goal_achieved=is_achieved,
+        confidence=0.8,
+        summary="No source agrees.",
+        confidences=confidences,
     )
     return records.Package(
         run="20260601-120000-3f2a7c",
@@ -36,13 +41,17 @@ def made(result: Json, *confidences: records.Confidence, is_achieved: bool = Tru
         warnings=("few sources",),
         plan={},
         plan_hash="0",
-        failed_attempts=(records.AttemptReport(step=StepId("npcs"), attempt=1, stdout="looking\n"),),
+        failed_attempts=(
+            records.AttemptReport(step=StepId("npcs"), attempt=1, stdout="looking\n"),
+        ),
         rung="given",
         now="2026-04-14T09:30:00+00:00",
     )
 
 
-def report_of(iteration: int, package: records.Package, zone: str | None = "Westfall") -> PackagePayload:
+def report_of(
+    iteration: int, package: records.Package, zone: str | None = "Westfall"
+) -> PackagePayload:
     report = package_report(JOB_ID, iteration, package, forms=CONTRACT.packages, goal_target=zone)
     assert isinstance(report, PackagePayload)
     return report
@@ -92,7 +101,10 @@ def test_a_package_about_no_zone_goes_out_whole_without_what_tools_printed() -> 
 
 @pytest.mark.parametrize(
     "result",
-    [pytest.param("a story", id="text"), pytest.param({"npcs": []}, id="nothing of the zone itself")],
+    [
+        pytest.param("a story", id="text"),
+        pytest.param({"npcs": []}, id="nothing of the zone itself"),
+    ],
 )
 def test_what_is_no_research_about_a_zone_is_refused(result: Json) -> None:
     with pytest.raises(InvalidResult, match="no research_package"):
@@ -111,7 +123,9 @@ def test_what_is_no_research_about_a_zone_is_refused(result: Json) -> None:
 def test_what_claims_to_be_of_a_zone_and_does_not_fit_goes_out_as_nothing(
     more: dict[str, Json], field: str
 ) -> None:
-    with pytest.raises(InvalidResult, match=f"does not fit the message `research_package`: {field}"):
+    with pytest.raises(
+        InvalidResult, match=f"does not fit the message `research_package`: {field}"
+    ):
         report_of(1, made({**FOUND, **more}))
 
 
@@ -133,7 +147,9 @@ def test_a_zone_whose_goal_is_not_achieved_says_so_among_its_warnings() -> None:
 
 
 def test_sources_and_conflicts_that_the_result_leaves_out_are_the_runs() -> None:
-    page = records.SourceReference(name="Westfall", location="https://lore.test/westfall", tier="primary")
+    page = records.SourceReference(
+        name="Westfall", location="https://lore.test/westfall", tier="primary"
+    )
     file = records.SourceReference(name="prices", location="prices.csv")
     told: tuple[Json, ...] = (
         {"value": {"min": 10}, "sources": ["a", "b"]},

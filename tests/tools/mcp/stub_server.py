@@ -76,7 +76,12 @@ class Stub:
             *([] if changed and self.fault == "tool gone" else [tool("other")]),
             tool("write", annotations={"readOnlyHint": False}),
             tool(
-                "typed", outputSchema={**OBJECT, "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+                "typed",
+                outputSchema={
+                    **OBJECT,
+                    "properties": {"n": {"type": "integer"}},
+                    "required": ["n"],
+                },
             ),
             *(
                 [tool("null", inputSchema=None), tool("list", inputSchema=[]), {"name": 5}]
@@ -95,7 +100,10 @@ class Stub:
             case "50 MB":
                 yield result(message, {"content": [text("x" * 50_000_000)]})
             case "both":
-                yield {**result(message, {"content": []}), "error": {"code": -1, "message": "and an error"}}
+                yield {
+                    **result(message, {"content": []}),
+                    "error": {"code": -1, "message": "and an error"},
+                }
             case "id null":
                 yield {**result(message, {"content": []}), "id": None}
             case "rug pull" | "tool gone" | "late list":
@@ -104,7 +112,8 @@ class Stub:
             case "poison":
                 trace = "Traceback\n" + "  File 'x.py', line 1\n" * 5000
                 yield result(
-                    message, {"content": [text("password=hunter2hunter2\n" + trace)], "isError": True}
+                    message,
+                    {"content": [text("password=hunter2hunter2\n" + trace)], "isError": True},
                 )
             case "repeats the token":
                 yield result(message, {"content": [text("who is canary-canary?")], "isError": True})
@@ -112,7 +121,12 @@ class Stub:
                 for number, method in enumerate(
                     ("sampling/createMessage", "elicitation/create", "roots/list")
                 ):
-                    yield {"jsonrpc": "2.0", "id": f"s{number}", "method": method, "params": ASKED[number]}
+                    yield {
+                        "jsonrpc": "2.0",
+                        "id": f"s{number}",
+                        "method": method,
+                        "params": ASKED[number],
+                    }
                 yield result(message, {"content": [text("asked")]})
             case "hang":
                 return
@@ -172,7 +186,10 @@ PARTS = [
     text("two"),
     {"type": "image", "data": "AAAA", "mimeType": "image/png"},
     {"type": "resource_link", "uri": "file:///a.txt", "name": "a", "mimeType": "text/plain"},
-    {"type": "resource", "resource": {"uri": "file:///b.txt", "text": "b", "mimeType": "text/plain"}},
+    {
+        "type": "resource",
+        "resource": {"uri": "file:///b.txt", "text": "b", "mimeType": "text/plain"},
+    },
     {"type": "resource", "resource": {"uri": "file:///c.bin", "blob": "AAAA"}},
 ]
 ASKED: list[Message] = [

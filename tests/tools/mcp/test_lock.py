@@ -33,7 +33,9 @@ def search(description: str = "Search.", schema: Json = None) -> ListedTool:
 
 
 def test_a_lock_that_was_written_is_read_as_it_was(tmp_path: Path) -> None:
-    lock = ToolsLock(servers={"one": lock_server(listing(search(), ListedTool("other", input_schema=None)))})
+    lock = ToolsLock(
+        servers={"one": lock_server(listing(search(), ListedTool("other", input_schema=None)))}
+    )
     (tmp_path / LOCK_NAME).write_text(lock.text)
 
     assert read_lock(tmp_path) == lock
@@ -56,7 +58,10 @@ def test_a_damaged_lock_is_refused_with_the_command_that_writes_it(tmp_path: Pat
         ([1], "no schema of an object"),
         ({"type": "string"}, "no schema of an object"),
         ({"type": "object", "properties": {"a": {"$ref": "#"}}}, "refers to '#'"),
-        ({"type": "object", "properties": {"a": {"$ref": "https://x.example/a.json"}}}, "refers to 'https"),
+        (
+            {"type": "object", "properties": {"a": {"$ref": "https://x.example/a.json"}}},
+            "refers to 'https",
+        ),
         (
             {
                 "type": "object",
@@ -67,7 +72,10 @@ def test_a_damaged_lock_is_refused_with_the_command_that_writes_it(tmp_path: Pat
         ),
         ({"type": "object", "properties": {"a": {"type": "sentence"}}}, "no valid JSON Schema"),
         (
-            {"type": "object", "properties": {"a": {"enum": [f"value {n}" for n in range(50_000)]}}},
+            {
+                "type": "object",
+                "properties": {"a": {"enum": [f"value {n}" for n in range(50_000)]}},
+            },
             "larger than 64 KiB",
         ),
     ],
@@ -86,8 +94,14 @@ def test_a_tool_whose_schema_cannot_be_used_is_left_out_and_the_others_are_not(
 def test_references_that_multiply_are_counted_before_they_are_put_in_place() -> None:
     definitions: JsonObject = {"d30": {"type": "string"}}
     for n in range(30):
-        definitions[f"d{n}"] = {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}, {"$ref": f"#/$defs/d{n + 1}"}]}
-    bomb: JsonObject = {"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": definitions}
+        definitions[f"d{n}"] = {
+            "allOf": [{"$ref": f"#/$defs/d{n + 1}"}, {"$ref": f"#/$defs/d{n + 1}"}]
+        }
+    bomb: JsonObject = {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/d0"}},
+        "$defs": definitions,
+    }
 
     locked = lock_server(listing(search(schema=bomb)))
 
@@ -129,11 +143,17 @@ def test_a_changed_description_is_refused_and_shown() -> None:
 
 def test_every_kind_of_difference_has_a_line() -> None:
     old = lock_server(
-        listing(search(), ListedTool("gone", input_schema=OBJECT), ListedTool("bad", input_schema=OBJECT))
+        listing(
+            search(),
+            ListedTool("gone", input_schema=OBJECT),
+            ListedTool("bad", input_schema=OBJECT),
+        )
     )
     new = lock_server(
         listing(
-            ListedTool("search", "Search.", {**OBJECT, "required": []}, OBJECT, {"readOnlyHint": True}),
+            ListedTool(
+                "search", "Search.", {**OBJECT, "required": []}, OBJECT, {"readOnlyHint": True}
+            ),
             ListedTool("new", input_schema=OBJECT),
             ListedTool("bad", input_schema=None),
         )
@@ -166,8 +186,12 @@ def test_a_tool_that_was_left_out_and_still_is_has_its_line() -> None:
 def test_equal_tools_of_another_version_and_changes_of_tools_not_allowed_pass() -> None:
     locked = lock_server(listing(search(), ListedTool("other", "Old.", OBJECT)))
 
-    refuse_changed_tools("one", locked, listing(ListedTool("other", "Old.", OBJECT), search(), version="2"))
-    refuse_changed_tools("one", locked, listing(search(), ListedTool("other", "New.", OBJECT)), ["search"])
+    refuse_changed_tools(
+        "one", locked, listing(ListedTool("other", "Old.", OBJECT), search(), version="2")
+    )
+    refuse_changed_tools(
+        "one", locked, listing(search(), ListedTool("other", "New.", OBJECT)), ["search"]
+    )
 
 
 def test_a_server_that_is_not_in_the_lock_is_refused() -> None:

@@ -107,7 +107,11 @@ def test_the_servers_of_npm_and_of_an_older_library_answer(tmp_path: Path) -> No
     require_installed_servers()
     (tmp_path / "a.txt").write_text("A lighthouse")
     emitted = list[object]()
-    entity: JsonObject = {"name": "Ada", "entityType": "person", "observations": ["keeps the light"]}
+    entity: JsonObject = {
+        "name": "Ada",
+        "entityType": "person",
+        "observations": ["keeps the light"],
+    }
     found = outcomes(
         [
             McpServerSettings("everything", command=str(PROGRAMS / "mcp-server-everything")),
@@ -146,7 +150,10 @@ def test_the_servers_of_npm_and_of_an_older_library_answer(tmp_path: Path) -> No
     assert set(weather) == {"temperature", "conditions", "humidity"}
     assert part_types(found["everything.get-tiny-image"]) == ["image"]
     assert part_types(found["everything.get-resource-links"]) == ["link", "link"]
-    assert [chunk.text[:6] for chunk in emitted if isinstance(chunk, TextChunk)] == ["1 of 2", "2 of 2"]
+    assert [chunk.text[:6] for chunk in emitted if isinstance(chunk, TextChunk)] == [
+        "1 of 2",
+        "2 of 2",
+    ]
     assert isinstance(found["everything.get-sum"], ToolError)
     assert "WAVEWRIGHT" not in str(found["everything.get-env"])
     assert "PYTEST" not in str(found["everything.get-env"])
@@ -166,7 +173,13 @@ def part_types(output: Json | ToolError) -> list[Json]:
 def test_the_client_passes_a_scenario(scenario: str, tmp_path: Path) -> None:
     require_installed_servers()
     client = f"{sys.executable} -m tests.tools.mcp.conformance_client"
-    suite: list[str | Path] = [PROGRAMS / "node", PROGRAMS / "conformance", "client", "--command", client]
+    suite: list[str | Path] = [
+        PROGRAMS / "node",
+        PROGRAMS / "conformance",
+        "client",
+        "--command",
+        client,
+    ]
 
     ended = subprocess.run(
         [*suite, "--scenario", scenario, "--output-dir", tmp_path],

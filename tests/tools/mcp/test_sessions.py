@@ -36,7 +36,9 @@ def stub(record: Path) -> Callable[..., McpServerSettings]:
         fault: str, *, timeout: float = 20.0, env: Mapping[str, str] | None = None
     ) -> McpServerSettings:
         command = ("-S", "-E", stub_server.__file__, fault, str(record))
-        return McpServerSettings("stub", command=sys.executable, args=command, timeout=timeout, env=env or {})
+        return McpServerSettings(
+            "stub", command=sys.executable, args=command, timeout=timeout, env=env or {}
+        )
 
     return settings
 
@@ -143,7 +145,9 @@ def test_ms08_a_tool_that_is_no_longer_listed_fails_as_unknown(
     assert str(second) == "MCP server 'stub' no longer lists the tool 'other'"
 
 
-def test_ms10_the_text_of_an_error_is_cut_and_redacted(stub: Callable[..., McpServerSettings]) -> None:
+def test_ms10_the_text_of_an_error_is_cut_and_redacted(
+    stub: Callable[..., McpServerSettings],
+) -> None:
     error = failure(stub("poison"))
 
     assert "hunter2hunter2" not in str(error)
@@ -162,7 +166,11 @@ def test_ms11_a_call_that_reads_is_made_again_once_after_a_crash(
     ("tool", "idempotent", "calls"), [("write", {"write": True}, 2), ("echo", {"echo": False}, 1)]
 )
 def test_ms11_the_settings_say_before_the_server_whether_a_call_is_made_again(
-    stub: Callable[..., McpServerSettings], record: Path, tool: str, idempotent: dict[str, bool], calls: int
+    stub: Callable[..., McpServerSettings],
+    record: Path,
+    tool: str,
+    idempotent: dict[str, bool],
+    calls: int,
 ) -> None:
     failure(replace(stub("crash always"), idempotent=idempotent), tool)
 
@@ -181,7 +189,9 @@ def test_ms11_a_call_that_writes_is_not_made_again_and_no_child_is_left(
     assert child_processes("self", str(record)) == []
 
 
-def test_ms12_what_a_server_asks_for_is_refused(stub: Callable[..., McpServerSettings], record: Path) -> None:
+def test_ms12_what_a_server_asks_for_is_refused(
+    stub: Callable[..., McpServerSettings], record: Path
+) -> None:
     [output] = call(stub("asks"), "echo")
 
     assert output == {"text": "asked", "parts": []}
@@ -273,15 +283,24 @@ def test_what_is_no_text_is_kept_as_parts(stub: Callable[..., McpServerSettings]
             "parts": [
                 {"type": "image", "mime_type": "image/png", "data": "AAAA"},
                 {"type": "link", "uri": "file:///a.txt", "name": "a", "mime_type": "text/plain"},
-                {"type": "document", "uri": "file:///b.txt", "mime_type": "text/plain", "text": "b"},
+                {
+                    "type": "document",
+                    "uri": "file:///b.txt",
+                    "mime_type": "text/plain",
+                    "text": "b",
+                },
                 {"type": "document", "uri": "file:///c.bin", "data": "AAAA"},
             ],
         }
     ]
 
 
-def test_an_answer_against_its_own_schema_fails_the_call(stub: Callable[..., McpServerSettings]) -> None:
-    assert "breaks the protocol or its own output schema" in str(failure(stub("wrong type"), "typed"))
+def test_an_answer_against_its_own_schema_fails_the_call(
+    stub: Callable[..., McpServerSettings],
+) -> None:
+    assert "breaks the protocol or its own output schema" in str(
+        failure(stub("wrong type"), "typed")
+    )
 
 
 def test_progress_is_passed_to_the_step_and_messages_to_the_log(

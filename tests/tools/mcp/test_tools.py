@@ -10,7 +10,13 @@ from wavewright.config.mcp_servers import McpServerSection, McpToolOverrides
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.functions.contracts import ToolDefinitionError
-from wavewright.tools.mcp.lock import ListedTool, McpServerError, ServerListing, ToolsLock, lock_server
+from wavewright.tools.mcp.lock import (
+    ListedTool,
+    McpServerError,
+    ServerListing,
+    ToolsLock,
+    lock_server,
+)
 from wavewright.tools.mcp.tools import TEXT_OUTPUT, locked_tools, mcp_tool, server_settings
 
 INPUT: JsonObject = {"type": "object", "properties": {"url": {"type": "string"}}}
@@ -64,7 +70,10 @@ def test_overrides_go_before_annotations() -> None:
     )
 
     assert (set(found.effects), found.idempotent, found.needs_approval) == ({"read"}, True, False)
-    assert (set(found.accepts_untrusted), found.allowed_hosts) == ({"url"}, {"url": ("example.org",)})
+    assert (set(found.accepts_untrusted), found.allowed_hosts) == (
+        {"url"},
+        {"url": ("example.org",)},
+    )
 
 
 def test_an_override_of_an_unknown_parameter_names_the_tool() -> None:
@@ -106,17 +115,25 @@ def test_only_allowed_tools_of_configured_servers_are_there() -> None:
 
 def test_an_override_of_a_tool_that_is_not_locked_is_refused() -> None:
     locked = lock_server(ServerListing("server", "1", (ListedTool("open", input_schema=INPUT),)))
-    section = McpServerSection(command="serve", overrides={"opne": McpToolOverrides(effects=frozenset())})
+    section = McpServerSection(
+        command="serve", overrides={"opne": McpToolOverrides(effects=frozenset())}
+    )
 
-    with pytest.raises(McpServerError, match=r"'web' has no tool 'opne' in tools\.lock\.json") as caught:
+    with pytest.raises(
+        McpServerError, match=r"'web' has no tool 'opne' in tools\.lock\.json"
+    ) as caught:
         list(locked_tools({"web": section}, ToolsLock(servers={"web": locked})))
 
     assert "mcp.servers.web.overrides" in str(caught.value.hint)
     assert list(locked_tools({"web": section}, ToolsLock())) == []
 
 
-def test_references_to_variables_are_replaced_and_the_folder_is_the_projects(tmp_path: Path) -> None:
-    section = McpServerSection(command="${env:BIN}/serve", args=["a-${env:X}-b"], env={"K": "${env:KEY}"})
+def test_references_to_variables_are_replaced_and_the_folder_is_the_projects(
+    tmp_path: Path,
+) -> None:
+    section = McpServerSection(
+        command="${env:BIN}/serve", args=["a-${env:X}-b"], env={"K": "${env:KEY}"}
+    )
 
     server = server_settings("one", section, tmp_path, {"BIN": "/bin", "X": "x", "KEY": "k"})
 

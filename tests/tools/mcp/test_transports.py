@@ -27,7 +27,9 @@ from wavewright.tools.mcp.transports import (
 )
 
 
-def call(server: HttpStub, name: str = "echo", *, timeout: float = 20.0, word_in_url: bool = False) -> Json:
+def call(
+    server: HttpStub, name: str = "echo", *, timeout: float = 20.0, word_in_url: bool = False
+) -> Json:
     """Return what a call gives; a secret is in a header, or in the URL."""
     section = McpServerSection(
         url=f"{server.url}/${{env:WORD}}" if word_in_url else server.url,
@@ -47,7 +49,9 @@ def test_a_call_over_http_sends_the_headers_of_the_settings() -> None:
     with http_stub() as server:
         assert call(server) == {"text": '{"a": 1}', "parts": []}
 
-    assert {headers["Authorization"] for _, headers, _ in server.requests} == {"Bearer canary-canary"}
+    assert {headers["Authorization"] for _, headers, _ in server.requests} == {
+        "Bearer canary-canary"
+    }
 
 
 def test_ms03_a_stream_without_an_end_is_read_up_to_a_number_of_bytes() -> None:
@@ -56,7 +60,10 @@ def test_ms03_a_stream_without_an_end_is_read_up_to_a_number_of_bytes() -> None:
 
 
 def test_ms03_a_stream_without_an_answer_ends_at_the_deadline() -> None:
-    with http_stub("silent stream") as server, pytest.raises(ToolError, match=r"no answer within 0\.5 s"):
+    with (
+        http_stub("silent stream") as server,
+        pytest.raises(ToolError, match=r"no answer within 0\.5 s"),
+    ):
         call(server, timeout=0.5)
 
 
@@ -114,7 +121,9 @@ def test_objects_of_json_within_a_text_are_not_counted() -> None:
         MessageMeter().add(json.dumps(items).encode())
 
 
-def test_a_secret_that_a_cut_of_a_log_line_would_split_is_redacted(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_secret_that_a_cut_of_a_log_line_would_split_is_redacted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     state = ConnectionState("web", Redactor({"canary-canary"}))
 
     for before in (1990, 7990):
@@ -133,7 +142,9 @@ def test_what_a_server_repeats_of_a_variable_is_not_shown(*, word_in_url: bool) 
 
 
 def test_structured_content_counts_only_where_the_tool_declares_its_schema() -> None:
-    result = CallToolResult(content=[TextContent(type="text", text="2")], structured_content={"n": 2})
+    result = CallToolResult(
+        content=[TextContent(type="text", text="2")], structured_content={"n": 2}
+    )
 
     assert output_of(result, is_typed=True) == {"n": 2}
     assert output_of(result, is_typed=False) == {"text": "2", "parts": []}

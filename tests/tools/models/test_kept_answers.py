@@ -30,13 +30,17 @@ class Crash(BaseException):
 
 
 @asynccontextmanager
-async def life(server: FakeModelServer, folder: Path, journal: MemoryJournal) -> AsyncGenerator[Asking]:
+async def life(
+    server: FakeModelServer, folder: Path, journal: MemoryJournal
+) -> AsyncGenerator[Asking]:
     """Open the models in another process of the same run."""
     settings, memory = settings_for(server, folder), JournalReplayCache(journal)
     await memory.load(RUN)
     async with (
         MemoryBudgetStore(settings.budgets) as budget_store,
-        open_models(settings, budget_store, environment=server.environment("chat"), memory=memory) as opened,
+        open_models(
+            settings, budget_store, environment=server.environment("chat"), memory=memory
+        ) as opened,
     ):
         yield Asking(opened, budget_store)
 
@@ -128,7 +132,9 @@ async def test_another_question_is_asked(
     assert len(model_server.ledger) == 2
 
 
-async def test_what_has_no_run_is_never_remembered(model_server: FakeModelServer, tmp_path: Path) -> None:
+async def test_what_has_no_run_is_never_remembered(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
     model_server.answer("Three.")
     journal = MemoryJournal()
     async with life(model_server, tmp_path, journal) as asking:

@@ -55,7 +55,13 @@ RESPONSES: Json = {
             "status": "completed",
             "content": [{"type": "output_text", "text": "words", "annotations": []}],
         },
-        {"type": "function_call", "id": "f1", "call_id": "c1", "name": "form", "arguments": '{"a": 1}'},
+        {
+            "type": "function_call",
+            "id": "f1",
+            "call_id": "c1",
+            "name": "form",
+            "arguments": '{"a": 1}',
+        },
     ],
     "parallel_tool_calls": True,
     "tool_choice": "auto",
@@ -117,9 +123,14 @@ def replaced(value: Json, at: Path_, by: Json) -> Json:
         return by
     match value:
         case dict():
-            return {key: replaced(one, at[1:], by) if key == at[0] else one for key, one in value.items()}
+            return {
+                key: replaced(one, at[1:], by) if key == at[0] else one
+                for key, one in value.items()
+            }
         case list():
-            return [replaced(one, at[1:], by) if key == at[0] else one for key, one in enumerate(value)]
+            return [
+                replaced(one, at[1:], by) if key == at[0] else one for key, one in enumerate(value)
+            ]
         case _:
             return value
 
@@ -128,7 +139,9 @@ def strange_bodies(wire: Wire) -> list[Json]:
     """Return the wire's body with a strange value in each of its places, the same in every run."""
     draw = random.Random(wire)  # noqa: S311  nothing is kept secret by it
     body = WHOLE[wire]
-    return [replaced(body, at, strange) for at in places(body) for strange in draw.sample(STRANGE, 4)]
+    return [
+        replaced(body, at, strange) for at in places(body) for strange in draw.sample(STRANGE, 4)
+    ]
 
 
 def streamed(body: Json) -> bytes:
@@ -145,7 +158,10 @@ async def test_a_strange_body_is_an_answer_or_a_model_error(
     bodies = strange_bodies(wire)
     kind = "text/event-stream" if is_streamed else "application/json"
     raw = [
-        RawBody(streamed(one) if is_streamed else json.dumps(one).encode(), headers=(("content-type", kind),))
+        RawBody(
+            streamed(one) if is_streamed else json.dumps(one).encode(),
+            headers=(("content-type", kind),),
+        )
         for one in bodies
     ]
     model_server.answer(*raw)

@@ -54,7 +54,11 @@ async def test_an_answer_is_charged_as_its_provider_counts(
         answer = await asking.models.ask(question(), on_use=asking.uses.append)
         spent = await asking.spent()
 
-    assert (answer.use.input_tokens, answer.use.output_tokens, answer.use.is_estimated) == (100, 20, False)
+    assert (answer.use.input_tokens, answer.use.output_tokens, answer.use.is_estimated) == (
+        100,
+        20,
+        False,
+    )
     assert answer.use.usd == pytest.approx(0.003)
     assert (spent.calls, spent.tokens) == (1, 120)
     assert spent.usd == pytest.approx(0.003)
@@ -118,7 +122,9 @@ async def test_a_count_that_cannot_be_is_replaced_by_an_estimate(
         pytest.param(ClaimedUsage(read=10**12, written=1), id="read"),
         pytest.param(ClaimedUsage(read=1, written=10**12), id="written"),
         pytest.param(ClaimedUsage(read=10, written=10, total=10**12), id="in all"),
-        pytest.param(ClaimedUsage(read=10, written=10, total=10**30), id="beyond what a budget can hold"),
+        pytest.param(
+            ClaimedUsage(read=10, written=10, total=10**30), id="beyond what a budget can hold"
+        ),
     ],
 )
 async def test_a_count_beyond_belief_is_charged_all_the_same_and_said_to_be_one(
@@ -139,7 +145,9 @@ async def test_a_count_beyond_belief_is_charged_all_the_same_and_said_to_be_one(
 async def test_a_total_beyond_belief_is_charged_however_the_answer_comes(
     model: str, model_server: FakeModelServer, tmp_path: Path, *, is_streamed: bool
 ) -> None:
-    model_server.answer(with_usage("an answer of words", ClaimedUsage(read=10, written=10, total=10**12)))
+    model_server.answer(
+        with_usage("an answer of words", ClaimedUsage(read=10, written=10, total=10**12))
+    )
     pieces = list[str]()
     settings = replace(settings_for(model_server, tmp_path), model=model)
     async with (
@@ -155,7 +163,9 @@ async def test_a_total_beyond_belief_is_charged_however_the_answer_comes(
 async def test_a_total_that_counts_thoughts_too_is_charged_and_no_alarm(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
-    model_server.answer(with_usage("an answer of words", ClaimedUsage(read=10, written=10, total=500)))
+    model_server.answer(
+        with_usage("an answer of words", ClaimedUsage(read=10, written=10, total=500))
+    )
     async with models_over(model_server, tmp_path) as asking:
         answer = await asking.models.ask(question())
 
@@ -184,7 +194,9 @@ async def test_a_question_that_was_given_up_counts_as_all_that_was_put_aside(
     model_server.answer(silence())
     async with models_over(model_server, tmp_path) as asking:
         async with anyio.create_task_group() as group:
-            group.start_soon(lambda: asking.models.ask(question(max_tokens=500), on_use=asking.uses.append))
+            group.start_soon(
+                lambda: asking.models.ask(question(max_tokens=500), on_use=asking.uses.append)
+            )
             await anyio.to_thread.run_sync(model_server.wait_for_requests, 1)
             group.cancel_scope.cancel()
         spent = await asking.spent()
@@ -200,7 +212,9 @@ async def test_a_clock_that_ends_a_question_charges_it_in_full(
     model_server.answer(silence())
     async with models_over(model_server, tmp_path) as asking:
         with pytest.raises(ModelError) as caught:
-            await asking.models.ask(question(max_tokens=500, timeout=0.2), on_use=asking.uses.append)
+            await asking.models.ask(
+                question(max_tokens=500, timeout=0.2), on_use=asking.uses.append
+            )
         spent = await asking.spent()
 
     assert caught.value.use == asking.uses[0]
@@ -208,7 +222,9 @@ async def test_a_clock_that_ends_a_question_charges_it_in_full(
     assert spent.tokens > 500
 
 
-@pytest.mark.parametrize("fault", [overloaded(0), failing(500), denied()], ids=["429", "500", "403"])
+@pytest.mark.parametrize(
+    "fault", [overloaded(0), failing(500), denied()], ids=["429", "500", "403"]
+)
 async def test_an_error_of_a_provider_costs_a_call_and_no_tokens(
     fault: Answer, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
@@ -219,13 +235,19 @@ async def test_an_error_of_a_provider_costs_a_call_and_no_tokens(
         spent = await asking.spent()
 
     assert (spent.calls, spent.tokens, spent.usd) == (1, 0, 0.0)
-    assert (asking.uses[0].tokens, asking.uses[0].usd, asking.uses[0].is_estimated) == (0, 0.0, False)
+    assert (asking.uses[0].tokens, asking.uses[0].usd, asking.uses[0].is_estimated) == (
+        0,
+        0.0,
+        False,
+    )
 
 
 async def test_every_attempt_is_a_call_and_only_what_was_used_is_paid(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
-    model_server.answer(overloaded(0), no_choices(), with_usage("now", ClaimedUsage(read=50, written=5)))
+    model_server.answer(
+        overloaded(0), no_choices(), with_usage("now", ClaimedUsage(read=50, written=5))
+    )
     async with models_over(model_server, tmp_path) as asking:
         answer = await asking.models.ask(question(), on_use=asking.uses.append)
         spent = await asking.spent()
@@ -268,7 +290,9 @@ async def test_what_may_cost_more_than_is_left_is_not_asked(
     assert said in str(caught.value)
     assert "budgets.run" in (caught.value.hint or "")
     assert len(model_server.requests) == run.get("calls", 0)
-    assert [(use.outcome, use.attempts, use.tokens) for use in asking.uses] == [("over_budget", 0, 0)]
+    assert [(use.outcome, use.attempts, use.tokens) for use in asking.uses] == [
+        ("over_budget", 0, 0)
+    ]
 
 
 async def test_a_budget_of_time_that_is_used_up_ends_it(
@@ -288,7 +312,9 @@ async def test_a_steps_own_budget_holds_too(model_server: FakeModelServer, tmp_p
     model_server.answer("never")
     async with models_over(model_server, tmp_path) as asking:
         with pytest.raises(ModelError) as caught:
-            await asking.models.ask(question(step=StepId("s1"), budget=Budget(tokens=50), max_tokens=60))
+            await asking.models.ask(
+                question(step=StepId("s1"), budget=Budget(tokens=50), max_tokens=60)
+            )
 
     assert caught.value.kind == "over_budget"
     assert model_server.requests == ()
@@ -310,7 +336,9 @@ async def test_a_model_without_a_price_is_not_asked_under_a_budget_of_money(
     assert len(model_server.requests) == 1
 
 
-async def test_questions_at_once_share_what_is_left(model_server: FakeModelServer, tmp_path: Path) -> None:
+async def test_questions_at_once_share_what_is_left(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
     model_server.answer(with_usage(delayed("one", 0.05), ClaimedUsage(read=10, written=10)))
     uses: list[ModelUse] = []
     refused: list[str] = []
@@ -383,5 +411,10 @@ async def test_the_account_is_the_runs_the_jobs_and_the_roles(
         await asking.models.ask(question(job="daily", step=StepId("s1")))
         left = await asking.budget_store.left(BudgetScope(run=RUN, job="daily", step=StepId("s1")))
 
-    assert [one.spent.tokens for one in (left.run, left.job, left.day, left.step)] == [10, 10, 10, 10]
+    assert [one.spent.tokens for one in (left.run, left.job, left.day, left.step)] == [
+        10,
+        10,
+        10,
+        10,
+    ]
     assert left.run.spent - left.job.spent == Spend()

@@ -14,9 +14,17 @@ from wavewright.planner.ports.model_port import Role
 from wavewright.tools.models import ModelConfigError, check_models, choose_model, model_configured
 from wavewright.tools.models.endpoints import shipped_models, split_model, thinking_level
 
-KEYS = {"OPENAI_API_KEY": "sk-openai-1", "ANTHROPIC_API_KEY": "sk-ant-1", "GOOGLE_API_KEY": "goog-1"}
+KEYS = {
+    "OPENAI_API_KEY": "sk-openai-1",
+    "ANTHROPIC_API_KEY": "sk-ant-1",
+    "GOOGLE_API_KEY": "goog-1",
+}
 BASE = Settings(
-    root=Path(), state_dir=Path(), journal=Path(), output_dir=Path(), model="anthropic:claude-sonnet-5-5"
+    root=Path(),
+    state_dir=Path(),
+    journal=Path(),
+    output_dir=Path(),
+    model="anthropic:claude-sonnet-5-5",
 )
 
 
@@ -28,7 +36,9 @@ def chosen(one: Settings, preference: str = "auto", role: Role = "planner") -> s
     return choose_model(one, preference, role, KEYS).model
 
 
-def refused(one: Settings, preference: str = "auto", keys: dict[str, str] = KEYS) -> tuple[str, str | None]:
+def refused(
+    one: Settings, preference: str = "auto", keys: dict[str, str] = KEYS
+) -> tuple[str, str | None]:
     with pytest.raises(ModelConfigError) as caught:
         choose_model(one, preference, "planner", keys)
     return str(caught.value), caught.value.hint
@@ -150,7 +160,9 @@ def test_a_model_on_ones_own_machine_needs_no_key(model: str) -> None:
         ({"fallbacks": ["openai:a", "groq:b"]}, "models.fallbacks[1]"),
     ],
 )
-def test_a_wrong_name_in_the_settings_is_found_at_its_place(models: dict[str, Any], place: str) -> None:
+def test_a_wrong_name_in_the_settings_is_found_at_its_place(
+    models: dict[str, Any], place: str
+) -> None:
     with pytest.raises(ModelConfigError, match=place.replace("[", r"\[").replace(".", r"\.")):
         check_models(settings(**models), KEYS)
 
@@ -208,6 +220,8 @@ def test_choosing_imports_no_providers_library() -> None:
         "heavy = 'pydantic_ai openai anthropic google.genai httpx2 stamina genai_prices jinja2 anyio'\n"
         "print([name for name in heavy.split() if name in sys.modules])\n"
     )
-    shown = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    shown = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
 
     assert shown.stdout == "[]\n"

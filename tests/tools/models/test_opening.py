@@ -65,7 +65,9 @@ async def test_what_was_recorded_is_answered_again_without_a_key_or_a_server(
     recorded = await asked({**environment, "WAVEWRIGHT_CASSETTE_MODE": "record"}, tmp_path, *calls)
     was_asked = len(model_server.requests)
     model = environment["WAVEWRIGHT_MODEL"]
-    replayed = await asked({"WAVEWRIGHT_MODEL": model, "WAVEWRIGHT_CASSETTE": "tape.json"}, tmp_path, *calls)
+    replayed = await asked(
+        {"WAVEWRIGHT_MODEL": model, "WAVEWRIGHT_CASSETTE": "tape.json"}, tmp_path, *calls
+    )
 
     assert [one.text for one in replayed] == [one.text for one in recorded]
     assert [one.use.tokens for one in replayed] == [one.use.tokens for one in recorded]

@@ -20,7 +20,9 @@ WHEN = dt.datetime(2026, 6, 1, tzinfo=dt.UTC)
 def listed(name: str, provider: str, tokens: Sequence[int]) -> float:
     read, written, cached = tokens
     usage = Usage(input_tokens=read, output_tokens=written, cache_read_tokens=cached)
-    return float(calc_price(usage, name, provider_id=provider, genai_request_timestamp=WHEN).total_price)
+    return float(
+        calc_price(usage, name, provider_id=provider, genai_request_timestamp=WHEN).total_price
+    )
 
 
 @pytest.mark.parametrize(
@@ -89,7 +91,10 @@ def test_the_settings_price_one_provider_where_they_name_it() -> None:
 
 
 def test_no_list_counts_at_an_address_that_nobody_knows() -> None:
-    assert price_of("openai-chat:gpt-4o", 1000, 100, 0, {}, base_url="http://127.0.0.1:8000/v1") is None
+    assert (
+        price_of("openai-chat:gpt-4o", 1000, 100, 0, {}, base_url="http://127.0.0.1:8000/v1")
+        is None
+    )
 
 
 def test_at_a_known_address_the_list_of_whoever_runs_it_counts() -> None:
@@ -101,11 +106,16 @@ def test_at_a_known_address_the_list_of_whoever_runs_it_counts() -> None:
 
 
 def test_the_settings_count_at_every_address() -> None:
-    assert price_of("openai-chat:my-model", 1_000_000, 0, 0, OWN, base_url="http://127.0.0.1/v1") == 2.0
+    assert (
+        price_of("openai-chat:my-model", 1_000_000, 0, 0, OWN, base_url="http://127.0.0.1/v1")
+        == 2.0
+    )
 
 
 @given(st.integers(-10, 10**7), st.integers(-10, 10**7), st.integers(-10, 10**8))
-def test_a_price_is_never_negative_whatever_a_provider_counts(read: int, written: int, cached: int) -> None:
+def test_a_price_is_never_negative_whatever_a_provider_counts(
+    read: int, written: int, cached: int
+) -> None:
     by_list = price_of("openai:gpt-4o", read, written, cached, {}, when=WHEN)
     by_settings = price_of("openai:my-model", read, written, cached, OWN)
 
@@ -124,8 +134,12 @@ def test_looking_up_a_price_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None
     assert price_of("anthropic:claude-sonnet-4-5", 1000, 100, 0, {}) is not None
 
 
-@pytest.mark.parametrize(("chars", "tokens"), [(0, 0), (1, 1), (4, 1), (5, 2), (4000, 1000), (4001, 1001)])
-def test_a_text_has_a_quarter_of_its_characters_as_tokens_rounded_up(chars: int, tokens: int) -> None:
+@pytest.mark.parametrize(
+    ("chars", "tokens"), [(0, 0), (1, 1), (4, 1), (5, 2), (4000, 1000), (4001, 1001)]
+)
+def test_a_text_has_a_quarter_of_its_characters_as_tokens_rounded_up(
+    chars: int, tokens: int
+) -> None:
     assert estimate_tokens("x" * chars) == tokens
 
 

@@ -59,7 +59,11 @@ async def test_a_server_that_asks_to_wait_is_asked_again_when_it_said(
     assert answer.text == "forty-two"
     assert second.at - first.at >= 2
     assert [use.attempts for use in asking.uses] == [2]
-    assert spent.tokens == answer.use.tokens == second.request.character_count // 4 + len("forty-two") // 4
+    assert (
+        spent.tokens
+        == answer.use.tokens
+        == second.request.character_count // 4 + len("forty-two") // 4
+    )
 
 
 @row("ls02")
@@ -79,7 +83,9 @@ async def test_a_server_that_always_fails_is_given_up_before_the_calls_time_is(
 
 
 @row("ls03")
-@pytest.mark.parametrize("fault", [silence(), slow_drip("x" * 10_000, 0.01)], ids=["silence", "drip"])
+@pytest.mark.parametrize(
+    "fault", [silence(), slow_drip("x" * 10_000, 0.01)], ids=["silence", "drip"]
+)
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 async def test_a_call_ends_with_its_time_whatever_comes_or_does_not(
     row_id: str, fault: Answer, *, stream: bool, model_server: FakeModelServer, tmp_path: Path
@@ -89,7 +95,9 @@ async def test_a_call_ends_with_its_time_whatever_comes_or_does_not(
     async with models_over(model_server, tmp_path) as asking:
         with pytest.raises(ModelError) as caught, anyio.fail_after(10):
             await asking.models.ask(
-                question(timeout=0.4), on_use=asking.uses.append, on_text=pieces.append if stream else None
+                question(timeout=0.4),
+                on_use=asking.uses.append,
+                on_text=pieces.append if stream else None,
             )
         spent = await asking.spent()
 
@@ -119,7 +127,9 @@ async def test_a_stream_that_ends_without_a_reason_is_a_cut_answer(
     model_server.answer(cut_stream("so far, so good"))
     pieces: list[str] = []
     async with models_over(model_server, tmp_path, wire) as asking:
-        answer = await asking.models.ask(question(), on_use=asking.uses.append, on_text=pieces.append)
+        answer = await asking.models.ask(
+            question(), on_use=asking.uses.append, on_text=pieces.append
+        )
 
     assert answer.is_truncated
     assert answer.text == "so far, so good"
@@ -212,7 +222,9 @@ async def test_a_call_whose_arguments_are_no_json_is_not_made(
     row_id: str, wire: Wire, model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     calls: list[JsonObject] = []
-    model_server.answer(broken_arguments("note", '{"number": 1'), calling_tool("note", number=2), "done")
+    model_server.answer(
+        broken_arguments("note", '{"number": 1'), calling_tool("note", number=2), "done"
+    )
     async with models_over(model_server, tmp_path, wire) as asking:
         answer = await asking.models.work(
             question(), [noting("note", calls)], LoopLimits(), on_use=asking.uses.append
@@ -226,7 +238,9 @@ async def test_a_tool_that_nobody_offered_is_not_called(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     calls: list[JsonObject] = []
-    model_server.answer(calling_tool("erase_everything", number=1), calling_tool("note", number=2), "done")
+    model_server.answer(
+        calling_tool("erase_everything", number=1), calling_tool("note", number=2), "done"
+    )
     async with models_over(model_server, tmp_path) as asking:
         answer = await asking.models.work(
             question(), [noting("note", calls)], LoopLimits(), on_use=asking.uses.append
@@ -246,7 +260,10 @@ async def test_no_call_is_made_beyond_the_limit_of_an_answer_that_asks_for_too_m
     model_server.answer(many_calls("note", 200), "done")
     async with models_over(model_server, tmp_path, wire) as asking:
         await asking.models.work(
-            question(), [noting("note", calls)], LoopLimits(tool_calls=30), on_use=asking.uses.append
+            question(),
+            [noting("note", calls)],
+            LoopLimits(tool_calls=30),
+            on_use=asking.uses.append,
         )
 
     assert len(calls) <= 30
@@ -259,7 +276,11 @@ async def test_no_call_is_made_beyond_the_limit_of_an_answer_that_asks_for_too_m
     [
         *(pytest.param(wire, ClaimedUsage(0, 0), id=f"{wire}-zero") for wire in WIRES),
         # Anthropic's library takes no message without a count; OpenAI-compatible servers often send none.
-        *(pytest.param(wire, "missing", id=f"{wire}-missing") for wire in WIRES if wire != "messages"),
+        *(
+            pytest.param(wire, "missing", id=f"{wire}-missing")
+            for wire in WIRES
+            if wire != "messages"
+        ),
     ],
 )
 async def test_tokens_that_nobody_counted_are_estimated_and_charged(
@@ -364,7 +385,9 @@ async def test_a_connection_that_breaks_in_a_stream_never_looks_like_a_whole_ans
     model_server.answer(cut_stream("so far", connection=True))
     pieces: list[str] = []
     async with models_over(model_server, tmp_path, attempts=2) as asking:
-        answer = await asking.models.ask(question(), on_use=asking.uses.append, on_text=pieces.append)
+        answer = await asking.models.ask(
+            question(), on_use=asking.uses.append, on_text=pieces.append
+        )
 
     assert answer.is_truncated
     assert "".join(pieces) == answer.text == "so far"

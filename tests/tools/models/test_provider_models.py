@@ -28,7 +28,11 @@ from wavewright.tools.models import open_models
 
 pytestmark = pytest.mark.anyio
 
-OPEN: JsonSchema = {"type": "object", "properties": {"params": {"type": "object"}}, "required": ["params"]}
+OPEN: JsonSchema = {
+    "type": "object",
+    "properties": {"params": {"type": "object"}},
+    "required": ["params"],
+}
 CLOSED: JsonSchema = {
     "type": "object",
     "properties": {"verdict": {"type": "string", "enum": ["yes", "no"]}},
@@ -85,7 +89,9 @@ async def test_a_compatible_endpoint_is_made_to_call_the_answers_tool(
     [request] = model_server.requests
     assert request.output_tool == "verdict"
     assert request.body is not None
-    assert request.body["tool_choice"] == "required" or "verdict" in str(request.body["tool_choice"])
+    assert request.body["tool_choice"] == "required" or "verdict" in str(
+        request.body["tool_choice"]
+    )
     assert "response_format" not in request.body
 
 
@@ -119,7 +125,10 @@ async def test_arguments_that_are_no_json_come_back_as_they_came(
 ) -> None:
     broken = '{"verdict": "yes", '
     model_server.answer(
-        replace(calling_tool("verdict"), calls=(replace(calling_tool("verdict").calls[0], arguments=broken),))
+        replace(
+            calling_tool("verdict"),
+            calls=(replace(calling_tool("verdict").calls[0], arguments=broken),),
+        )
     )
     async with models_over(model_server, tmp_path) as asking:
         answer = await asking.models.ask(question(schema=CLOSED, schema_name="verdict"))
@@ -179,7 +188,8 @@ async def test_an_answer_is_shown_while_it_is_written(
     pieces: list[str] = []
     async with models_over(model_server, tmp_path, wire) as asking:
         answer = await asking.models.ask(
-            question(schema=OPEN if is_structured else None, schema_name="emit"), on_text=pieces.append
+            question(schema=OPEN if is_structured else None, schema_name="emit"),
+            on_text=pieces.append,
         )
 
     assert model_server.requests[0].is_stream
@@ -199,21 +209,34 @@ async def test_the_models_that_stand_in_are_asked_in_turn_and_named(
     )
     async with (
         MemoryBudgetStore(settings.budgets) as budget_store,
-        open_models(replace(settings, model_is_forced=False), budget_store, environment={}) as models,
+        open_models(
+            replace(settings, model_is_forced=False), budget_store, environment={}
+        ) as models,
     ):
         answer = await models.ask(question(), on_use=uses.append)
 
-    assert [request.model for request in model_server.requests] == ["scripted", "scripted", "second", "third"]
+    assert [request.model for request in model_server.requests] == [
+        "scripted",
+        "scripted",
+        "second",
+        "third",
+    ]
     assert answer.text == "from the third"
-    assert [(use.model, use.attempts, use.outcome) for use in uses] == [("openai-chat:third", 4, "answered")]
+    assert [(use.model, use.attempts, use.outcome) for use in uses] == [
+        ("openai-chat:third", 4, "answered")
+    ]
 
 
-async def test_a_refusal_is_taken_to_no_other_model(model_server: FakeModelServer, tmp_path: Path) -> None:
+async def test_a_refusal_is_taken_to_no_other_model(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
     model_server.answer(filtered())
     settings = settings_for(model_server, tmp_path, fallbacks=["openai-chat:second"])
     async with (
         MemoryBudgetStore(settings.budgets) as budget_store,
-        open_models(replace(settings, model_is_forced=False), budget_store, environment={}) as models,
+        open_models(
+            replace(settings, model_is_forced=False), budget_store, environment={}
+        ) as models,
     ):
         with pytest.raises(ModelError) as caught:
             await models.ask(question())
@@ -230,7 +253,9 @@ async def test_where_no_model_answers_every_reason_is_told(
     settings = settings_for(model_server, tmp_path, attempts=1, fallbacks=["openai-chat:second"])
     async with (
         MemoryBudgetStore(settings.budgets) as budget_store,
-        open_models(replace(settings, model_is_forced=False), budget_store, environment={}) as models,
+        open_models(
+            replace(settings, model_is_forced=False), budget_store, environment={}
+        ) as models,
     ):
         with pytest.raises(ModelError) as caught:
             await models.ask(question())
@@ -254,14 +279,17 @@ async def test_what_an_error_repeats_of_the_question_is_left_out(
     assert "repeats what was asked" in str(caught.value)
 
 
-async def test_an_error_says_what_the_provider_said(model_server: FakeModelServer, tmp_path: Path) -> None:
+async def test_an_error_says_what_the_provider_said(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
     model_server.answer(replace(failing(400), message="max_tokens is too large"))
     async with models_over(model_server, tmp_path) as asking:
         with pytest.raises(ModelError) as caught:
             await asking.models.ask(question())
 
     assert (
-        str(caught.value) == "openai-chat:scripted rejected the request (HTTP 400): max_tokens is too large"
+        str(caught.value)
+        == "openai-chat:scripted rejected the request (HTTP 400): max_tokens is too large"
     )
 
 
@@ -284,7 +312,9 @@ async def test_a_key_that_a_model_repeats_is_taken_out_everywhere(
     assert not streams or "".join(pieces) == answer.text
 
 
-async def test_a_key_in_a_providers_error_is_taken_out(model_server: FakeModelServer, tmp_path: Path) -> None:
+async def test_a_key_in_a_providers_error_is_taken_out(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
     model_server.answer(replace(denied(401), message=f"Incorrect API key provided: {API_KEY}"))
     async with models_over(model_server, tmp_path) as asking:
         with pytest.raises(ModelError) as caught:
@@ -358,7 +388,9 @@ async def test_a_stream_that_turns_strange_after_a_word_is_not_shown_from_the_st
         "choices": [chunk],
     }
     body = b"data: " + json.dumps(begun).encode() + b"\n\ndata: [1, 2]\n\n"
-    model_server.answer(RawBody(body, headers=(("content-type", "text/event-stream"),)), "all of it")
+    model_server.answer(
+        RawBody(body, headers=(("content-type", "text/event-stream"),)), "all of it"
+    )
     pieces: list[str] = []
     async with models_over(model_server, tmp_path) as asking:
         answer = await asking.models.ask(question(), on_text=pieces.append)
@@ -366,7 +398,9 @@ async def test_a_stream_that_turns_strange_after_a_word_is_not_shown_from_the_st
     assert (answer.text, answer.is_truncated, pieces) == ("first words\n", True, ["first words\n"])
 
 
-async def test_a_slow_stream_is_not_a_late_one(model_server: FakeModelServer, tmp_path: Path) -> None:
+async def test_a_slow_stream_is_not_a_late_one(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
     model_server.answer(slow_drip("x" * 60, interval=0.02, piece=2))
     pieces: list[str] = []
     async with models_over(model_server, tmp_path, attempt_seconds=0.3, attempts=1) as asking:
@@ -401,13 +435,17 @@ async def test_a_stream_that_breaks_before_a_word_is_asked_for_again(
     model_server.answer(cut_stream("", connection=True), "whole")
     pieces: list[str] = []
     async with models_over(model_server, tmp_path) as asking:
-        answer = await asking.models.ask(question(), on_use=asking.uses.append, on_text=pieces.append)
+        answer = await asking.models.ask(
+            question(), on_use=asking.uses.append, on_text=pieces.append
+        )
 
     assert (answer.text, answer.is_truncated, pieces) == ("whole", False, ["whole"])
     assert [use.attempts for use in asking.uses] == [2]
 
 
-async def test_who_gives_up_leaves_no_request_behind(model_server: FakeModelServer, tmp_path: Path) -> None:
+async def test_who_gives_up_leaves_no_request_behind(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
     model_server.answer(slow_drip("never comes", interval=5))
     uses: list[ModelUse] = []
     async with models_over(model_server, tmp_path) as asking:
@@ -417,7 +455,9 @@ async def test_who_gives_up_leaves_no_request_behind(model_server: FakeModelServ
             group.cancel_scope.cancel()
         await anyio.to_thread.run_sync(model_server.wait_until_idle)
 
-    assert [(use.outcome, use.message) for use in uses] == [("failed", "given up before an answer came")]
+    assert [(use.outcome, use.message) for use in uses] == [
+        ("failed", "given up before an answer came")
+    ]
 
 
 async def test_after_all_attempts_an_empty_answer_is_a_bad_one(

@@ -98,7 +98,9 @@ async def test_who_gives_up_in_a_gate_gives_its_place_back() -> None:
             pass
 
 
-async def test_a_minutes_limit_counts_every_attempt(model_server: FakeModelServer, tmp_path: Path) -> None:
+async def test_a_minutes_limit_counts_every_attempt(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
     model_server.answer("one")
     limits = {"openai-chat": {"requests_per_minute": 2}}
     async with models_over(model_server, tmp_path, providers=limits) as asking:

@@ -61,7 +61,13 @@ def model(*, native: bool = True, tools: bool = True) -> Model:
     ],
 )
 def test_the_way_to_ask_is_the_one_that_the_model_keeps_to(
-    provider: str, *, is_foreign: bool, schema: JsonSchema, native: bool, tools: bool, way: OutputMode
+    provider: str,
+    *,
+    is_foreign: bool,
+    schema: JsonSchema,
+    native: bool,
+    tools: bool,
+    way: OutputMode,
 ) -> None:
     endpoint = Endpoint(provider, "name", None, "key", is_foreign)
 
@@ -82,7 +88,11 @@ def test_the_way_to_ask_is_the_one_that_the_model_keeps_to(
     ],
 )
 def test_a_schema_with_room_for_anything_is_not_closed(inner: JsonSchema) -> None:
-    schema: JsonSchema = {"type": "object", "properties": {"a": inner}, "additionalProperties": False}
+    schema: JsonSchema = {
+        "type": "object",
+        "properties": {"a": inner},
+        "additionalProperties": False,
+    }
 
     assert not is_closed(schema)
     assert not is_closed({"$defs": {"one": schema}, **CLOSED})
@@ -91,7 +101,10 @@ def test_a_schema_with_room_for_anything_is_not_closed(inner: JsonSchema) -> Non
 def test_a_schema_that_names_every_field_is_closed() -> None:
     nested: JsonSchema = {
         "type": "object",
-        "properties": {"a": {"type": "array", "items": {"$ref": "#/$defs/b"}}, "c": {"anyOf": [CLOSED]}},
+        "properties": {
+            "a": {"type": "array", "items": {"$ref": "#/$defs/b"}},
+            "c": {"anyOf": [CLOSED]},
+        },
         "$defs": {"b": CLOSED},
         "additionalProperties": False,
     }
@@ -192,7 +205,13 @@ def test_a_line_is_shown_as_soon_as_it_is_complete() -> None:
 
 
 def test_by_sentence_a_line_without_secrets_is_shown_up_to_its_last_sentence() -> None:
-    pieces = ["Rain. The do", "or opens. “Who", f" is it?” The key is {KEY}. He", " nods. Well\n", "Gone"]
+    pieces = [
+        "Rain. The do",
+        "or opens. “Who",
+        f" is it?” The key is {KEY}. He",
+        " nods. Well\n",
+        "Gone",
+    ]
 
     assert through(pieces, Redactor([KEY]), by_sentence=True) == [
         "Rain. ",

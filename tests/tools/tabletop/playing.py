@@ -8,7 +8,14 @@ from typing import cast
 
 from wavewright.executor import MemoryJournal
 from wavewright.planner.types import JsonObject
-from wavewright.tools.tabletop.game.events import EVENTS, GameBegan, GameEvent, PhaseBegan, Said, Suggested
+from wavewright.tools.tabletop.game.events import (
+    EVENTS,
+    GameBegan,
+    GameEvent,
+    PhaseBegan,
+    Said,
+    Suggested,
+)
 from wavewright.tools.tabletop.game.fold import apply, fold_events
 from wavewright.tools.tabletop.game.rules import events_of_call
 from wavewright.tools.tabletop.game.state import GameState
@@ -23,7 +30,9 @@ WITH_SELA = ("go to inn", "hire Sela", "go to square", *TO_ENTRANCE)
 def world_with(**creatures: JsonObject) -> World:
     """Return the world that comes with the pack, with some fields of its creatures replaced."""
     world = read_world()
-    changed = {name: world.creatures[name].model_copy(update=fields) for name, fields in creatures.items()}
+    changed = {
+        name: world.creatures[name].model_copy(update=fields) for name, fields in creatures.items()
+    }
     return world.model_copy(update={"creatures": {**world.creatures, **changed}})
 
 
@@ -66,7 +75,8 @@ async def play(
         journal or MemoryJournal(), seed=seed, world=world, registry=registry, cap=cap
     ) as game:
         turns += [
-            [numbered.event async for numbered in game.turn(message, agent_hint)] for message in messages
+            [numbered.event async for numbered in game.turn(message, agent_hint)]
+            for message in messages
         ]
     return turns
 

@@ -56,7 +56,9 @@ DUELLIST = TurnAgent(
 )
 STRONG = world_with(player={"damage": "9d9+9", "attack": 30, "hit_points": 90, "armor": 30})
 CROWDED = world_with(player={"hit_points": 90, "agility": -90}, spider={"place": "entrance"})
-GROWN = world_with(goblin={"experience": 200}, wolf={"place": "hall"}, player={"attack": 30, "damage": "9d9"})
+GROWN = world_with(
+    goblin={"experience": 200}, wolf={"place": "hall"}, player={"attack": 30, "damage": "9d9"}
+)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +70,10 @@ GROWN = world_with(goblin={"experience": 200}, wolf={"place": "hall"}, player={"
         pytest.param(WITH_SELA[:-1], "go to entrance", {}, id="combat begins with an ally"),
         pytest.param(WITH_SELA, "attack Goblin", {}, id="an ally's suggestion"),
         pytest.param(
-            [*WITH_SELA, "attack Goblin"], "attack Wolf", {}, id="an accepted suggestion, and the end"
+            [*WITH_SELA, "attack Goblin"],
+            "attack Wolf",
+            {},
+            id="an accepted suggestion, and the end",
         ),
         pytest.param(
             TO_ENTRANCE[:1],
@@ -99,7 +104,9 @@ async def test_the_events_of_a_turn_are_these(
     assert text_of(events) == snapshot
 
 
-async def test_a_fight_that_begins_and_ends_within_one_turn_is_seen(snapshot: SnapshotAssertion) -> None:
+async def test_a_fight_that_begins_and_ends_within_one_turn_is_seen(
+    snapshot: SnapshotAssertion,
+) -> None:
     registry = standard_registry().with_agent(DUELLIST)
     # Beside the enemies without a fight: they were not noticed by an agent that only moves.
     journal = MemoryJournal()
@@ -175,7 +182,12 @@ async def test_a_game_says_that_rules_play_it_and_refuses_a_second_turn_at_once(
 async def test_messages_during_a_turn_wait_one_for_each_player_and_are_taken_in_order() -> None:
     async with Game.open(MemoryJournal(), seed="one") as game:
         game.say("go to inn", "ann")
-        for player, message in [("ann", "dance"), ("bob", "look"), ("ann", "go to square"), ("cid", "wave")]:
+        for player, message in [
+            ("ann", "dance"),
+            ("bob", "look"),
+            ("ann", "go to square"),
+            ("cid", "wave"),
+        ]:
             game.say(message, player)
         assert [tuple(one) for one in game.waiting] == [
             ("ann", "go to square"),
@@ -188,7 +200,9 @@ async def test_messages_during_a_turn_wait_one_for_each_player_and_are_taken_in_
         with pytest.raises(WavewrightError, match="8 messages are waiting already"):
             game.say("look", "one too many")
         await game.settle()
-        said = [one.event.message for one in game.events_since() if isinstance(one.event, TurnBegan)]
+        said = [
+            one.event.message for one in game.events_since() if isinstance(one.event, TurnBegan)
+        ]
         assert said == ["go to inn", "go to square", "wave", *["look"] * (MAX_WAITING - 2)]
         assert game.waiting == ()
         assert game.state.player.place == "square"
@@ -218,7 +232,9 @@ async def test_who_follows_a_game_sees_each_event_once_wherever_it_begins() -> N
     assert seen == [*range(3, game.last_id + 1)]
 
 
-async def played_again(journal: MemoryJournal, count: int) -> tuple[list[GameEvent], list[GameEvent]]:
+async def played_again(
+    journal: MemoryJournal, count: int
+) -> tuple[list[GameEvent], list[GameEvent]]:
     """Return the events of a game whose process died after this many batches, before and after it goes on."""
     kept = MemoryJournal()
     await kept.append(GAME, (await journal.load(GAME))[:count])
@@ -229,7 +245,9 @@ async def played_again(journal: MemoryJournal, count: int) -> tuple[list[GameEve
         return before, [one.event for one in game.events_since()]
 
 
-async def test_a_turn_that_was_interrupted_after_any_batch_goes_on_and_rolls_nothing_again() -> None:
+async def test_a_turn_that_was_interrupted_after_any_batch_goes_on_and_rolls_nothing_again() -> (
+    None
+):
     journal = MemoryJournal()
     await play(*WITH_SELA, "attack Goblin", journal=journal)
     notes = await journal.load(GAME)

@@ -71,7 +71,9 @@ def test_a_value_is_as_sure_as_the_sources_that_agree_on_it_are_many(tmp_path: P
     }
 
 
-def test_a_thing_of_which_only_the_name_is_told_is_as_sure_as_its_sources_are_many(tmp_path: Path) -> None:
+def test_a_thing_of_which_only_the_name_is_told_is_as_sure_as_its_sources_are_many(
+    tmp_path: Path,
+) -> None:
     one: JsonObject = {
         "source": "one",
         "records": [{"name": "Elves"}, {"name": "The Elves"}, {"name": "Orcs"}],
@@ -90,7 +92,10 @@ def test_what_the_sources_disagree_on_is_a_conflict_with_who_says_what(tmp_path:
         {
             "subject": "Árthas!: born",
             "message": "the sources give 2 different values of 'born' for 'Árthas!'",
-            "values": [{"value": 5, "sources": ["annals", "letters"]}, {"value": 6, "sources": ["songs"]}],
+            "values": [
+                {"value": 5, "sources": ["annals", "letters"]},
+                {"value": 6, "sources": ["songs"]},
+            ],
         }
     ]
 
@@ -109,12 +114,18 @@ def test_a_model_says_which_names_mean_the_same_and_code_does_the_rest(tmp_path:
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        pytest.param({"same": [[1, 9]]}, "there is no name 9; the numbers are 1 to 3", id="unknown number"),
-        pytest.param({"same": [[1, 2], [2, 3]]}, "the name 'jaina' stands in two groups", id="twice"),
+        pytest.param(
+            {"same": [[1, 9]]}, "there is no name 9; the numbers are 1 to 3", id="unknown number"
+        ),
+        pytest.param(
+            {"same": [[1, 2], [2, 3]]}, "the name 'jaina' stands in two groups", id="twice"
+        ),
         pytest.param({"same": [["Arthas", "Jaina"]]}, "/same/0/0", id="names for numbers"),
     ],
 )
-def test_an_alignment_that_cannot_be_is_sent_back(tmp_path: Path, answer: JsonObject, told: str) -> None:
+def test_an_alignment_that_cannot_be_is_sent_back(
+    tmp_path: Path, answer: JsonObject, told: str
+) -> None:
     output, models = merge(tmp_path, [ANNALS, SONGS], answer, {"same": list[Json]()})
 
     assert told in models.asked[1].turns[0].reply
@@ -160,14 +171,21 @@ def test_sources_without_records_merge_to_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("The Lich  King", "lich king"), ("Medivh's tower", "Medivh s Tower"), ("ÉLUNE", "Elune"), ("A", "a")],
+    [
+        ("The Lich  King", "lich king"),
+        ("Medivh's tower", "Medivh s Tower"),
+        ("ÉLUNE", "Elune"),
+        ("A", "a"),
+    ],
 )
 def test_names_are_compared_without_case_accents_and_articles(one: str, other: str) -> None:
     assert normal_name(one) == normal_name(other)
 
 
 @given(st.integers(1, 20), st.integers(0, 20))
-def test_agreement_raises_a_confidence_and_contradiction_lowers_it(agreeing: int, contradicting: int) -> None:
+def test_agreement_raises_a_confidence_and_contradiction_lowers_it(
+    agreeing: int, contradicting: int
+) -> None:
     figure = agreement(agreeing, contradicting)
 
     assert 0 < figure <= 1
@@ -197,7 +215,9 @@ def test_the_order_of_the_sources_decides_no_confidence(mentions: list[RecordMen
 
 
 def _figures(merged: JsonObject) -> list[str]:
-    return sorted(f"{sorted(map(str, _list(one['sources'])))} {one['confidence']}" for one in entries(merged))
+    return sorted(
+        f"{sorted(map(str, _list(one['sources'])))} {one['confidence']}" for one in entries(merged)
+    )
 
 
 def _list(value: Json) -> list[Json]:

@@ -57,7 +57,9 @@ def records(output: JsonObject) -> list[Json]:
 
 
 def test_a_record_comes_with_its_quotes_and_their_places(tmp_path: Path) -> None:
-    output, _ = extract(tmp_path, TEXT, {"records": [found("Jaina", "Jaina was born in the year 7", born=7)]})
+    output, _ = extract(
+        tmp_path, TEXT, {"records": [found("Jaina", "Jaina was born in the year 7", born=7)]}
+    )
 
     assert output == {
         "records": [
@@ -73,8 +75,12 @@ def test_a_record_comes_with_its_quotes_and_their_places(tmp_path: Path) -> None
     assert TEXT[45:73] == "Jaina was born in the year 7"
 
 
-def test_white_space_alone_may_differ_and_the_quote_is_given_as_the_text_has_it(tmp_path: Path) -> None:
-    output, _ = extract(tmp_path, TEXT, {"records": [found("Arthas", "son of Terenas, took Frostmourne")]})
+def test_white_space_alone_may_differ_and_the_quote_is_given_as_the_text_has_it(
+    tmp_path: Path,
+) -> None:
+    output, _ = extract(
+        tmp_path, TEXT, {"records": [found("Arthas", "son of Terenas, took Frostmourne")]}
+    )
 
     assert '"son of Terenas,\\n   took Frostmourne"' in str(output).replace("'", '"')
 
@@ -95,7 +101,9 @@ def test_a_record_without_a_quote_that_stands_there_is_sent_back(tmp_path: Path)
 
 
 def test_what_cannot_be_proved_in_the_end_is_listed_apart(tmp_path: Path) -> None:
-    answer: JsonObject = {"records": [found("Arthas", "Arthas, son"), found("Uther", "Uther was a paladin")]}
+    answer: JsonObject = {
+        "records": [found("Arthas", "Arthas, son"), found("Uther", "Uther was a paladin")]
+    }
 
     output, _ = extract(tmp_path, TEXT, answer)
 
@@ -125,7 +133,9 @@ def test_a_record_of_another_shape_is_sent_back(tmp_path: Path) -> None:
     assert "/records/0/record/name" in models.asked[1].turns[0].reply
 
 
-def test_a_long_text_is_read_in_parts_and_what_two_parts_found_is_one_record(tmp_path: Path) -> None:
+def test_a_long_text_is_read_in_parts_and_what_two_parts_found_is_one_record(
+    tmp_path: Path,
+) -> None:
     text = "Arthas took it. " + "and then " * 15_000 + "Arthas lost it. "
 
     def answer(call: object) -> JsonObject:
@@ -140,7 +150,10 @@ def test_a_long_text_is_read_in_parts_and_what_two_parts_found_is_one_record(tmp
     assert isinstance(evidence, list)
 
     assert len(models.asked) == 2
-    assert [one["quote"] for one in evidence if isinstance(one, dict)] == ["Arthas took it", "Arthas lost it"]
+    assert [one["quote"] for one in evidence if isinstance(one, dict)] == [
+        "Arthas took it",
+        "Arthas lost it",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +167,10 @@ def test_a_long_text_is_read_in_parts_and_what_two_parts_found_is_one_record(tmp
         ),
         pytest.param(
             "People\n\n| Name | Born | Is king |\n|---|---:|:--|\n| Arthas | 5 | yes |\n| Jaina | 7 | n/a |\n\nEnd",
-            [{"name": "Arthas", "born": 5, "is_king": True}, {"name": "Jaina", "born": 7, "is_king": None}],
+            [
+                {"name": "Arthas", "born": 5, "is_king": True},
+                {"name": "Jaina", "born": 7, "is_king": None},
+            ],
             "| Arthas | 5 | yes |",
             id="Markdown table",
         ),
@@ -189,7 +205,9 @@ def test_what_does_not_fit_the_schema_is_no_record(tmp_path: Path) -> None:
 
 
 def test_prose_without_a_model_is_a_failure_with_the_mend(tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match="the text holds no JSON, table or lines of `key: value`") as failed:
+    with pytest.raises(
+        ToolError, match="the text holds no JSON, table or lines of `key: value`"
+    ) as failed:
         extract(tmp_path, TEXT)
 
     assert failed.value.hint is not None

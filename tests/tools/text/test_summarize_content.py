@@ -56,7 +56,11 @@ def test_300_000_characters_are_one_question_and_more_are_cut_into_parts(tmp_pat
 
     assert len(whole.asked) == 1
     assert len(parts.asked) == 3
-    assert output == {"summary": "Part.\n\nPart.\n\nPart.", "source_chars": 650_000, "method": "agent"}
+    assert output == {
+        "summary": "Part.\n\nPart.\n\nPart.",
+        "source_chars": 650_000,
+        "method": "agent",
+    }
     assert not any(isinstance(one, TextChunk) for one in emitted)
 
 

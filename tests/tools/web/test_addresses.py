@@ -56,7 +56,9 @@ def fetch(web: Web, url: str, headers: dict[str, str] | None = None) -> bool:
 
 
 def is_right(case: dict[str, Any]) -> bool:
-    dns = {name: [answer] for name, answer in case.get("dns", {}).items()} | case.get("dns_sequence", {})
+    dns = {name: [answer] for name, answer in case.get("dns", {}).items()} | case.get(
+        "dns_sequence", {}
+    )
     web = Web(dns, case.get("redirects", ()))
     credentials = {"Authorization": "Bearer x", "Cookie": "a=b", "Proxy-Authorization": "y"}
     fetched = fetch(web, case["url"], credentials)
@@ -125,7 +127,9 @@ def test_a_name_of_another_script_is_asked_for_by_its_ascii_form() -> None:
 
 
 def test_credentials_stay_with_their_origin() -> None:
-    web = Web({"a.example": [[PUBLIC]], "b.example": [[PUBLIC]]}, ["/same", "https://b.example/other"])
+    web = Web(
+        {"a.example": [[PUBLIC]], "b.example": [[PUBLIC]]}, ["/same", "https://b.example/other"]
+    )
 
     assert fetch(web, "https://a.example/", {"Authorization": "Bearer x", "X-Kind": "y"})
     assert [("authorization" in one.headers, "x-kind" in one.headers) for one in web.requests] == [
@@ -155,4 +159,7 @@ def test_a_private_place_may_be_written_in_other_ways(written: str, url: str | N
 
     assert settings.allow_private == (read_address(url, settings.allow_private).place,)
     assert settings.allow_private == (place_of(url),)
-    assert validated_settings("web", WebSettings, {"allow_private": [*settings.allow_private]}) == settings
+    assert (
+        validated_settings("web", WebSettings, {"allow_private": [*settings.allow_private]})
+        == settings
+    )

@@ -19,7 +19,11 @@ from wavewright.tools.web.pages import CrawlExecuted
 
 def fetch_page(**settings: object) -> Tool:
     given: JsonObject = {"requests_per_host_per_minute": 10_000, **settings}  # type: ignore[dict-item]
-    [tool] = (tool for tool in load_pack("web", given, Path()).tools if tool.signature.name == "fetch_page")
+    [tool] = (
+        tool
+        for tool in load_pack("web", given, Path()).tools
+        if tool.signature.name == "fetch_page"
+    )
     return tool
 
 

@@ -36,7 +36,11 @@ def test_a_page_is_read_with_its_type_and_in_the_name_of_its_host() -> None:
     with serving(PAGE) as service:
         answer = get(service, "/a?b=c")
 
-    assert (answer.status, answer.content_type, answer.content) == (200, "text/html", b"<p>page</p>")
+    assert (answer.status, answer.content_type, answer.content) == (
+        200,
+        "text/html",
+        b"<p>page</p>",
+    )
     assert service.asked == ["/a?b=c"]
     assert service.headers[0]["Host"] == place(service)
     assert service.headers[0]["User-Agent"] == "wavewright"
@@ -59,7 +63,10 @@ def test_a_body_is_read_up_to_the_cap() -> None:
 def test_the_cap_holds_after_decompression() -> None:
     bomb = gzip.compress(b"\0" * 5_000_000)
     answer = Answer(bomb, headers={**HTML, "Content-Encoding": "gzip"})
-    with serving(answer) as service, pytest.raises(ToolError, match="is larger than 1,000,000 bytes"):
+    with (
+        serving(answer) as service,
+        pytest.raises(ToolError, match="is larger than 1,000,000 bytes"),
+    ):
         get(service, max_bytes=1_000_000)
 
     assert len(bomb) < 1_000_000
@@ -67,8 +74,13 @@ def test_the_cap_holds_after_decompression() -> None:
 
 @pytest.mark.parametrize("encoding", ["gzip, gzip", "deflate", "br"])
 def test_a_body_that_is_packed_in_another_way_is_refused(encoding: str) -> None:
-    answer = Answer(gzip.compress(gzip.compress(b"page")), headers={**HTML, "Content-Encoding": encoding})
-    with serving(answer) as service, pytest.raises(ToolError, match=f"has the content encoding '{encoding}'"):
+    answer = Answer(
+        gzip.compress(gzip.compress(b"page")), headers={**HTML, "Content-Encoding": encoding}
+    )
+    with (
+        serving(answer) as service,
+        pytest.raises(ToolError, match=f"has the content encoding '{encoding}'"),
+    ):
         get(service)
 
     assert service.headers[0]["Accept-Encoding"] == "gzip"
@@ -136,8 +148,12 @@ def test_another_type_is_refused() -> None:
         get(service)
 
 
-@pytest.mark.parametrize(("status", "transient"), [(429, True), (503, True), (404, False), (403, False)])
-def test_a_failure_has_its_status_and_the_wait_that_it_asks_for(status: int, *, transient: bool) -> None:
+@pytest.mark.parametrize(
+    ("status", "transient"), [(429, True), (503, True), (404, False), (403, False)]
+)
+def test_a_failure_has_its_status_and_the_wait_that_it_asks_for(
+    status: int, *, transient: bool
+) -> None:
     with (
         serving(Answer("x", status, {**HTML, "Retry-After": "7"})) as service,
         pytest.raises(StatusError, match=f"answered {status}") as failure,
@@ -187,9 +203,14 @@ def test_a_redirect_to_no_address_is_a_failure() -> None:
 
 
 def test_errors_name_a_service_in_place_of_an_address_with_its_key() -> None:
-    with serving(Answer("x", 401)) as service, pytest.raises(StatusError, match=r"^the bank answered 401"):
+    with (
+        serving(Answer("x", 401)) as service,
+        pytest.raises(StatusError, match=r"^the bank answered 401"),
+    ):
         asyncio.run(
-            GuardedClient(allowed=[place(service)], shown="the bank").get(f"{service.url}/?key=canary")
+            GuardedClient(allowed=[place(service)], shown="the bank").get(
+                f"{service.url}/?key=canary"
+            )
         )
 
 
@@ -248,7 +269,9 @@ def test_an_address_that_does_not_answer_leaves_time_for_the_next() -> None:
     assert asyncio.run(client.get("http://example.org/")).content == b"page"
 
 
-def test_a_name_that_alternates_never_leads_to_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_alternates_never_leads_to_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     public: list[str] = []
 
     class Network(httpx.AsyncHTTPTransport):

@@ -58,7 +58,10 @@ def paths(found: list[PageMatch]) -> list[str]:
 def test_pages_of_each_kind_are_found_by_stems_of_their_words(
     tmp_path: Path, write: WriteFile, engine: Engine
 ) -> None:
-    write("a.html", "<title>T</title><nav>drinks</nav><main><h1>Aerie</h1><p>Where drakes nest.</p></main>")
+    write(
+        "a.html",
+        "<title>T</title><nav>drinks</nav><main><h1>Aerie</h1><p>Where drakes nest.</p></main>",
+    )
     write("sub/b.md", "# The *Lake*\n\nA wolf drinks here.")
     write("c.txt", "Nothing of the kind.")
     pages = FolderIndex(tmp_path, engine=engine)
@@ -77,7 +80,9 @@ def test_a_page_that_the_query_names_precedes_those_that_mention_it_often(
     write("bandit.md", "# Bandit\n\nbandit river bandit river bandit history of the bandit river")
     write("river.md", "# Bandit River\n\nWater.")
 
-    found = FolderIndex(tmp_path, engine=engine).search("What is the history of the Bandit River?", 5)
+    found = FolderIndex(tmp_path, engine=engine).search(
+        "What is the history of the Bandit River?", 5
+    )
 
     assert paths(found) == ["river.md", "bandit.md"]
 
@@ -172,7 +177,8 @@ def test_an_index_that_is_forgotten_closes_its_database(
 def name_queries() -> list[tuple[str, str]]:
     """Return every third page of the corpus with queries of its name and a topic."""
     pages = [
-        read_page(CORPUS, path.relative_to(CORPUS).as_posix()) for path in sorted(CORPUS.glob("*/*.html"))
+        read_page(CORPUS, path.relative_to(CORPUS).as_posix())
+        for path in sorted(CORPUS.glob("*/*.html"))
     ]
     titles = Counter(page.title for page in pages)
     return [

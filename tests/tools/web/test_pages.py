@@ -79,7 +79,9 @@ def test_links_lead_to_pages_and_each_stands_once() -> None:
 
 
 def test_of_several_articles_the_longest_is_the_main_part() -> None:
-    assert read("<article>short</article><article>the longer one</article>").text == "the longer one"
+    assert (
+        read("<article>short</article><article>the longer one</article>").text == "the longer one"
+    )
 
 
 def test_a_page_without_a_main_element_is_its_text_without_its_menus() -> None:
@@ -101,7 +103,9 @@ def test_a_short_page_without_a_main_element_is_its_body() -> None:
     ("content", "content_type"),
     [
         pytest.param("<main>Zoë</main>".encode(), "text/html", id="nothing is said"),
-        pytest.param("<main>Zoë</main>".encode("latin-1"), "text/html; charset=ISO-8859-1", id="header"),
+        pytest.param(
+            "<main>Zoë</main>".encode("latin-1"), "text/html; charset=ISO-8859-1", id="header"
+        ),
         pytest.param(
             "<meta charset='windows-1252'><main>Zoë</main>".encode("cp1252"), "text/html", id="meta"
         ),
@@ -112,8 +116,12 @@ def test_a_short_page_without_a_main_element_is_its_body() -> None:
             "text/html",
             id="older meta",
         ),
-        pytest.param("\ufeff<main>Zoë</main>".encode("utf-16-le"), "text/html; charset=x", id="mark"),
-        pytest.param("<main>Zoë</main>".encode(), "text/html; charset=unicode_escape", id="no encoding"),
+        pytest.param(
+            "\ufeff<main>Zoë</main>".encode("utf-16-le"), "text/html; charset=x", id="mark"
+        ),
+        pytest.param(
+            "<main>Zoë</main>".encode(), "text/html; charset=unicode_escape", id="no encoding"
+        ),
     ],
 )
 def test_the_encoding_is_found(content: bytes, content_type: str) -> None:
@@ -136,7 +144,9 @@ def test_bytes_that_do_not_fit_are_replaced() -> None:
 def test_hidden_text_is_left_out_of_a_page_without_a_main_part(hidden: str) -> None:
     words = "<p>The gate of the old town was built of oak and iron in the year of the flood.</p>"
 
-    text = read(f"<body><div>{words}{hidden.replace('secret', 'secret ' * 30)}{words}</div></body>").text
+    text = read(
+        f"<body><div>{words}{hidden.replace('secret', 'secret ' * 30)}{words}</div></body>"
+    ).text
 
     assert "oak and iron" in text
     assert "secret" not in text

@@ -124,7 +124,9 @@ def test_a_page_is_fetched_once(reader_of: MakeReader) -> None:
 
 
 def test_a_server_says_whether_an_older_page_has_changed(reader_of: MakeReader) -> None:
-    tagged = Answer("one", headers={**HTML, "ETag": '"1"', "Last-Modified": "Fri, 02 Jan 2026 00:00:00 GMT"})
+    tagged = Answer(
+        "one", headers={**HTML, "ETag": '"1"', "Last-Modified": "Fri, 02 Jan 2026 00:00:00 GMT"}
+    )
     with serving(tagged, Answer("", 304), Answer("two", headers=HTML), paths=NO_ROBOTS) as service:
         reader = reader_of(service, cache_for=1e-9)
         pages = get(reader, *[f"{service.url}/a"] * 3)
@@ -138,7 +140,9 @@ def test_a_server_says_whether_an_older_page_has_changed(reader_of: MakeReader) 
 
 
 def test_a_page_that_is_not_to_be_stored_is_fetched_again(reader_of: MakeReader) -> None:
-    with serving(Answer("x", headers={**HTML, "Cache-Control": "no-store"}), paths=NO_ROBOTS) as service:
+    with serving(
+        Answer("x", headers={**HTML, "Cache-Control": "no-store"}), paths=NO_ROBOTS
+    ) as service:
         get(reader_of(service), *[service.url] * 2)
 
     assert service.asked == ["/robots.txt", "/", "/"]
@@ -148,10 +152,15 @@ def test_a_private_page_in_the_cache_is_for_those_who_may_fetch_it(
     reader_of: MakeReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with serving(PAGE, paths=NO_ROBOTS) as service:
-        monkeypatch.setattr("wavewright.tools.web.addresses.PORTS", frozenset({urlsplit(service.url).port}))
+        monkeypatch.setattr(
+            "wavewright.tools.web.addresses.PORTS", frozenset({urlsplit(service.url).port})
+        )
         get(reader_of(service), service.url)
         with pytest.raises(ToolError, match="is no public address"):
-            get(WebReader(WebSettings(), GuardedClient(), PageCache(tmp_path / "web.sqlite")), service.url)
+            get(
+                WebReader(WebSettings(), GuardedClient(), PageCache(tmp_path / "web.sqlite")),
+                service.url,
+            )
 
 
 def test_a_page_behind_a_redirect_to_a_private_server_is_not_kept_for_others(
@@ -170,7 +179,9 @@ def test_a_page_behind_a_redirect_to_a_private_server_is_not_kept_for_others(
         allowed = (urlsplit(service.url).netloc,)
         pages = PageCache(tmp_path / "web.sqlite")
         reader = WebReader(
-            WebSettings(allow_private=allowed), GuardedClient(allowed=allowed, transport=Network), pages
+            WebSettings(allow_private=allowed),
+            GuardedClient(allowed=allowed, transport=Network),
+            pages,
         )
 
         assert get(reader, url) == [b"<main>page</main>"]
@@ -208,7 +219,9 @@ def test_requests_to_one_server_are_spaced(reader_of: MakeReader) -> None:
 
 
 def test_a_crawl_delay_is_kept(reader_of: MakeReader) -> None:
-    with serving(PAGE, paths={"/robots.txt": Answer("User-agent: *\nCrawl-delay: 60\n")}) as service:
+    with serving(
+        PAGE, paths={"/robots.txt": Answer("User-agent: *\nCrawl-delay: 60\n")}
+    ) as service:
         reader = reader_of(service)
         get(reader, f"{service.url}/a")
 
@@ -237,7 +250,9 @@ def test_a_server_is_left_alone_for_as_long_as_it_asks(reader_of: MakeReader) ->
     assert service.asked == ["/robots.txt", "/"]
 
 
-def test_calls_that_wait_for_a_rate_wait_for_what_the_server_asks_meanwhile(reader_of: MakeReader) -> None:
+def test_calls_that_wait_for_a_rate_wait_for_what_the_server_asks_meanwhile(
+    reader_of: MakeReader,
+) -> None:
     asks = Answer("", 429, {"Retry-After": "3600"})
     with serving(asks, PAGE, paths=NO_ROBOTS) as service:
         reader = reader_of(service, requests_per_host_per_minute=120)
@@ -273,7 +288,9 @@ def test_robots_txt_is_not_asked_for_while_its_server_asks_to_wait(reader_of: Ma
 
 def test_a_crawl_delay_is_bounded(reader_of: MakeReader, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wavewright.tools.web.reader.MAX_CRAWL_DELAY", 0.0)
-    with serving(PAGE, paths={"/robots.txt": Answer("User-agent: *\nCrawl-delay: 30\n")}) as service:
+    with serving(
+        PAGE, paths={"/robots.txt": Answer("User-agent: *\nCrawl-delay: 30\n")}
+    ) as service:
         get(reader_of(service), f"{service.url}/a", f"{service.url}/b")
 
     assert service.asked == ["/robots.txt", "/a", "/b"]
@@ -294,7 +311,11 @@ def test_a_longer_wait_fails_the_call_and_says_how_long(reader_of: MakeReader) -
 
 def answer(content: bytes, day: int = 1) -> WebAnswer:
     return WebAnswer(
-        "https://example.org/", 200, {"etag": "é"}, content, dt.datetime(2026, 1, day, 12, 30, tzinfo=dt.UTC)
+        "https://example.org/",
+        200,
+        {"etag": "é"},
+        content,
+        dt.datetime(2026, 1, day, 12, 30, tzinfo=dt.UTC),
     )
 
 

@@ -32,7 +32,9 @@ def search_tool(settings: JsonObject | None, root: Path = Path()) -> Tool:
 
 def test_searxng_is_asked_for_json_and_read() -> None:
     with serving(Answer({"results": HITS})) as service:
-        found = call(search_tool({"provider": "searxng", "base_url": f"{service.url}/"}), query="a & b")
+        found = call(
+            search_tool({"provider": "searxng", "base_url": f"{service.url}/"}), query="a & b"
+        )
 
     asked = urlsplit(service.asked[0])
     assert (asked.path, parse_qs(asked.query)) == ("/search", {"q": ["a & b"], "format": ["json"]})
@@ -44,14 +46,22 @@ def test_searxng_is_asked_for_json_and_read() -> None:
             "score": 2.0,
             "provider": "searxng",
         },
-        {"title": "Two", "url": "http://example.org/b", "snippet": "", "score": None, "provider": "searxng"},
+        {
+            "title": "Two",
+            "url": "http://example.org/b",
+            "snippet": "",
+            "score": None,
+            "provider": "searxng",
+        },
     ]
 
 
 def test_tavily_is_posted_to_with_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TAVILY_API_KEY", "canary-1")
     with serving(Answer({"results": HITS})) as service:
-        found = call(search_tool({"provider": "tavily", "base_url": service.url}), query="x", limit=1)
+        found = call(
+            search_tool({"provider": "tavily", "base_url": service.url}), query="x", limit=1
+        )
 
     assert service.posted == [{"query": "x", "max_results": 1}]
     assert service.headers[0]["Authorization"] == "Bearer canary-1"
@@ -71,7 +81,11 @@ def test_brave_is_asked_with_its_key(
 ) -> None:
     monkeypatch.setenv("MY_KEY", "canary-1")
     with serving(Answer(answer)) as service:
-        settings: JsonObject = {"provider": "brave", "base_url": service.url, "api_key_env": "MY_KEY"}
+        settings: JsonObject = {
+            "provider": "brave",
+            "base_url": service.url,
+            "api_key_env": "MY_KEY",
+        }
         found = call(search_tool(settings), query="x")
 
     assert urlsplit(service.asked[0]).path == "/web/search"
@@ -80,7 +94,9 @@ def test_brave_is_asked_with_its_key(
     assert [hit["snippet"] for hit in found if isinstance(hit, dict)] == snippets
 
 
-@pytest.mark.parametrize("base_url", ["https://wiki.example.org/v1", "https://wiki.example.org/v1/"])
+@pytest.mark.parametrize(
+    "base_url", ["https://wiki.example.org/v1", "https://wiki.example.org/v1/"]
+)
 def test_the_address_of_a_file_keeps_the_path_of_its_base(tmp_path: Path, base_url: str) -> None:
     (tmp_path / "a b#c.md").write_text("# Aerie\n", encoding="utf-8")
     settings: JsonObject = {"provider": "local", "folder": ".", "base_url": base_url}
@@ -92,7 +108,9 @@ def test_the_address_of_a_file_keeps_the_path_of_its_base(tmp_path: Path, base_u
 
 def test_the_wait_of_a_refused_admission_is_kept() -> None:
     async def admit(address: WebAddress) -> None:
-        raise ToolError(f"{address.place} is busy", transient=True, hint="come later", retry_after=70.0)
+        raise ToolError(
+            f"{address.place} is busy", transient=True, hint="come later", retry_after=70.0
+        )
 
     async def ask() -> None:
         await fetch_json("http://127.0.0.1:1/", service="the bank", seconds=1.0, admit=admit)
@@ -110,7 +128,11 @@ def test_the_wait_of_a_refused_admission_is_kept() -> None:
 def test_a_folder_is_searched_below_its_base_url(tmp_path: Path) -> None:
     (tmp_path / "wiki").mkdir()
     (tmp_path / "wiki" / "aerie.md").write_text("# Aerie\n\nWhere drakes nest.")
-    settings: JsonObject = {"provider": "local", "folder": "wiki", "base_url": "https://wiki.example.org/"}
+    settings: JsonObject = {
+        "provider": "local",
+        "folder": "wiki",
+        "base_url": "https://wiki.example.org/",
+    }
 
     found = call(search_tool(settings, tmp_path), query="aerie")
 
@@ -157,10 +179,14 @@ def test_no_provider_is_an_error_that_names_them_all() -> None:
         pytest.param(Answer({"hits": []}), "without a list at 'results'", False, id="shape"),
         pytest.param(Answer("<p>log in"), "with a page and not with JSON", False, id="page"),
         pytest.param(Answer("no", status=403), "answered 403", False, id="forbidden"),
-        pytest.param(Answer("", status=429, headers={"Retry-After": "7"}), "wait 7 s", True, id="limited"),
+        pytest.param(
+            Answer("", status=429, headers={"Retry-After": "7"}), "wait 7 s", True, id="limited"
+        ),
     ],
 )
-def test_an_answer_that_is_none_is_a_failure(answer: Answer, message: str, is_transient: bool) -> None:  # noqa: FBT001
+def test_an_answer_that_is_none_is_a_failure(
+    answer: Answer, message: str, is_transient: bool
+) -> None:  # noqa: FBT001
     with serving(answer) as service, pytest.raises(ToolError, match=message) as failed:
         call(search_tool({"provider": "searxng", "base_url": service.url}), query="x")
 
@@ -186,7 +212,9 @@ def test_a_search_emits_its_event(tmp_path: Path) -> None:
     emitted: list[Any] = []
 
     made = request({"query": "word"})
-    asked = ToolCall(made.run, made.step, made.tool, made.params, made.key, made.now, emit=emitted.append)
+    asked = ToolCall(
+        made.run, made.step, made.tool, made.params, made.key, made.now, emit=emitted.append
+    )
     anyio.run(search_tool({"provider": "local", "folder": "."}, tmp_path).call, asked)
 
     (event,) = emitted

@@ -71,35 +71,51 @@ def found_paths(service: Service, index: SiteIndex) -> list[str]:
     return sorted(match.path.removeprefix(service.url) for match in search(index))
 
 
-def test_a_crawl_follows_links_below_its_address_and_reads_each_page_once(index_of: MakeIndex) -> None:
+def test_a_crawl_follows_links_below_its_address_and_reads_each_page_once(
+    index_of: MakeIndex,
+) -> None:
     paths = {
-        "/docs/": page("Start", "a", "/docs/b?x=1#part", "/other/c", "http://example.org/", "picture.png"),
+        "/docs/": page(
+            "Start", "a", "/docs/b?x=1#part", "/other/c", "http://example.org/", "picture.png"
+        ),
         "/docs/a": page("A", "b?x=1", "./", "mailto:a@example.org"),
         "/docs/b?x=1": page("B", "gone"),
     }
     with serving(MISSING, paths=paths) as service:
-        assert found_paths(service, index_of(service.url, "/docs/")) == ["/docs/", "/docs/a", "/docs/b?x=1"]
+        assert found_paths(service, index_of(service.url, "/docs/")) == [
+            "/docs/",
+            "/docs/a",
+            "/docs/b?x=1",
+        ]
 
     asked = ["/robots.txt", "/sitemap.xml", "/docs/", "/docs/a", "/docs/b?x=1", "/docs/gone"]
     assert service.asked == asked
 
 
-def test_pages_of_sitemaps_are_fetched_and_what_robots_txt_forbids_is_not(index_of: MakeIndex) -> None:
+def test_pages_of_sitemaps_are_fetched_and_what_robots_txt_forbids_is_not(
+    index_of: MakeIndex,
+) -> None:
     paths = {
         "/robots.txt": Answer("User-agent: *\nDisallow: /gold/\nSitemap: /maps.xml\n"),
         "/maps.xml": Answer("<sitemapindex><sitemap><loc>/map.xml</loc></sitemap></sitemapindex>"),
-        "/map.xml": Answer("<urlset><url><loc> /alone?a=1&amp;b=2 </loc></url><loc>/gold/x</loc></urlset>"),
+        "/map.xml": Answer(
+            "<urlset><url><loc> /alone?a=1&amp;b=2 </loc></url><loc>/gold/x</loc></urlset>"
+        ),
         "/": page("Start"),
         "/alone?a=1&b=2": page("Alone"),
     }
     with serving(MISSING, paths=paths) as service:
-        paths["/robots.txt"].body = paths["/robots.txt"].body.replace("/maps", f"{service.url}/maps")
+        paths["/robots.txt"].body = paths["/robots.txt"].body.replace(
+            "/maps", f"{service.url}/maps"
+        )
         assert found_paths(service, index_of(service.url)) == ["/", "/alone?a=1&b=2"]
 
     assert not any(path.startswith("/gold") for path in service.asked)
 
 
-def test_a_crawl_ends_at_its_number_of_pages_and_leaves_excluded_ones_out(index_of: MakeIndex) -> None:
+def test_a_crawl_ends_at_its_number_of_pages_and_leaves_excluded_ones_out(
+    index_of: MakeIndex,
+) -> None:
     paths = {
         "/": page("0", "/drafts/x", "/1"),
         **{f"/{number}": page(f"{number}", f"/{number + 1}") for number in range(1, 9)},
@@ -110,11 +126,15 @@ def test_a_crawl_ends_at_its_number_of_pages_and_leaves_excluded_ones_out(index_
 
 
 def test_one_text_at_two_addresses_is_one_page(index_of: MakeIndex) -> None:
-    with serving(MISSING, paths={"/": page("Start", "/index.html"), "/index.html": page("Start")}) as service:
+    with serving(
+        MISSING, paths={"/": page("Start", "/index.html"), "/index.html": page("Start")}
+    ) as service:
         assert found_paths(service, index_of(service.url)) == ["/"]
 
 
-def test_the_index_is_kept_and_a_crawl_after_its_time_asks_only_what_has_changed(index_of: MakeIndex) -> None:
+def test_the_index_is_kept_and_a_crawl_after_its_time_asks_only_what_has_changed(
+    index_of: MakeIndex,
+) -> None:
     paths = {"/": page("Start", "/a"), "/a": page("A")}
     with serving(MISSING, paths=paths) as service:
         search(index_of(service.url))
@@ -146,7 +166,9 @@ def test_a_crawl_emits_its_progress_and_one_event(index_of: MakeIndex) -> None:
     assert event.event_name == "crawl_executed"
 
 
-def test_a_site_that_cannot_be_read_is_an_error_and_the_next_search_tries_again(index_of: MakeIndex) -> None:
+def test_a_site_that_cannot_be_read_is_an_error_and_the_next_search_tries_again(
+    index_of: MakeIndex,
+) -> None:
     paths = {"/": MISSING}
     with serving(MISSING, paths=paths) as service:
         index = index_of(service.url)
@@ -232,7 +254,8 @@ def test_pages_of_a_wiki_are_found_by_name_and_topic_as_in_its_folder(index_of: 
 
     async def hits(index: SiteIndex, url: str) -> list[bool]:
         return [
-            [match.path for match in await index.search(query, 1, emitted.append)] == [f"{url}/{path}"]
+            [match.path for match in await index.search(query, 1, emitted.append)]
+            == [f"{url}/{path}"]
             for path, query in name_queries()
         ]
 

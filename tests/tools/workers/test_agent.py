@@ -20,7 +20,15 @@ from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import LoopLimits, ModelError, NamedCall
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonObject
-from wavewright.tools import MemoryRunData, Registry, RunData, Tool, ToolDefinitionError, ToolError, make_tool
+from wavewright.tools import (
+    MemoryRunData,
+    Registry,
+    RunData,
+    Tool,
+    ToolDefinitionError,
+    ToolError,
+    make_tool,
+)
 from wavewright.tools.functions.tool import AgentToolCall, Emission, ToolCall
 from wavewright.tools.workers import agent_tool, make_services
 from wavewright.tools.workers.agent_tools import AgentCalls
@@ -33,7 +41,9 @@ class World:
     def __init__(self) -> None:
         self.reached: list[tuple[str, object]] = []
 
-    def look_up(self, city: str, *, now: dt.datetime, config: dict[str, str]) -> dict[str, str | int]:
+    def look_up(
+        self, city: str, *, now: dt.datetime, config: dict[str, str]
+    ) -> dict[str, str | int]:
         """Look up a city."""
         self.reached.append(("look_up", city))
         if city == "Nowhere":
@@ -88,7 +98,9 @@ READING = ["count", "crash", "hang", "look_up", "read_archive"]
 def goal(config: JsonObject | None = None) -> Goal:
     tools = [AvailableTool(name=name) for name in NAMES if name not in {"agent", "look_up"}]
     tools.append(AvailableTool(name="agent", config=config or {}))
-    tools.append(AvailableTool(name="look_up", description="Count a city.", config={"unit": "souls"}))
+    tools.append(
+        AvailableTool(name="look_up", description="Count a city.", config={"unit": "souls"})
+    )
     return Goal(name="g", job="j", text="Know the world.", inputs={}, tools=tuple(tools))
 
 
@@ -130,13 +142,17 @@ def test_an_agent_calls_tools_and_answers_in_words(tmp_path: Path) -> None:
 
     assert output["answer"] == "Four thousand."
     assert output["method"] == "agent"
-    assert output["collected"] == {"call_1": {"city": "Rome", "people": 4000, "year": 2010, "unit": "souls"}}
+    assert output["collected"] == {
+        "call_1": {"city": "Rome", "people": 4000, "year": 2010, "unit": "souls"}
+    }
     assert harness.rungs == [("agent", "reached")]
 
 
 def test_every_call_is_on_record_in_the_events_and_in_the_output(tmp_path: Path) -> None:
     harness = AgentHarness(tmp_path, "Done.").does(
-        ("look_up", {"city": "Rome"}), ("look_up", {"city": "Nowhere"}), ("look_up", {"town": "Rome"})
+        ("look_up", {"city": "Rome"}),
+        ("look_up", {"city": "Nowhere"}),
+        ("look_up", {"town": "Rome"}),
     )
 
     output = harness.call()
@@ -148,7 +164,11 @@ def test_every_call_is_on_record_in_the_events_and_in_the_output(tmp_path: Path)
         ("look_up", "failed"),
         ("look_up", "refused"),
     ]
-    assert [record["status"] for record in records if isinstance(record, dict)] == ["ok", "failed", "refused"]
+    assert [record["status"] for record in records if isinstance(record, dict)] == [
+        "ok",
+        "failed",
+        "refused",
+    ]
     assert harness.world.reached == [("look_up", "Rome"), ("look_up", "Nowhere")]
 
 
@@ -163,7 +183,9 @@ def test_only_tools_of_the_goal_that_only_read_are_offered(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["burn", "ask_leave", "agent", "no_such_tool"])
-def test_a_tool_that_may_not_be_called_is_refused_before_a_model_is_asked(tmp_path: Path, name: str) -> None:
+def test_a_tool_that_may_not_be_called_is_refused_before_a_model_is_asked(
+    tmp_path: Path, name: str
+) -> None:
     harness = AgentHarness(tmp_path, "Done.")
 
     with pytest.raises(ToolError, match=f"an agent may not call '{name}'") as refused:
@@ -198,7 +220,9 @@ def test_an_agent_over_changed_tools_is_another_version(tmp_path: Path) -> None:
 
     first = version(make_tool(world.look_up, version="1"))
 
-    assert first == version(make_tool(world.look_up, version="1"), make_tool(world.burn, effects={"write"}))
+    assert first == version(
+        make_tool(world.look_up, version="1"), make_tool(world.burn, effects={"write"})
+    )
     assert first != version(make_tool(world.look_up, version="2"))
     assert first != version(make_tool(world.look_up, version="1"), make_tool(world.count))
 
@@ -212,7 +236,9 @@ def test_a_call_offers_no_more_than_the_tools_that_it_names(tmp_path: Path) -> N
 
 
 def test_parameters_that_do_not_fit_never_reach_a_tool(tmp_path: Path) -> None:
-    harness = AgentHarness(tmp_path, "Done.").does(("read_archive", {"year": "1999"}), ("read_archive", {}))
+    harness = AgentHarness(tmp_path, "Done.").does(
+        ("read_archive", {"year": "1999"}), ("read_archive", {})
+    )
 
     harness.call()
 
@@ -287,7 +313,9 @@ def test_the_same_call_is_made_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_equal_calls_at_once_are_made_once_and_a_tool_runs_no_more_often_than_it_bears() -> None:
+async def test_equal_calls_at_once_are_made_once_and_a_tool_runs_no_more_often_than_it_bears() -> (
+    None
+):
     under_way: list[str] = []
     most: list[int] = []
 
@@ -300,7 +328,9 @@ async def test_equal_calls_at_once_are_made_once_and_a_tool_runs_no_more_often_t
         return question
 
     bearing = make_tool(ask, concurrency=1)
-    collector = AgentCalls({"ask": bearing}, AgentLimits(), {}, request({}), AgentConcurrency(Limits()))
+    collector = AgentCalls(
+        {"ask": bearing}, AgentLimits(), {}, request({}), AgentConcurrency(Limits())
+    )
     async with anyio.create_task_group() as group:
         for question in ("who", "who", "what", "who"):
             params: JsonObject = {"question": question}
@@ -395,7 +425,9 @@ def test_a_call_that_the_loops_clock_cuts_off_is_on_record_too(tmp_path: Path) -
     with pytest.raises(ToolError, match=r"no answer within 0\.05 s"):
         anyio.run(tool.call, replace(request({"task": "x"}), emit=emitted.append))
 
-    assert [one.message for one in emitted if isinstance(one, AgentToolCall)] == ["the agent's time was up"]
+    assert [one.message for one in emitted if isinstance(one, AgentToolCall)] == [
+        "the agent's time was up"
+    ]
 
 
 def test_an_output_that_breaks_its_tools_schema_is_never_shown(tmp_path: Path) -> None:
@@ -418,14 +450,22 @@ def test_an_output_that_breaks_its_tools_schema_is_never_shown(tmp_path: Path) -
     assert output["collected"] == {}
 
 
-SCHEMA: JsonObject = {"type": "object", "required": ["people"], "properties": {"people": {"type": "integer"}}}
+SCHEMA: JsonObject = {
+    "type": "object",
+    "required": ["people"],
+    "properties": {"people": {"type": "integer"}},
+}
 
 
 def test_an_answer_of_a_schema_is_read_and_held_against_it(tmp_path: Path) -> None:
-    assert AgentHarness(tmp_path, {"people": 4}).call(output_schema=SCHEMA)["answer"] == {"people": 4}
+    assert AgentHarness(tmp_path, {"people": 4}).call(output_schema=SCHEMA)["answer"] == {
+        "people": 4
+    }
 
 
-def test_last_words_that_do_not_fit_are_asked_for_again_with_what_was_collected(tmp_path: Path) -> None:
+def test_last_words_that_do_not_fit_are_asked_for_again_with_what_was_collected(
+    tmp_path: Path,
+) -> None:
     harness = AgentHarness(tmp_path, "About four thousand, I think.", {"people": 4000}).does(
         ("look_up", {"city": "Rome"})
     )
@@ -439,7 +479,9 @@ def test_last_words_that_do_not_fit_are_asked_for_again_with_what_was_collected(
     assert again.schema == SCHEMA
 
 
-def test_calls_that_a_model_only_wrote_down_are_made_and_it_answers_from_them(tmp_path: Path) -> None:
+def test_calls_that_a_model_only_wrote_down_are_made_and_it_answers_from_them(
+    tmp_path: Path,
+) -> None:
     said = '{"tool": "look_up", "params": {"city": "Rome"}}'
     harness = AgentHarness(tmp_path, said, {"people": 4000})
 
@@ -464,14 +506,22 @@ def test_a_call_that_was_only_written_down_is_no_answer_in_words_either(tmp_path
     ("said", "told", "mend"),
     [
         pytest.param(
-            "I'm sorry, but I can't help with that.", "the model declined", "change the text", id="refusal"
+            "I'm sorry, but I can't help with that.",
+            "the model declined",
+            "change the text",
+            id="refusal",
         ),
         pytest.param(
-            '```json\n{"tool": "no_such_tool", "params": {}}\n```', "a tool that it has not", "", id="call"
+            '```json\n{"tool": "no_such_tool", "params": {}}\n```',
+            "a tool that it has not",
+            "",
+            id="call",
         ),
     ],
 )
-def test_words_that_answer_nothing_are_no_answer(tmp_path: Path, said: str, told: str, mend: str) -> None:
+def test_words_that_answer_nothing_are_no_answer(
+    tmp_path: Path, said: str, told: str, mend: str
+) -> None:
     with pytest.raises(ToolError, match=told) as failed:
         AgentHarness(tmp_path, said).call()
 
@@ -479,13 +529,17 @@ def test_words_that_answer_nothing_are_no_answer(tmp_path: Path, said: str, told
 
 
 def test_who_has_looked_may_say_that_it_cannot_be_found(tmp_path: Path) -> None:
-    harness = AgentHarness(tmp_path, "I can't find that city.").does(("look_up", {"city": "Nowhere"}))
+    harness = AgentHarness(tmp_path, "I can't find that city.").does(
+        ("look_up", {"city": "Nowhere"})
+    )
 
     assert harness.call()["answer"] == "I can't find that city."
 
 
 def test_suggested_calls_are_held_to_the_same_rules(tmp_path: Path) -> None:
-    said = '[{"tool": "burn", "params": {"city": "Rome"}}, {"tool": "look_up", "params": {"city": 1}}]'
+    said = (
+        '[{"tool": "burn", "params": {"city": "Rome"}}, {"tool": "look_up", "params": {"city": 1}}]'
+    )
     harness = AgentHarness(tmp_path, said, "never", "never")
 
     with pytest.raises(ToolError):
@@ -499,7 +553,9 @@ def test_a_loop_without_an_answer_gives_what_it_collected_only_where_the_goal_wa
 ) -> None:
     failing = ModelError("timeout", "too slow")
     strict = AgentHarness(tmp_path, failing).does(("look_up", {"city": "Rome"}))
-    mild = AgentHarness(tmp_path, failing, config={"keep_partial": True}).does(("look_up", {"city": "Rome"}))
+    mild = AgentHarness(tmp_path, failing, config={"keep_partial": True}).does(
+        ("look_up", {"city": "Rome"})
+    )
 
     with pytest.raises(ToolError, match="too slow") as failed:
         strict.call()
@@ -519,7 +575,9 @@ def test_without_a_model_the_mend_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("schema", [{"type": "nothing"}, {"type": "array"}])
-def test_an_unusable_schema_is_refused_before_a_model_is_asked(tmp_path: Path, schema: JsonObject) -> None:
+def test_an_unusable_schema_is_refused_before_a_model_is_asked(
+    tmp_path: Path, schema: JsonObject
+) -> None:
     harness = AgentHarness(tmp_path, "Done.")
 
     with pytest.raises(ToolError, match="output_schema"):
@@ -529,7 +587,9 @@ def test_an_unusable_schema_is_refused_before_a_model_is_asked(tmp_path: Path, s
 
 
 def test_a_faulty_configuration_is_told_with_what_it_may_say(tmp_path: Path) -> None:
-    with pytest.raises(ToolDefinitionError, match=r"the goal's tool 'agent': config\.calls") as refused:
+    with pytest.raises(
+        ToolDefinitionError, match=r"the goal's tool 'agent': config\.calls"
+    ) as refused:
         AgentHarness(tmp_path, "x", config={"calls": 3})
 
     assert "tool_calls" in (refused.value.hint or "")
@@ -585,7 +645,9 @@ def test_a_tool_that_the_model_invents_is_refused_in_its_last_words_too(tmp_path
     assert harness.calls == []
 
 
-def test_calls_of_an_agent_share_run_data_and_are_made_anew_once_that_has_changed(tmp_path: Path) -> None:
+def test_calls_of_an_agent_share_run_data_and_are_made_anew_once_that_has_changed(
+    tmp_path: Path,
+) -> None:
     def store(page: str, *, data: RunData) -> str:
         """Store a page."""
         data.write("pages", page, f"text of {page}")

@@ -8,7 +8,10 @@ from wavewright.tools.workers.agent_tools import function_names
 
 
 def test_a_dot_is_written_as_two_underscores_and_other_names_stay() -> None:
-    assert function_names(["note", "time.get-now"]) == {"note": "note", "time__get-now": "time.get-now"}
+    assert function_names(["note", "time.get-now"]) == {
+        "note": "note",
+        "time__get-now": "time.get-now",
+    }
 
 
 def test_names_that_are_taken_or_too_long_are_told_apart_by_a_hash() -> None:

@@ -28,7 +28,9 @@ from wavewright.tools.workers.long_inputs import (
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=300),
-    lambda inner: st.lists(inner, max_size=30) | st.dictionaries(st.text(max_size=20), inner, max_size=10),
+    lambda inner: (
+        st.lists(inner, max_size=30) | st.dictionaries(st.text(max_size=20), inner, max_size=10)
+    ),
     max_leaves=60,
 )
 
@@ -62,7 +64,9 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def asked_for(home: Path, declared: WorkerSpec, params: JsonObject, *script: Script) -> list[ModelCall]:
+def asked_for(
+    home: Path, declared: WorkerSpec, params: JsonObject, *script: Script
+) -> list[ModelCall]:
     services, models = serving(home, *(script or ({"title": "T"},)))
     anyio.run(make_worker(Worker(declared), services).call, request(params))
     return models.asked
@@ -93,7 +97,9 @@ def test_a_template_in_an_input_stays_text(home: Path) -> None:
 
 
 def test_a_long_input_is_shortened_and_the_model_is_told(home: Path) -> None:
-    (asked,) = asked_for(home, spec(max_input_chars=1000), {"page": "word " * 10_000, "notes": ["short"]})
+    (asked,) = asked_for(
+        home, spec(max_input_chars=1000), {"page": "word " * 10_000, "notes": ["short"]}
+    )
 
     assert len(asked.prompt) < 1300
     assert "characters left out" in asked.prompt
@@ -114,7 +120,11 @@ def test_a_long_input_is_summarised_where_that_is_declared(home: Path) -> None:
     declared = spec(max_input_chars=1000, longer_inputs="summarize")
 
     summary, question = asked_for(
-        home, declared, {"page": "word " * 1000, "notes": "n"}, "All of it in short.", {"title": "T"}
+        home,
+        declared,
+        {"page": "word " * 1000, "notes": "n"},
+        "All of it in short.",
+        {"title": "T"},
     )
 
     assert summary.name == "summarize_content"
@@ -156,9 +166,13 @@ def test_an_input_that_nobody_could_summarise_is_given_whole(home: Path) -> None
 
 
 def test_a_long_text_is_read_in_parts_and_the_answers_are_joined_in_order(home: Path) -> None:
-    declared = spec(max_input_chars=1000, longer_inputs="parts", parts_of="page", text_field="title")
+    declared = spec(
+        max_input_chars=1000, longer_inputs="parts", parts_of="page", text_field="title"
+    )
     text = "".join(f"paragraph {place:04}\n\n" for place in range(200))
-    services, models = serving(home, lambda call: f"from {call.prompt.partition('paragraph ')[2][:4]}")
+    services, models = serving(
+        home, lambda call: f"from {call.prompt.partition('paragraph ')[2][:4]}"
+    )
 
     output = anyio.run(make_worker(Worker(declared), services).call, request({"page": text}))
 
@@ -171,11 +185,15 @@ def test_a_long_text_is_read_in_parts_and_the_answers_are_joined_in_order(home: 
 
 
 def test_a_part_that_fails_fails_the_whole(home: Path) -> None:
-    declared = spec(max_input_chars=1000, longer_inputs="parts", parts_of="page", text_field="title")
+    declared = spec(
+        max_input_chars=1000, longer_inputs="parts", parts_of="page", text_field="title"
+    )
     services, _ = serving(home, "fine", ModelError("timeout", "too slow"))
 
     with pytest.raises(ToolError, match="too slow"):
-        anyio.run(partial(make_worker(Worker(declared), services).call, request({"page": "x " * 2000})))
+        anyio.run(
+            partial(make_worker(Worker(declared), services).call, request({"page": "x " * 2000}))
+        )
 
 
 def test_a_text_is_asked_for_as_text_and_cut_or_declined_ones_are_none(home: Path) -> None:
@@ -189,7 +207,9 @@ def test_a_text_is_asked_for_as_text_and_cut_or_declined_ones_are_none(home: Pat
         asked_for(home, declared, {"page": "p"}, "I'm sorry, I can't help with that.")
 
 
-def test_what_a_draft_computed_is_shown_and_only_declared_fields_are_written_over_it(home: Path) -> None:
+def test_what_a_draft_computed_is_shown_and_only_declared_fields_are_written_over_it(
+    home: Path,
+) -> None:
     from wavewright.tools import make_tool
 
     def title_page(page: str) -> dict[str, str]:
@@ -241,8 +261,12 @@ def test_the_parts_of_a_text_are_the_text(text: str, limit: int) -> None:
     assert "".join("".join(parts).split()) == "".join(text.split())
 
 
-@given(st.dictionaries(st.text(max_size=5), st.integers(0, 5000), max_size=8), st.integers(10, 5000))
-def test_characters_are_shared_out_and_what_fits_stays_whole(sizes: dict[str, int], limit: int) -> None:
+@given(
+    st.dictionaries(st.text(max_size=5), st.integers(0, 5000), max_size=8), st.integers(10, 5000)
+)
+def test_characters_are_shared_out_and_what_fits_stays_whole(
+    sizes: dict[str, int], limit: int
+) -> None:
     rooms = allot_chars(sizes, limit)
 
     assert sum(rooms.values()) <= max(limit, len(sizes))

@@ -71,7 +71,11 @@ LEAD: JsonObject = {
     "description": "Leads the research.",
     "prompt": "agents/lead",
     "tools": ["research", "researcher"],
-    "output_schema": {"type": "object", "required": ["done"], "properties": {"done": {"type": "boolean"}}},
+    "output_schema": {
+        "type": "object",
+        "required": ["done"],
+        "properties": {"done": {"type": "boolean"}},
+    },
     "max_output_tokens": 700,
     "limits": {"requests": 5, "seconds": "2m"},
 }
@@ -124,7 +128,9 @@ class AgentProject:
         topic = "{{ (inputs.topic if inputs.topic is defined else inputs.task) | data('topic') }}"
         context = "{% if inputs.context %}{{ inputs.context | data('context') }}{% endif %}"
         (prompts / "researcher.md.j2").write_text(f"Find out about {topic}.\n")
-        (prompts / "lead.md.j2").write_text(f"Lead: {{{{ inputs.task | data('task') }}}}\n{context}\n")
+        (prompts / "lead.md.j2").write_text(
+            f"Lead: {{{{ inputs.task | data('task') }}}}\n{context}\n"
+        )
         self.add_agent(RESEARCHER)
         self.add_agent(LEAD)
         self.models = ModelsByAgent({}, {"researcher": "known", "lead": '{"done": true}'})
@@ -146,15 +152,21 @@ class AgentProject:
             job="j",
             text="t",
             inputs={},
-            tools=tuple(AvailableTool(name=name) for name in names or ("research", "read_page", "agent")),
+            tools=tuple(
+                AvailableTool(name=name) for name in names or ("research", "read_page", "agent")
+            ),
         )
         models = self.models if self.settings.model else None
         return tools_of_goal(goal, self.settings, make_services(self.settings, models))
 
     def call(self, name: str, **params: Json) -> Json:
         tool = self.tools()[name] if name != "stray" else self.tools("stray")[name]
-        self.data = MemoryRunData(reads=tool.signature.reads_data, writes=tool.signature.writes_data)
-        asked: ToolCall = replace(request(params), emit=self.emitted.append, data=self.data, tool=name)
+        self.data = MemoryRunData(
+            reads=tool.signature.reads_data, writes=tool.signature.writes_data
+        )
+        asked: ToolCall = replace(
+            request(params), emit=self.emitted.append, data=self.data, tool=name
+        )
         return anyio.run(tool.call, asked)
 
     @property
@@ -162,7 +174,9 @@ class AgentProject:
         return [(one.name, one.role) for one in self.emitted if isinstance(one, ModelUse)]
 
 
-def test_a_tool_calls_an_agent_whose_tools_write_run_data_under_the_scope_of_the_call(tmp_path: Path) -> None:
+def test_a_tool_calls_an_agent_whose_tools_write_run_data_under_the_scope_of_the_call(
+    tmp_path: Path,
+) -> None:
     home = AgentProject(tmp_path)
     home.models.steps_of["researcher"] = [Step((("read_page", {"url": "a"}),))]
 
@@ -205,9 +219,16 @@ def test_a_step_runs_a_named_agent_which_calls_tools_and_other_agents(tmp_path: 
     assert isinstance(output, dict)
     assert output["answer"] == {"done": True}
     assert output["collected"] == {"call_1": "known; pages: rivers:a", "call_2": "known"}
-    assert home.models.offered_to == {"lead": ["research", "researcher"], "researcher": ["read_page"]}
+    assert home.models.offered_to == {
+        "lead": ["research", "researcher"],
+        "researcher": ["read_page"],
+    }
     assert home.data.written == {"pages": {"rivers:a": "text of a", ":a": "text of a"}}
-    assert sorted(home.roles) == [("lead", "agent"), ("researcher", "worker"), ("researcher", "worker")]
+    assert sorted(home.roles) == [
+        ("lead", "agent"),
+        ("researcher", "worker"),
+        ("researcher", "worker"),
+    ]
     assert '"wave": 2' in home.models.asked[-1].prompt
 
 
@@ -235,7 +256,9 @@ def test_each_agent_has_its_own_ceiling_of_tokens_and_its_own_limits(tmp_path: P
     assert lead_limits == LoopLimits(5, 30)
 
 
-def test_an_answer_that_does_not_fit_goes_back_twice_and_then_fails_the_call(tmp_path: Path) -> None:
+def test_an_answer_that_does_not_fit_goes_back_twice_and_then_fails_the_call(
+    tmp_path: Path,
+) -> None:
     home = AgentProject(tmp_path)
     home.add_agent({**LEAD, "tools": []})
     home.models.script = ["none", '{"done": 3}', '{"done": "yes"}']
@@ -257,7 +280,9 @@ def test_a_good_answer_after_two_bad_ones_is_taken(tmp_path: Path) -> None:
     assert (output["answer"], output["method"]) == ({"done": False}, "agent")
 
 
-def test_a_tool_that_calls_agents_carries_what_their_tools_read_write_and_bring_in(tmp_path: Path) -> None:
+def test_a_tool_that_calls_agents_carries_what_their_tools_read_write_and_bring_in(
+    tmp_path: Path,
+) -> None:
     home = AgentProject(tmp_path)
     signature = home.tools()["research"].signature
     before = signature.version
@@ -284,7 +309,10 @@ def test_only_declared_agents_can_be_called(tmp_path: Path) -> None:
     [
         ({"tools": ["no_such"]}, "agent 'researcher' has the tool 'no_such', which does not exist"),
         ({"tools": ["burn"]}, "agent 'researcher' may not call 'burn'"),
-        ({"tools": ["lead"]}, "agent 'researcher' would call itself: researcher → lead → researcher"),
+        (
+            {"tools": ["lead"]},
+            "agent 'researcher' would call itself: researcher → lead → researcher",
+        ),
         ({"prompt": "agents/none"}, "agent 'researcher': there is no prompt 'agents/none'"),
     ],
 )
@@ -302,7 +330,9 @@ def test_an_agent_that_could_never_work_is_refused_when_tools_are_loaded(
     assert str(refused.value) == message
 
 
-def test_a_name_that_an_agent_and_a_tool_share_is_refused_with_the_places_of_both(tmp_path: Path) -> None:
+def test_a_name_that_an_agent_and_a_tool_share_is_refused_with_the_places_of_both(
+    tmp_path: Path,
+) -> None:
     home = AgentProject(tmp_path)
     home.add_agent({**RESEARCHER, "name": "burn"})
     with pytest.raises(ToolDefinitionError) as of_project:

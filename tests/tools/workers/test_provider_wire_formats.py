@@ -29,7 +29,11 @@ from wavewright.tools import Registry, Tool, ToolError, load_pack, make_tool
 from wavewright.tools.functions.tool import AgentToolCall, Emission, TextChunk
 from wavewright.tools.workers import Services, agent_tool, make_services, make_worker
 
-PERSON: JsonObject = {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}
+PERSON: JsonObject = {
+    "type": "object",
+    "required": ["name"],
+    "properties": {"name": {"type": "string"}},
+}
 RECORDS: JsonObject = {"records": [{"record": {"name": "Arthas"}, "quotes": ["Arthas took it"]}]}
 QUESTION: JsonObject = {"text": "Arthas took it.", "record_schema": PERSON}
 
@@ -54,7 +58,9 @@ def made(
 
     async def call() -> Json:
         async with models_over(server, folder, wire, attempts=attempts) as asking:
-            services = make_services(settings_for(server, folder, wire), asking.models, asking.budget_store)
+            services = make_services(
+                settings_for(server, folder, wire), asking.models, asking.budget_store
+            )
             tool = make(services)
             asked: Callable[..., Awaitable[Json]] = tool.call
             return await asked(replace(request(params), emit=emitted.append))
@@ -80,7 +86,11 @@ def count(letters: list[str]) -> int:
 def agent(services: Services) -> Tool:
     tools = Registry([make_tool(list_letters), make_tool(count)])
     goal = Goal(
-        name="g", job="j", text="t", inputs={}, tools=tuple(AvailableTool(name=name) for name in tools)
+        name="g",
+        job="j",
+        text="t",
+        inputs={},
+        tools=tuple(AvailableTool(name=name) for name in tools),
     )
     return agent_tool(services, tools, goal)
 
@@ -100,7 +110,9 @@ def test_a_worker_gets_its_answer_in_the_providers_own_way(
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_a_text_is_shown_while_it_is_written(server: FakeModelServer, tmp_path: Path, wire: Wire) -> None:
+def test_a_text_is_shown_while_it_is_written(
+    server: FakeModelServer, tmp_path: Path, wire: Wire
+) -> None:
     words = "A long story made short, in more than a few words. " * 40
     server.answer(words.strip())
 
@@ -150,7 +162,9 @@ def test_an_agents_answer_has_the_form_that_was_asked_for(
         "properties": {"letters": {"type": "integer"}},
     }
     # Where nothing forces it to answer by the output tool, a model chooses that tool among the others.
-    last = calling_tool("answer", letters=400) if wire == "messages" else structured({"letters": 400})
+    last = (
+        calling_tool("answer", letters=400) if wire == "messages" else structured({"letters": 400})
+    )
     server.answer(calling_tool("list_letters", year=1999), last)
 
     output, _ = made(server, tmp_path, wire, agent, {"task": "How many?", "output_schema": schema})
@@ -159,14 +173,19 @@ def test_an_agents_answer_has_the_form_that_was_asked_for(
     assert output["answer"] == {"letters": 400}
 
 
-def test_an_answer_cut_at_its_length_is_asked_for_again(server: FakeModelServer, tmp_path: Path) -> None:
+def test_an_answer_cut_at_its_length_is_asked_for_again(
+    server: FakeModelServer, tmp_path: Path
+) -> None:
     server.answer(cut_at_length('{"records": [{"record": {"name": "Art'), RECORDS)
 
     output, emitted = made(server, tmp_path, "chat", partial(worker, "extract_records"), QUESTION)
 
     assert isinstance(output, dict)
     assert output["method"] == "agent"
-    assert [one.outcome for one in emitted if isinstance(one, ModelUse)] == ["truncated", "answered"]
+    assert [one.outcome for one in emitted if isinstance(one, ModelUse)] == [
+        "truncated",
+        "answered",
+    ]
 
 
 def test_a_text_that_is_too_large_for_the_model_is_read_in_parts_of_half_its_size(
@@ -175,7 +194,9 @@ def test_a_text_that_is_too_large_for_the_model_is_read_in_parts_of_half_its_siz
     server.answer(over_context(), {"records": []}, RECORDS)
     text = "Nobody was there. " * 300 + "Arthas took it."
 
-    output, _ = made(server, tmp_path, "chat", partial(worker, "extract_records"), {**QUESTION, "text": text})
+    output, _ = made(
+        server, tmp_path, "chat", partial(worker, "extract_records"), {**QUESTION, "text": text}
+    )
 
     whole, *parts = server.requests
     assert isinstance(output, dict)

@@ -24,7 +24,10 @@ RECORD: JsonObject = {
     "properties": {"name": {"type": "string"}, "born": {"type": "integer"}},
 }
 SOURCES: list[Json] = [
-    {"source": "annals", "records": [{"name": "Arthas", "born": 5, "title": "Prince of Lordaeron"}]},
+    {
+        "source": "annals",
+        "records": [{"name": "Arthas", "born": 5, "title": "Prince of Lordaeron"}],
+    },
     {"source": "songs", "records": [{"name": "The Lich King", "weapon": "Frostmourne"}]},
 ]
 
@@ -42,8 +45,12 @@ def find_owner() -> dict[str, str]:
 
 
 def told(call: ModelCall) -> str:
-    turns = "".join(f"\n===== turn =====\n{turn.answer}\n-----\n{turn.reply}" for turn in call.turns)
-    return f"===== instructions =====\n{call.instructions}\n===== prompt =====\n{call.prompt}{turns}"
+    turns = "".join(
+        f"\n===== turn =====\n{turn.answer}\n-----\n{turn.reply}" for turn in call.turns
+    )
+    return (
+        f"===== instructions =====\n{call.instructions}\n===== prompt =====\n{call.prompt}{turns}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,14 +69,20 @@ def told(call: ModelCall) -> str:
             UNPROVED,
             id="records, repaired once",
         ),
-        pytest.param("cross_reference", {"sources": SOURCES, "subject": "persons"}, NOTHING_SAME, id="names"),
+        pytest.param(
+            "cross_reference", {"sources": SOURCES, "subject": "persons"}, NOTHING_SAME, id="names"
+        ),
         pytest.param(
             "agent", {"task": "Who took it?", "context": {"it": "Frostmourne"}}, ["He."], id="agent"
         ),
     ],
 )
 def test_what_a_model_reads(
-    tmp_path: Path, tool: str, params: JsonObject, answers: list[Script], snapshot: SnapshotAssertion
+    tmp_path: Path,
+    tool: str,
+    params: JsonObject,
+    answers: list[Script],
+    snapshot: SnapshotAssertion,
 ) -> None:
     services, models = serving(tmp_path, *answers)
 
@@ -78,13 +91,19 @@ def test_what_a_model_reads(
     assert told(models.asked[-1]) == snapshot
 
 
-def test_what_an_agent_reads_when_it_is_asked_again(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+def test_what_an_agent_reads_when_it_is_asked_again(
+    tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
     script: list[Script] = ["He did, I believe.", {"who": "Arthas"}]
     models = ScriptedModels(script, [Step((("find_owner", {}),))])
     services = make_services(project(tmp_path), models)
     goal = Goal(name="g", job="j", text="t", inputs={}, tools=(AvailableTool(name="find_owner"),))
     tool = agent_tool(services, Registry([make_tool(find_owner)]), goal)
-    schema: JsonObject = {"type": "object", "required": ["who"], "properties": {"who": {"type": "string"}}}
+    schema: JsonObject = {
+        "type": "object",
+        "required": ["who"],
+        "properties": {"who": {"type": "string"}},
+    }
 
     anyio.run(tool.call, request({"task": "Who took it?", "output_schema": schema}))
 

@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.tools.scripted_models import project
-from wavewright.engine.project.tools import all_tools, signatures_to_check, tools_of_goal, tools_of_plan
+from wavewright.engine.project.tools import (
+    all_tools,
+    signatures_to_check,
+    tools_of_goal,
+    tools_of_plan,
+)
 from wavewright.planner.language.goals import AvailableTool, Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.tools import ToolDefinitionError
@@ -77,7 +82,9 @@ def test_every_way_to_the_tools_finds_it(home: Path) -> None:
     plan = Plan.model_validate({"steps": [{"id": "sort", "tool": "sort_letter"}]})
 
     assert "sort_letter" in tools_of_goal(goal_with("sort_letter"), settings)
-    assert "sort_letter" in tools_of_goal(goal_with("sort_letter"), settings, make_services(settings))
+    assert "sort_letter" in tools_of_goal(
+        goal_with("sort_letter"), settings, make_services(settings)
+    )
     assert "sort_letter" in tools_of_plan(plan, settings)
     assert "sort_letter" in signatures_to_check(plan, goal_with("agent"), settings)
 
@@ -86,7 +93,9 @@ def test_a_changed_prompt_or_declaration_is_another_version(home: Path) -> None:
     settings = project(home)
     first = all_tools(settings)["sort_letter"].signature.version
 
-    (home / "prompts" / "workers" / "sort_letter.md.j2").write_text("Sort it well.\n{{ inputs.letter }}\n")
+    (home / "prompts" / "workers" / "sort_letter.md.j2").write_text(
+        "Sort it well.\n{{ inputs.letter }}\n"
+    )
     second = all_tools(settings)["sort_letter"].signature.version
     write(home, "sort_letter.yaml", SORT + "thinking_level: high\n")
     third = all_tools(settings)["sort_letter"].signature.version
@@ -107,7 +116,9 @@ def test_a_prompt_of_the_projects_own_changes_a_packs_worker(home: Path) -> None
 
 def test_what_a_prompt_includes_belongs_to_its_version(home: Path) -> None:
     prompts = home / "prompts" / "workers"
-    (prompts / "sort_letter.md.j2").write_text("{% include 'workers/house.md.j2' %}\n{{ inputs.letter }}\n")
+    (prompts / "sort_letter.md.j2").write_text(
+        "{% include 'workers/house.md.j2' %}\n{{ inputs.letter }}\n"
+    )
     (prompts / "house.md.j2").write_text("{% include 'workers/sort_letter.md.j2' %} Be brief.\n")
     before = all_tools(project(home))["sort_letter"].signature.version
 
@@ -123,14 +134,23 @@ def test_what_a_prompt_includes_belongs_to_its_version(home: Path) -> None:
         pytest.param(SORT.replace("0.1", "3"), 5, "token_share", id="share"),
         pytest.param(SORT.replace("name: sort_letter", "name: sort letter"), 2, "name", id="name"),
         pytest.param(
-            SORT.replace("type: object\n  required: [letter]", "type: strnig"), 7, "JSON Schema", id="schema"
+            SORT.replace("type: object\n  required: [letter]", "type: strnig"),
+            7,
+            "JSON Schema",
+            id="schema",
         ),
         pytest.param(SORT + "longer_inputs: parts\n", 1, "parts_of", id="parts of what"),
-        pytest.param(SORT + "text_field: words\n", 1, "no field of 'output_schema'", id="text field"),
-        pytest.param(SORT + "forced: {topic: love}\n", 1, "'forced' does not fit", id="forced"),
-        pytest.param(SORT + "writes: [topik]\n", 1, "'writes' names 'topik'", id="writes what is not"),
         pytest.param(
-            SORT.replace("properties:\n    topic", "properties:\n    method: {enum: [model]}\n    topic"),
+            SORT + "text_field: words\n", 1, "no field of 'output_schema'", id="text field"
+        ),
+        pytest.param(SORT + "forced: {topic: love}\n", 1, "'forced' does not fit", id="forced"),
+        pytest.param(
+            SORT + "writes: [topik]\n", 1, "'writes' names 'topik'", id="writes what is not"
+        ),
+        pytest.param(
+            SORT.replace(
+                "properties:\n    topic", "properties:\n    method: {enum: [model]}\n    topic"
+            ),
             1,
             "'method' of 'output_schema' does not allow 'agent'",
             id="word for how it was made",
@@ -164,7 +184,9 @@ TWO_FIELDS = SORT.replace("[topic]", "[topic, why]") + "    why: {type: string}\
             id="parts of JSON",
         ),
         pytest.param(SORT + "writes: [topic]\n", "'writes' needs a draft of code", id="no draft"),
-        pytest.param(TWO_FIELDS + "text_field: why\n", "requires 'topic' too", id="a field beside the text"),
+        pytest.param(
+            TWO_FIELDS + "text_field: why\n", "requires 'topic' too", id="a field beside the text"
+        ),
         pytest.param(SORT.replace("workers/sort", "mine/x"), "there is no prompt", id="prompt"),
         pytest.param(SORT.partition("output_schema")[0], "must say `type: object`", id="output"),
     ],
@@ -184,7 +206,9 @@ def test_what_could_never_work_is_told_with_its_file_before_anything_is_asked(
 
 def test_a_missing_prompt_is_told_with_where_it_was_looked_for(home: Path) -> None:
     write(
-        home, "other.yaml", SORT.replace("name: sort_letter", "name: other").replace("workers/sort", "mine/x")
+        home,
+        "other.yaml",
+        SORT.replace("name: sort_letter", "name: other").replace("workers/sort", "mine/x"),
     )
 
     with pytest.raises(
@@ -214,7 +238,9 @@ def test_an_output_that_is_no_object_is_refused(home: Path) -> None:
 def test_a_freshness_field_that_the_output_has_not_is_refused(home: Path) -> None:
     write(home, "sort_letter.yaml", SORT + "freshness_field: as_of\n")
 
-    with pytest.raises(ToolDefinitionError, match="freshness_field 'as_of' is no field of its output"):
+    with pytest.raises(
+        ToolDefinitionError, match="freshness_field 'as_of' is no field of its output"
+    ):
         all_tools(project(home))
 
 
@@ -240,7 +266,9 @@ def test_a_function_and_a_worker_of_one_name_are_refused(home: Path) -> None:
 def test_places_may_be_files_and_a_folder_that_is_not_there_holds_none(home: Path) -> None:
     file = home / "config" / "workers" / "sort_letter.yaml"
 
-    assert [worker.spec.name for worker in load_workers([file, home / "nowhere"])] == ["sort_letter"]
+    assert [worker.spec.name for worker in load_workers([file, home / "nowhere"])] == [
+        "sort_letter"
+    ]
     with pytest.raises(ToolDefinitionError, match="there is no file"):
         load_workers([home / "missing.yaml"])
 

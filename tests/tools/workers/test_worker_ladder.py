@@ -14,7 +14,13 @@ from tests.tools.calling import request
 from tests.tools.scripted_models import MODEL, Script, ScriptedModels, answer_of, project, serving
 from wavewright.executor.budgets.stores import MemoryBudgetStore
 from wavewright.planner.language.plan import Budget
-from wavewright.planner.ports.fallback_ladder import FallbackFailure, Ladder, Rung, RungRecord, RungTimeout
+from wavewright.planner.ports.fallback_ladder import (
+    FallbackFailure,
+    Ladder,
+    Rung,
+    RungRecord,
+    RungTimeout,
+)
 from wavewright.planner.ports.model_port import ModelError, ModelUse, NamedCall, Role
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools import ToolError
@@ -33,7 +39,11 @@ SPEC = WorkerSpec(
     name="sort_letter",
     description="Say what a letter is about.",
     prompt="workers/sort_letter",
-    input_schema={"type": "object", "required": ["letter"], "properties": {"letter": {"type": "string"}}},
+    input_schema={
+        "type": "object",
+        "required": ["letter"],
+        "properties": {"letter": {"type": "string"}},
+    },
     output_schema={
         "type": "object",
         "required": ["topic", "urgent", "method"],
@@ -59,7 +69,9 @@ def home(tmp_path: Path) -> Path:
 class WorkerHarness:
     """A worker over a scripted model, and all that it lets be known."""
 
-    def __init__(self, home: Path, worker: Worker, *script: Script, without_model: bool = False) -> None:
+    def __init__(
+        self, home: Path, worker: Worker, *script: Script, without_model: bool = False
+    ) -> None:
         self.services, self.models = serving(home, *(script or ("never asked",)))
         if without_model:
             self.services = make_services(project(home, model=None))
@@ -76,7 +88,9 @@ class WorkerHarness:
     ) -> Json:
         tool = make_worker(self.worker, self.services)
         given: JsonObject = {"letter": "You owe us 5."} if params is None else params
-        asked = replace(request(given), emit=self.emitted.append, budget=budget, job=job, index=index)
+        asked = replace(
+            request(given), emit=self.emitted.append, budget=budget, job=job, index=index
+        )
         return anyio.run(partial(tool.call, asked))
 
     @property
@@ -139,7 +153,9 @@ def test_an_answer_that_does_not_fit_is_sent_back_with_what_is_wrong(home: Path)
     "said",
     [
         pytest.param('```json\n{"topic": "bill", "urgent": false}\n```', id="code fence"),
-        pytest.param('<think>a {bill}?</think>\n{"topic": "bill", "urgent": false}', id="reasoning"),
+        pytest.param(
+            '<think>a {bill}?</think>\n{"topic": "bill", "urgent": false}', id="reasoning"
+        ),
         pytest.param('{"topic": "bill", "urgent": false,}', id="trailing comma"),
         pytest.param("{'topic': 'bill', 'urgent': False}", id="Python"),
     ],
@@ -151,7 +167,9 @@ def test_slips_of_form_are_read_past(home: Path, said: str) -> None:
 
 
 def test_an_answer_among_words_is_taken_on_a_lower_rung_without_asking_again(home: Path) -> None:
-    harness = WorkerHarness(home, Worker(SPEC), 'Sure! {"topic": "bill", "urgent": false} Anything else?')
+    harness = WorkerHarness(
+        home, Worker(SPEC), 'Sure! {"topic": "bill", "urgent": false} Anything else?'
+    )
 
     output = harness.call()
 
@@ -175,7 +193,9 @@ def test_the_arguments_of_a_tool_that_it_called_instead_may_hold_the_answer(home
 
 
 def test_what_stands_inside_a_broken_answer_is_never_taken(home: Path) -> None:
-    harness = WorkerHarness(home, Worker(SPEC), '{"letters": [{"topic": "bill", "urgent": false}, {"topic"')
+    harness = WorkerHarness(
+        home, Worker(SPEC), '{"letters": [{"topic": "bill", "urgent": false}, {"topic"'
+    )
 
     with pytest.raises(ToolError, match="has no usable answer"):
         harness.call()
@@ -221,7 +241,9 @@ def test_a_refusal_in_words_is_not_asked_again(home: Path) -> None:
 
 
 def test_where_the_model_fails_code_makes_what_it_can(home: Path) -> None:
-    worker = Worker(SPEC, generate=lambda params: {"topic": "bill", "urgent": "!" in str(params["letter"])})
+    worker = Worker(
+        SPEC, generate=lambda params: {"topic": "bill", "urgent": "!" in str(params["letter"])}
+    )
     harness = WorkerHarness(home, worker, ModelError("unreachable", "nobody answers"))
 
     output = harness.call({"letter": "Pay!"})
@@ -254,7 +276,9 @@ def test_the_least_valid_result_is_forced_only_where_it_is_declared(home: Path) 
 
 
 def test_a_rung_that_the_ladder_leaves_out_is_not_tried(home: Path) -> None:
-    harness = WorkerHarness(home, Worker(SPEC, generate=lambda _: GOOD), ModelError("timeout", "too slow"))
+    harness = WorkerHarness(
+        home, Worker(SPEC, generate=lambda _: GOOD), ModelError("timeout", "too slow")
+    )
     ladder = Ladder(name="worker", rungs=(Rung(name="agent"),))
     harness.services = replace(harness.services, ladder={"worker": ladder}.__getitem__)
 
@@ -266,8 +290,12 @@ def test_a_rung_that_the_ladder_leaves_out_is_not_tried(home: Path) -> None:
     ("error", "transient", "hint"),
     [
         pytest.param(ModelError("overloaded", "429", retry_after=7), True, None, id="overloaded"),
-        pytest.param(ModelError("unreachable", "no route", hint="look at it"), True, "look at it", id="hint"),
-        pytest.param(ModelError("over_budget", "of the day"), False, "raise the budget", id="budget"),
+        pytest.param(
+            ModelError("unreachable", "no route", hint="look at it"), True, "look at it", id="hint"
+        ),
+        pytest.param(
+            ModelError("over_budget", "of the day"), False, "raise the budget", id="budget"
+        ),
         pytest.param(ModelError("denied", "bad key"), False, "key", id="denied"),
         pytest.param(ModelError("refused", "no"), False, "declined", id="refused"),
     ],
@@ -303,7 +331,9 @@ def test_without_a_model_code_does_what_it_can(home: Path) -> None:
 
 
 def test_a_preference_that_names_no_model_is_told_with_those_there_are(home: Path) -> None:
-    harness = WorkerHarness(home, Worker(SPEC.model_copy(update={"model_preference": "nobody"})), GOOD)
+    harness = WorkerHarness(
+        home, Worker(SPEC.model_copy(update={"model_preference": "nobody"})), GOOD
+    )
 
     with pytest.raises(ToolError, match="no model is called 'nobody'") as failed:
         harness.call()
@@ -318,7 +348,9 @@ def test_a_workers_own_preference_goes_before_the_goals(home: Path) -> None:
         harness.services = replace(harness.services, preference="flash", thinking="minimal")
         harness.call()
 
-    assert [(a.preference, a.thinking) for a in (first.models.asked[0], second.models.asked[0])] == [
+    assert [
+        (a.preference, a.thinking) for a in (first.models.asked[0], second.models.asked[0])
+    ] == [
         ("flash", "minimal"),
         ("pro", "high"),
     ]
@@ -342,7 +374,12 @@ def test_what_a_step_may_spend_goes_with_the_question(home: Path) -> None:
     harness.call(budget=Budget(tokens=100), job="the job", index=3)
     (asked,) = harness.models.asked
 
-    assert (asked.budget, asked.job, asked.step, asked.index) == (Budget(tokens=100), "the job", "step", 3)
+    assert (asked.budget, asked.job, asked.step, asked.index) == (
+        Budget(tokens=100),
+        "the job",
+        "step",
+        3,
+    )
 
 
 class Slow(MemoryBudgetStore):
@@ -365,14 +402,19 @@ def test_the_clock_grows_with_the_question_and_with_what_calls_took_before(home:
     clock = RungTimeout(base=10, per_1000_chars=1, of_past=3, least=1, most=600)
     services = replace(
         services,
-        ladder={"worker": Ladder(name="worker", rungs=(Rung(name="agent", clock=clock),))}.__getitem__,
+        ladder={
+            "worker": Ladder(name="worker", rungs=(Rung(name="agent", clock=clock),))
+        }.__getitem__,
     )
 
     short = timeout_of(services, models, SPEC, "x")
     long = timeout_of(services, models, SPEC, "x" * 50_000)
     slow = timeout_of(replace(services, budget_store=Slow()), models, SPEC, "x")
     bounded = timeout_of(
-        replace(services, budget_store=Slow()), models, SPEC.model_copy(update={"timeout": 50.0}), "x"
+        replace(services, budget_store=Slow()),
+        models,
+        SPEC.model_copy(update={"timeout": 50.0}),
+        "x",
     )
 
     assert 9 < short < 11
@@ -389,14 +431,17 @@ def test_an_output_is_shown_while_it_is_written_where_that_is_declared(home: Pat
     for harness in (shown, silent):
         harness.call()
     pieces = [
-        [one.text for one in harness.emitted if isinstance(one, TextChunk)] for harness in (shown, silent)
+        [one.text for one in harness.emitted if isinstance(one, TextChunk)]
+        for harness in (shown, silent)
     ]
 
     assert "".join(pieces[0]).strip() == '{"topic": "bill", "urgent": false}'
     assert pieces[1] == []
 
 
-def test_an_answer_that_code_refuses_is_sent_back_and_in_the_end_saved_as_far_as_it_goes(home: Path) -> None:
+def test_an_answer_that_code_refuses_is_sent_back_and_in_the_end_saved_as_far_as_it_goes(
+    home: Path,
+) -> None:
     seen: list[bool] = []
 
     def finish(found: AnswerToFinish) -> Json:
@@ -406,7 +451,9 @@ def test_an_answer_that_code_refuses_is_sent_back_and_in_the_end_saved_as_far_as
         assert isinstance(found.answer, dict)
         return {**found.answer, "urgent": True}
 
-    harness = WorkerHarness(home, Worker(SPEC.model_copy(update={"repairs": 1}), finish=finish), GOOD)
+    harness = WorkerHarness(
+        home, Worker(SPEC.model_copy(update={"repairs": 1}), finish=finish), GOOD
+    )
 
     assert harness.call() == {"topic": "bill", "urgent": True, "method": "agent"}
     assert seen == [False, True]

@@ -34,15 +34,20 @@ _RESERVED = frozenset(
 """Names that are devices on Windows, with any extension."""
 
 _DOTS = frozenset("\u2024\u2025\u2026\u3002\uff0e\uff61\ufe52\u00b7\u0701\u0702\ua4f8\ufe19")
-_SLASHES = frozenset("\u2044\u2215\u2216\u29f5\u29f8\u29f9\uff0f\uff3c\ufe68\u2571\u2572\u2afb\u27cb\u27cd")
+_SLASHES = frozenset(
+    "\u2044\u2215\u2216\u29f5\u29f8\u29f9\uff0f\uff3c\ufe68\u2571\u2572\u2afb\u27cb\u27cd"
+)
 _HIDDEN = frozenset("\u200b\u200e\u200f\u061c\u2060\ufeff\u00ad\u180e\u2028\u2029") | frozenset(
-    chr(point) for point in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xE0000, 0xE0080))
+    chr(point)
+    for point in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xE0000, 0xE0080))
 )
 _ENCODED = re.compile(r"%[0-9A-Fa-f]{2}")
 _SHORT_NAME = re.compile(r"[^.]{1,8}~[0-9]")
 
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a FIFO must not hold the reader
+_OPEN_FILE = (
+    os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+)  # a FIFO must not hold the reader
 
 
 class PathRefused(WavewrightError):
@@ -104,7 +109,9 @@ def _check_component(path: str, part: str) -> None:
         reason = "it leads to a parent folder" if part == ".." else "a component starts with a dot"
         raise PathRefused(path, reason)
     folded = unicodedata.normalize("NFKC", part)
-    if folded[0] in "./\\" or any(mark in folded and mark not in part for mark in ("/", "\\", ":", "..")):
+    if folded[0] in "./\\" or any(
+        mark in folded and mark not in part for mark in ("/", "\\", ":", "..")
+    ):
         raise PathRefused(path, "a component reads as another path once it is normalised")
     if part[-1] in ". ":
         raise PathRefused(path, "a component ends with a dot or a space")
@@ -144,7 +151,10 @@ class Folder:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -169,7 +179,9 @@ class Folder:
         mode = os.fstat(fd).st_mode
         if not stat.S_ISREG(mode):
             os.close(fd)
-            raise PathRefused(path, "it is a folder" if stat.S_ISDIR(mode) else "it is no regular file")
+            raise PathRefused(
+                path, "it is a folder" if stat.S_ISDIR(mode) else "it is no regular file"
+            )
         os.set_blocking(fd, True)
         return os.fdopen(fd, "rb")
 

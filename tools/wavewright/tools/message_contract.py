@@ -17,7 +17,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, Sk
 from wavewright.config.sections import LogLevel
 from wavewright.planner.types import JsonObject
 
-UUID_PATTERN: Final = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
+UUID_PATTERN: Final = (
+    r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
+)
 
 _CONTROL_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Unicode categories of invisible characters that change how text reads: controls, bidi marks, line separators."""
@@ -45,7 +47,9 @@ def _check_printable(text: str) -> str:
 
 Uuid: TypeAlias = Annotated[str, Field(pattern=UUID_PATTERN), AfterValidator(str.lower)]
 """A UUID, in lower case."""
-Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_check_printable)]
+Name: TypeAlias = Annotated[
+    str, Field(min_length=1, max_length=128), AfterValidator(_check_printable)
+]
 """A name on one line."""
 Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=4_000)]
 Depth: TypeAlias = Annotated[int, Field(ge=0, le=5)]

@@ -95,7 +95,8 @@ class Pack:
     def tool_names(self) -> frozenset[str]:
         """Names of all that plans can call."""
         return frozenset(
-            {tool.signature.name for tool in self.tools} | {worker.spec.name for worker in self.workers}
+            {tool.signature.name for tool in self.tools}
+            | {worker.spec.name for worker in self.workers}
         )
 
 
@@ -115,7 +116,9 @@ def validated_settings(name: str, model: type[_Model], settings: JsonObject) -> 
     Raises:
         PackError: fields are unknown or have wrong values; it names each.
     """
-    from pydantic import ValidationError  # with the translation of its findings, where a pack has settings
+    from pydantic import (
+        ValidationError,
+    )  # with the translation of its findings, where a pack has settings
 
     from wavewright.config.model_validation import model_faults
 
@@ -188,7 +191,8 @@ def _import_pack(name: str) -> PackFunction:
         return cast("PackFunction", entries[name].load())
     except (ImportError, AttributeError) as error:
         raise PackError(
-            f"pack {name!r} cannot be imported: {error}", hint="install the package that brings it again"
+            f"pack {name!r} cannot be imported: {error}",
+            hint="install the package that brings it again",
         ) from error
 
 
@@ -198,7 +202,12 @@ def pack_templates() -> Mapping[str, Path]:
     They are the files `goals/*.yaml` in the folder of a pack's module.
     """
     folders = (_folder_of(entry.module) for _, entry in sorted(_entry_points().items()))
-    return {path.stem: path for folder in folders if folder for path in sorted(folder.glob("goals/*.yaml"))}
+    return {
+        path.stem: path
+        for folder in folders
+        if folder
+        for path in sorted(folder.glob("goals/*.yaml"))
+    }
 
 
 @lru_cache(maxsize=32)
@@ -218,7 +227,9 @@ def _entry_points() -> Mapping[str, EntryPoint]:
 @lru_cache(maxsize=8)
 def _entry_points_on(places: tuple[str, ...]) -> Mapping[str, EntryPoint]:
     """Return the entry points of what is installed; it reads some hundred files, and a daemon asks for each job."""
-    from importlib.metadata import entry_points  # loads the parser of e-mail: only where packs are asked for
+    from importlib.metadata import (
+        entry_points,
+    )  # loads the parser of e-mail: only where packs are asked for
 
     del places  # they are where it looks
     return {entry.name: entry for entry in entry_points(group=PACK_GROUP)}

@@ -102,7 +102,10 @@ class SurrealConnection:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         with anyio.CancelScope(shield=True):
             await self.close()

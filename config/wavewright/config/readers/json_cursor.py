@@ -172,7 +172,9 @@ _CLOSERS = {
     "\N{LEFT SINGLE QUOTATION MARK}": "\N{RIGHT SINGLE QUOTATION MARK}",
     "\N{RIGHT SINGLE QUOTATION MARK}": "\N{RIGHT SINGLE QUOTATION MARK}",
 }
-_CHUNKS = {opener: re.compile(rf"[^\\{closers}\x00-\x1f]*+") for opener, closers in _CLOSERS.items()}
+_CHUNKS = {
+    opener: re.compile(rf"[^\\{closers}\x00-\x1f]*+") for opener, closers in _CLOSERS.items()
+}
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _FINITE = "write a finite number, or null where there is none"
 _REMOVE = "remove the character"
@@ -247,7 +249,9 @@ class ScalarScanner(TextCursor):
                 return chr(0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00))
         if code == 0 or 0xD800 <= code < 0xE000:
             what = "a NUL character" if code == 0 else "half of a surrogate pair"
-            self._note_fault("bad_unicode", f"a string holds {what}", Span(offset, self.position), _REMOVE)
+            self._note_fault(
+                "bad_unicode", f"a string holds {what}", Span(offset, self.position), _REMOVE
+            )
             return _REPLACEMENT
         return chr(code)
 
@@ -255,7 +259,9 @@ class ScalarScanner(TextCursor):
         digits = _HEX.match(self.text, offset)
         if digits is None:
             kind = "truncated" if offset + 4 > len(self.text) else "not_json"
-            self._stop(kind, r"'\u' is followed by four hexadecimal digits, and here it is not", offset - 2)
+            self._stop(
+                kind, r"'\u' is followed by four hexadecimal digits, and here it is not", offset - 2
+            )
         return int(digits[0], 16)
 
     def _number(self, match: re.Match[str]) -> int | float:
@@ -264,7 +270,9 @@ class ScalarScanner(TextCursor):
         if tail > end:
             self.position = tail
             kind = "truncated" if self._at_end() else "not_json"
-            self._stop(kind, f"{escape_for_message(self.text[start:tail])} is no number of JSON", start)
+            self._stop(
+                kind, f"{escape_for_message(self.text[start:tail])} is no number of JSON", start
+            )
         self.position = end
         return self._integer(start, end) if match.lastgroup is None else self._fraction(start, end)
 
@@ -275,23 +283,25 @@ class ScalarScanner(TextCursor):
             return number
         digits = escape_for_message(self.text[start:end])
         message = f"the integer {digits} is beyond 2^53 - 1, so readers disagree on its value"
-        self._note_fault("number_out_of_range", message, Span(start, end), "write an identifier as a string")
+        self._note_fault(
+            "number_out_of_range", message, Span(start, end), "write an identifier as a string"
+        )
         return 0
 
     def _fraction(self, start: int, end: int) -> float:
         number = float(self.text[start:end])
         if math.isfinite(number):
             return number
-        message = (
-            f"the number {escape_for_message(self.text[start:end])} is too large and would become infinite"
-        )
+        message = f"the number {escape_for_message(self.text[start:end])} is too large and would become infinite"
         self._note_fault("nonfinite_number", message, Span(start, end), _FINITE)
         return 0.0
 
     def _word(self) -> Scalar:
         word = WORD.match(self.text, self.position)
         if word is None:
-            cut = self.text[self.position : self.position + 1] == "-" and self.position + 1 >= len(self.text)
+            cut = self.text[self.position : self.position + 1] == "-" and self.position + 1 >= len(
+                self.text
+            )
             if cut:
                 self._stop("truncated", "the text ends inside a number")
             self._expected("a value")
@@ -301,7 +311,9 @@ class ScalarScanner(TextCursor):
             return _LITERALS[name]
         if name.lstrip("+-").lower() in _NONFINITE:
             self.position = end
-            self._note_fault("nonfinite_number", f"{name} is no finite number", Span(start, end), _FINITE)
+            self._note_fault(
+                "nonfinite_number", f"{name} is no finite number", Span(start, end), _FINITE
+            )
             return 0.0
         if name in PYTHON_LITERALS and self._lenient:
             self.position = end
@@ -310,5 +322,7 @@ class ScalarScanner(TextCursor):
         if end == len(self.text) and any(
             literal.startswith(name) for literal in (*_LITERALS, *PYTHON_LITERALS)
         ):
-            self._stop("truncated", f"the text ends inside the word {escape_for_message(name)}", start)
+            self._stop(
+                "truncated", f"the text ends inside the word {escape_for_message(name)}", start
+            )
         return self._expected("a value")

@@ -31,7 +31,9 @@ _COMMON_SCALAR = re.compile(r'"([^"\\\x00-\x1f]*+)"|(-?(?:0|[1-9][0-9]{0,14}+))(
 class JsonScanner(ScalarScanner):
     """Reads one JSON value from a position in a text."""
 
-    def __init__(self, text: str, *, start: int = 0, max_depth: int = 64, lenient: bool = False) -> None:
+    def __init__(
+        self, text: str, *, start: int = 0, max_depth: int = 64, lenient: bool = False
+    ) -> None:
         super().__init__(text, start=start, lenient=lenient)
         self.unclosed: list[ObjectNode] = []
         """Objects that the end of the text closed, innermost first (lenient only)."""
@@ -65,7 +67,9 @@ class JsonScanner(ScalarScanner):
         common = _COMMON_SCALAR.match(self.text, start)
         if common is not None:
             self.position = common.end()
-            return ScalarNode(common[1] if common.lastindex == 1 else int(common[2]), start, self.position)
+            return ScalarNode(
+                common[1] if common.lastindex == 1 else int(common[2]), start, self.position
+            )
         char = self.text[start : start + 1]
         if char == "{":
             return self._object(depth + 1)
@@ -122,7 +126,9 @@ class JsonScanner(ScalarScanner):
         value = self._value(depth)
         if key in node.members:
             hint = "remove one of them: which of the two counts would be a guess"
-            self._note_fault("duplicate_key", f"the key {key!r} stands twice in one object", span, hint)
+            self._note_fault(
+                "duplicate_key", f"the key {key!r} stands twice in one object", span, hint
+            )
         else:
             node.members[key] = Member(span, value)
 
@@ -154,7 +160,9 @@ class JsonScanner(ScalarScanner):
             return False
         if comma is not None:
             if not self._lenient:
-                self._stop("not_json", f"a comma stands before {closer!r}", comma, hint="remove the comma")
+                self._stop(
+                    "not_json", f"a comma stands before {closer!r}", comma, hint="remove the comma"
+                )
             self._note("trailing_comma", comma)
         self.position += 1
         node.end = self.position
@@ -181,7 +189,9 @@ class JsonScanner(ScalarScanner):
         """Close an object at the end of the text, unless its last value may be cut off."""
         last = next(reversed(node.members.values())).node
         may_be_cut = (
-            isinstance(last, ScalarNode) and last.end == self.position and not isinstance(last.value, str)
+            isinstance(last, ScalarNode)
+            and last.end == self.position
+            and not isinstance(last.value, str)
         )
         if not self._lenient or may_be_cut:
             self._expected("',' or '}' after the value")

@@ -101,15 +101,27 @@ class _NodeBuilder:
         next(self._events)  # the document ends
         event = next(self._events)
         if not isinstance(event, yaml.StreamEndEvent):
-            _refuse("not_yaml", "a second document begins here", event, hint="keep one document in a file")
+            _refuse(
+                "not_yaml",
+                "a second document begins here",
+                event,
+                hint="keep one document in a file",
+            )
         return node
 
     def _node(self, event: yaml.Event, depth: int, *, is_key: bool = False) -> Node:
         if isinstance(event, yaml.AliasEvent):
-            _refuse("yaml_alias", f"the alias {f'*{event.anchor}'!r} is not read", event, hint=_WRITE_OUT)
+            _refuse(
+                "yaml_alias",
+                f"the alias {f'*{event.anchor}'!r} is not read",
+                event,
+                hint=_WRITE_OUT,
+            )
         anchor = getattr(event, "anchor", None)
         if anchor is not None:
-            _refuse("yaml_alias", f"the anchor {f'&{anchor}'!r} is not read", event, hint=_WRITE_OUT)
+            _refuse(
+                "yaml_alias", f"the anchor {f'&{anchor}'!r} is not read", event, hint=_WRITE_OUT
+            )
         tag = getattr(event, "tag", None)
         if tag is not None:
             hint = "remove the tag; quote the value where it should be text"
@@ -132,7 +144,9 @@ class _NodeBuilder:
             event = next(self._events)
         flow = bool(start.flow_style)
         node.end = (
-            _index(event.end_mark) if flow else max((node.end, *(item.end for item in node.items[-1:])))
+            _index(event.end_mark)
+            if flow
+            else max((node.end, *(item.end for item in node.items[-1:])))
         )
         return node
 
@@ -206,7 +220,9 @@ class _NodeBuilder:
 
 
 _WRITE_OUT = "write the value out where it is used; '*' and '&' in text want quotes"
-_QUOTE_REFERENCE = "quote text that begins with '{' or '['; a reference inside {…} or […] is written \"${…}\""
+_QUOTE_REFERENCE = (
+    "quote text that begins with '{' or '['; a reference inside {…} or […] is written \"${…}\""
+)
 
 
 class _Mark(Protocol):
@@ -243,10 +259,15 @@ def _syntax_fault(text: str, error: yaml.YAMLError) -> DocumentFault:
         context = f" ({error.context})" if error.context else ""
         message = f"{error.problem}{context}"
         return DocumentFault(
-            "not_yaml", message, _one_character(offset, text), hint=_syntax_hint(message, text, offset)
+            "not_yaml",
+            message,
+            _one_character(offset, text),
+            hint=_syntax_hint(message, text, offset),
         )
     offset = _as_offset(getattr(error, "position", 0), len(text))
-    return DocumentFault("not_yaml", "a character that YAML does not allow", _one_character(offset, text))
+    return DocumentFault(
+        "not_yaml", "a character that YAML does not allow", _one_character(offset, text)
+    )
 
 
 def _as_offset(value: object, limit: int) -> int:
@@ -312,12 +333,14 @@ class _TomlConverter:
         if isinstance(value, dict):
             members = cast("dict[str, object]", value)
             return {
-                key: self.value(one, pointer + pointer_token(key), depth + 1) for key, one in members.items()
+                key: self.value(one, pointer + pointer_token(key), depth + 1)
+                for key, one in members.items()
             }
         if isinstance(value, list):
             items = cast("list[object]", value)
             return [
-                self.value(one, pointer + pointer_token(index), depth + 1) for index, one in enumerate(items)
+                self.value(one, pointer + pointer_token(index), depth + 1)
+                for index, one in enumerate(items)
             ]
         if isinstance(value, (dt.datetime, dt.date, dt.time)):
             return value.isoformat()
@@ -327,10 +350,14 @@ class _TomlConverter:
     def _check_scalar(self, value: object, pointer: str) -> None:
         if isinstance(value, float) and not math.isfinite(value):
             message, hint = "a number is not finite", "write a finite number"
-            self.faults.append(DocumentFault("nonfinite_number", message, pointer=pointer, hint=hint))
+            self.faults.append(
+                DocumentFault("nonfinite_number", message, pointer=pointer, hint=hint)
+            )
         if isinstance(value, int) and abs(value) > MAX_EXACT_INTEGER:
             message, hint = "an integer is beyond 2^53 - 1", "quote it where it should be text"
-            self.faults.append(DocumentFault("number_out_of_range", message, pointer=pointer, hint=hint))
+            self.faults.append(
+                DocumentFault("number_out_of_range", message, pointer=pointer, hint=hint)
+            )
         if isinstance(value, str) and "\0" in value:
             message, hint = "a string holds a NUL character", "remove the character"
             self.faults.append(DocumentFault("bad_unicode", message, pointer=pointer, hint=hint))

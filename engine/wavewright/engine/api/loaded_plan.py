@@ -57,13 +57,19 @@ class LoadedPlan:
             return replace(self.made, goal=given)
         assert self.document is not None
         return resolve_job(
-            self.document, self.file, None, self.settings, inputs=InputOverrides(from_file=self.inputs)
+            self.document,
+            self.file,
+            None,
+            self.settings,
+            inputs=InputOverrides(from_file=self.inputs),
         )
 
     @cached_property
     def forecast(self) -> DryRun:
         """The dry run of the plan, computed once."""
-        _, found = forecast_job(self.job, self.settings, can_ask=self.can_ask, can_answer=self.can_answer)
+        _, found = forecast_job(
+            self.job, self.settings, can_ask=self.can_ask, can_answer=self.can_answer
+        )
         return found
 
     def check(self) -> tuple[Diagnostic, ...]:
@@ -105,7 +111,9 @@ class LoadedPlan:
             WavewrightError: this is a job and no plan of its own.
         """
         name = tool if isinstance(tool, str) else getattr(tool, "__name__", str(tool))
-        return self._with_item("steps", {"id": step_id, "tool": name, "params": dict(params or {}), **fields})
+        return self._with_item(
+            "steps", {"id": step_id, "tool": name, "params": dict(params or {}), **fields}
+        )
 
     def gate(self, gate_id: str, **fields: Json) -> LoadedPlan:
         """Return the plan with one more gate, such as `gate("positive", on="total", check="output > 0")`.
@@ -141,7 +149,9 @@ class LoadedPlan:
 
     def _changed(self, value: JsonObject) -> LoadedPlan:
         assert self.document is not None
-        return replace(self, document=read_document(json.dumps(value, indent=2), self.document.source.name))
+        return replace(
+            self, document=read_document(json.dumps(value, indent=2), self.document.source.name)
+        )
 
     def __repr__(self) -> str:
         return f"<plan {self.file.name!r}>"
@@ -171,7 +181,9 @@ async def make_loaded_plan(asked: LoadedPlan, goal: str | Path, asker: Asker | N
     job = asked.job if isinstance(goal, Path) else unplanned_job(settings, goal, asked.inputs)
     if settings.model is None and job.draft is None:
         raise _no_model()
-    report = await make_plan_for_request(RunRequest(resolved_job=job), settings=settings, asker=asker)
+    report = await make_plan_for_request(
+        RunRequest(resolved_job=job), settings=settings, asker=asker
+    )
     planned = report.planned
     if planned.plan is None:
         raise _no_plan(report)
@@ -194,7 +206,9 @@ def unplanned_job(
 
 
 def _no_model() -> WavewrightError:
-    return WavewrightError("a plan for a goal in words needs a model, and none is configured", MODEL_HINT)
+    return WavewrightError(
+        "a plan for a goal in words needs a model, and none is configured", MODEL_HINT
+    )
 
 
 def _no_plan(report: PlanReport) -> WavewrightError:

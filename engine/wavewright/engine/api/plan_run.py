@@ -89,7 +89,11 @@ class PlanRun(Generic[R]):
             NoResult: the run has not come to its end, or its result is not of that type.
         """
         if self.final_package is None:
-            hint = f"continue with: await ww.resume({self.id!r})" if self.status == "interrupted" else None
+            hint = (
+                f"continue with: await ww.resume({self.id!r})"
+                if self.status == "interrupted"
+                else None
+            )
             raise NoResult(f"run {self.id} has no result: {self._reason}", hint)
         result = self.final_package.result
         if self.result_type is None:
@@ -118,7 +122,9 @@ class PlanRun(Generic[R]):
     @property
     def _reason(self) -> str:
         finished = self.state.finished
-        return self.halted or (finished.reason if finished is not None else "") or "it has not ended"
+        return (
+            self.halted or (finished.reason if finished is not None else "") or "it has not ended"
+        )
 
     def __repr__(self) -> str:
         return f"<run {self.id}: {self.status}>"

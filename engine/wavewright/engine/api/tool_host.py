@@ -66,7 +66,9 @@ def opened_tools(
         )
 
 
-def _tools_of_run(settings: Settings, services: Services, run: RunId, goal: Goal) -> Mapping[str, Tool]:
+def _tools_of_run(
+    settings: Settings, services: Services, run: RunId, goal: Goal
+) -> Mapping[str, Tool]:
     """Return the tools of a run as its own process makes them, with what its goal says of them.
 
     Raises:
@@ -74,7 +76,9 @@ def _tools_of_run(settings: Settings, services: Services, run: RunId, goal: Goal
         PackError: a pack cannot be imported or refuses its settings.
     """
     here = {"root": str(settings.root), "file": str(settings.file)}
-    packs = {name: {**given, **here} for name, given in goal.packs.items() if isinstance(given, dict)}
+    packs = {
+        name: {**given, **here} for name, given in goal.packs.items() if isinstance(given, dict)
+    }
     goal = goal.model_copy(update={"packs": packs})
     services = services.for_goal(goal)
     if services.budget_store is not None:

@@ -21,7 +21,14 @@ from wavewright.config.installation import user_state_dir
 from wavewright.config.settings import Settings, load_settings, settings_without_file
 from wavewright.config.value_types import is_url
 from wavewright.engine.api.loaded_plan import LoadedPlan, make_loaded_plan, unplanned_job
-from wavewright.engine.api.plan_run import Approve, Ask, CallbackApprover, CallbackAsker, PlanRun, RunStream
+from wavewright.engine.api.plan_run import (
+    Approve,
+    Ask,
+    CallbackApprover,
+    CallbackAsker,
+    PlanRun,
+    RunStream,
+)
 from wavewright.engine.operations.trace_export import export_traces, traced
 from wavewright.engine.pipeline.context import (
     Ports,
@@ -178,9 +185,13 @@ class Wavewright:
             DocumentError: the file cannot be read.
         """
         path = self._settings.root / file
-        return replace(self._plan_from(path), document=read_document_file(path), inputs=dict(inputs or {}))
+        return replace(
+            self._plan_from(path), document=read_document_file(path), inputs=dict(inputs or {})
+        )
 
-    def new_plan(self, goal: str | None = None, inputs: Mapping[str, Json] | None = None) -> LoadedPlan:
+    def new_plan(
+        self, goal: str | None = None, inputs: Mapping[str, Json] | None = None
+    ) -> LoadedPlan:
         """Return a plan without steps, for `step`, `gate` and `returns`."""
         value: JsonObject = {"version": 1, "inputs": dict(inputs or {}), "steps": []}
         if goal is not None:
@@ -202,8 +213,12 @@ class Wavewright:
         if isinstance(goal, Path):
             asked = self.load(goal, inputs)
         else:
-            asked = replace(self._plan_from(self._settings.root / "plan"), inputs=dict(inputs or {}))
-        return await make_loaded_plan(asked, goal, None if self._ask is None else CallbackAsker(self._ask))
+            asked = replace(
+                self._plan_from(self._settings.root / "plan"), inputs=dict(inputs or {})
+            )
+        return await make_loaded_plan(
+            asked, goal, None if self._ask is None else CallbackAsker(self._ask)
+        )
 
     @overload
     async def run(
@@ -212,7 +227,11 @@ class Wavewright:
     @overload
     async def run(self, plan: LoadedPlan | Place, *, run: str | None = None) -> PlanRun[Json]: ...
     async def run(
-        self, plan: LoadedPlan | Place, *, result_type: type[R] | None = None, run: str | None = None
+        self,
+        plan: LoadedPlan | Place,
+        *,
+        result_type: type[R] | None = None,
+        run: str | None = None,
     ) -> PlanRun[R] | PlanRun[Json]:
         """Run a plan to its end.
 
@@ -281,7 +300,11 @@ class Wavewright:
     @overload
     def run_sync(self, plan: LoadedPlan | Place, *, run: str | None = None) -> PlanRun[Json]: ...
     def run_sync(
-        self, plan: LoadedPlan | Place, *, result_type: type[R] | None = None, run: str | None = None
+        self,
+        plan: LoadedPlan | Place,
+        *,
+        result_type: type[R] | None = None,
+        run: str | None = None,
     ) -> PlanRun[R] | PlanRun[Json]:
         """Run a plan to its end, outside `async with`; otherwise as `run`."""
 
@@ -305,13 +328,17 @@ class Wavewright:
     def _open(self) -> _Opened:
         if self._opened is None:
             raise WavewrightError(
-                "the journal is not open", "write `async with Wavewright(…) as ww:`, or call `run_sync`"
+                "the journal is not open",
+                "write `async with Wavewright(…) as ww:`, or call `run_sync`",
             )
         return self._opened
 
     def _plan_from(self, file: Path) -> LoadedPlan:
         return LoadedPlan(
-            self._settings, file, can_ask=self._approve is not None, can_answer=self._ask is not None
+            self._settings,
+            file,
+            can_ask=self._approve is not None,
+            can_answer=self._ask is not None,
         )
 
     async def _execute(

@@ -76,7 +76,9 @@ class _Connections:
                     return await self._open_once(settings)
                 except BusDown as error:
                     if is_first:
-                        on_event("broker_away", {"broker": self.address.shown, "error": error.message})
+                        on_event(
+                            "broker_away", {"broker": self.address.shown, "error": error.message}
+                        )
                     away, is_first = error, False
                 await anyio.sleep(RECONNECT_SECONDS)
         raise away
@@ -92,7 +94,9 @@ class _Connections:
         )
         await declare_topology(connection, topology, place=place)
         if settings.checks_write_rights:
-            await check_write_rights(connection, topology.routes(), user=self.address.user, place=place)
+            await check_write_rights(
+                connection, topology.routes(), user=self.address.user, place=place
+            )
 
     @asynccontextmanager
     async def kept_connected(self) -> AsyncGenerator[None]:
@@ -150,10 +154,13 @@ class Bus:
         """
         topology = self._topology
         letter = dead_letter_of(delivery, kind, reason, topology.intake, self._user)
-        await self._publisher.publish(letter, topology.dead_exchange, delivery.routing_key, PUBLISH_SECONDS)
+        await self._publisher.publish(
+            letter, topology.dead_exchange, delivery.routing_key, PUBLISH_SECONDS
+        )
         await delivery.ack()
         self._on_event(
-            "message_dead_lettered", {"kind": kind, "reason": reason, "message_id": delivery.message_id}
+            "message_dead_lettered",
+            {"kind": kind, "reason": reason, "message_id": delivery.message_id},
         )
 
     async def publish(self, outgoing: OutgoingMessage, timeout: float = PUBLISH_SECONDS) -> None:  # noqa: ASYNC109 - as in `Publisher.publish`
@@ -169,7 +176,9 @@ class Bus:
         await self._publisher.publish(message, outgoing.exchange, outgoing.routing_key, timeout)
 
     @asynccontextmanager
-    async def subscribe(self, *routing_keys: str, sees_dead: bool = False) -> AsyncGenerator[Subscription]:
+    async def subscribe(
+        self, *routing_keys: str, sees_dead: bool = False
+    ) -> AsyncGenerator[Subscription]:
         """Subscribe to the messages under these routing keys: `async for delivery in subscription`.
 
         With `sees_dead` it receives dead letters of the intake as well, whatever their keys.

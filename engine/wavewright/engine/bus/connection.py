@@ -89,7 +89,9 @@ def read_address(url: str) -> BrokerAddress:
 
 
 def _split(url: str) -> SplitResult:
-    hint = "write it as amqp://user:password@host:5672/vhost, or amqps:// for an encrypted connection"
+    hint = (
+        "write it as amqp://user:password@host:5672/vhost, or amqps:// for an encrypted connection"
+    )
     try:
         parts = urlsplit(url.strip())
         port = parts.port
@@ -112,7 +114,9 @@ def _options(parts: SplitResult, shown: str) -> dict[str, str]:
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     for name, value in options.items():
         _check_option(name, value, shown)
-    if parts.scheme == "amqp" and (found := [name for name in (*FILE_OPTIONS, "capath") if name in options]):
+    if parts.scheme == "amqp" and (
+        found := [name for name in (*FILE_OPTIONS, "capath") if name in options]
+    ):
         raise BusMisconfigured(
             f"the option {found[0]!r} has no effect: amqp:// is not encrypted",
             place=shown,
@@ -231,7 +235,9 @@ class BrokerConnection:
         try:
             with anyio.fail_after(CONNECT_SECONDS):
                 connection = await translate_errors(
-                    aio_pika.connect(self._address.url, client_properties={"connection_name": self._name}),
+                    aio_pika.connect(
+                        self._address.url, client_properties={"connection_name": self._name}
+                    ),
                     place=self.place,
                 )
         except TimeoutError as error:
@@ -282,7 +288,9 @@ _WRONG_HOSTNAME_CODES: Final = frozenset({62, 64})
 """OpenSSL's codes of a valid certificate of another host: by its name, by its address."""
 _RULE_BROKEN_CODES: Final = range(79, 95)
 """OpenSSL's codes of a chain that breaks a rule of RFC 5280, such as an issuer that is not an authority."""
-_UNREACHABLE_HINT: Final = "is the broker running, and is this its address? it is set by WAVEWRIGHT_AMQP_URL"
+_UNREACHABLE_HINT: Final = (
+    "is the broker running, and is this its address? it is set by WAVEWRIGHT_AMQP_URL"
+)
 
 
 def _classify_failure(error: BusDown, address: BrokerAddress) -> BusError:
@@ -296,7 +304,9 @@ def _classify_failure(error: BusDown, address: BrokerAddress) -> BusError:
             place=place,
             hint="check the address in WAVEWRIGHT_AMQP_URL with rabbitmqctl authenticate_user",
         )
-    if isinstance(cause, ConnectionNotAllowed | ConnectionClosed | InvalidFrameError) and _is_of_vhost(cause):
+    if isinstance(
+        cause, ConnectionNotAllowed | ConnectionClosed | InvalidFrameError
+    ) and _is_of_vhost(cause):
         return BusMisconfigured(
             f"the broker refuses {address.user!r} access to the virtual host of this address",
             place=place,
@@ -310,7 +320,9 @@ def _classify_failure(error: BusDown, address: BrokerAddress) -> BusError:
         else:
             hint = "name the authority that signed it: amqps://…?cafile=ca.pem"
         return BusMisconfigured(
-            f"the broker's certificate is not trusted: {root.verify_message}", place=place, hint=hint
+            f"the broker's certificate is not trusted: {root.verify_message}",
+            place=place,
+            hint=hint,
         )
     if isinstance(root, ssl.SSLError):
         return BusMisconfigured(
@@ -319,7 +331,9 @@ def _classify_failure(error: BusDown, address: BrokerAddress) -> BusError:
             hint="check the port: for amqps it is 5671 by default",
         )
     if isinstance(root, CONNECTION_EXCEPTIONS):
-        return BusDown(f"no broker answers: {describe_error(root)}", place=place, hint=_UNREACHABLE_HINT)
+        return BusDown(
+            f"no broker answers: {describe_error(root)}", place=place, hint=_UNREACHABLE_HINT
+        )
     return error
 
 

@@ -47,7 +47,9 @@ from wavewright.engine.messages.delivery import Delivery
 class Consumer:
     """A consumer of one queue."""
 
-    def __init__(self, channel: AbstractChannel, queue: AbstractQueue, place: str, most: int) -> None:
+    def __init__(
+        self, channel: AbstractChannel, queue: AbstractQueue, place: str, most: int
+    ) -> None:
         self._channel = channel
         self._queue = queue
         self._place = place
@@ -70,10 +72,14 @@ class Consumer:
             self._channel.close_callbacks.add(self._close_stream)
             wire.on_consumer_cancel_callbacks.add(self._close_stream)
             self._wire = wire
-            await await_reply(self._channel.set_qos(prefetch_count=self._prefetch), place=self._place)
+            await await_reply(
+                self._channel.set_qos(prefetch_count=self._prefetch), place=self._place
+            )
             self._tag = await await_reply(self._queue.consume(self._on_message), place=self._place)
         except AMQPChannelError as error:
-            raise error_from_channel_close(error, "the queue cannot be read", place=self._place) from error
+            raise error_from_channel_close(
+                error, "the queue cannot be read", place=self._place
+            ) from error
 
     async def next(self) -> AbstractIncomingMessage:
         """Return the next message, waiting for it.
@@ -185,7 +191,9 @@ class PullConsumer:
         self._is_retired = True
         await self._close_unused()
 
-    async def _take(self, take: Callable[[], Awaitable[AbstractIncomingMessage | None]]) -> Delivery | None:
+    async def _take(
+        self, take: Callable[[], Awaitable[AbstractIncomingMessage | None]]
+    ) -> Delivery | None:
         self._users += 1
         message = None
         try:
@@ -207,7 +215,9 @@ class PullConsumer:
         try:
             return await await_reply(self._queue.get(fail=False, timeout=None), place=self._place)
         except AMQPChannelError as error:
-            raise error_from_channel_close(error, "the queue cannot be read", place=self._place) from error
+            raise error_from_channel_close(
+                error, "the queue cannot be read", place=self._place
+            ) from error
 
     async def _consume_one(self) -> AbstractIncomingMessage | None:
         consumer = Consumer(self._channel, self._queue, self._place, most=1)
@@ -339,5 +349,7 @@ class IntakeQueue:
         if declares:
             await declare_topology(connection, self._topology, place=place)
         channel = await open_channel(connection, place)
-        queue = await translate_errors(channel.get_queue(self._topology.intake, ensure=False), place=place)
+        queue = await translate_errors(
+            channel.get_queue(self._topology.intake, ensure=False), place=place
+        )
         return PullConsumer(channel, queue, place)

@@ -36,7 +36,9 @@ _RIGHTS_TO_DECLARE_HINT: Final = (
 )
 
 
-async def declare_topology(connection: AbstractConnection, topology: Topology, *, place: str) -> None:
+async def declare_topology(
+    connection: AbstractConnection, topology: Topology, *, place: str
+) -> None:
     """Declare the exchanges and queues that are missing.
 
     Raises:
@@ -59,7 +61,9 @@ async def _declare_exchange(connection: AbstractConnection, name: str, place: st
     await _declare_or_verify(connection, declare, check, f"exchange {name!r}", place)
 
 
-async def _declare_queue(connection: AbstractConnection, form: QueueDeclaration, place: str) -> None:
+async def _declare_queue(
+    connection: AbstractConnection, form: QueueDeclaration, place: str
+) -> None:
     async def declare(channel: AbstractChannel) -> object:
         queue = await channel.declare_queue(form.name, durable=True, arguments=dict(form.arguments))
         return await queue.bind(form.exchange, form.binding)
@@ -71,7 +75,11 @@ async def _declare_queue(connection: AbstractConnection, form: QueueDeclaration,
 
 
 async def _declare_or_verify(
-    connection: AbstractConnection, declare: _Declaration, check: _Declaration, what: str, place: str
+    connection: AbstractConnection,
+    declare: _Declaration,
+    check: _Declaration,
+    what: str,
+    place: str,
 ) -> None:
     try:
         await _on_channel(connection, declare, place)
@@ -84,10 +92,14 @@ async def _declare_or_verify(
             hint="the broker cannot change them: delete it once it is empty, or set another name under daemon.queues",
         ) from error
     except AMQPChannelError as error:
-        raise BusMisconfigured(f"{what} cannot be declared: {describe_error(error)}", place=place) from error
+        raise BusMisconfigured(
+            f"{what} cannot be declared: {describe_error(error)}", place=place
+        ) from error
 
 
-async def _verify_exists(connection: AbstractConnection, check: _Declaration, what: str, place: str) -> None:
+async def _verify_exists(
+    connection: AbstractConnection, check: _Declaration, what: str, place: str
+) -> None:
     try:
         await _on_channel(connection, check, place)
     except ChannelNotFoundEntity as error:
@@ -98,11 +110,15 @@ async def _verify_exists(connection: AbstractConnection, check: _Declaration, wh
         ) from error
     except AMQPChannelError as error:
         raise BusMisconfigured(
-            f"{what} may not be used: {describe_error(error)}", place=place, hint=_RIGHTS_TO_DECLARE_HINT
+            f"{what} may not be used: {describe_error(error)}",
+            place=place,
+            hint=_RIGHTS_TO_DECLARE_HINT,
         ) from error
 
 
-async def _on_channel(connection: AbstractConnection, declaration: _Declaration, place: str) -> None:
+async def _on_channel(
+    connection: AbstractConnection, declaration: _Declaration, place: str
+) -> None:
     """Declare on a new channel, which the broker closes where it refuses."""
     channel = await open_channel(connection, place)
     try:
@@ -147,7 +163,9 @@ async def _check_route(
             "`wavewright topology` prints what each user needs",
         ) from error
     except AMQPChannelError as error:
-        raise BusDown(f"the broker closed the channel: {describe_error(error)}", place=place) from error
+        raise BusDown(
+            f"the broker closed the channel: {describe_error(error)}", place=place
+        ) from error
     finally:
         await close_channel(channel, place)
 

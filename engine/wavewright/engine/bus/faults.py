@@ -108,7 +108,9 @@ class BrokerHealth:
             return
         self._report_due = {fault: due for fault, due in self._report_due.items() if due > now}
         self._report_due[direction, error.message] = now + REPORT_SECONDS
-        name: BrokerEvent = "rights_missing" if isinstance(error, RightsMissing) else "broker_misconfigured"
+        name: BrokerEvent = (
+            "rights_missing" if isinstance(error, RightsMissing) else "broker_misconfigured"
+        )
         self._on_event(name, {"error": error.message, "hint": error.hint})
 
     def clear_fault(self, direction: Direction) -> None:
@@ -173,7 +175,9 @@ async def await_reply(call: Awaitable[T], *, place: str = "") -> T:
         with anyio.fail_after(REPLY_SECONDS):
             return await translate_errors(call, place=place)
     except TimeoutError as error:
-        raise BusDown(f"the broker gave no answer within {REPLY_SECONDS:g} s", place=place) from error
+        raise BusDown(
+            f"the broker gave no answer within {REPLY_SECONDS:g} s", place=place
+        ) from error
 
 
 def error_from_channel_close(error: AMQPChannelError, message: str, *, place: str) -> BusError:
@@ -204,7 +208,9 @@ async def open_channel(
     try:
         return await await_reply(_open_translated(connection, on_return_raises), place=place)
     except AMQPChannelError as error:
-        raise BusDown(f"no channel could be opened: {describe_error(error)}", place=place) from error
+        raise BusDown(
+            f"no channel could be opened: {describe_error(error)}", place=place
+        ) from error
 
 
 async def close_channel(channel: AbstractChannel, place: str) -> None:
@@ -218,5 +224,7 @@ async def close_channel(channel: AbstractChannel, place: str) -> None:
             return
 
 
-async def _open_translated(connection: AbstractConnection, on_return_raises: bool) -> AbstractChannel:  # noqa: FBT001
+async def _open_translated(
+    connection: AbstractConnection, on_return_raises: bool
+) -> AbstractChannel:  # noqa: FBT001
     return await connection.channel(on_return_raises=on_return_raises).__aenter__()

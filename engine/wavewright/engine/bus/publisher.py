@@ -53,7 +53,9 @@ from wavewright.engine.bus.topology import Topology
 MAX_WRITE_BYTES: Final = 1024 * 1024
 """Bytes of bodies in one write."""
 
-_TOO_LARGE_REASON: Final = re.compile("the message has [0-9]+ bytes, and the broker takes at most [0-9]+")
+_TOO_LARGE_REASON: Final = re.compile(
+    "the message has [0-9]+ bytes, and the broker takes at most [0-9]+"
+)
 _TOO_LARGE_REPLY: Final = re.compile(
     r"message size [0-9]+ is larger than configured max size (?P<most>[0-9]+)"
 )
@@ -93,7 +95,9 @@ class PublishBatch:
         return groups
 
 
-async def publish_group(channel: Channel, batch: PublishBatch, numbers: Sequence[int], place: str) -> None:
+async def publish_group(
+    channel: Channel, batch: PublishBatch, numbers: Sequence[int], place: str
+) -> None:
     """Publish these messages in one write and wait for the result of each.
 
     Where the channel closes first, or this is cancelled, `batch.results` has the results known by then.
@@ -245,7 +249,9 @@ class Publisher:
         assert self._connection is not None
         return self._connection
 
-    async def publish(self, message: Message, exchange: str, routing_key: str, timeout: float) -> None:  # noqa: ASYNC109 - it is the broker's time, not the caller's
+    async def publish(
+        self, message: Message, exchange: str, routing_key: str, timeout: float
+    ) -> None:  # noqa: ASYNC109 - it is the broker's time, not the caller's
         """Publish a message, again where the connection is lost meanwhile, and wait for the confirmation.
 
         Raises:
@@ -300,7 +306,9 @@ class Publisher:
                 )
             return
         except AMQPChannelError as error:
-            down = error_from_channel_close(error, "the broker closed the channel", place=self._broker.place)
+            down = error_from_channel_close(
+                error, "the broker closed the channel", place=self._broker.place
+            )
         except BusError as error:
             down = error
         for number in numbers:
@@ -312,7 +320,9 @@ class Publisher:
             channel = await self._open_channel()
             wanted = {batch.messages[number].exchange for number in numbers}
             missing = {
-                name: result for name in wanted if (result := await self._check_exchange(name)) is not None
+                name: result
+                for name in wanted
+                if (result := await self._check_exchange(name)) is not None
             }
         for number in numbers:
             if (result := missing.get(batch.messages[number].exchange)) is not None:
@@ -336,7 +346,9 @@ class Publisher:
         connection = await self._broker.wait_connected()
         other = await open_channel(connection, self._broker.place)
         try:
-            await translate_errors(other.get_exchange(exchange, ensure=True), place=self._broker.place)
+            await translate_errors(
+                other.get_exchange(exchange, ensure=True), place=self._broker.place
+            )
         except ChannelNotFoundEntity:
             return MessageReturned(f"there is no exchange {exchange!r}", place=self._broker.place)
         except AMQPChannelError as error:

@@ -230,7 +230,10 @@ class Relay:
         settled = 0
         self._in_flight = [outgoing.message for outgoing in waiting]
         sending = PublishBatch(
-            [RoutedMessage(message_of(one, self._user), one.exchange, one.routing_key) for one in waiting]
+            [
+                RoutedMessage(message_of(one, self._user), one.exchange, one.routing_key)
+                for one in waiting
+            ]
         )
         try:
             await self._publisher.publish_all(sending, PUBLISH_SECONDS)
@@ -283,4 +286,8 @@ class Relay:
 
 
 def _fields(outgoing: OutgoingMessage) -> dict[str, str]:
-    return {"message_id": outgoing.message, "kind": outgoing.kind, "routing_key": outgoing.routing_key}
+    return {
+        "message_id": outgoing.message,
+        "kind": outgoing.kind,
+        "routing_key": outgoing.routing_key,
+    }

@@ -72,7 +72,10 @@ class Topology:
 
     def routes(self) -> tuple[tuple[str, str], ...]:
         """Return the exchanges that a daemon publishes to, each with a routing key."""
-        return (*((self.exchange, name) for name in self.outlets), (self.dead_exchange, self.intake))
+        return (
+            *((self.exchange, name) for name in self.outlets),
+            (self.dead_exchange, self.intake),
+        )
 
     def queues(self) -> Iterator[QueueDeclaration]:
         """Return the queues, each with its binding; all are durable quorum queues."""
@@ -253,10 +256,14 @@ def definitions(
 
 def hash_password(password: str, salt: bytes) -> str:
     """Return a password as RabbitMQ stores it: the salt, then SHA-256 of salt and password, in base64."""
-    return base64.b64encode(salt + hashlib.sha256(salt + password.encode()).digest()).decode("ascii")
+    return base64.b64encode(salt + hashlib.sha256(salt + password.encode()).digest()).decode(
+        "ascii"
+    )
 
 
-def _user_of(user: str, identities: Mapping[str, IdentitySettings], section: DaemonSection) -> BrokerUser:
+def _user_of(
+    user: str, identities: Mapping[str, IdentitySettings], section: DaemonSection
+) -> BrokerUser:
     """Return a user with the rights of all its identities."""
     queues = section.queues
     may_send = {kind for identity in identities.values() for kind in identity.may_send}

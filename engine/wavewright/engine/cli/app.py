@@ -59,12 +59,16 @@ def global_options(
     directory: Annotated[
         list[Path] | None,
         typer.Option(
-            "-C", metavar="DIR", help="Work as if started in DIR; each further one is relative to it."
+            "-C",
+            metavar="DIR",
+            help="Work as if started in DIR; each further one is relative to it.",
         ),
     ] = None,
     version: Annotated[
         bool,
-        typer.Option("--version", "-V", callback=_print_version, is_eager=True, help="Print the version."),
+        typer.Option(
+            "--version", "-V", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     """Apply the options before a command.
@@ -79,7 +83,9 @@ def global_options(
         except OSError as error:
             from wavewright.engine.cli.common.output import CommandError
 
-            raise CommandError(f"-C: {str(folder)!r} cannot be entered: {error.strerror}") from error
+            raise CommandError(
+                f"-C: {str(folder)!r} cannot be entered: {error.strerror}"
+            ) from error
 
 
 for _group in (running, planning, records, project, service):
@@ -95,7 +101,9 @@ def _group_with(name: str | None) -> TyperGroup:
 
 def _app_with_command(name: str) -> typer.Typer:
     """Return the application with one command only, since building all takes 8 ms; all if the name is unknown."""
-    commands = [info for info in app.registered_commands if (info.name or _name_of(info.callback)) == name]
+    commands = [
+        info for info in app.registered_commands if (info.name or _name_of(info.callback)) == name
+    ]
     groups = [info for info in app.registered_groups if info.name == name]
     if not commands and not groups:
         return app

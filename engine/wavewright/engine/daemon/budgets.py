@@ -138,7 +138,8 @@ async def is_daily_budget_spent(budget_store: InspectableBudgetStore) -> bool:
     """Whether the day's budget is spent already, by daemons and runs before this one."""
     left = (await budget_store.left(BudgetScope())).day
     return any(
-        bound is not None and bound <= 0 for bound in (left.calls, left.tokens, left.usd, left.seconds)
+        bound is not None and bound <= 0
+        for bound in (left.calls, left.tokens, left.usd, left.seconds)
     )
 
 
@@ -255,7 +256,8 @@ def _has_room(left: RemainingBudget, amount: Spend) -> bool:
     )
     # An unknown price is not finite.
     return all(
-        bound is None or (isfinite(asked) and asked <= bound + _ROUNDING_TOLERANCE) for bound, asked in bounds
+        bound is None or (isfinite(asked) and asked <= bound + _ROUNDING_TOLERANCE)
+        for bound, asked in bounds
     )
 
 
@@ -331,7 +333,12 @@ def job_cycles(
 
     def on_warning(used: int, remaining: int) -> None:
         log.write(
-            "budget_warning", "warning", budget_type="cycle", used=used, remaining=remaining, job_id=job.job
+            "budget_warning",
+            "warning",
+            budget_type="cycle",
+            used=used,
+            remaining=remaining,
+            job_id=job.job,
         )
 
     def on_spent(used: int, remaining: int) -> None:
@@ -345,7 +352,9 @@ def job_cycles(
             job_id=job.job,
         )
 
-    return Cycles(standing.pause, standing.tokens_per_cycle, clock, cancellation, on_warning, on_spent)
+    return Cycles(
+        standing.pause, standing.tokens_per_cycle, clock, cancellation, on_warning, on_spent
+    )
 
 
 def standing_request(section: DaemonSection, now: float) -> ReceivedMessage:

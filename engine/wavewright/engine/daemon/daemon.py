@@ -43,7 +43,11 @@ from wavewright.engine.daemon.maintenance import (
     remove_runs,
     repeat,
 )
-from wavewright.engine.daemon.model_circuit import CircuitListener, CircuitState, ModelCircuitBreaker
+from wavewright.engine.daemon.model_circuit import (
+    CircuitListener,
+    CircuitState,
+    ModelCircuitBreaker,
+)
 from wavewright.engine.daemon.process import LoopWatchdog, ShutdownRequest
 from wavewright.engine.daemon.reports import Reporter
 from wavewright.engine.messages.delivery import acceptance_rules
@@ -136,7 +140,12 @@ async def _serve(
     def on_spent(reason: str, until: float) -> None:
         at = format_instant(until)
         watch.log.write(
-            "budget_exhausted", "warning", budget_type="day", action="sleep", until=at, message=reason
+            "budget_exhausted",
+            "warning",
+            budget_type="day",
+            action="sleep",
+            until=at,
+            message=reason,
         )
         watch.health.mark_failing("budget", f"the day's budget is spent; jobs continue at {at}")
 
@@ -164,7 +173,9 @@ async def _serve(
             circuit,
             uses_runtime=True,
         ) as services,
-        open_bus(daemon_bus_settings(section), _broker_event_handler(watch), watch.note_sent) as bus,
+        open_bus(
+            daemon_bus_settings(section), _broker_event_handler(watch), watch.note_sent
+        ) as bus,
     ):
         job_runner = JobRunner(
             settings=settings,
@@ -263,7 +274,9 @@ class DaemonTasks:
             group.start_soon(self.runner.watch.store.run, jobs.count_states)
             await stopping.wait_requested()
             self.runner.watch.health.mark_failing("daemon", f"it is stopping: {stopping.reason}")
-            self.runner.watch.log.write("daemon_stopping", reason=stopping.reason, running=dispatcher.running)
+            self.runner.watch.log.write(
+                "daemon_stopping", reason=stopping.reason, running=dispatcher.running
+            )
             inward.cancel()
             await _wind_down(dispatcher, ended)
             outward.cancel()
@@ -294,7 +307,9 @@ class DaemonTasks:
 
         async def remove_old_runs() -> None:
             assert settings.retention is not None
-            await remove_runs(journal, settings, self.runner.watch.log, clock() - settings.retention)
+            await remove_runs(
+                journal, settings, self.runner.watch.log, clock() - settings.retention
+            )
 
         renewal = ApprovalRenewal(jobs, journal, clock)
         group.start_soon(repeat, renewal.renew, RENEWAL_POLL_SECONDS, on_fault)
@@ -370,6 +385,8 @@ def _circuit_listener(watch: Telemetry, own: Collection[str]) -> CircuitListener
             at = format_instant(until)
             if model in own:
                 watch.health.mark_failing("model", f"{reason}; {model} is tried again at {at}")
-            watch.log.write("model_circuit_opened", "warning", model=model, message=reason, until=at)
+            watch.log.write(
+                "model_circuit_opened", "warning", model=model, message=reason, until=at
+            )
 
     return on_change

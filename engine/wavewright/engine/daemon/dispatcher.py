@@ -188,7 +188,9 @@ class Dispatcher:
     def _max_weight(self) -> float | None:
         """Return the maximum weight for the last free slot where all others run large jobs; else None."""
         is_last = self._slots - len(self._running) == 1 and self._slots >= SLOTS_WITH_RESERVE
-        runs_only_large = all(running.job.weight > SMALL_JOB_WEIGHT for running in self._running.values())
+        runs_only_large = all(
+            running.job.weight > SMALL_JOB_WEIGHT for running in self._running.values()
+        )
         return SMALL_JOB_WEIGHT if is_last and runs_only_large else None
 
     async def _run_job(self, running: _RunningJob) -> None:
@@ -281,7 +283,9 @@ class MessageHandler:
             case VerdictGiven(job=job):
                 with suppress(JournalError):
                     known = await jobs.find_job(job)
-                    log_received(log, received, job, request_name(known.request if known else {}, job))
+                    log_received(
+                        log, received, job, request_name(known.request if known else {}, job)
+                    )
             case DecisionMade(decision=decision):
                 with suppress(JournalError):
                     asked = await jobs.find_decision(decision)
@@ -306,7 +310,9 @@ class MessageHandler:
         while True:
             try:
                 received = await self._resolved(received)
-                receipt = await self.runner.jobs.receive(received, self.runner.reporter.state_reports)
+                receipt = await self.runner.jobs.receive(
+                    received, self.runner.reporter.state_reports
+                )
             except JournalError as fault:
                 self.runner.note_store_state(fault)
                 try:

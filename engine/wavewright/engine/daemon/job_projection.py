@@ -24,8 +24,20 @@ from wavewright.engine.daemon.note_projection import (
 from wavewright.engine.daemon.reports import Reporter, shorten_reason
 from wavewright.engine.messages.decoding import target_of
 from wavewright.engine.messages.models import package_id
-from wavewright.engine.pipeline.target_waves import TARGETS_WANTED, TargetWaves, initial_waves, waves_after
-from wavewright.executor.events.types import Event, Noted, PlanAccepted, RunFinished, RunStarted, StepFinished
+from wavewright.engine.pipeline.target_waves import (
+    TARGETS_WANTED,
+    TargetWaves,
+    initial_waves,
+    waves_after,
+)
+from wavewright.executor.events.types import (
+    Event,
+    Noted,
+    PlanAccepted,
+    RunFinished,
+    RunStarted,
+    StepFinished,
+)
 from wavewright.executor.store.job_records import (
     Decision,
     DecisionId,
@@ -96,12 +108,18 @@ def project(
     """
     projected = _Projected(reporter, package)
     # The start of a job with several targets is reported differently, and both events are in one batch.
-    if wanted := [event for event in events if isinstance(event, Noted) and event.topic == TARGETS_WANTED]:
+    if wanted := [
+        event for event in events if isinstance(event, Noted) and event.topic == TARGETS_WANTED
+    ]:
         projection = replace(projection, waves=initial_waves(wanted[0]))
     for event in events:
         projected.add(projection, event)
         projection = _apply(projection, event)
-        if isinstance(event, Noted) and event.topic in TARGET_TOPICS and projection.waves is not None:
+        if (
+            isinstance(event, Noted)
+            and event.topic in TARGET_TOPICS
+            and projection.waves is not None
+        ):
             projected.messages += project_target(
                 projection.job, projection.waves, event, reporter, of_targets
             )
@@ -138,7 +156,9 @@ def _apply(projection: JobProjection, event: Event) -> JobProjection:
         case StepFinished(status="blocked" | "cancelled"):
             # A patch may run it later.
             ended = (
-                projection.ended.delete(event.step) if event.step in projection.ended else projection.ended
+                projection.ended.delete(event.step)
+                if event.step in projection.ended
+                else projection.ended
             )
             return replace(projection, ended=ended)
         case StepFinished() if event.step not in projection.ended:
@@ -147,7 +167,8 @@ def _apply(projection: JobProjection, event: Event) -> JobProjection:
             return replace(projection, invalid_because=_first_fault(event.body))
         case Noted(topic="question" | "approval_wanted"):
             return replace(
-                projection, open_decision=requested_decision(projection.job, event, projection.target)
+                projection,
+                open_decision=requested_decision(projection.job, event, projection.target),
             )
         case Noted(topic="answer" | "approval"):
             return replace(projection, open_decision=None)
@@ -188,7 +209,9 @@ class _Projected:
                 # Several targets are reported when each starts.
                 self.messages.append(self.reporter.status(job, "JOB_STARTED", event.at))
             case Noted(topic="resumed"):
-                self.messages.append(self.reporter.status(job, "JOB_RESUMED", event.at, repr(event.at)))
+                self.messages.append(
+                    self.reporter.status(job, "JOB_RESUMED", event.at, repr(event.at))
+                )
             case Noted(topic="question" | "approval_wanted"):
                 self._add_question(projection, requested_decision(job, event, projection.target))
             case Noted(topic="answer" | "approval"):
@@ -219,7 +242,9 @@ class _Projected:
     def _add_end(self, projection: JobProjection, event: RunFinished) -> None:
         job, waves, reporter = projection.job, projection.waves, self.reporter
         if (reason := _failure_reason(projection, event, self.package)) is not None:
-            failed = replace(job, state="failed", reason=shorten_reason(reason), state_since=event.at)
+            failed = replace(
+                job, state="failed", reason=shorten_reason(reason), state_since=event.at
+            )
             self.messages += (
                 reporter.failed(failed, event.at)
                 if waves is None
@@ -259,14 +284,20 @@ class _Projected:
         )
         self.messages += [
             reporter.package(job, package, event.at),
-            reporter.status(sent, "PACKAGE_SENT", event.at, iteration=iteration, package_id=sent.package),
+            reporter.status(
+                sent, "PACKAGE_SENT", event.at, iteration=iteration, package_id=sent.package
+            ),
         ]
         if state == "completed":
             self.messages += reporter.completed(sent, event.at, is_whole=event.status == "achieved")
-        self.change = JobChange(job.job, state, reason=sent.reason, iteration=iteration, package=sent.package)
+        self.change = JobChange(
+            job.job, state, reason=sent.reason, iteration=iteration, package=sent.package
+        )
 
 
-def _failure_reason(projection: JobProjection, event: RunFinished, package: Package | None) -> str | None:
+def _failure_reason(
+    projection: JobProjection, event: RunFinished, package: Package | None
+) -> str | None:
     """Return why the job has failed, or None where its package is published.
 
     A pack's package may have no field for a goal that is not achieved, so a run by a request form without a valid
@@ -283,7 +314,9 @@ def _is_progress_due(projection: JobProjection) -> bool:
     done, steps = len(projection.ended), max(projection.steps, 1)
     if done >= steps or steps <= MAX_PROGRESS_REPORTS:
         return done > projection.reported
-    return done * MAX_PROGRESS_REPORTS // steps > projection.reported * MAX_PROGRESS_REPORTS // steps
+    return (
+        done * MAX_PROGRESS_REPORTS // steps > projection.reported * MAX_PROGRESS_REPORTS // steps
+    )
 
 
 def _progress(projection: JobProjection, last: StepFinished, reporter: Reporter) -> OutgoingMessage:

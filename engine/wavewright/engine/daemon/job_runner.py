@@ -18,7 +18,12 @@ from typing import Final
 
 from wavewright.config.sections import DaemonSection
 from wavewright.config.settings import Settings
-from wavewright.engine.daemon.budgets import CycleBudgetStore, DailyBudget, format_instant, job_cycles
+from wavewright.engine.daemon.budgets import (
+    CycleBudgetStore,
+    DailyBudget,
+    format_instant,
+    job_cycles,
+)
 from wavewright.engine.daemon.maintenance import CheckpointWriter
 from wavewright.engine.daemon.model_circuit import ModelCircuitBreaker
 from wavewright.engine.daemon.note_projection import MAX_QUESTION_LENGTH
@@ -66,7 +71,9 @@ def job_feedback(job: JobRow, section: DaemonSection) -> Feedback | None:
     verdict = job.feedback[-1] if job.feedback else None
     if verdict is None or verdict.accepted or verdict.iteration != job.iteration:
         return None
-    return Feedback(verdict.package, verdict.iteration, verdict.feedback, section.validation.iterations)
+    return Feedback(
+        verdict.package, verdict.iteration, verdict.feedback, section.validation.iterations
+    )
 
 
 def target_validation(job: JobRow, section: DaemonSection) -> PackageValidation:
@@ -219,7 +226,9 @@ class JobRunner:
 
                 def on_event(event: Event | PhaseEvent) -> None:
                     watched(event)
-                    self._copy_progress(outbox, event, target_of(job) or name if name == own else name)
+                    self._copy_progress(
+                        outbox, event, target_of(job) or name if name == own else name
+                    )
                     if outbox.has_new_messages:
                         outbox.has_new_messages = False
                         self.wake_relay()
@@ -268,7 +277,9 @@ class JobRunner:
             except JournalError:
                 raise
             except PERMANENT_ERRORS as fault:
-                return JobChange(job.job, "failed", reason=shorten_reason(permanent_error_text(fault)))
+                return JobChange(
+                    job.job, "failed", reason=shorten_reason(permanent_error_text(fault))
+                )
             except Exception as fault:  # noqa: BLE001 - an error of one job must not end the others
                 return self._retry_change(job, fault, cancellation)
             finally:
@@ -285,7 +296,11 @@ class JobRunner:
         return JobChange(job.job, "queued", reason=reason, not_before=at)
 
     async def _outcome(
-        self, job: JobRow, context: RunContext, outbox: OutboxJournal, cancellation: CancellationToken
+        self,
+        job: JobRow,
+        context: RunContext,
+        outbox: OutboxJournal,
+        cancellation: CancellationToken,
     ) -> JobChange | None:
         """Return the change of a job whose run has returned; None where the run's end has changed it."""
         if outbox.has_ended:
@@ -296,11 +311,15 @@ class JobRunner:
             await discard_stale_answers(self.jobs, outbox)
             question = outbox.open_decisions[0].question
             if not self.settings.daemon.decisions:
-                reason = f"nobody answers here (`daemon.decisions` is false), and it asks: {question}"
+                reason = (
+                    f"nobody answers here (`daemon.decisions` is false), and it asks: {question}"
+                )
                 return JobChange(job.job, "failed", reason=shorten_reason(reason))
             return JobChange(job.job, "waiting", reason=shorten_reason(question))
         if outbox.awaits_verdicts:
-            return JobChange(job.job, "validating", reason="packages of targets wait for their verdicts")
+            return JobChange(
+                job.job, "validating", reason="packages of targets wait for their verdicts"
+            )
         finished = context.state.finished
         reason = finished.reason if finished else "the run has not ended"
         return JobChange(job.job, "failed", reason=shorten_reason(reason))
@@ -321,7 +340,9 @@ class JobRunner:
         if job.state != "queued":
             return ()
         if job.not_before is not None and job.not_before == self.daily_budget.paused_until:
-            reason = f"the day's budget is spent; the job continues at {format_instant(job.not_before)}"
+            reason = (
+                f"the day's budget is spent; the job continues at {format_instant(job.not_before)}"
+            )
         elif job.reason.startswith((_NO_MODEL_PREFIX, _NEXT_CYCLE_PREFIX)):
             reason = job.reason
         else:
@@ -334,12 +355,16 @@ class JobRunner:
         if self.daily_budget.paused_until is None and opened is not None:
             reason = shorten_reason(f"{_NO_MODEL_PREFIX}{opened.reason}")
             return JobChange(job.job, "queued", reason=reason, not_before=opened.until)
-        return JobChange(job.job, "queued", reason="stopped", not_before=self.daily_budget.paused_until)
+        return JobChange(
+            job.job, "queued", reason="stopped", not_before=self.daily_budget.paused_until
+        )
 
     def _retry_change(
         self, job: JobRow, fault: Exception, cancellation: CancellationToken | None = None
     ) -> JobChange:
-        self.watch.log.write("error", "error", job_id=job.job, error=fault, retry_count=job.attempts)
+        self.watch.log.write(
+            "error", "error", job_id=job.job, error=fault, retry_count=job.attempts
+        )
         if cancellation is not None and cancellation.is_cancelled:
             # The stop may be the cause, so the attempt does not count as failed.
             return self._stopped_change(job)

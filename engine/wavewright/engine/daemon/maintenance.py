@@ -73,7 +73,11 @@ class ApprovalRenewal:
         # Questions before the last one of a run are not waited for.
         for decision in {decision.run: decision for decision in found}.values():
             is_expired = decision.expires is not None and decision.expires <= now
-            if is_expired and decision.id not in self._renewed and await self._requeue_job(decision):
+            if (
+                is_expired
+                and decision.id not in self._renewed
+                and await self._requeue_job(decision)
+            ):
                 self._renewed.add(decision.id)
                 renewed += 1
         return renewed
@@ -126,7 +130,9 @@ async def reject_overdue(
             continue
         for sent in job.sent or (SentPackage(job.package or "", job.iteration),):
             reason = f"no verdict came within {seconds:g} seconds"
-            verdict = VerdictGiven(job.job, sent.package, sent.iteration, accepted=False, feedback=(reason,))
+            verdict = VerdictGiven(
+                job.job, sent.package, sent.iteration, accepted=False, feedback=(reason,)
+            )
             message = message_id(job.job, sent.iteration, "verdict_overdue", sent.package)
             received = ReceivedMessage(message, ValidationResult.message_type, "", now, verdict)
             if (await jobs.receive(received, project)).action == "accept":
@@ -148,7 +154,9 @@ async def remove_message_ids(jobs: JobStore, before: float) -> None:
         await anyio.sleep(BETWEEN_GROUPS_SECONDS)
 
 
-async def remove_runs(journal: StoredJournal, settings: Settings, log: StructuredLog, before: float) -> None:
+async def remove_runs(
+    journal: StoredJournal, settings: Settings, log: StructuredLog, before: float
+) -> None:
     """Remove the runs that ended before an instant, with their files on this machine, a group at a time."""
     runs, size = 0, 0
     try:
@@ -177,7 +185,11 @@ def checkpoint_writer(
     settings: Settings, services: Services, log: StructuredLog, clock: Callable[[], float]
 ) -> CheckpointWriter | None:
     """Return what copies the progress of jobs, where the pack has a form for it and the project names its server."""
-    form, bound, budget_store = log.contract.checkpoint, settings.budgets.day.tokens, services.budget_store
+    form, bound, budget_store = (
+        log.contract.checkpoint,
+        settings.budgets.day.tokens,
+        services.budget_store,
+    )
     if form is None or services.mcp is None or form.server not in settings.mcp.servers:
         return None
 
@@ -230,7 +242,9 @@ class CheckpointWriter:
         try:
             known = replace(progress, tokens_today=await self._tokens_today())
             params = form.params(known, now.date())
-            call = ToolCall(run=run, step=step, tool=form.tool, params=params, key=StepKey(""), now=now)
+            call = ToolCall(
+                run=run, step=step, tool=form.tool, params=params, key=StepKey(""), now=now
+            )
             await self._sessions.call(form.server, form.tool, call)
         except Exception as error:  # noqa: BLE001 - a copy that cannot be made must not stop the daemon
             self._log.write("checkpoint_not_saved", "warning", target=progress.target, error=error)

@@ -92,7 +92,9 @@ class ModelCircuitBreaker:
         if call.run is not None and model in self._open:
             await self._stop_run(call.run)
 
-    async def failed(self, call: ModelCall, model: str, reason: str, retry_after: float | None) -> None:
+    async def failed(
+        self, call: ModelCall, model: str, reason: str, retry_after: float | None
+    ) -> None:
         """Open the circuit and stop the run of the call; a call without a run changes nothing."""
         if call.run is None:
             return
@@ -128,7 +130,9 @@ class ModelCircuitBreaker:
                 await models.ask(call)
         except ModelError as error:
             if error.is_of_provider or error.kind == "timeout":
-                self._open_until(model, str(error), min(2 * opened.pause, MAX_PAUSE), error.retry_after)
+                self._open_until(
+                    model, str(error), min(2 * opened.pause, MAX_PAUSE), error.retry_after
+                )
                 return
         except TimeoutError:
             self._open_until(model, opened.reason, min(2 * opened.pause, MAX_PAUSE), None)

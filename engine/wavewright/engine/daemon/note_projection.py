@@ -11,7 +11,12 @@ from dataclasses import replace
 from typing import Final
 
 from wavewright.engine.daemon.reports import Reporter, shorten_reason
-from wavewright.engine.decisions.approvals import APPROVAL_SECONDS, APPROVE, REFUSE, approval_question
+from wavewright.engine.decisions.approvals import (
+    APPROVAL_SECONDS,
+    APPROVE,
+    REFUSE,
+    approval_question,
+)
 from wavewright.engine.messages.models import decision_id, package_id
 from wavewright.engine.pipeline.target_waves import (
     TARGET_COMPLETED,
@@ -22,7 +27,13 @@ from wavewright.engine.pipeline.target_waves import (
     TargetWaves,
 )
 from wavewright.executor.events.types import Noted, RunFinished
-from wavewright.executor.store.job_records import Decision, DecisionId, JobRow, OutgoingMessage, SentPackage
+from wavewright.executor.store.job_records import (
+    Decision,
+    DecisionId,
+    JobRow,
+    OutgoingMessage,
+    SentPackage,
+)
 from wavewright.planner.language.hashing import content_hash
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.records import Package
@@ -36,7 +47,11 @@ def requested_decision(job: JobRow, asked: Noted, target: str | None = None) -> 
 
     `target` is that of the run, where the job has several.
     """
-    decision = _question_decision(job, asked) if asked.topic == "question" else _approval_decision(job, asked)
+    decision = (
+        _question_decision(job, asked)
+        if asked.topic == "question"
+        else _approval_decision(job, asked)
+    )
     if target is None:
         return decision
     about = f"about the target {target}"
@@ -99,7 +114,11 @@ _ENDS: Final[dict[str, JobStatus]] = {
 
 
 def project_target(
-    job: JobRow, waves: TargetWaves, noted: Noted, reporter: Reporter, packages: Mapping[str, Package]
+    job: JobRow,
+    waves: TargetWaves,
+    noted: Noted,
+    reporter: Reporter,
+    packages: Mapping[str, Package],
 ) -> list[OutgoingMessage]:
     """Return the messages about one target.
 
@@ -123,7 +142,9 @@ def project_target(
         messages.append(reporter.target_package(job, target, package, noted.at, iteration))
     if sent is not None:
         fields |= {"iteration": iteration, "package_id": package_id(job.job, iteration, target)}
-    messages.append(reporter.status(job, _STATUSES[noted.topic], noted.at, target, iteration, **fields))
+    messages.append(
+        reporter.status(job, _STATUSES[noted.topic], noted.at, target, iteration, **fields)
+    )
     return messages
 
 
@@ -142,7 +163,8 @@ def project_completion(
     """Return the message that all targets of a job have ended."""
     fields = _target_counts(waves)
     failed: list[Json] = [
-        {"target": target, "error": shorten_reason(waves.ends[target].reason)} for target in waves.failed
+        {"target": target, "error": shorten_reason(waves.ends[target].reason)}
+        for target in waves.failed
     ]
     if failed:
         fields["targets_failed"] = failed

@@ -90,7 +90,9 @@ class OutboxJournal:
         """Return where the job stands and its current target; the job's goal, where it has no targets."""
         waves = self._projection.waves
         if waves is None:
-            return JobProgress(run=self._run, target=target, steps=tuple(sorted(self._projection.ended)))
+            return JobProgress(
+                run=self._run, target=target, steps=tuple(sorted(self._projection.ended))
+            )
         run = waves.runs.get(target)
         projection = None if run is None else self._target_projections.get(run)
         waiting = tuple(one.name for one in waves.known() if one.name not in waves.runs)
@@ -101,7 +103,9 @@ class OutboxJournal:
             waiting=waiting,
             chosen=tuple(name for name in waves.chosen if name in waiting),
             completed=tuple(
-                one.name for one in waves.known() if one.name in waves.ends and one.name not in waves.failed
+                one.name
+                for one in waves.known()
+                if one.name in waves.ends and one.name not in waves.failed
             ),
             failed={name: waves.ends[name].reason for name in waves.failed},
             packages={name: sent.iteration for name, sent in waves.packages.items()},
@@ -132,7 +136,9 @@ class OutboxJournal:
         """Journal the events, and in the same transaction the messages and changes of the job that they cause."""
         advanced = self._note_progress(run, events)
         if run != self._run:
-            return self._journal.append(run, events, self._target_writes(run, events, has_advanced=advanced))
+            return self._journal.append(
+                run, events, self._target_writes(run, events, has_advanced=advanced)
+            )
         assert outbox_writes is None, "they are projected here"
         self._projection, writes = project(
             self._projection,
@@ -158,7 +164,9 @@ class OutboxJournal:
         running = [one for name, one in waves.runs.items() if waves.is_in_progress(name)]
         if not all(one in self._suspects and self._suspects[one].is_empty for one in running):
             return False
-        has_ended = any(isinstance(event, Noted) and event.topic in TARGET_END_TOPICS for event in events)
+        has_ended = any(
+            isinstance(event, Noted) and event.topic in TARGET_END_TOPICS for event in events
+        )
         return has_ended or (run != self._run and has_advanced(before, events, after))
 
     def _target_writes(
@@ -190,7 +198,9 @@ class OutboxJournal:
     def _drop_ended(self, events: Sequence[Event]) -> None:
         """Drop the packages and projections of targets whose package is published or which have ended."""
         for event in events:
-            if isinstance(event, Noted) and event.topic in TARGET_END_TOPICS - {TARGET_PACKAGE_JUDGED}:
+            if isinstance(event, Noted) and event.topic in TARGET_END_TOPICS - {
+                TARGET_PACKAGE_JUDGED
+            }:
                 run = RunId(str(event.body["run"]))
                 self._packages.pop(run, None)
                 self._target_projections.pop(run, None)
@@ -207,7 +217,9 @@ class OutboxJournal:
         if run == self._run:
             self._projection = replay(JobProjection(self._projection.job), events)
         else:
-            fresh = replace(self._projection_of(run), steps=0, ended=Map(), reported=0, open_decision=None)
+            fresh = replace(
+                self._projection_of(run), steps=0, ended=Map(), reported=0, open_decision=None
+            )
             self._target_projections[run] = replay(fresh, filter(_is_reported, events))
         return events
 

@@ -107,7 +107,9 @@ def exit_by_timer(seconds: float) -> None:
     threads in C code run in parallel, so the seconds are multiplied by the number of CPUs.
     """
     # Not every system has the CPU affinity of a process.
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    processors = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     signal.setitimer(signal.ITIMER_PROF, seconds * processors)
 
 

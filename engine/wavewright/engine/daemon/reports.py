@@ -64,7 +64,9 @@ class Reporter:
     def of(cls, settings: Settings) -> Reporter:
         """Return the reporter of a project."""
         key = None if settings.hmac_key is None else settings.hmac_key.encode()
-        return cls(settings.daemon, message_contract(settings), key, known_secrets_redactor(settings))
+        return cls(
+            settings.daemon, message_contract(settings), key, known_secrets_redactor(settings)
+        )
 
     def status(
         self, job: JobRow, status: JobStatus, at: float, *what: str | int, **fields: Json
@@ -79,15 +81,29 @@ class Reporter:
             fields: Further fields of `JobStatusUpdate`.
         """
         update = JobStatusUpdate.model_validate(
-            {"job_id": job.job, "status": status, "target": target_of(job), **_status_fields(fields)}
+            {
+                "job_id": job.job,
+                "status": status,
+                "target": target_of(job),
+                **_status_fields(fields),
+            }
         )
         return self._message(
-            job, update, at, self.section.queues.status, _requesting_agent(job), "job_status", status, *what
+            job,
+            update,
+            at,
+            self.section.queues.status,
+            _requesting_agent(job),
+            "job_status",
+            status,
+            *what,
         )
 
     def package(self, job: JobRow, package: Package, at: float) -> OutgoingMessage:
         """Return the message with a package, the next one after those that were published."""
-        return self._to_validator(job, self._package_report(job, job.iteration + 1, package), at, "package")
+        return self._to_validator(
+            job, self._package_report(job, job.iteration + 1, package), at, "package"
+        )
 
     def check_publishable(self, job: JobRow, package: Package) -> None:
         """Raise where a package cannot be published.
@@ -96,7 +112,12 @@ class Reporter:
             PackageNotPublished: its message exceeds `daemon.max_sent`, or its result does not fit its message.
         """
         is_sent = package.review is None or not package.review.invalid_because
-        if self.contract.packages and is_sent and package.status != "failed" and target_of(job) is not None:
+        if (
+            self.contract.packages
+            and is_sent
+            and package.status != "failed"
+            and target_of(job) is not None
+        ):
             try:
                 self._package_report(job, job.iteration + 1, package)
             except InvalidResult as error:
@@ -139,7 +160,9 @@ class Reporter:
         section, queue = self.section, self.section.queues.intake
         letter = encode_request(
             job,
-            MessageAddress(_requesting_agent(job), section.agent, section.dead_letter_exchange, queue),
+            MessageAddress(
+                _requesting_agent(job), section.agent, section.dead_letter_exchange, queue
+            ),
             message=message_id(job.job, job.iteration, "dead_letter"),
         )
         why: JsonObject = {
@@ -175,16 +198,22 @@ class Reporter:
         """Return the messages that a job, and the target of its goal, have started."""
         return (self.status(job, "JOB_STARTED", at), *self._target(job, "TARGET_STARTED", at, 0))
 
-    def completed(self, job: JobRow, at: float, *, is_whole: bool = True) -> tuple[OutgoingMessage, ...]:
+    def completed(
+        self, job: JobRow, at: float, *, is_whole: bool = True
+    ) -> tuple[OutgoingMessage, ...]:
         """Return the messages that a job has completed; partially where the goal was not achieved."""
         status: JobStatus = "JOB_COMPLETED" if is_whole else "JOB_PARTIALLY_COMPLETED"
-        end = self.status(job, status, at, package_id=job.package, iteration=job.iteration, **_reason(job))
+        end = self.status(
+            job, status, at, package_id=job.package, iteration=job.iteration, **_reason(job)
+        )
         return (*self._target(job, "TARGET_COMPLETED", at, 1), end)
 
     def failed(self, job: JobRow, at: float) -> tuple[OutgoingMessage, ...]:
         """Return the messages that a job has failed, first the answer to its request where the pack has one."""
         target = target_of(job)
-        failures: Json = None if target is None else [{"target": target, "error": shorten_reason(job.reason)}]
+        failures: Json = (
+            None if target is None else [{"target": target, "error": shorten_reason(job.reason)}]
+        )
         end = self.status(job, "JOB_FAILED", at, targets_failed=failures, **_reason(job))
         about = self._target(job, "TARGET_FAILED", at, 0, **_reason(job))
         return (*self._failure_answer(job, at), *about, end)

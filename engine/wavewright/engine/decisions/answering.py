@@ -69,7 +69,8 @@ async def answer_question(
     """
     if question.options and choice not in question.options:
         raise AnswerRejected(
-            f"{choice!r} is not one of the options", f"answer with one of: {', '.join(question.options)}"
+            f"{choice!r} is not one of the options",
+            f"answer with one of: {', '.join(question.options)}",
         )
     until = time.monotonic() + _BUSY_SECONDS
     while True:
@@ -107,7 +108,9 @@ async def _answer_job(jobs: JobStore, question: OpenQuestion, choice: str, by: s
         raise AnswerRejected(receipt.reason, "`wavewright decisions` lists what may be answered")
 
 
-async def _answer_run(journal: Journal, question: OpenQuestion, choice: str, by: str, now: float) -> None:
+async def _answer_run(
+    journal: Journal, question: OpenQuestion, choice: str, by: str, now: float
+) -> None:
     await journal.open_run(question.run)
     try:
         state = fold(await journal.load(question.run))
@@ -122,7 +125,9 @@ async def _answer_run(journal: Journal, question: OpenQuestion, choice: str, by:
         await journal.close_run(question.run)
 
 
-def _answer_note(state: RunState, question: OpenQuestion, choice: str, by: str, now: float) -> Noted:
+def _answer_note(
+    state: RunState, question: OpenQuestion, choice: str, by: str, now: float
+) -> Noted:
     if question.subject == "question":
         asked = open_question(state)
         assert asked is not None
@@ -153,7 +158,9 @@ async def list_unjudged(journal: Journal, jobs: JobStore) -> list[UnjudgedPackag
         if job.sent:
             found += await _of_targets(journal, job)
         elif job.state == "validating" and job.package is not None:
-            found.append(UnjudgedPackage(job.package, job.job, job_name(job), job.iteration, job.run))
+            found.append(
+                UnjudgedPackage(job.package, job.job, job_name(job), job.iteration, job.run)
+            )
     return found
 
 
@@ -166,7 +173,9 @@ async def _of_targets(journal: Journal, job: JobRow) -> list[UnjudgedPackage]:
     }
 
     def named(sent: SentPackage) -> UnjudgedPackage:
-        target = next(one for one in runs if package_id(job.job, sent.iteration, one) == sent.package)
+        target = next(
+            one for one in runs if package_id(job.job, sent.iteration, one) == sent.package
+        )
         return UnjudgedPackage(sent.package, job.job, target, sent.iteration, runs[target])
 
     return [named(sent) for sent in job.sent]
@@ -178,7 +187,9 @@ def choose_unjudged(found: Sequence[UnjudgedPackage], prefix: str) -> UnjudgedPa
     Raises:
         AnswerRejected: there is none, or there are several.
     """
-    fitting = [one for one in found if any(name.startswith(prefix) for name in (one.id, one.job, one.run))]
+    fitting = [
+        one for one in found if any(name.startswith(prefix) for name in (one.id, one.job, one.run))
+    ]
     if len(fitting) == 1:
         return fitting[0]
     listed = ", ".join(f"{one.id} ({one.about})" for one in fitting)
@@ -191,7 +202,12 @@ def choose_unjudged(found: Sequence[UnjudgedPackage], prefix: str) -> UnjudgedPa
 
 
 async def give_verdict(
-    jobs: JobStore, package: UnjudgedPackage, feedback: Sequence[str] | None, *, by: str, project: ProjectJob
+    jobs: JobStore,
+    package: UnjudgedPackage,
+    feedback: Sequence[str] | None,
+    *,
+    by: str,
+    project: ProjectJob,
 ) -> None:
     """Accept a package, or reject it with feedback; the same as a `validation_result` that comes as a message.
 
@@ -207,7 +223,11 @@ async def give_verdict(
         JournalError: the verdict could not be written.
     """
     verdict = VerdictGiven(
-        package.job, package.id, package.iteration, accepted=feedback is None, feedback=tuple(feedback or ())
+        package.job,
+        package.id,
+        package.iteration,
+        accepted=feedback is None,
+        feedback=tuple(feedback or ()),
     )
     message = ReceivedMessage(
         MessageId(str(uuid4())), ValidationResult.message_type, by, time.time(), verdict

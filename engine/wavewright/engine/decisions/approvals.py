@@ -101,7 +101,12 @@ def step_binding(state: RunState, ready: ReadyCalls) -> JsonObject:
 def pending_approval(state: RunState) -> Noted | None:
     """Return the run's open question for an approval; None where its answer was used or there is none."""
     last = next(
-        (noted for noted in reversed(state.notes) if noted.topic in {APPROVAL_WANTED, APPROVAL_USED}), None
+        (
+            noted
+            for noted in reversed(state.notes)
+            if noted.topic in {APPROVAL_WANTED, APPROVAL_USED}
+        ),
+        None,
     )
     return last if last is not None and last.topic == APPROVAL_WANTED else None
 
@@ -116,7 +121,9 @@ def open_question(state: RunState) -> Noted | None:
 def answer_to_binding(state: RunState, binding: JsonObject) -> str | None:
     """Return the journaled answer that is bound to this; None where there is none."""
     for noted in reversed(state.notes):
-        if noted.topic in {ANSWER, APPROVAL_USED} and matches_binding(noted.body.get("binding"), binding):
+        if noted.topic in {ANSWER, APPROVAL_USED} and matches_binding(
+            noted.body.get("binding"), binding
+        ):
             if noted.topic == ANSWER:
                 return str(noted.body["answer"])
             return APPROVE if noted.body.get("approved") is True else REFUSE
@@ -174,7 +181,11 @@ def describe_ready_calls(ready: ReadyCalls, redactor: Redactor) -> Iterator[str]
 
 def _shown_value(value: Json, redactor: Redactor) -> str:
     text = redactor.redact(json.dumps(value, ensure_ascii=False))
-    return text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}… ({len(text):,} characters in all)"
+    return (
+        text
+        if len(text) <= _MAX_CHARS
+        else f"{text[:_MAX_CHARS]}… ({len(text):,} characters in all)"
+    )
 
 
 @dataclass(slots=True)
@@ -314,7 +325,11 @@ async def take_answer(ports: Ports, context: PlannedContext) -> PlannedContext:
     assert isinstance(binding, dict)
     body: JsonObject = {**asked.body, "binding": without_nonce(binding)}
     answer = recorded_answer(context.state, asked) or await _ask_people(ports, body)
-    return context if answer is None else await record(ports, context, _answer_note(ports, body, answer))
+    return (
+        context
+        if answer is None
+        else await record(ports, context, _answer_note(ports, body, answer))
+    )
 
 
 def _open_step_question(ports: Ports, state: RunState) -> Noted | None:
@@ -335,7 +350,12 @@ def _question_body(ready: ReadyCalls, redactor: Redactor) -> JsonObject:
         return {"subject": "step", "needs": [need], "text": text}
     [params] = ready.calls
     question, options = redactor.redact(str(params.get("question"))), params.get("options") or []
-    return {"question": question, "options": options, "default": params.get("default"), "step": ready.step.id}
+    return {
+        "question": question,
+        "options": options,
+        "default": params.get("default"),
+        "step": ready.step.id,
+    }
 
 
 async def _ask_people(ports: Ports, body: JsonObject) -> str | None:

@@ -138,7 +138,9 @@ async def _find_in_run(journal: Journal, run: RunId, now: float) -> OpenQuestion
 
 def _answered_already(question: str, choice: str, by: str | None) -> AnsweredAlready:
     who = "" if by is None else f" by {by!r}"
-    return AnsweredAlready(f"{question} was answered already{who}: {choice!r}", "the first answer is final")
+    return AnsweredAlready(
+        f"{question} was answered already{who}: {choice!r}", "the first answer is final"
+    )
 
 
 def _last_answer(state: RunState) -> tuple[str, str | None] | None:
@@ -165,7 +167,11 @@ def pending_question(state: RunState, now: float) -> OpenQuestion | None:
         return None
     options = asked.body.get("options")
     return _noted_question(
-        state, asked, "question", str(asked.body["question"]), options if isinstance(options, list) else ()
+        state,
+        asked,
+        "question",
+        str(asked.body["question"]),
+        options if isinstance(options, list) else (),
     )
 
 
@@ -175,7 +181,11 @@ def _approval_question(state: RunState, wanted: Noted) -> OpenQuestion:
 
 
 def _noted_question(
-    state: RunState, noted: Noted, subject: QuestionSubject, question: str, options: Sequence[object]
+    state: RunState,
+    noted: Noted,
+    subject: QuestionSubject,
+    question: str,
+    options: Sequence[object],
 ) -> OpenQuestion:
     assert state.started is not None
     return OpenQuestion(
@@ -192,10 +202,16 @@ def _noted_question(
     )
 
 
-async def _questions_of_runs(journal: Journal, of_jobs: frozenset[RunId], now: float) -> list[OpenQuestion]:
-    waiting = [row.run for row in await journal.list_runs() if row.status == "interrupted"][:MAX_RUNS]
+async def _questions_of_runs(
+    journal: Journal, of_jobs: frozenset[RunId], now: float
+) -> list[OpenQuestion]:
+    waiting = [row.run for row in await journal.list_runs() if row.status == "interrupted"][
+        :MAX_RUNS
+    ]
     states = [fold(await journal.load(run)) for run in reversed(waiting) if run not in of_jobs]
-    roots = {run: state.run for state in states for run in target_runs(state) if state.run is not None}
+    roots = {
+        run: state.run for state in states for run in target_runs(state) if state.run is not None
+    }
     found = [question for state in states if (question := pending_question(state, now)) is not None]
     return [replace(question, resume=roots.get(question.run, question.run)) for question in found]
 
@@ -234,7 +250,9 @@ async def mark_waiting_runs(journal: Journal, rows: Sequence[RunRow], now: float
     return [await _marked_row(journal, row, now, waiting) for row in rows]
 
 
-async def _marked_row(journal: Journal, row: RunRow, now: float, waiting: dict[RunId, RunStatus]) -> RunRow:
+async def _marked_row(
+    journal: Journal, row: RunRow, now: float, waiting: dict[RunId, RunStatus]
+) -> RunRow:
     if row.status != "interrupted":
         return row
     try:
@@ -247,7 +265,9 @@ async def _marked_row(journal: Journal, row: RunRow, now: float, waiting: dict[R
     return replace(row, status=status, steps=max(row.steps, _planned_steps(state)))
 
 
-def _waiting_status(state: RunState, now: float, waiting: dict[RunId, RunStatus]) -> RunStatus | None:
+def _waiting_status(
+    state: RunState, now: float, waiting: dict[RunId, RunStatus]
+) -> RunStatus | None:
     question = pending_question(state, now)
     if question is not None:
         return "waiting_for_answer" if question.subject == "question" else "waiting_for_approval"

@@ -29,7 +29,9 @@ from wavewright.planner.ports.budgets import Allowance
 from wavewright.planner.types import Json, JsonObject, StepId
 
 
-def count_calls(step: Step, plan: Plan, now: dt.datetime, outputs: Mapping[StepId, Json]) -> int | None:
+def count_calls(
+    step: Step, plan: Plan, now: dt.datetime, outputs: Mapping[StepId, Json]
+) -> int | None:
     """Return the number of calls of a step; None if it depends on an unknown output."""
     if step.for_each is None:
         return 1
@@ -45,7 +47,10 @@ def known_value(text: str, plan: Plan, now: dt.datetime, outputs: Mapping[StepId
     embedded = [part.expression for part in parts if not isinstance(part, str)]
     expressions = embedded or [text]
     for expression in expressions:
-        if any(not (one.root == "inputs" or _is_known_output(one, outputs)) for one in reads(expression)):
+        if any(
+            not (one.root == "inputs" or _is_known_output(one, outputs))
+            for one in reads(expression)
+        ):
             return None
     steps: JsonObject = {str(step): output for step, output in outputs.items()}
     variables: JsonObject = {"inputs": plan.inputs, "steps": steps}
@@ -141,7 +146,9 @@ def estimate_call(tool: ToolSignature, outlook: ForecastInputs) -> CallEstimate:
     """Return the estimate of one call of a tool."""
     past = outlook.history.get(tool.name, PastCalls())
     has_history = len(past.seconds) >= MIN_CALLS
-    seconds = _observed_range(past.seconds) if has_history else _default_range(tool.expected_seconds)
+    seconds = (
+        _observed_range(past.seconds) if has_history else _default_range(tool.expected_seconds)
+    )
     price = outlook.prices.get(tool.name)
     seen = len(past.seconds) if has_history else 0
     basis: EstimateSource = "history" if has_history else "default"
@@ -150,7 +157,11 @@ def estimate_call(tool: ToolSignature, outlook: ForecastInputs) -> CallEstimate:
     spends = past.of_model(price.model)
     if len(spends) < MIN_CALLS:
         tokens = _default_range(float(tool.expected_tokens))
-        usd = None if price.usd_per_1000_tokens is None else tokens.times(price.usd_per_1000_tokens / 1000)
+        usd = (
+            None
+            if price.usd_per_1000_tokens is None
+            else tokens.times(price.usd_per_1000_tokens / 1000)
+        )
         return CallEstimate(seconds, basis, seen, tokens, "default", 0, usd, price.model)
     known = [spend.usd for spend in spends if spend.usd is not None]
     return CallEstimate(
@@ -268,7 +279,10 @@ def judge_budget(
     if time_limit is not None:
         rows.append(_budget_row("run", None, "time", time_limit, time))
     if allowance is not None:
-        rows += [*_scope_rows("run", allowance.run, total), *_scope_rows("job", allowance.job, total)]
+        rows += [
+            *_scope_rows("run", allowance.run, total),
+            *_scope_rows("job", allowance.job, total),
+        ]
         rows += _scope_rows("day", allowance.day, total)
     for step, budget, demand, seconds in steps:
         rows += _scope_rows("step", budget, demand, step)
@@ -296,5 +310,7 @@ def _budget_row(
 ) -> BudgetRow:
     if figure is None:
         return BudgetRow(scope, step, measure, left, None, None, "unknown")
-    verdict: BudgetOutcome = "over" if figure.expected > left else "tight" if figure.p90 > left else "fits"
+    verdict: BudgetOutcome = (
+        "over" if figure.expected > left else "tight" if figure.p90 > left else "fits"
+    )
     return BudgetRow(scope, step, measure, left, figure.expected, figure.p90, verdict)

@@ -31,7 +31,10 @@ def dry_run_json(dry_run: DryRun) -> dict[str, object]:
         "concurrency": dry_run.concurrency,
         "waves": [list(wave) for wave in dry_run.waves],
         "max_parallelism": dry_run.max_parallelism,
-        "critical_path": {"steps": list(dry_run.critical_path), "seconds": dry_run.critical_seconds},
+        "critical_path": {
+            "steps": list(dry_run.critical_path),
+            "seconds": dry_run.critical_seconds,
+        },
         "total_seconds": dry_run.total_seconds,
         "estimate": estimate_json(dry_run.estimate),
         "budget": {
@@ -127,7 +130,11 @@ def _rerun_json(dry_run: DryRun) -> dict[str, object] | None:
 
 def _range_json(figure: EstimateRange | None) -> JsonObject | None:
     # Rounded to hide the error of adding floats.
-    return None if figure is None else {"expected": round(figure.expected, 9), "p90": round(figure.p90, 9)}
+    return (
+        None
+        if figure is None
+        else {"expected": round(figure.expected, 9), "p90": round(figure.p90, 9)}
+    )
 
 
 def as_mermaid(dry_run: DryRun) -> str:
@@ -198,7 +205,9 @@ def page_data(dry_run: DryRun, tools: Mapping[str, ToolSignature]) -> dict[str, 
     for record, step, planned in zip(known, dry_run.steps, dry_run.plan.steps, strict=True):
         read = {numbers[name] for name in step_reads(planned) if name in numbers}
         fields: dict[str, object] = {
-            name: value for name, value in record.items() if name not in _OMITTED_FIELDS and _is_shown(value)
+            name: value
+            for name, value in record.items()
+            if name not in _OMITTED_FIELDS and _is_shown(value)
         }
         fields |= {
             "id": step.id,
@@ -226,7 +235,11 @@ def _time_text(record: Mapping[str, object]) -> str:
     if not record["calls_made"]:
         return duration_text(expected)
     seen = record["calls_seen"]
-    basis = f"from {seen} past calls" if record["seconds_from"] == "history" else "the tool's own figure"
+    basis = (
+        f"from {seen} past calls"
+        if record["seconds_from"] == "history"
+        else "the tool's own figure"
+    )
     return f"{duration_text(expected)}, p90 {duration_text(p90)} ({basis})"
 
 
@@ -279,7 +292,9 @@ def _tool_json(name: str, signature: ToolSignature | None) -> dict[str, object]:
         "takes": [
             {
                 "name": field if field in needed else f"{field}?",
-                "type": type_text({**_definitions(signature), **schema} if isinstance(schema, dict) else {}),
+                "type": type_text(
+                    {**_definitions(signature), **schema} if isinstance(schema, dict) else {}
+                ),
                 "about": schema.get("description", "") if isinstance(schema, dict) else "",
             }
             for field, schema in described.items()

@@ -90,7 +90,9 @@ class StepForecast:
     @property
     def makes_no_call(self) -> bool:
         """Whether it calls nothing: skipped for these inputs, done already, or blocked."""
-        return self.is_skipped or (self.rerun_status is not None and self.rerun_status.kind not in CALLING)
+        return self.is_skipped or (
+            self.rerun_status is not None and self.rerun_status.kind not in CALLING
+        )
 
     @property
     def calls_made(self) -> int:
@@ -237,7 +239,8 @@ class _Forecaster:
             if gate.on is not None:
                 self._gates.setdefault(gate.on, []).append(gate.id)
         self._calls = {
-            name: estimate_call(tools[name], outlook) for name in dict.fromkeys(s.tool for s in plan.steps)
+            name: estimate_call(tools[name], outlook)
+            for name in dict.fromkeys(s.tool for s in plan.steps)
         }
 
     def record(self, rung: str, found: Sequence[Diagnostic], source: Source) -> DryRun:
@@ -258,7 +261,9 @@ class _Forecaster:
             critical_path=path.steps,
             critical_seconds=path.seconds,
             total_seconds=math.fsum(_sequential_seconds(step).expected for step in steps),
-            gates=tuple(f"{gate.id} on {gate.on}: {gate.kind}, {gate.severity}s" for gate in plan.gates),
+            gates=tuple(
+                f"{gate.id} on {gate.on}: {gate.kind}, {gate.severity}s" for gate in plan.gates
+            ),
             caps=tuple(_cap_text(cap) for cap in plan.caps),
             approvals=self._approvals(),
             warnings=tuple(each for each in found if each.severity != "error"),
@@ -288,13 +293,17 @@ class _Forecaster:
     def _step(self, step: Step) -> StepForecast:
         tool, call, rerun = self._tools[step.tool], self._calls[step.tool], self._inputs.rerun
         known = rerun.outputs if rerun is not None else dict[StepId, Json]()
-        is_skipped = step.when is not None and known_value(step.when, self._plan, self._now, known) is False
+        is_skipped = (
+            step.when is not None and known_value(step.when, self._plan, self._now, known) is False
+        )
         bare = StepForecast(
             id=step.id,
             tool=step.tool,
             why=step.why,
             wave=self._waves[step.id],
-            depends_on=tuple(sorted(self._graph.dependencies[step.id], key=self._place.__getitem__)),
+            depends_on=tuple(
+                sorted(self._graph.dependencies[step.id], key=self._place.__getitem__)
+            ),
             for_each=step.for_each is not None,
             calls=0 if is_skipped else count_calls(step, self._plan, self._now, known),
             is_skipped=is_skipped,
@@ -313,7 +322,9 @@ class _Forecaster:
             rerun_status=rerun.statuses.get(step.id) if rerun is not None else None,
         )
         made = bare.calls_made
-        seconds = call.seconds.times(math.ceil(made / max_parallel_calls(step, tool, self._goal.limits)))
+        seconds = call.seconds.times(
+            math.ceil(made / max_parallel_calls(step, tool, self._goal.limits))
+        )
         return replace(
             bare,
             seconds=seconds.expected,
@@ -331,7 +342,9 @@ class _Forecaster:
             ),
             calls=sum(step.calls_made for step in steps),
             tokens=sum((step.tokens for step in running), ZERO_RANGE),
-            usd=None if None in priced else sum((usd for usd in priced if usd is not None), ZERO_RANGE),
+            usd=None
+            if None in priced
+            else sum((usd for usd in priced if usd is not None), ZERO_RANGE),
             is_lower_bound=any(step.calls is None for step in running),
             from_history=sum(not _is_default_estimate(step) for step in running),
             from_defaults=sum(_is_default_estimate(step) for step in running),
@@ -346,9 +359,14 @@ class _Forecaster:
         }
         concurrency = self._goal.limits.concurrency
         if self._goal.schedule == "dataflow":
-            return max(self._graph.critical_path(seconds).seconds, math.fsum(work.values()) / concurrency)
+            return max(
+                self._graph.critical_path(seconds).seconds, math.fsum(work.values()) / concurrency
+            )
         return math.fsum(
-            max(*(seconds[name] for name in wave), math.fsum(work[name] for name in wave) / concurrency)
+            max(
+                *(seconds[name] for name in wave),
+                math.fsum(work[name] for name in wave) / concurrency,
+            )
             for wave in self._graph.waves
         )
 
@@ -362,7 +380,12 @@ class _Forecaster:
             time_limit=self._goal.limits.run_timeout,
             allowance=self._inputs.allowance,
             steps=[
-                (step.id, step.budget, demands.get(step.id, ModelDemand()), _sequential_seconds(one))
+                (
+                    step.id,
+                    step.budget,
+                    demands.get(step.id, ModelDemand()),
+                    _sequential_seconds(one),
+                )
                 for step, one in zip(self._plan.steps, steps, strict=True)
                 if step.budget is not None and one.calls_made
             ],
@@ -382,7 +405,9 @@ def _cap_text(cap: Cap) -> str:
 
 def _step_demand(step: StepForecast) -> ModelDemand:
     calls = float(step.calls_made)
-    return ModelDemand(EstimateRange(calls, calls), step.tokens, step.usd, _sequential_seconds(step))
+    return ModelDemand(
+        EstimateRange(calls, calls), step.tokens, step.usd, _sequential_seconds(step)
+    )
 
 
 def _is_default_estimate(step: StepForecast) -> bool:

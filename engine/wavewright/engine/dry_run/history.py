@@ -111,7 +111,9 @@ class LatestCalls:
     def add_ending(self, ending: CallEnding, steps: RunSteps) -> bool:
         """Add an ending, and return whether it was the last that is needed."""
         tool = steps.tools.get(ending.step)
-        if tool in self._wanted and (ending.kind == "step_finished") != (ending.step in steps.fan_outs):
+        if tool in self._wanted and (ending.kind == "step_finished") != (
+            ending.step in steps.fan_outs
+        ):
             self._found[tool].append(ending)
             if len(self._found[tool]) == MAX_CALLS_PER_TOOL:
                 self._wanted.discard(tool)
@@ -122,7 +124,9 @@ class LatestCalls:
         """Ids of the events in which the calls ended."""
         return [ending.event for endings in self._found.values() for ending in endings]
 
-    def history(self, calls: Mapping[int, tuple[float, int | None]], uses: Iterable[CallModelUse]) -> History:
+    def history(
+        self, calls: Mapping[int, tuple[float, int | None]], uses: Iterable[CallModelUse]
+    ) -> History:
         """Return the history.
 
         Args:
@@ -131,7 +135,9 @@ class LatestCalls:
         """
         spends = _sum_uses(uses)
         return {
-            tool: _past_calls([ending for ending in endings if ending.event in calls], calls, spends)
+            tool: _past_calls(
+                [ending for ending in endings if ending.event in calls], calls, spends
+            )
             for tool, endings in self._found.items()
             if endings
         }
@@ -193,7 +199,9 @@ _USES: Final = """
 
 _INDEXED: Final = "SELECT max(event) FROM result WHERE key = ?"
 _LATEST_KEYS_QUERY: Final = "SELECT id, key FROM event WHERE id > ? AND key IS NOT NULL ORDER BY id"
-_OWNER_QUERY: Final = "SELECT run.run, event.at FROM event JOIN run ON run.no = event.run WHERE event.id = ?"
+_OWNER_QUERY: Final = (
+    "SELECT run.run, event.at FROM event JOIN run ON run.no = event.run WHERE event.id = ?"
+)
 
 
 def read_history(journal: Path | str, tools: Collection[str]) -> History:
@@ -242,9 +250,13 @@ def _find_stored(connection: sqlite3.Connection, keys: set[StepKey]) -> dict[Ste
         if event is not None:
             newest[key] = event
     (upto,) = connection.execute("SELECT upto FROM indexed").fetchone()
-    latest = connection.execute(_LATEST_KEYS_QUERY, (max(upto, _last_event(connection) - HISTORY_WINDOW),))
+    latest = connection.execute(
+        _LATEST_KEYS_QUERY, (max(upto, _last_event(connection) - HISTORY_WINDOW),)
+    )
     newest |= {key: event for event, key in latest if key in keys}
-    rows = {key: connection.execute(_OWNER_QUERY, (event,)).fetchone() for key, event in newest.items()}
+    rows = {
+        key: connection.execute(_OWNER_QUERY, (event,)).fetchone() for key, event in newest.items()
+    }
     return {key: StoredCall(RunId(run), at) for key, (run, at) in rows.items()}
 
 
@@ -321,7 +333,9 @@ def _read_database(url: str, ask: Callable[[Statements], Awaitable[_T]]) -> _T:
         return alone.submit(anyio.run, answer).result()
 
 
-async def _find_in_database(statements: Statements, keys: set[StepKey]) -> dict[StepKey, StoredCall]:
+async def _find_in_database(
+    statements: Statements, keys: set[StepKey]
+) -> dict[StepKey, StoredCall]:
     rows = await statements.fetch(_DATABASE_STORED, list(keys))
     return {StepKey(key): StoredCall(RunId(run), at) for key, run, at in rows}
 
@@ -347,7 +361,9 @@ async def _latest_calls(statements: Statements, tools: Collection[str], after: i
     while chunk := list(itertools.islice(endings, _BATCH_SIZE)):
         unknown = {ending.run for ending in chunk} - steps.keys()
         steps |= {run: RunSteps() for run in unknown}
-        for run, step, tool, is_fan in await statements.fetch(_DATABASE_STEPS, list(unknown), after):
+        for run, step, tool, is_fan in await statements.fetch(
+            _DATABASE_STEPS, list(unknown), after
+        ):
             steps[run].add(_value(step), _value(tool), is_fan=is_fan)
         if any(calls.add_ending(ending, steps[ending.run]) for ending in chunk):
             break

@@ -62,7 +62,9 @@ class BegunRunForecast:
     def items_done(self) -> dict[StepId, int]:
         """Return the number of kept items of each step that runs for its other items."""
         return {
-            step: standing.items_done for step, standing in self.statuses.items() if standing.kind == "rest"
+            step: standing.items_done
+            for step, standing in self.statuses.items()
+            if standing.kind == "rest"
         }
 
     @property
@@ -98,10 +100,16 @@ def _rerun_status(
     is_other_tool: bool,
 ) -> RerunStatus:
     again = next(
-        (name for name in graph.reads[step.id] if name in found and found[name].kind in CALLING), None
+        (name for name in graph.reads[step.id] if name in found and found[name].kind in CALLING),
+        None,
     )
     ended = state.steps.get(step.id)
-    if ended is not None and ended.status in {*SUCCESSES, "failed"} and again is None and not is_other_tool:
+    if (
+        ended is not None
+        and ended.status in {*SUCCESSES, "failed"}
+        and again is None
+        and not is_other_tool
+    ):
         return _kept_status(ended)
     stopped = _blocking_reason(step, graph, state, found)
     if stopped is not None:
@@ -113,7 +121,9 @@ def _rerun_status(
     if is_other_tool:
         return RerunStatus("runs", f"tool {step.tool!r} has changed since")
     if ended is not None and again is not None and ended.status in SUCCESSES:
-        return RerunStatus("runs", f"it reads {again}, which runs again and may give another output")
+        return RerunStatus(
+            "runs", f"it reads {again}, which runs again and may give another output"
+        )
     if done:
         return RerunStatus("rest", f"{done} items are kept", done)
     return RerunStatus(
@@ -131,7 +141,9 @@ _RERUN_REASONS = {
 def _kept_status(ended: StepFinished) -> RerunStatus:
     if ended.status == "failed":
         return RerunStatus("failed", "its failure stands until a patch replaces it")
-    failed = next((gate for gate in ended.gates if gate.has_failed and gate.severity == "block"), None)
+    failed = next(
+        (gate for gate in ended.gates if gate.has_failed and gate.severity == "block"), None
+    )
     return RerunStatus(
         "kept", "it is done" if failed is None else f"it is done; gate {failed.gate!r} on it failed"
     )
@@ -219,7 +231,12 @@ def find_reuse(
 
 def _may_reuse(step: Step, tool: ToolSignature | None) -> bool:
     # A step that supersedes another was added because the earlier result was not good enough.
-    return tool is not None and tool.cache_for is not None and tool.only_reads and step.supersedes is None
+    return (
+        tool is not None
+        and tool.cache_for is not None
+        and tool.only_reads
+        and step.supersedes is None
+    )
 
 
 def _step_keys(

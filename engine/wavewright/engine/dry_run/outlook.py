@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 _NEW_RUN: Final = RunId("dry-run")
 """Stands for a run that has spent nothing."""
 _LATEST_DAY: Final = "SELECT max(name) FROM budget_total WHERE counter = 'day'"
-_TOTAL: Final = (
-    "SELECT calls, tokens, usd, seconds FROM budget_total WHERE counter = ? AND name = ? AND step = ?"
+_TOTAL: Final = "SELECT calls, tokens, usd, seconds FROM budget_total WHERE counter = ? AND name = ? AND step = ?"
+_HAS_BUDGET_TABLES: Final = (
+    "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'budget_total'"
 )
-_HAS_BUDGET_TABLES: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'budget_total'"
 
 
 def read_remaining_allowance(
@@ -67,15 +67,21 @@ def read_remaining_allowance(
     """
     if not model_configured(settings):
         return None
-    allowance = _remaining_budget(settings, run, job, goal.limits.budget if goal is not None else None)
+    allowance = _remaining_budget(
+        settings, run, job, goal.limits.budget if goal is not None else None
+    )
     if allowance.bounds_usd or any(step.budget is not None for step in plan.steps):
-        price = price_of_role("worker", goal.model_preference if goal is not None else "auto", settings)
+        price = price_of_role(
+            "worker", goal.model_preference if goal is not None else "auto", settings
+        )
         per_1000 = price.usd_per_1000_tokens if isinstance(price, ModelPrice) else None
         allowance = replace(allowance, usd_per_1000_tokens=per_1000)
     return allowance
 
 
-def price_of_role(role: Literal["agent", "worker"], preference: str, settings: Settings) -> ModelPrice | str:
+def price_of_role(
+    role: Literal["agent", "worker"], preference: str, settings: Settings
+) -> ModelPrice | str:
     """Return the model that would be asked, with its price, or why none can be asked."""
     from wavewright.planner.ports.model_port import ModelError
     from wavewright.tools.models.endpoints import choose_model
@@ -90,7 +96,13 @@ def price_of_role(role: Literal["agent", "worker"], preference: str, settings: S
 
 def _remaining_budget(settings: Settings, run: RunId, job: str, budget: Budget | None) -> Allowance:
     """Return what the budgets of a run leave, as the journal has it; a journal that does not exist has no calls."""
-    from wavewright.executor.budgets.limits import NO_AMOUNT, Amount, BudgetCounter, BudgetLimits, budget_day
+    from wavewright.executor.budgets.limits import (
+        NO_AMOUNT,
+        Amount,
+        BudgetCounter,
+        BudgetLimits,
+        budget_day,
+    )
     from wavewright.executor.sqlite.database import open_journal_file
     from wavewright.executor.sqlite.errors import explain_use
 
@@ -100,7 +112,9 @@ def _remaining_budget(settings: Settings, run: RunId, job: str, budget: Budget |
     if settings.journal_url is not None:
         with ThreadPoolExecutor(1) as alone:
             # The caller's thread may run an event loop already.
-            return alone.submit(anyio.run, _remaining_in_database, account, budget, settings).result()
+            return alone.submit(
+                anyio.run, _remaining_in_database, account, budget, settings
+            ).result()
     path: Path = settings.journal
     if not path.exists():
         return budgets.left(account, budget_day(time.time(), None), lambda _: NO_AMOUNT)
@@ -149,12 +163,16 @@ def gather_forecast_inputs(
     called = {step.tool for step in plan.steps}
     journal = settings.journal_url or settings.journal
     history, find = read_history(journal, called), partial(find_stored, journal)
-    reuse = find_reuse(bind_plan(plan, goal, tools), goal, tools, now=now, wall=time.time(), find=find)
+    reuse = find_reuse(
+        bind_plan(plan, goal, tools), goal, tools, now=now, wall=time.time(), find=find
+    )
     obstacles = find_obstacles(plan, tools, settings)
     inputs = ForecastInputs(history, reuse=reuse, rerun=rerun, obstacles=obstacles)
     if not model_configured(settings):
         return inputs
-    asking = [tools[name] for name in sorted(called) if name in tools and tools[name].expected_tokens]
+    asking = [
+        tools[name] for name in sorted(called) if name in tools and tools[name].expected_tokens
+    ]
     prices, stops = _model_prices(asking, goal, settings)
     run = _NEW_RUN if rerun is None else rerun.run
     allowance = read_remaining_allowance(plan, goal, settings, job=goal.job, run=run)
@@ -176,7 +194,9 @@ def forecast_job(
     tools = signatures_to_check(order.draft.plan, order.goal, settings)
     now = order.goal.as_of or dt.datetime.now(dt.UTC)
     outlook = gather_forecast_inputs(order.draft.plan, order.goal, tools, settings, now=now)
-    record = forecast(order, tools, now=now, outlook=outlook, can_ask=can_ask, can_answer=can_answer)
+    record = forecast(
+        order, tools, now=now, outlook=outlook, can_ask=can_ask, can_answer=can_answer
+    )
     if order.expansion is not None:
         from wavewright.engine.pipeline.target_root import require_valid_expansion
 

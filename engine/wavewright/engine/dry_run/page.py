@@ -70,7 +70,10 @@ def layout_plan(log: Sequence[StepReport]) -> PlanPicture:
     """Return the picture of a plan by its steps, ended or not; edges by the waiting step, in the plan's order."""
     if len(log) <= _MAX_STEPS:
         drawn = draw_plan(log)
-        if max(drawn.width, drawn.height) <= _MAX_STRETCH * min(drawn.width, drawn.height) or len(log) < 12:
+        if (
+            max(drawn.width, drawn.height) <= _MAX_STRETCH * min(drawn.width, drawn.height)
+            or len(log) < 12
+        ):
             edges = {(edge.source, edge.target): edge for edge in drawn.edges}
             return replace(drawn, edges=tuple(edges[ends] for ends in _dependency_edges(log)))
     return _packed_layout(log)
@@ -118,7 +121,9 @@ def _packed_layout(log: Sequence[StepReport]) -> PlanPicture:
         x += wide + _GAP
     height = max((node.y for node in nodes), default=0.0) + BOX_HEIGHT + _PAD
     where = {node.step.id: node for node in nodes}
-    edges = [StepEdge(*ends, _curve(where[ends[0]], where[ends[1]])) for ends in _dependency_edges(log)]
+    edges = [
+        StepEdge(*ends, _curve(where[ends[0]], where[ends[1]])) for ends in _dependency_edges(log)
+    ]
     return PlanPicture(width + _PAD, height, "across", tuple(nodes), tuple(edges), tuple(bands))
 
 
@@ -193,14 +198,19 @@ def dry_run_page(dry_run: DryRun, tools: Mapping[str, ToolSignature] | None = No
             facts=_headline_figures(dry_run),
             sections=list(sections(dry_run)),
             picture=picture,
-            lines=[line for line in picture.edges if has_all_lines or (line.source, line.target) in critical],
+            lines=[
+                line
+                for line in picture.edges
+                if has_all_lines or (line.source, line.target) in critical
+            ],
             has_all_lines=has_all_lines,
             implied=implied_edges(log),
             numbers={step.id: number for number, step in enumerate(dry_run.steps)},
             times=times,
             labels={
                 box.step.id: tuple(
-                    shorten_middle(text, _label_room(box)) for text in (box.step.id, called[box.step.id])
+                    shorten_middle(text, _label_room(box))
+                    for text in (box.step.id, called[box.step.id])
                 )
                 for box in picture.nodes
             },
@@ -221,7 +231,12 @@ def _pages() -> Environment:
     environment = page_environment("wavewright.engine", "pages", trims=True)
     # jinja2 infers the type of this table from its own filters.
     filters = cast("dict[str, Callable[..., object]]", environment.filters)
-    filters |= {"duration": duration_text, "px": _pixels, "cut": shorten_middle, "label_room": _label_room}
+    filters |= {
+        "duration": duration_text,
+        "px": _pixels,
+        "cut": shorten_middle,
+        "label_room": _label_room,
+    }
     return environment
 
 

@@ -30,7 +30,9 @@ def wrap_paragraph(text: str, *, indent: str = "", rest: str = "", width: int = 
     """
     shown = printable(" ".join(text.split()))
     measured = "".join(char + _SECOND_HALF * (display_columns(char) - 1) for char in shown)
-    wrapper = _ColumnWrapper(width, initial_indent=indent, subsequent_indent=rest, break_long_words=False)
+    wrapper = _ColumnWrapper(
+        width, initial_indent=indent, subsequent_indent=rest, break_long_words=False
+    )
     return [line.replace(_SECOND_HALF, "") for line in wrapper.wrap(measured)] or [""]
 
 
@@ -38,7 +40,12 @@ class _ColumnWrapper(textwrap.TextWrapper):
     """May break a line after each wide character."""
 
     def _split(self, text: str) -> list[str]:
-        return [part for word in super()._split(text) for part in _AFTER_WIDE_CHARACTER.split(word) if part]
+        return [
+            part
+            for word in super()._split(text)
+            for part in _AFTER_WIDE_CHARACTER.split(word)
+            if part
+        ]
 
 
 _AFTER_WIDE_CHARACTER = re.compile(f"(?<={_SECOND_HALF})")
@@ -56,13 +63,19 @@ def sections(dry_run: DryRun) -> Iterator[Section]:
             more = len(entries) - _MAX_ENTRIES
             yield (
                 title,
-                [*entries[:_MAX_ENTRIES], *([f"and {more} more (--format json)"] if more > 0 else [])],
+                [
+                    *entries[:_MAX_ENTRIES],
+                    *([f"and {more} more (--format json)"] if more > 0 else []),
+                ],
             )
 
 
 def _all_sections(dry_run: DryRun) -> Iterator[Section]:
     refusals = [f"`run` would refuse it: {refusal}" for refusal in dry_run.budget.refusals]
-    yield f"budget ({dry_run.budget.verdict})", [*refusals, *map(_budget_entry, dry_run.budget.rows)]
+    yield (
+        f"budget ({dry_run.budget.verdict})",
+        [*refusals, *map(_budget_entry, dry_run.budget.rows)],
+    )
     effects = [
         f"{step.id} calls {step.tool} ({', '.join(step.effects)})"
         for step in dry_run.steps
@@ -110,7 +123,9 @@ def _untrusted_entry(flow: UntrustedFlow) -> str:
     further = [name for name in flow.reaches if name not in flow.read_by]
     text = f"{flow.step} ({flow.tool}) is read by {', '.join(flow.read_by)}"
     text += f", and reaches {', '.join(further)}" if further else ""
-    return text + (f"; of these write or send: {', '.join(flow.acting_steps)}" if flow.acting_steps else "")
+    return text + (
+        f"; of these write or send: {', '.join(flow.acting_steps)}" if flow.acting_steps else ""
+    )
 
 
 def dollars_text(amount: float) -> str:
@@ -146,7 +161,9 @@ def _lines(dry_run: DryRun) -> Iterator[str]:
         yield from wrap_paragraph(f"note: {note}", rest="  ")
     yield ""
     for label, value in _summary_lines(dry_run):
-        yield from wrap_paragraph(value, indent=f"  {label:<{_LABEL_WIDTH}}", rest=" " * (_LABEL_WIDTH + 2))
+        yield from wrap_paragraph(
+            value, indent=f"  {label:<{_LABEL_WIDTH}}", rest=" " * (_LABEL_WIDTH + 2)
+        )
     yield from _wave_lines(dry_run)
     for title, entries in sections(dry_run):
         yield ""
@@ -263,7 +280,9 @@ def _shown_columns(dry_run: DryRun) -> tuple[str, ...]:
     return ("expected", "p90", "tokens", "dollars")
 
 
-def _step_lines(step: StepForecast, id_width: int, room: int, columns: Sequence[str]) -> Iterator[str]:
+def _step_lines(
+    step: StepForecast, id_width: int, room: int, columns: Sequence[str]
+) -> Iterator[str]:
     tool = f"{step.tool}{repetition_text(step)}"
     figures = "" if step.makes_no_call else _step_figures(step, columns)
     if len(step.id) < id_width and id_width + len(tool) <= room:
@@ -286,9 +305,15 @@ def _step_lines(step: StepForecast, id_width: int, room: int, columns: Sequence[
     details += [f"when {step.when}{false}"] if step.when else []
     details += [", ".join(marks)] if marks else []
     details += (
-        [f"{step.rerun_status.kind}: {step.rerun_status.reason}"] if step.rerun_status is not None else []
+        [f"{step.rerun_status.kind}: {step.rerun_status.reason}"]
+        if step.rerun_status is not None
+        else []
     )
-    details += [_reused_text(step.reuse, step)] if step.reuse is not None and not step.makes_no_call else []
+    details += (
+        [_reused_text(step.reuse, step)]
+        if step.reuse is not None and not step.makes_no_call
+        else []
+    )
     gates = [gate.removesuffix(f"{GATE_ID_SEPARATOR}{step.id}") for gate in step.gates]
     details += [f"gates {', '.join(gates)}"] if gates else []
     for detail in details:

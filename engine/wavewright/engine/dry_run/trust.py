@@ -73,14 +73,18 @@ def judge_trust(
     steps = tuple(step for step in subject.plan.steps if step.id not in skipped)
     if skipped:
         subject = replace(subject, plan=subject.plan.model_copy(update={"steps": steps}))
-    sending = {step.id for step in steps if "egress" in subject.tools[step.tool].effects} - {*silent}
+    sending = {step.id for step in steps if "egress" in subject.tools[step.tool].effects} - {
+        *silent
+    }
     writing = {step.id for step in steps if subject.tools[step.tool].writes} - {*silent}
     flows, carrying = list[UntrustedFlow](), set[StepId]()
     order = subject.graph.order()
     for source in steps:
         if subject.tools[source.tool].untrusted_output:
             later = subject.graph.descendants(source.id)
-            flow = DataFlow(subject, sources={source.id}, order=[step for step in order if step in later])
+            flow = DataFlow(
+                subject, sources={source.id}, order=[step for step in order if step in later]
+            )
             arrivals = [*flow.arrivals()]
             held = flow.holders - {source.id}
             carrying |= later & held
@@ -111,7 +115,9 @@ def _untrusted_flow(
     )
 
 
-def _egress_of(step: Step, subject: CheckContext, price: ModelPrice | None, *, is_untrusted: bool) -> Egress:
+def _egress_of(
+    step: Step, subject: CheckContext, price: ModelPrice | None, *, is_untrusted: bool
+) -> Egress:
     graph = subject.graph
     return Egress(
         step=step.id,

@@ -80,7 +80,8 @@ class ServerThread:
         self._track = track
         self._waiting: set[anyio.Event] = set()
         routes = [
-            Route(path, partial(self._endpoint, wire), methods=["POST"]) for path, wire in _PATHS.items()
+            Route(path, partial(self._endpoint, wire), methods=["POST"])
+            for path, wire in _PATHS.items()
         ]
         config = uvicorn.Config(
             Starlette(routes=routes),
@@ -124,7 +125,9 @@ class ServerThread:
         except ValueError:
             body = None
         if not isinstance(body, dict):
-            return JSONResponse({"error": {"message": "the body is no JSON object"}}, status_code=400)
+            return JSONResponse(
+                {"error": {"message": "the body is no JSON object"}}, status_code=400
+            )
         request = read_request(wire, body, dict(http.headers))
         answer, number = self._decide(request)
         return _AnswerResponse(answer, request, number, self._track, self._waiting)
@@ -156,7 +159,9 @@ class _AnswerResponse(Response):
         self._track(1)
         try:
             async with anyio.create_task_group() as group:
-                group.start_soon(self._end_with, partial(_wait_disconnect, receive), group.cancel_scope)
+                group.start_soon(
+                    self._end_with, partial(_wait_disconnect, receive), group.cancel_scope
+                )
                 group.start_soon(self._end_with, released.wait, group.cancel_scope)
                 await self._send_answer(send)
                 group.cancel_scope.cancel()
@@ -164,7 +169,9 @@ class _AnswerResponse(Response):
             self._waiting.discard(released)
             self._finish_early()
 
-    async def _end_with(self, wait: Callable[[], Awaitable[None]], scope: anyio.CancelScope) -> None:
+    async def _end_with(
+        self, wait: Callable[[], Awaitable[None]], scope: anyio.CancelScope
+    ) -> None:
         await wait()
         scope.cancel()
 
@@ -226,7 +233,9 @@ class _AnswerResponse(Response):
                 await anyio.sleep(reply.interval)
 
     async def _body(self, reply: Reply, tokens: ClaimedUsage | None) -> AsyncIterator[bytes]:
-        content = json.dumps(_BODIES[self._request.wire](reply, self._request, tokens, self._number))
+        content = json.dumps(
+            _BODIES[self._request.wire](reply, self._request, tokens, self._number)
+        )
         if reply.cut == "connection":
             content = content[: len(content) // 2]
         if not reply.interval:

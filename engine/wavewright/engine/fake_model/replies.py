@@ -140,7 +140,9 @@ def resolve_reply(reply: Reply, request: FakeModelRequest) -> Reply:
         return reply
     text = json.dumps(reply.value)
     if request.output_tool:
-        return replace(reply, calls=(*reply.calls, FakeToolCall(request.output_tool, text)), has_value=False)
+        return replace(
+            reply, calls=(*reply.calls, FakeToolCall(request.output_tool, text)), has_value=False
+        )
     return replace(reply, text=reply.text + text, has_value=False)
 
 
@@ -162,7 +164,9 @@ def overloaded(retry_after: float | None = 2) -> ApiError:
 
 def failing(status: int = 500, retry_after: float | None = None) -> ApiError:
     """A fault of the server's own; for ever, unless the rule has `times`."""
-    return ApiError(status, "The server had an error while processing your request", retry_after=retry_after)
+    return ApiError(
+        status, "The server had an error while processing your request", retry_after=retry_after
+    )
 
 
 def denied(status: int = 403) -> ApiError:
@@ -172,7 +176,9 @@ def denied(status: int = 403) -> ApiError:
 
 def over_context(limit: int = 8192) -> ApiError:
     """400: the question is larger than the model's context, in the words of either provider."""
-    message = f"This model's maximum context length is {limit} tokens: the prompt is too long for it."
+    message = (
+        f"This model's maximum context length is {limit} tokens: the prompt is too long for it."
+    )
     return ApiError(400, message, "context_length_exceeded")
 
 
@@ -216,7 +222,9 @@ def broken_arguments(tool: str, arguments: str = '{"q": "unfinished') -> Reply:
     return Reply(calls=(FakeToolCall(tool, arguments),))
 
 
-def many_calls(tool: str, count: int = 200, arguments: Callable[[int], JsonObject] | None = None) -> Reply:
+def many_calls(
+    tool: str, count: int = 200, arguments: Callable[[int], JsonObject] | None = None
+) -> Reply:
     """Call a tool many times in one reply."""
     calls = ((arguments(number) if arguments else {"number": number}) for number in range(count))
     return Reply(calls=tuple(FakeToolCall(tool, json.dumps(call)) for call in calls))

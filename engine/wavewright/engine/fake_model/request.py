@@ -104,7 +104,8 @@ def read_request(wire: Wire, body: JsonObject, headers: Mapping[str, str]) -> Fa
     """Return a provider's request in the common form."""
     keys = [value for name, value in headers.items() if name.lower() in KEY_HEADERS]
     masked = tuple(
-        (name.lower(), "***" if name.lower() in KEY_HEADERS else value) for name, value in headers.items()
+        (name.lower(), "***" if name.lower() in KEY_HEADERS else value)
+        for name, value in headers.items()
     )
     reader = {"chat": _chat, "responses": _responses, "messages": _messages}[wire]
     instructions, messages, tools, choice, schema_name, schema = reader(body)
@@ -112,7 +113,9 @@ def read_request(wire: Wire, body: JsonObject, headers: Mapping[str, str]) -> Fa
     if output_tool and not schema_name:
         schema_name = output_tool
         schema = next((tool.schema for tool in tools if tool.name == output_tool), None)
-    limits = (body.get(name) for name in ("max_completion_tokens", "max_output_tokens", "max_tokens"))
+    limits = (
+        body.get(name) for name in ("max_completion_tokens", "max_output_tokens", "max_tokens")
+    )
     return FakeModelRequest(
         wire=wire,
         model=_str(body.get("model")),
@@ -144,11 +147,18 @@ def _chat(body: JsonObject) -> _Read:
     for item in spoken:
         if item.get("role") in _SYSTEM:
             continue
-        functions = [as_object(as_object(call).get("function")) for call in as_list(item.get("tool_calls"))]
-        calls = tuple(FakeToolCall(_str(one.get("name")), _str(one.get("arguments"))) for one in functions)
-        messages.append(ConversationMessage(_role(item.get("role")), _content(item.get("content")), calls))
+        functions = [
+            as_object(as_object(call).get("function")) for call in as_list(item.get("tool_calls"))
+        ]
+        calls = tuple(
+            FakeToolCall(_str(one.get("name")), _str(one.get("arguments"))) for one in functions
+        )
+        messages.append(
+            ConversationMessage(_role(item.get("role")), _content(item.get("content")), calls)
+        )
     tools = tuple(
-        _tool(as_object(as_object(tool).get("function")), "parameters") for tool in as_list(body.get("tools"))
+        _tool(as_object(as_object(tool).get("function")), "parameters")
+        for tool in as_list(body.get("tools"))
     )
     form = as_object(as_object(body.get("response_format")).get("json_schema"))
     choice = body.get("tool_choice")
@@ -165,7 +175,9 @@ def _chat(body: JsonObject) -> _Read:
 
 def _responses(body: JsonObject) -> _Read:
     asked = body.get("input")
-    spoken: list[Json] = [{"role": "user", "content": asked}] if isinstance(asked, str) else as_list(asked)
+    spoken: list[Json] = (
+        [{"role": "user", "content": asked}] if isinstance(asked, str) else as_list(asked)
+    )
     instructions = [_str(body.get("instructions"))]
     messages: list[ConversationMessage] = []
     for item in map(as_object, spoken):
@@ -178,7 +190,9 @@ def _responses(body: JsonObject) -> _Read:
             case _ if item.get("role") in _SYSTEM:
                 instructions.append(_content(item.get("content")))
             case "message":
-                messages.append(ConversationMessage(_role(item.get("role")), _content(item.get("content"))))
+                messages.append(
+                    ConversationMessage(_role(item.get("role")), _content(item.get("content")))
+                )
             case _:
                 pass  # reasoning and the like: nothing that a rule looks at
     form = as_object(as_object(body.get("text")).get("format"))
@@ -201,7 +215,9 @@ def _messages(body: JsonObject) -> _Read:
         content = item.get("content")
         blocks = [as_object(block) for block in as_list(content)]
         results = [block for block in blocks if block.get("type") == "tool_result"]
-        messages.extend(ConversationMessage("tool", _content(block.get("content"))) for block in results)
+        messages.extend(
+            ConversationMessage("tool", _content(block.get("content"))) for block in results
+        )
         calls = tuple(
             FakeToolCall(_str(block.get("name")), json.dumps(block.get("input")))
             for block in blocks
@@ -235,7 +251,9 @@ def _output_tool(choice: str | None, tools: Sequence[OfferedTool]) -> str | None
 
 
 def _tool(body: JsonObject, schema: str) -> OfferedTool:
-    return OfferedTool(_str(body.get("name")), _str(body.get("description")), as_object(body.get(schema)))
+    return OfferedTool(
+        _str(body.get("name")), _str(body.get("description")), as_object(body.get(schema))
+    )
 
 
 def _role(value: Json) -> Literal["user", "assistant", "tool"]:

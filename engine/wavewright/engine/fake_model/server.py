@@ -196,7 +196,9 @@ class FakeModelServer:
             TimeoutError: they have not.
         """
         with self._ledger.changed:
-            if not self._ledger.changed.wait_for(lambda: len(self._ledger.exchanges) >= count, timeout):
+            if not self._ledger.changed.wait_for(
+                lambda: len(self._ledger.exchanges) >= count, timeout
+            ):
                 raise TimeoutError(f"{len(self._ledger.exchanges)} requests came, not {count}")
         return self.requests
 
@@ -213,8 +215,14 @@ class FakeModelServer:
     def decide(self, request: FakeModelRequest) -> tuple[Answer, int]:
         """Return the answer to a request and its number, and write both down."""
         with self._ledger.changed:
-            rule = next((rule for rule in self._rules if rule.left != 0 and rule.test(request)), None)
-            given = rule.take() if rule else _unmatched_error(request, [rule.name for rule in self._rules])
+            rule = next(
+                (rule for rule in self._rules if rule.left != 0 and rule.test(request)), None
+            )
+            given = (
+                rule.take()
+                if rule
+                else _unmatched_error(request, [rule.name for rule in self._rules])
+            )
             answer = self._resolve_answer(given, request)
             number = len(self._ledger.exchanges) + 1
             name = rule.name if rule else ""
@@ -244,11 +252,11 @@ def _condition(when: RuleTest | str | None) -> RuleTest:
 
 
 def _unmatched_error(request: FakeModelRequest, rules: Sequence[str]) -> ApiError:
-    asked = (
-        f"schema {request.schema_name!r}, tools {list(request.tool_names)}, prompt {request.prompt[:80]!r}"
-    )
+    asked = f"schema {request.schema_name!r}, tools {list(request.tool_names)}, prompt {request.prompt[:80]!r}"
     had = ", ".join(rules) or "there is none"
-    return ApiError(500, f"no rule of the fake model fits this request ({asked}); rules: {had}", "no_rule")
+    return ApiError(
+        500, f"no rule of the fake model fits this request ({asked}); rules: {had}", "no_rule"
+    )
 
 
 class _ScriptSection(BaseModel):
@@ -356,7 +364,9 @@ class ScriptedRule(_ScriptSection):
         if self.fault is not None:
             return self.fault.answer()
         if self.calls is not None:
-            calls = tuple(FakeToolCall(call.name, json.dumps(call.arguments)) for call in self.calls)
+            calls = tuple(
+                FakeToolCall(call.name, json.dumps(call.arguments)) for call in self.calls
+            )
             return Reply(calls=calls, delay=self.delay)
         if self.text is not None:
             return Reply(text=self.text, delay=self.delay)
@@ -387,6 +397,4 @@ def describe_exchange(exchange: Exchange) -> str:
     answer = type(exchange.answer).__name__.lower()
     rule = exchange.rule or "no rule fits"
     size = f"{request.character_count} characters"
-    return (
-        f"{exchange.number:4}  {request.wire:9} {request.model}: {asked}, {how}, {size} -> {rule}: {answer}"
-    )
+    return f"{exchange.number:4}  {request.wire:9} {request.model}: {asked}, {how}, {size} -> {rule}: {answer}"

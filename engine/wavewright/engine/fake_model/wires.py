@@ -8,7 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from wavewright.engine.fake_model.replies import ApiError, ClaimedUsage, Reply, ServerSentEvent, pieces
+from wavewright.engine.fake_model.replies import (
+    ApiError,
+    ClaimedUsage,
+    Reply,
+    ServerSentEvent,
+    pieces,
+)
 from wavewright.engine.fake_model.request import FakeModelRequest, FakeToolCall
 from wavewright.planner.types import Json, JsonObject
 
@@ -26,7 +32,9 @@ def chat_body(
     """Return a whole completion."""
     message: JsonObject = {"role": "assistant", "content": reply.text or None}
     if reply.calls:
-        message["tool_calls"] = [_tool_call(call, number, place) for place, call in enumerate(reply.calls)]
+        message["tool_calls"] = [
+            _tool_call(call, number, place) for place, call in enumerate(reply.calls)
+        ]
     choice: JsonObject = {
         "index": 0,
         "message": message,
@@ -45,7 +53,9 @@ def chat_frames(
     start = _chat_start("chat.completion.chunk", request, number)
 
     def chunk(delta: JsonObject, finish: str | None = None) -> ServerSentEvent:
-        return ServerSentEvent({**start, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+        return ServerSentEvent(
+            {**start, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+        )
 
     if not reply.is_empty:
         yield chunk({"role": "assistant", "content": ""})
@@ -73,7 +83,12 @@ def openai_error(failure: ApiError) -> JsonObject:
 
 
 def _chat_start(kind: str, request: FakeModelRequest, number: int) -> JsonObject:
-    return {"id": f"chatcmpl-{number}", "object": kind, "created": 1_700_000_000, "model": request.model}
+    return {
+        "id": f"chatcmpl-{number}",
+        "object": kind,
+        "created": 1_700_000_000,
+        "model": request.model,
+    }
 
 
 def _tool_call(call: FakeToolCall, number: int, place: int) -> JsonObject:
@@ -201,7 +216,11 @@ def _text_part(text: str) -> JsonObject:
 
 
 def _response(
-    reply: Reply, request: FakeModelRequest, tokens: ClaimedUsage | None, number: int, output: list[Json]
+    reply: Reply,
+    request: FakeModelRequest,
+    tokens: ClaimedUsage | None,
+    number: int,
+    output: list[Json],
 ) -> JsonObject:
     reason = _REASONS.get(reply.finish)
     status = "incomplete" if reason else "completed"

@@ -71,7 +71,9 @@ class JobErrors:
     def add(self, diagnostics: Sequence[Diagnostic], document: Document) -> None:
         """Collect the diagnostics of a document."""
         if diagnostics:
-            self._errors.append(PlanError(locate_diagnostics(diagnostics, document), document.source))
+            self._errors.append(
+                PlanError(locate_diagnostics(diagnostics, document), document.source)
+            )
 
     def read(self, document: Document, model: type[M]) -> tuple[M | None, frozenset[str]]:
         """Return a document as a model, or its valid part if it has faults.
@@ -86,7 +88,9 @@ class JobErrors:
             given = as_object(document.value)
             absent = model.model_fields.keys() - given.keys()
             unread: set[str] = set()
-            for name, kind in ((pointer_keys(f.pointer), f.kind) for f in error.faults if f.pointer):
+            for name, kind in (
+                (pointer_keys(f.pointer), f.kind) for f in error.faults if f.pointer
+            ):
                 if kind != "unknown_field" or len(name) > 1:
                     unread.add(name[0])
                 elif isinstance(given.get(name[0]), (dict, list)):
@@ -111,7 +115,9 @@ class JobErrors:
         for error in self._errors:
             for source, found in _by_source(error):
                 by_source.setdefault(source.name, (source, []))[1].extend(found)
-        first, *others = [PlanError(_in_order(found), source) for source, found in by_source.values()]
+        first, *others = [
+            PlanError(_in_order(found), source) for source, found in by_source.values()
+        ]
         raise PlanError(first.diagnostics, first.source, tuple(others))
 
 
@@ -125,7 +131,9 @@ def _by_source(error: PlanError | DocumentError) -> Iterator[tuple[Source, tuple
 
 def _in_order(found: Iterable[Diagnostic]) -> list[Diagnostic]:
     """Return diagnostics of one text in its order, each once."""
-    return sorted(dict.fromkeys(found), key=lambda each: each.span.start if each.span is not None else -1)
+    return sorted(
+        dict.fromkeys(found), key=lambda each: each.span.start if each.span is not None else -1
+    )
 
 
 def valid_part_of_plan(document: Document, pointer: str = "") -> PartialPlan | None:
@@ -156,11 +164,17 @@ def without_unknown_packs(job: Job, document: Document, faults: JobErrors) -> Jo
         if name not in known
     ]
     faults.add(unknown, document)
-    return job.model_copy(update={"tools": {name: job.tools[name] for name in job.tools if name in known}})
+    return job.model_copy(
+        update={"tools": {name: job.tools[name] for name in job.tools if name in known}}
+    )
 
 
 def refuse_unknown_preference(
-    job: Job, document: Document, template: GoalTemplate, template_document: Document, settings: Settings
+    job: Job,
+    document: Document,
+    template: GoalTemplate,
+    template_document: Document,
+    settings: Settings,
 ) -> None:
     """Raise an error if a model preference is neither a known word nor a model's name."""
     given = job.overrides.get("model_preference")
@@ -239,12 +253,16 @@ _WORKER_FIELDS = frozenset({"prompt", "input_schema"})
 
 def is_settings(document: Document) -> bool:
     """Whether a document is meant as the settings of a project."""
-    return PurePath(document.source.name).name in FILE_NAMES or _named_schema(document) == "settings"
+    return (
+        PurePath(document.source.name).name in FILE_NAMES or _named_schema(document) == "settings"
+    )
 
 
 def is_agent(document: Document) -> bool:
     """Whether a document is meant as a named agent: its schema or its folder says so."""
-    return _named_schema(document) == "agent" or PurePath(document.source.name).parent.name == "agents"
+    return (
+        _named_schema(document) == "agent" or PurePath(document.source.name).parent.name == "agents"
+    )
 
 
 def is_worker(document: Document) -> bool:

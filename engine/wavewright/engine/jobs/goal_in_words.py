@@ -92,11 +92,17 @@ def _tool_names(asked: Sequence[str], settings: Settings) -> list[str]:
         if name in known:
             found[name] = None
         elif name in pack_names():
-            brought = sorted(pack_tool_names(name, as_object(settings.packs.get(name)), settings.root))
-            found |= dict.fromkeys(tool if tool in known else full_name(name, tool) for tool in brought)
+            brought = sorted(
+                pack_tool_names(name, as_object(settings.packs.get(name)), settings.root)
+            )
+            found |= dict.fromkeys(
+                tool if tool in known else full_name(name, tool) for tool in brought
+            )
         else:
             hint = suggest_name(name, [*known, *pack_names()], what="tools and packs")
-            raise WavewrightError(f"there is no tool and no pack {name!r}", hint, exit_code=exit_codes.MISUSE)
+            raise WavewrightError(
+                f"there is no tool and no pack {name!r}", hint, exit_code=exit_codes.MISUSE
+            )
     return [*found]
 
 
@@ -118,7 +124,9 @@ def find_templates(goal: str, settings: Settings, *, is_kept: bool = False) -> l
     if not templates:
         return []
     with closing(sqlite3.connect(":memory:")) as index:
-        index.execute("CREATE VIRTUAL TABLE template USING fts5(name, goal, tokenize = 'porter unicode61')")
+        index.execute(
+            "CREATE VIRTUAL TABLE template USING fts5(name, goal, tokenize = 'porter unicode61')"
+        )
         index.executemany(
             "INSERT INTO template (rowid, name, goal) VALUES (?, ?, ?)",
             [
@@ -168,9 +176,13 @@ def unbound_plan(plan: Plan, goal: Goal) -> Plan:
     return plan.model_copy(
         update={
             "goal": None,
-            "inputs": {name: value for name, value in plan.inputs.items() if name not in goal.inputs},
+            "inputs": {
+                name: value for name, value in plan.inputs.items() if name not in goal.inputs
+            },
             "steps": tuple(own(step) for step in plan.steps if step.id not in replaced),
-            "gates": tuple(gate for gate in plan.gates if gate not in gates and gate.on not in replaced),
+            "gates": tuple(
+                gate for gate in plan.gates if gate not in gates and gate.on not in replaced
+            ),
             "caps": tuple(cap for cap in plan.caps if cap not in caps),
         }
     )
@@ -182,7 +194,9 @@ def generalised(plan: Plan, inputs: JsonObject) -> Plan:
     steps = [
         step.model_copy(
             update={
-                "params": {name: _generalised_value(value, paths) for name, value in step.params.items()},
+                "params": {
+                    name: _generalised_value(value, paths) for name, value in step.params.items()
+                },
                 "for_each": _generalised_value(step.for_each, paths),
             }
         )
@@ -205,7 +219,9 @@ def _members(path: str, value: Json) -> Iterator[tuple[str, Json]]:
     if isinstance(value, list):
         yield from ((f"{path}[{number}]", item) for number, item in enumerate(value))
     elif isinstance(value, dict):
-        yield from ((f"{path}.{name}", member) for name, member in value.items() if _NAME.fullmatch(name))
+        yield from (
+            (f"{path}.{name}", member) for name, member in value.items() if _NAME.fullmatch(name)
+        )
 
 
 def _generalised_value(value: Json, paths: Sequence[tuple[str, Json]]) -> Json:
@@ -250,7 +266,9 @@ def kept_template(name: str, plan: Plan, goal: Goal, kept: KeptRun) -> GoalTempl
         name=name,
         goal=_generalised_text(goal.text, goal.inputs),
         inputs_schema=goal.inputs_schema or _inputs_schema(plan, goal.inputs),
-        available_tools=tuple(tool for tool in goal.tools if tool.name in called or not is_in_words),
+        available_tools=tuple(
+            tool for tool in goal.tools if tool.name in called or not is_in_words
+        ),
         plan=plan,
         kept=kept,
         **{field: getattr(goal, field) for field in SHARED_FIELDS - {"name", "inputs_schema"}},
@@ -303,7 +321,9 @@ class KeptPlan:
         return {"template": self.name, "use": use, "tokens_saved": saved}
 
 
-def find_kept_plan(goal: Goal, settings: Settings, tools: Mapping[str, ToolSignature]) -> KeptPlan | None:
+def find_kept_plan(
+    goal: Goal, settings: Settings, tools: Mapping[str, ToolSignature]
+) -> KeptPlan | None:
     """Return the best kept plan for a goal: an exact match, or else the most similar one; None if there is none.
 
     A kept plan that the checker refuses for this goal is passed over.
@@ -316,7 +336,9 @@ def find_kept_plan(goal: Goal, settings: Settings, tools: Mapping[str, ToolSigna
     return next((kept for kept in found if kept.is_exact), found[0] if found else None)
 
 
-def _kept_plan(found: FoundTemplate, goal: Goal, tools: Mapping[str, ToolSignature]) -> KeptPlan | None:
+def _kept_plan(
+    found: FoundTemplate, goal: Goal, tools: Mapping[str, ToolSignature]
+) -> KeptPlan | None:
     template = found.template
     assert template.plan is not None
     assert template.kept is not None
@@ -324,11 +346,15 @@ def _kept_plan(found: FoundTemplate, goal: Goal, tools: Mapping[str, ToolSignatu
     if error_diagnostics(faults):
         return None
     draft = PlanDraft(
-        template.plan, PlanOrigin(read_document_file(found.file), "/plan"), "template", is_saved=True
+        template.plan,
+        PlanOrigin(read_document_file(found.file), "/plan"),
+        "template",
+        is_saved=True,
     )
     is_exact = (
         template.kept.goal_template == goal.name
-        and goal.inputs.keys() <= set(cast("JsonObject", template.inputs_schema.get("properties", {})))
+        and goal.inputs.keys()
+        <= set(cast("JsonObject", template.inputs_schema.get("properties", {})))
         and validator_of(template.inputs_schema).accepts(goal.inputs)
         and _words(_rendered(template.goal, goal.inputs)) == _words(goal.text)
         and tool_lock(template.plan, tools) == template.kept.tools

@@ -74,12 +74,17 @@ def _faults(document: Document) -> Iterator[DocumentFault]:
     if is_saved_plan(document):
         # Its paths belong to the machine that it was saved on.
         yield DocumentFault(
-            "bad_value", "a saved plan is run from its file", hint="send the job that it was made of"
+            "bad_value",
+            "a saved plan is run from its file",
+            hint="send the job that it was made of",
         )
     elif isinstance(document.value, dict):
         for name in _NAMES_FILES:
             named = _strings(document.value.get(name), pointer_token(name))
-            for pointer, text in (*named, *(_sub_plans(document.value, "") if name == "plan" else ())):
+            for pointer, text in (
+                *named,
+                *(_sub_plans(document.value, "") if name == "plan" else ()),
+            ):
                 if leaves_folder(text):
                     yield DocumentFault(
                         "bad_value",

@@ -69,7 +69,9 @@ class InputOverrides:
         if not self:
             return job
         named = () if plan is None else plan.inputs
-        return job.model_copy(update={"inputs": self.applied(job.inputs, template.inputs_schema, named)})
+        return job.model_copy(
+            update={"inputs": self.applied(job.inputs, template.inputs_schema, named)}
+        )
 
     def applied_to_plan(self, plan: Plan) -> Plan:
         """Return a plan with these inputs, for one that is checked by itself.
@@ -79,7 +81,9 @@ class InputOverrides:
         """
         return plan.model_copy(update={"inputs": self.applied(plan.inputs, {})}) if self else plan
 
-    def applied(self, inputs: JsonObject, schema: JsonObject, named: Iterable[str] = ()) -> JsonObject:
+    def applied(
+        self, inputs: JsonObject, schema: JsonObject, named: Iterable[str] = ()
+    ) -> JsonObject:
         """Return inputs with these on top, typed by a JSON Schema of the inputs; what is given is not changed.
 
         A new name that is similar to that of an input is refused as a misspelling; `from_file` may add any name.
@@ -104,7 +108,10 @@ class InputOverrides:
                 )
             if names[0] not in known and (near := did_you_mean(names[0], known)):
                 raise _input_fault(
-                    text, 0, f"no input is called {names[0]!r}", f"{near} --inputs FILE adds new ones"
+                    text,
+                    0,
+                    f"no input is called {names[0]!r}",
+                    f"{near} --inputs FILE adds new ones",
                 )
             changed = _with_value(found, names, _TypedValue(text, value), schema)
             assert isinstance(changed, dict)
@@ -150,11 +157,15 @@ def _with_value(value: Json, names: list[str], new: _TypedValue, schema: Json) -
             message = f"there is no item {name!r} in a list of {len(value)}"
             raise new.error(message, "items are counted from 0; --inputs FILE sets a whole list")
         return [
-            _with_value(item, rest, new, _schema_below(schema, "items")) if at == int(name) else item
+            _with_value(item, rest, new, _schema_below(schema, "items"))
+            if at == int(name)
+            else item
             for at, item in enumerate(value)
         ]
     if value is not None and not isinstance(value, dict):
-        raise new.error(f"{name!r} lies in {json.dumps(value)}, which is no object", "shorten the path")
+        raise new.error(
+            f"{name!r} lies in {json.dumps(value)}, which is no object", "shorten the path"
+        )
     held = value or {}
     return {
         **held,
@@ -178,7 +189,13 @@ def _types_like(value: Json) -> list[str]:
     """Return the types that may replace a value without a schema: those of its own kind."""
     if isinstance(value, bool):
         return ["boolean"]
-    return ["string"] if isinstance(value, str) else ["number"] if isinstance(value, int | float) else []
+    return (
+        ["string"]
+        if isinstance(value, str)
+        else ["number"]
+        if isinstance(value, int | float)
+        else []
+    )
 
 
 def _has_type(value: Json, name: str) -> bool:

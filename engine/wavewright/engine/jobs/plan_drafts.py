@@ -11,7 +11,12 @@ from pathlib import Path
 from wavewright.config.documents import Document, read_document, read_document_file
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError, DocumentFault, Source
-from wavewright.engine.jobs.documents import JobErrors, is_saved_plan, is_template, valid_part_of_plan
+from wavewright.engine.jobs.documents import (
+    JobErrors,
+    is_saved_plan,
+    is_template,
+    valid_part_of_plan,
+)
 from wavewright.engine.jobs.saved_plan import SavedPlanError
 from wavewright.engine.project.templates import read_named_document, template_names, template_path
 from wavewright.planner.checks.checker import PartialPlan
@@ -74,7 +79,9 @@ def draft_of_job(
 ) -> PlanDraft | None:
     """Return the plan that a job holds, or whose file it names."""
     if isinstance(job.plan, str):
-        return plan_draft(read_named_document(file.parent / job.plan, "/plan", document), settings, faults)
+        return plan_draft(
+            read_named_document(file.parent / job.plan, "/plan", document), settings, faults
+        )
     return embedded_draft(job.plan, document, "given", settings, faults)
 
 
@@ -93,14 +100,18 @@ def plan_draft(document: Document, settings: Settings, faults: JobErrors) -> Pla
     """Return the plan of a document, or its valid part."""
     if is_saved_plan(document):
         message = "a saved plan brings its own goal and is no plan for another job"
-        raise SavedPlanError(message, place=document.source.name, hint="name it in place of the job")
+        raise SavedPlanError(
+            message, place=document.source.name, hint="name it in place of the job"
+        )
     text = read_plan_document(document)
     faults.add(text.diagnostics, document)
     if text.plan is not None:
         return _whole_draft(text.plan, PlanOrigin(document), "given", settings, faults)
     partial = text.partial
     return (
-        None if partial is None else PlanDraft(partial.plan, PlanOrigin(document), "given", partial=partial)
+        None
+        if partial is None
+        else PlanDraft(partial.plan, PlanOrigin(document), "given", partial=partial)
     )
 
 
@@ -112,7 +123,11 @@ def _whole_draft(
         return PlanDraft(plan, origin, rung)
     expanded = plan_with_sub_plans(plan, origin.document, settings)
     faults.add(origin.place(expanded.faults), origin.document)
-    return None if expanded.faults else PlanDraft(expanded.plan, replace(origin, expanded=expanded), rung)
+    return (
+        None
+        if expanded.faults
+        else PlanDraft(expanded.plan, replace(origin, expanded=expanded), rung)
+    )
 
 
 def plan_with_sub_plans(plan: Plan, document: Document, settings: Settings) -> ExpandedPlan:
@@ -125,7 +140,9 @@ def plan_with_sub_plans(plan: Plan, document: Document, settings: Settings) -> E
     return expand_plan(plan, Path(own).parent, read, (own,))
 
 
-def allowed_sub_plans(template: GoalTemplate, document: Document, settings: Settings) -> dict[str, Plan]:
+def allowed_sub_plans(
+    template: GoalTemplate, document: Document, settings: Settings
+) -> dict[str, Plan]:
     """Return the plans that a goal template lets a planner call, by name, with their own sub-plans put in.
 
     Raises:
@@ -139,7 +156,10 @@ def allowed_sub_plans(template: GoalTemplate, document: Document, settings: Sett
         except (PlanError, DocumentError) as error:
             faults += [
                 make_diagnostic(
-                    "E411", f"/sub_plans/{name}", f"the sub-plan {name!r} cannot be called: {text}", hint
+                    "E411",
+                    f"/sub_plans/{name}",
+                    f"the sub-plan {name!r} cannot be called: {text}",
+                    hint,
                 )
                 for text, hint in reading_faults(error)
             ]
@@ -186,7 +206,11 @@ def _read_sub_plan(name: str, folder: Path, settings: Settings) -> SubPlan:
         raise PlanError((missing,), document.source)
     goal = resolve_goal(Job(inputs=template.plan.inputs), template, inputs_follow=True)
     return SubPlan(
-        bind_plan(template.plan, goal, {}), document, "/plan", path.parent, _declared_inputs(template)
+        bind_plan(template.plan, goal, {}),
+        document,
+        "/plan",
+        path.parent,
+        _declared_inputs(template),
     )
 
 

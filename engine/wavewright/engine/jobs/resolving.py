@@ -12,7 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from wavewright.config.documents import Document, read_bytes, read_document_file, read_faulty_document
+from wavewright.config.documents import (
+    Document,
+    read_bytes,
+    read_document_file,
+    read_faulty_document,
+)
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError, Source
 from wavewright.engine.jobs.documents import (
@@ -132,11 +137,15 @@ def resolve_job(
         faults.raise_all()
     template = parts.template or _template_of_plan(job, draft)
     job = (
-        faults.collect(lambda: inputs.applied_to_job(parts.job, template, draft.plan if draft else None))
+        faults.collect(
+            lambda: inputs.applied_to_job(parts.job, template, draft.plan if draft else None)
+        )
         or job
     )
     faults.collect(
-        lambda: refuse_unknown_preference(job, document, template, parts.template_document, settings)
+        lambda: refuse_unknown_preference(
+            job, document, template, parts.template_document, settings
+        )
     )
     targets = _job_targets(job, template)
     if targets is not None:
@@ -190,7 +199,12 @@ def _read_parts(
         own = template.plan if template is not None else None
         draft = draft or embedded_draft(own, document, "template", settings, faults)
         return _JobParts(
-            Job(name=_name_of(template, file)), template, document, draft, True, template is not None
+            Job(name=_name_of(template, file)),
+            template,
+            document,
+            draft,
+            True,
+            template is not None,
         )
     if not is_job(document):
         draft = draft or plan_draft(document, settings, faults)
@@ -206,7 +220,9 @@ def _read_parts(
     template, template_document = None, document
     if job.goal_template is not None:
         name = job.goal_template
-        found = faults.collect(lambda: read_template_document(name, file.parent, document, settings))
+        found = faults.collect(
+            lambda: read_template_document(name, file.parent, document, settings)
+        )
         if found is not None:
             template_document = found
             template, _ = faults.read(found, GoalTemplate)
@@ -215,7 +231,9 @@ def _read_parts(
     if job.name is None:
         job = job.model_copy(update={"name": _name_of(template, file)})
     names_any = bool(job.goal_template or job.plan or unread & {"goal_template", "plan"})
-    knows_inputs = not unread & _INPUT_FIELDS and (template is not None or job.goal_template is None)
+    knows_inputs = not unread & _INPUT_FIELDS and (
+        template is not None or job.goal_template is None
+    )
     return _JobParts(job, template, template_document, draft, names_any, knows_inputs)
 
 
@@ -273,7 +291,9 @@ def _resolve_saved_plan(
         )
         message = f"a saved plan runs as it is; {given}"
         raise SavedPlanError(
-            message, place=document.source.name, hint="name the job instead, or leave the option out"
+            message,
+            place=document.source.name,
+            hint="name the job instead, or leave the option out",
         )
     saved = read_saved_plan(document, settings.root)
     saved.check_tools(signatures_to_check(saved.plan, saved.goal, settings))
@@ -281,7 +301,9 @@ def _resolve_saved_plan(
     return ResolvedJob(saved.goal, draft, document.source)
 
 
-def goal_of_file(file: Path, plan: Plan, plan_document: Document | None, settings: Settings) -> Goal:
+def goal_of_file(
+    file: Path, plan: Plan, plan_document: Document | None, settings: Settings
+) -> Goal:
     """Return the goal of a job file or a goal template, for a plan that is checked against it.
 
     Raises:
@@ -331,7 +353,9 @@ def _sub_plans(parts: _JobParts, settings: Settings) -> dict[str, Plan]:
 
 def _with_sub_plan_tool(goal: Goal, draft: PlanDraft | None) -> Goal:
     """Return the goal with the tool that a plan's sub-plans need."""
-    needs = goal.sub_plans or (draft is not None and any(step.tool == SUB_PLAN for step in draft.plan.steps))
+    needs = goal.sub_plans or (
+        draft is not None and any(step.tool == SUB_PLAN for step in draft.plan.steps)
+    )
     if not needs or SUB_PLAN in goal.tool_names:
         return goal
     return goal.model_copy(update={"tools": (*goal.tools, AvailableTool(name=SUB_PLAN))})

@@ -28,7 +28,9 @@ from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.types import Json, JsonObject
 
 FORMAT: Final = "wavewright/saved-plan/1"
-_SAVE_AGAIN_HINT: Final = "inspect it again: `wavewright dry-run JOB --out FILE` saves the plan as it is now"
+_SAVE_AGAIN_HINT: Final = (
+    "inspect it again: `wavewright dry-run JOB --out FILE` saves the plan as it is now"
+)
 
 
 class SavedPlanError(WavewrightError):
@@ -114,11 +116,15 @@ def read_saved_plan(document: Document, root: Path) -> SavedPlan:
     value = document.value
     assert isinstance(value, dict)
     if value.get("format") != FORMAT:
-        message = f"it is a saved plan of another version ({value['format']}); this one reads {FORMAT}"
+        message = (
+            f"it is a saved plan of another version ({value['format']}); this one reads {FORMAT}"
+        )
         raise SavedPlanError(message, place=name)
     content = {key: part for key, part in value.items() if key != "checksum"}
     if value.get("checksum") != content_hash(content):
-        raise SavedPlanError(f"the file was changed after it was saved: {_changed_part(value)}", place=name)
+        raise SavedPlanError(
+            f"the file was changed after it was saved: {_changed_part(value)}", place=name
+        )
     try:
         saved = cast("dict[str, dict[str, JsonObject]]", value["tools"])
         goal = Goal.model_validate(value["goal"])
@@ -127,7 +133,9 @@ def read_saved_plan(document: Document, root: Path) -> SavedPlan:
             plan=Plan.model_validate(value["plan"]),
             plan_hash=str(value["plan_hash"]),
             rung=str(value["rung"]),
-            tools={tool: ToolSignature.model_validate(part["contract"]) for tool, part in saved.items()},
+            tools={
+                tool: ToolSignature.model_validate(part["contract"]) for tool, part in saved.items()
+            },
             name=name,
         )
     except (KeyError, TypeError, AttributeError, ValidationError) as error:
@@ -199,18 +207,27 @@ def _plain_object(model: Goal | ToolSignature, *, exclude_defaults: bool = False
 def _plain(value: object) -> Json:
     """Return a value as JSON that is the same in every process: sets are sorted."""
     if isinstance(value, dict):
-        return {str(name): _plain(member) for name, member in cast("dict[str, object]", value).items()}
+        return {
+            str(name): _plain(member) for name, member in cast("dict[str, object]", value).items()
+        }
     if isinstance(value, set | frozenset):
-        return sorted((_plain(member) for member in cast("frozenset[object]", value)), key=canonical_json)
+        return sorted(
+            (_plain(member) for member in cast("frozenset[object]", value)), key=canonical_json
+        )
     if isinstance(value, list | tuple):
         return [_plain(member) for member in cast("tuple[object, ...]", value)]
     return value.isoformat() if isinstance(value, dt.datetime) else cast("Json", value)
 
 
-def _with_moved_paths(packs: JsonObject, root: Path, move: Callable[[Json, Path], Json]) -> JsonObject:
+def _with_moved_paths(
+    packs: JsonObject, root: Path, move: Callable[[Json, Path], Json]
+) -> JsonObject:
     """Return the settings of packs with their paths moved, so that they are valid in another checkout."""
     return {
-        name: {key: move(part, root) if key in {"root", "file"} else part for key, part in entry.items()}
+        name: {
+            key: move(part, root) if key in {"root", "file"} else part
+            for key, part in entry.items()
+        }
         if isinstance(entry, dict)
         else entry
         for name, entry in packs.items()

@@ -84,7 +84,9 @@ def with_contract_defaults(settings: Settings) -> Settings:
     return settings
 
 
-def _with_defaults(name: str, section: _Section, defaults: JsonObject, settings: Settings) -> _Section:
+def _with_defaults(
+    name: str, section: _Section, defaults: JsonObject, settings: Settings
+) -> _Section:
     stated: JsonObject = section.model_dump(exclude_unset=True)
     try:
         return type(section).model_validate(_merged(defaults, stated))
@@ -123,7 +125,9 @@ def message_schema(contract: MessageContract) -> JsonObject:
         _define(model, definitions)
     _add_names(definitions[JobStatusUpdate.__name__], contract)
     _rename_target(definitions[CorrelatedValidationResult.__name__], contract)
-    schema = published_schema(Envelope, "message", "A message of wavewright's daemon", version=VERSION)
+    schema = published_schema(
+        Envelope, "message", "A message of wavewright's daemon", version=VERSION
+    )
     properties = schema["properties"]
     assert isinstance(properties, dict)
     kinds: list[Json] = [*by_type]
@@ -164,6 +168,9 @@ def _define(model: type[Payload], definitions: JsonObject) -> None:
 
 def _branch(kind: str, models: Sequence[type[Payload]]) -> JsonObject:
     references: list[Json] = [{"$ref": f"#/$defs/{model.__name__}"} for model in models]
-    condition: JsonObject = {"properties": {"message_type": {"const": kind}}, "required": ["message_type"]}
+    condition: JsonObject = {
+        "properties": {"message_type": {"const": kind}},
+        "required": ["message_type"],
+    }
     consequence: JsonObject = {"properties": {"payload": {"anyOf": references}}}
     return {"if": condition, "then": consequence}

@@ -98,7 +98,11 @@ def decode(delivery: Delivery, rules: AcceptanceRules, now: float) -> ReceivedMe
     _check_sender(delivery, envelope, kind, rules)
     _check_time(envelope, rules, now)
     request, trace = _request(kind, envelope, rules), delivery.headers.get(TRACE_KEY)
-    if isinstance(request, JobRequested) and isinstance(trace, str) and _TRACEPARENT.fullmatch(trace):
+    if (
+        isinstance(request, JobRequested)
+        and isinstance(trace, str)
+        and _TRACEPARENT.fullmatch(trace)
+    ):
         request = replace(request, request={**request.request, TRACE_KEY: trace})
     return ReceivedMessage(
         message=MessageId(envelope.message_id),
@@ -122,11 +126,13 @@ def _check_content(delivery: Delivery, rules: AcceptanceRules) -> None:
         raise MessageRejected("bad_content_type", "the content type must be application/json")
     if (delivery.content_encoding or "utf-8").lower() not in {"utf-8", "identity"}:
         raise MessageRejected(
-            "bad_content_type", "the content encoding must be utf-8; compressed bodies are not opened"
+            "bad_content_type",
+            "the content encoding must be utf-8; compressed bodies are not opened",
         )
     if str(delivery.headers.get(VERSION_HEADER, VERSION)) != str(VERSION):
         raise MessageRejected(
-            "bad_content_type", f"messages of version {VERSION} are taken in, and this is another one"
+            "bad_content_type",
+            f"messages of version {VERSION} are taken in, and this is another one",
         )
     if rules.key is not None and not looks_like_signature(delivery.headers.get(SIGNATURE_HEADER)):
         raise MessageRejected(
@@ -146,19 +152,27 @@ def _check_signature(delivery: Delivery, document: JsonObject, rules: Acceptance
         routing_key=delivery.routing_key,
     )
     if not is_right:
-        reason = "the signature is not that of this message with this routing key by the configured key"
+        reason = (
+            "the signature is not that of this message with this routing key by the configured key"
+        )
         raise MessageRejected("bad_signature", reason)
 
 
 def _request_type(envelope: Envelope, rules: AcceptanceRules) -> str:
     if envelope.message_type in rules.message_types:
         return envelope.message_type
-    raise MessageRejected("unknown_type", f"message_type must be one of {', '.join(rules.message_types)}")
+    raise MessageRejected(
+        "unknown_type", f"message_type must be one of {', '.join(rules.message_types)}"
+    )
 
 
-def _check_sender(delivery: Delivery, envelope: Envelope, kind: str, rules: AcceptanceRules) -> None:
+def _check_sender(
+    delivery: Delivery, envelope: Envelope, kind: str, rules: AcceptanceRules
+) -> None:
     if envelope.target_agent != rules.agent:
-        raise MessageRejected("wrong_target", f"target_agent must be {rules.agent!r}, who reads this queue")
+        raise MessageRejected(
+            "wrong_target", f"target_agent must be {rules.agent!r}, who reads this queue"
+        )
     if not rules.identities:
         return
     identity = rules.identities.get(envelope.source_agent)
@@ -207,7 +221,9 @@ def _request(kind: str, envelope: Envelope, rules: AcceptanceRules) -> Request:
             asked = _read(JobRequest, envelope.payload, "payload")
             if (reason := document_refusal(asked.job, rules.documents)) is not None:
                 raise MessageRejected("bad_payload", reason)
-            return document_request(JobId(asked.job_id), asked.job, rules.documents, _origin(envelope))
+            return document_request(
+                JobId(asked.job_id), asked.job, rules.documents, _origin(envelope)
+            )
         case _:
             return _requested_goal(kind, envelope, rules)
 
@@ -282,7 +298,9 @@ def _requested_goal(kind: str, envelope: Envelope, rules: AcceptanceRules) -> Jo
     payload = _read(form.payload, envelope.payload, "payload")
     goal = form.goal(envelope.payload)
     if goal.template is None and not rules.takes_goals:
-        reason = "jobs are taken as job documents only, in the field job: no goal template is configured"
+        reason = (
+            "jobs are taken as job documents only, in the field job: no goal template is configured"
+        )
         raise MessageRejected("bad_payload", reason)
     sent, job = envelope.payload, JobId(envelope.message_id)
     if isinstance(payload, RequestPayload):

@@ -101,7 +101,9 @@ def verify_signature(
     signature: str, key: bytes, *, body: bytes, message_id: str, timestamp: str, routing_key: str
 ) -> bool:
     """Return whether a signature is that of the message, compared in constant time."""
-    right = sign(key, body=body, message_id=message_id, timestamp=timestamp, routing_key=routing_key)
+    right = sign(
+        key, body=body, message_id=message_id, timestamp=timestamp, routing_key=routing_key
+    )
     return hmac.compare_digest(signature.encode(), right.encode())
 
 
@@ -133,7 +135,9 @@ class AcceptanceRules:
     """Senders by name; without any, everybody may send everything."""
     key: bytes | None = field(default=None, repr=False)
     """Key of signatures; without one no signature is required."""
-    forms: Mapping[str, RequestForm] = field(default_factory=lambda: request_forms(MessageContract()))
+    forms: Mapping[str, RequestForm] = field(
+        default_factory=lambda: request_forms(MessageContract())
+    )
     """Request forms by message type."""
     takes_goals: bool = True
     """Whether requests may hold a goal; the settings must name a goal template."""

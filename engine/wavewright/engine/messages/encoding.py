@@ -19,7 +19,13 @@ from pydantic import ValidationError
 
 from wavewright.config.errors import WavewrightError
 from wavewright.config.redaction import Redactor
-from wavewright.engine.messages.decoding import PAYLOAD_KEY, TRACE_KEY, TYPE_KEY, correlation_of, stored_text
+from wavewright.engine.messages.decoding import (
+    PAYLOAD_KEY,
+    TRACE_KEY,
+    TYPE_KEY,
+    correlation_of,
+    stored_text,
+)
 from wavewright.engine.messages.delivery import SIGNATURE_HEADER, sign
 from wavewright.engine.messages.models import (
     VERSION,
@@ -91,7 +97,14 @@ def encode(
         content = _renamed(content, contract)
     redacts_known = isinstance(payload, PackagePayload)
     return _outgoing(
-        payload.message_type, content, address, message, correlation, at, job, redacts_known=redacts_known
+        payload.message_type,
+        content,
+        address,
+        message,
+        correlation,
+        at,
+        job,
+        redacts_known=redacts_known,
     )
 
 
@@ -178,7 +191,9 @@ def _body(document: JsonObject, redactor: Redactor | None) -> bytes:
     """
     text = _encode(document)
     if redactor is not None and redactor.may_contain_secret(text):
-        document["payload"] = map_texts(document["payload"], redactor.redact_known, redactor.redact_known)
+        document["payload"] = map_texts(
+            document["payload"], redactor.redact_known, redactor.redact_known
+        )
         text = _encode(document)
     if _UNSTORABLE_ESCAPE.search(text):
         text = _encode(map_texts(document, storable_text, storable_text))
@@ -250,7 +265,12 @@ def package_report(
 
 
 def failure_report(
-    job: JobId, reason: str, *, forms: tuple[PackageForm, ...], goal_target: str, request: JsonObject
+    job: JobId,
+    reason: str,
+    *,
+    forms: tuple[PackageForm, ...],
+    goal_target: str,
+    request: JsonObject,
 ) -> Payload | None:
     """Return the payload that answers the request of a failed job; None where no form has one.
 
@@ -265,7 +285,9 @@ def failure_report(
         InvalidResult: a form built a payload that does not fit its model.
     """
     for form in forms:
-        built = None if form.build_failure is None else form.build_failure(reason, goal_target, request)
+        built = (
+            None if form.build_failure is None else form.build_failure(reason, goal_target, request)
+        )
         if built is not None:
             return _read(form, {**built, **_ids(form, job, 1)})
     return None

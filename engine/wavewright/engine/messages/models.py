@@ -57,7 +57,9 @@ def message_id(job: JobId, iteration: int, kind: str, *what: str | int) -> Messa
 
 def package_id(job: JobId, iteration: int, target: str | None = None) -> str:
     """Return the id of a job's package, the first has the iteration 1; or of the package of one of its targets."""
-    return _id("package", job, iteration) if target is None else _id("package", job, iteration, target)
+    return (
+        _id("package", job, iteration) if target is None else _id("package", job, iteration, target)
+    )
 
 
 def standing_job_id(*what: str | int) -> JobId:
@@ -76,9 +78,7 @@ def _id(*parts: str | int) -> str:
     return str(uuid5(NAMESPACE, "/".join(texts)))
 
 
-INSTANT_PATTERN: Final = (
-    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$"
-)
+INSTANT_PATTERN: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$"
 """RFC 3339, with a UTC offset."""
 
 
@@ -98,7 +98,9 @@ def read_instant(value: object) -> object:
 
 Instant: TypeAlias = Annotated[
     datetime,
-    BeforeValidator(read_instant, json_schema_input_type=Annotated[str, Field(pattern=INSTANT_PATTERN)]),
+    BeforeValidator(
+        read_instant, json_schema_input_type=Annotated[str, Field(pattern=INSTANT_PATTERN)]
+    ),
     PlainSerializer(datetime.isoformat, return_type=str),
 ]
 

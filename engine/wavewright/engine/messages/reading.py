@@ -82,7 +82,9 @@ def read_strict_json(body: bytes, *, max_depth: int) -> JsonObject:
     if nodes > MAX_NODES:
         if _begins_deep(text, max_depth):
             raise _too_deep(max_depth)
-        raise MessageRejected("too_large", f"the body holds more than {MAX_NODES} lists and objects")
+        raise MessageRejected(
+            "too_large", f"the body holds more than {MAX_NODES} lists and objects"
+        )
     try:
         value = decode_strict_json(text)
     except StrictJsonError as error:
@@ -98,7 +100,9 @@ def read_strict_json(body: bytes, *, max_depth: int) -> JsonObject:
     except RecursionError:
         raise _too_deep(max_depth) from None
     if not isinstance(value, dict):
-        raise MessageRejected("not_json", "the body is JSON, and no object; an envelope is an object")
+        raise MessageRejected(
+            "not_json", "the body is JSON, and no object; an envelope is an object"
+        )
     if nodes > max_depth and is_deeper(value, max_depth):
         raise _too_deep(max_depth)
     if UNSTORABLE_ESCAPE.search(text) and _holds_unstorable_text(value):
@@ -112,7 +116,9 @@ def _text(body: bytes) -> str:
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise MessageRejected("bad_encoding", f"the body is not UTF-8 at byte {error.start}") from None
+        raise MessageRejected(
+            "bad_encoding", f"the body is not UTF-8 at byte {error.start}"
+        ) from None
 
 
 def _too_deep(limit: int) -> MessageRejected:
@@ -195,7 +201,9 @@ def _text_of(fault: ErrorDetails, model: type[BaseModel], where: str) -> str:
         return _unknown_fields_text(model, where)
     # The model's own names and indexes of lists: an object's names are the sender's.
     place = ".".join(
-        str(part) for part in fault["loc"][:2] if isinstance(part, int) or part in model.model_fields
+        str(part)
+        for part in fault["loc"][:2]
+        if isinstance(part, int) or part in model.model_fields
     )
     if fault["type"] == "missing":
         return f"{where} lacks {place}"

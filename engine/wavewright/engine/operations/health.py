@@ -85,7 +85,9 @@ def health_app(health: HealthStatus, metrics: MetricsText) -> Starlette:
     async def metrics_page(_: Request) -> Response:
         return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
-    return Starlette(routes=[Route("/live", live), Route("/ready", ready), Route("/metrics", metrics_page)])
+    return Starlette(
+        routes=[Route("/live", live), Route("/ready", ready), Route("/metrics", metrics_page)]
+    )
 
 
 @asynccontextmanager
@@ -155,7 +157,11 @@ async def http_served(app: ASGIApp, listener: socket.socket, *, grace: int) -> A
 
     server = Server(
         uvicorn.Config(
-            app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=grace or None
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=grace or None,
         )
     )
     async with anyio.create_task_group() as group:

@@ -27,7 +27,12 @@ from wavewright.executor.events.types import (
     StepStarted,
     WaveStarted,
 )
-from wavewright.executor.store.job_records import DecisionMade, OutgoingMessage, ReceivedMessage, VerdictGiven
+from wavewright.executor.store.job_records import (
+    DecisionMade,
+    OutgoingMessage,
+    ReceivedMessage,
+    VerdictGiven,
+)
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import Json, JsonObject, StepId, as_object
 
@@ -76,7 +81,9 @@ def log_sent(log: StructuredLog, sent: OutgoingMessage) -> None:
     """Log a confirmed message with a package, a question, a job that was given up or the failure of a target."""
     match sent.kind:
         case "dead_letter":
-            log.write("job_dead_lettered", "error", job_id=sent.job, message=sent.headers[REASON_HEADER])
+            log.write(
+                "job_dead_lettered", "error", job_id=sent.job, message=sent.headers[REASON_HEADER]
+            )
         case "job_status":
             _log_failed_target(log, sent)
         case "user_decision_required":
@@ -90,7 +97,9 @@ def log_sent(log: StructuredLog, sent: OutgoingMessage) -> None:
             )
         case _:  # a package, in the neutral form or the pack's
             kind, payload = _message(sent)
-            form = next((one for one in log.contract.packages if one.payload.message_type == kind), None)
+            form = next(
+                (one for one in log.contract.packages if one.payload.message_type == kind), None
+            )
             package = _inner(payload, "package")
             fields: JsonObject = {
                 "target": package.get("job"),
@@ -99,7 +108,11 @@ def log_sent(log: StructuredLog, sent: OutgoingMessage) -> None:
             }
             if form is not None:
                 fields = {} if form.log_fields is None else form.log_fields(payload)
-            line: JsonObject = {"message_id": sent.message, "message_type": kind, "bytes": len(sent.body)}
+            line: JsonObject = {
+                "message_id": sent.message,
+                "message_type": kind,
+                "bytes": len(sent.body),
+            }
             log.write("package_sent", "info", job_id=sent.job, **fields, **line)
 
 
@@ -110,7 +123,9 @@ def _log_failed_target(log: StructuredLog, sent: OutgoingMessage) -> None:
     status = _payload(sent)
     if status.get("status") in names:
         target = status.get(log.contract.fields.get("target", "target"), status.get("target"))
-        log.write("target_failed", "error", job_id=sent.job, target=target, message=status.get("reason"))
+        log.write(
+            "target_failed", "error", job_id=sent.job, target=target, message=status.get("reason")
+        )
 
 
 def _payload(sent: OutgoingMessage) -> JsonObject:
@@ -230,9 +245,13 @@ class RunLog:
         if use.step is not None:
             self._step_tokens[use.step] += use.tokens
         if use.is_implausible:
-            self._write_line("model_usage_implausible", "warning", model=use.model, total_tokens=use.tokens)
+            self._write_line(
+                "model_usage_implausible", "warning", model=use.model, total_tokens=use.tokens
+            )
         if use.outcome == "over_budget":
-            self._write_line("budget_exhausted", "warning", budget_type="model call", message=use.message)
+            self._write_line(
+                "budget_exhausted", "warning", budget_type="model call", message=use.message
+            )
 
     def _end_step(self, event: StepFinished) -> None:
         level: Level = "warning" if event.status in _FAILED_STATUSES else "info"
@@ -246,7 +265,9 @@ class RunLog:
             tokens_used=self._step_tokens[event.step],
         )
         if event.error is not None:
-            self._error_fields(event.step, event.error.kind, event.error.message, event.error.attempts)
+            self._error_fields(
+                event.step, event.error.kind, event.error.message, event.error.attempts
+            )
         for gate in event.gates:
             if gate.has_failed:
                 self._write_line(
@@ -285,7 +306,9 @@ class RunLog:
                 self._write_line("user_decision_taken", subject=event.topic)
             case "recovery":
                 self._write_line(
-                    "recovery_planned", reason=event.body.get("reason"), round=event.body.get("round")
+                    "recovery_planned",
+                    reason=event.body.get("reason"),
+                    round=event.body.get("round"),
                 )
             case "tool_event":
                 self._write_tool_event(event.body)
@@ -295,7 +318,9 @@ class RunLog:
     def _write_tool_event(self, body: JsonObject) -> None:
         step = StepId(str(body["step"]))
         fields = _inner(body, "fields")
-        self._write_line(str(body["event"]), "info", step_name=step, tool=self.tools.get(step, ""), **fields)
+        self._write_line(
+            str(body["event"]), "info", step_name=step, tool=self.tools.get(step, ""), **fields
+        )
 
     def _take_tools(self, body: JsonObject) -> None:
         """Take over the tools of the steps of a plan, or of what has arrived of it."""
@@ -312,7 +337,9 @@ class RunLog:
         for side in ("orchestrator", "worker"):
             tokens = body.get(f"{side}_tokens")
             self._tokens[side] = tokens if isinstance(tokens, int) else 0
-        self._write_line("checkpoint_loaded", step=body.get("step"), queue_size=body.get("queue_size"))
+        self._write_line(
+            "checkpoint_loaded", step=body.get("step"), queue_size=body.get("queue_size")
+        )
 
     def _end(self, event: RunFinished) -> None:
         if not self._has_targets and event.status != "interrupted":

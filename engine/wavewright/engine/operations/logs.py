@@ -41,7 +41,16 @@ _REPETITIVE_LOGGERS = ("opentelemetry",)
 _REMEMBERED = 512
 _HARMLESS_DIGITS = 5
 """Maximum digits of a number that is a count or a level, and no secret, whatever its field's name."""
-_WARNING_ONLY_LOGGERS = ("aio_pika", "aiormq", "uvicorn", "asyncio", "httpx", "httpx2", "mcp", "asyncpg")
+_WARNING_ONLY_LOGGERS = (
+    "aio_pika",
+    "aiormq",
+    "uvicorn",
+    "asyncio",
+    "httpx",
+    "httpx2",
+    "mcp",
+    "asyncpg",
+)
 """Libraries that log at `info` what the daemon logs itself."""
 
 _SILENCED_LOGGERS = (
@@ -174,7 +183,9 @@ class _LineProcessor:
         elif error is not None:
             plain["error"] = error
         line = {name: self._clean(name, value) for name, value in plain.items()}
-        line["timestamp"] = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        line["timestamp"] = (
+            datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        )
         line["level"] = level
         return line
 

@@ -53,7 +53,9 @@ class Metrics:
         self._dead_lettered = self._counter(
             "messages_dead_lettered", "Messages that were dead-lettered", "kind"
         )
-        self._undeliverable = self._counter("messages_undeliverable", "Messages that no queue is bound for")
+        self._undeliverable = self._counter(
+            "messages_undeliverable", "Messages that no queue is bound for"
+        )
         self._begun_again = self._counter(
             "jobs_begun_again", "Jobs that were started before and did not finish"
         )
@@ -62,17 +64,25 @@ class Metrics:
         self._circuits = self._gauge(
             "model_circuit", "State of a model's circuit: 0 closed, 1 half open, 2 open", "model"
         )
-        self._lag = self._gauge("loop_lag_seconds", "Maximum lag of the event loop in the last minute")
+        self._lag = self._gauge(
+            "loop_lag_seconds", "Maximum lag of the event loop in the last minute"
+        )
         self._runs = self._counter("runs_finished", "Runs that ended", "status")
         self._plans = self._counter("plans_accepted", "Plans that runs accepted", "rung")
-        self._kept_plans = self._counter("kept_plans", "Kept plans that were found for a goal", "use")
+        self._kept_plans = self._counter(
+            "kept_plans", "Kept plans that were found for a goal", "use"
+        )
         self._kept_tokens = self._counter(
             "kept_plan_saved_tokens",
             "Tokens that planners took once for kept plans that were run without one",
         )
         self._steps = self._counter("steps_finished", "Steps that ended", "tool", "status")
-        self._step_seconds = self._histogram("step_seconds", "Duration of a step in seconds", "tool")
-        self._gates = self._counter("gates_asked", "Gates that were evaluated", "verdict", "severity")
+        self._step_seconds = self._histogram(
+            "step_seconds", "Duration of a step in seconds", "tool"
+        )
+        self._gates = self._counter(
+            "gates_asked", "Gates that were evaluated", "verdict", "severity"
+        )
         self._retries = self._counter(
             "step_retries", "Calls of tools that were repeated after an error", "tool"
         )
@@ -81,7 +91,9 @@ class Metrics:
         self._requests = self._counter(
             "model_requests", "Requests to models, repeated ones included", "role", "name", "rung"
         )
-        self._tokens = self._counter("model_tokens", "Tokens of model calls", "role", "model", "direction")
+        self._tokens = self._counter(
+            "model_tokens", "Tokens of model calls", "role", "model", "direction"
+        )
         self._usd = self._counter("model_usd", "Cost of model calls in US dollars", "role", "model")
         self._model_seconds = self._histogram(
             "model_seconds", "Duration of a model call in seconds", "role", "model"
@@ -91,9 +103,14 @@ class Metrics:
         self._rung_seconds = self._histogram(
             "rung_seconds", "Duration of a rung in seconds", "ladder", "rung"
         )
-        self._tool_events = self._counter("tool_events", "Log events that tools define", "event", "tool")
+        self._tool_events = self._counter(
+            "tool_events", "Log events that tools define", "event", "tool"
+        )
         self._tool_event_sums = self._counter(
-            "tool_event_values", "Sums of the numbers in log events that tools define", "event", "field"
+            "tool_event_values",
+            "Sums of the numbers in log events that tools define",
+            "event",
+            "field",
         )
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
@@ -103,7 +120,9 @@ class Metrics:
         return Counter(f"wavewright_{name}", text, labels, registry=self.registry)
 
     def _histogram(self, name: str, text: str, *labels: str) -> Histogram:
-        return Histogram(f"wavewright_{name}", text, labels, buckets=BUCKETS, registry=self.registry)
+        return Histogram(
+            f"wavewright_{name}", text, labels, buckets=BUCKETS, registry=self.registry
+        )
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
@@ -174,7 +193,9 @@ class Metrics:
                 for gate in event.gates:
                     self._gates.labels(gate.verdict, gate.severity).inc()
             case ItemFinished():
-                self._retries.labels(tools.get(event.step, "unknown")).inc(max(0, event.attempts - 1))
+                self._retries.labels(tools.get(event.step, "unknown")).inc(
+                    max(0, event.attempts - 1)
+                )
             case ModelCalled(use=use):
                 self._calls.labels(use.role, use.model, use.outcome).inc()
                 self._requests.labels(use.role, use.name, use.rung).inc(use.attempts)
@@ -246,7 +267,9 @@ class PhaseLog:
             fields["reason"] = event.reason
         if event.target is not None:
             fields["branch"] = event.target
-        self.log.write("phase_finished", "warning" if event.outcome is Outcome.FAILED else "debug", **fields)
+        self.log.write(
+            "phase_finished", "warning" if event.outcome is Outcome.FAILED else "debug", **fields
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,13 +280,21 @@ class TwinLog:
 
     def __call__(self, report: TwinReport) -> None:
         """Write the line of a report."""
-        places = [f"{one.phase}.{change.dotted_path}" for one in report.differences for change in one.changes]
+        places = [
+            f"{one.phase}.{change.dotted_path}"
+            for one in report.differences
+            for change in one.changes
+        ]
         fields: JsonObject = {
             "first": report.first,
             "second": report.second,
             "places": [*places[:MAX_PLACES]],
-            "phases_only_first": [one.phase for one in report.differences if one.kind == "only_first"],
-            "phases_only_second": [one.phase for one in report.differences if one.kind == "only_second"],
+            "phases_only_first": [
+                one.phase for one in report.differences if one.kind == "only_first"
+            ],
+            "phases_only_second": [
+                one.phase for one in report.differences if one.kind == "only_second"
+            ],
             "effects_only_first": len(report.effects_only_first),
             "effects_only_second": len(report.effects_only_second),
             "first_seconds": round(report.first_seconds, 6),

@@ -85,7 +85,9 @@ class WarningBudgetStore(WrapperBudgetStore):
                 self._keep(lambda kind, owner: owner == today or not kind.startswith("day "))
                 return today
 
-    def _warn(self, kind: str, owner: str, used: float, remaining: float, run: RunId | None) -> None:
+    def _warn(
+        self, kind: str, owner: str, used: float, remaining: float, run: RunId | None
+    ) -> None:
         is_known = (kind, owner) in self._warned
         self._warned.pop((kind, owner), None)
         self._warned[kind, owner] = None
@@ -186,7 +188,9 @@ class StoreMonitor:
                 and self.clock() - self._query_started >= STORE_TIMEOUT_SECONDS
             ):
                 self.mark_failed(
-                    JournalError(f"the store has not answered for more than {STORE_TIMEOUT_SECONDS:g} s")
+                    JournalError(
+                        f"the store has not answered for more than {STORE_TIMEOUT_SECONDS:g} s"
+                    )
                 )
 
 

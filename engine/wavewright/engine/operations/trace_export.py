@@ -82,7 +82,9 @@ def export_traces(environment: Mapping[str, str] = os.environ) -> Generator[bool
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
     service = environment.get("OTEL_SERVICE_NAME", "").strip() or "wavewright"
-    provider = TracerProvider(resource=Resource.create({"service.name": service}), shutdown_on_exit=False)
+    provider = TracerProvider(
+        resource=Resource.create({"service.name": service}), shutdown_on_exit=False
+    )
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     trace.set_tracer_provider(provider)
     try:

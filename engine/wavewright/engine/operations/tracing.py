@@ -71,11 +71,15 @@ class RunTrace:
             case PlanAccepted():
                 started = self._first if event.round == 0 else event.at
                 name = "plan" if event.round == 0 else "patch"
-                self._done(name, started, event.at, {"plan.hash": event.plan_hash, "plan.rung": event.rung})
+                self._done(
+                    name, started, event.at, {"plan.hash": event.plan_hash, "plan.rung": event.rung}
+                )
             case WaveStarted():
                 self._end_wave(event.at)
                 self._wave = self._start(
-                    f"wave {event.wave}", event.at, {"wave.number": event.wave, "wave.steps": [*event.steps]}
+                    f"wave {event.wave}",
+                    event.at,
+                    {"wave.number": event.wave, "wave.steps": [*event.steps]},
                 )
             case WaveFinished():
                 self._end_wave(event.at)
@@ -91,7 +95,11 @@ class RunTrace:
                     "wavewright.outcome": use.outcome,
                 }
                 self._done(
-                    f"chat {use.model}", event.at - use.seconds, event.at, attributes, kind=SpanKind.CLIENT
+                    f"chat {use.model}",
+                    event.at - use.seconds,
+                    event.at,
+                    attributes,
+                    kind=SpanKind.CLIENT,
                 )
             case RungTaken(rung=rung):
                 taken: Attributes = {
@@ -152,7 +160,9 @@ class RunTrace:
             assert self._run is not None
             parent = self._run
         context = trace.set_span_in_context(parent)
-        return self.tracer.start_span(name, context, kind, start_time=_ns(at), attributes=attributes)
+        return self.tracer.start_span(
+            name, context, kind, start_time=_ns(at), attributes=attributes
+        )
 
     def _done(
         self,
@@ -178,7 +188,9 @@ class RunTrace:
             "step.status": event.status,
             "step.attempts": event.attempts,
         }
-        span = self._start(f"step {event.step}", event.started or event.at, attributes, self._current)
+        span = self._start(
+            f"step {event.step}", event.started or event.at, attributes, self._current
+        )
         if event.status in _FAILED_STATUSES:
             kind = event.error.kind if event.error is not None else event.status
             span.set_status(Status(StatusCode.ERROR, kind))
@@ -208,7 +220,9 @@ def trace_run(job: str, parent: str | None = None) -> Generator[RunTrace]:
     """
     made = RunTrace(job, parent=parent)
     try:
-        with trace.use_span(made.open(time.time()), record_exception=False, set_status_on_exception=False):
+        with trace.use_span(
+            made.open(time.time()), record_exception=False, set_status_on_exception=False
+        ):
             yield made
     finally:
         made.abandon(time.time())

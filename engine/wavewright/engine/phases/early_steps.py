@@ -132,7 +132,9 @@ class EarlySteps:
         self.events.append(noted)
         ready.set()
 
-    async def _run(self, early: _EarlyStep, bound: Plan, graph: PlanGraph, ready: anyio.Event) -> None:
+    async def _run(
+        self, early: _EarlyStep, bound: Plan, graph: PlanGraph, ready: anyio.Event
+    ) -> None:
         """Run one step once what it waits for has ended well; otherwise the execution of the whole plan decides."""
         await ready.wait()
         for name in graph.dependencies[early.step.id]:

@@ -88,7 +88,9 @@ class Approve:
         body: JsonObject = {"subject": request.subject, "needs": [*needs]}
         if approved is None:
             steps = len(candidate.plan.steps)
-            return await self._wait_for_approval(context, {**body, "text": text, "steps": steps}, request)
+            return await self._wait_for_approval(
+                context, {**body, "text": text, "steps": steps}, request
+            )
         body["approved"] = approved
         context = await record_note(self.ports, context, APPROVAL_USED, body)
         if approved:
@@ -135,7 +137,9 @@ def _steps_needing_approval(context: RunContext, candidate: CandidatePlan) -> di
         signature = context.tools[step.tool].signature
         effects = ", ".join(sorted(signature.effects - {"read"}))
         if step_id not in asked and effects and not _is_repeated_read(step, context):
-            asked[step_id] = f"the patch brings step {step_id!r}, which calls {signature.name!r} ({effects})"
+            asked[step_id] = (
+                f"the patch brings step {step_id!r}, which calls {signature.name!r} ({effects})"
+            )
     return asked
 
 
@@ -163,7 +167,9 @@ def _is_repeated_read(step: Step, context: RunContext) -> bool:
     )
 
 
-def _approval_text(context: RunContext, plan: Plan, asked: Collection[StepId], settings: Settings) -> str:
+def _approval_text(
+    context: RunContext, plan: Plan, asked: Collection[StepId], settings: Settings
+) -> str:
     """Return the steps or changes as text, with the parameters of the steps that need approval, or of all new ones."""
     if context.plan is not None:
         from wavewright.planner.plans.diff import diff_plans
@@ -235,7 +241,9 @@ class ExecutePlan:
             context = replace(context, state=fold(await self.ports.journal.load(context.run)))
             return await halt_stopped(self.ports, context)
         waiting = [
-            step for step in questions.waiting if context.state.steps.get(step) is before.steps.get(step)
+            step
+            for step in questions.waiting
+            if context.state.steps.get(step) is before.steps.get(step)
         ]
         if waiting:
             reason = f"a person must answer: {', '.join(f'step {step!r} waits' for step in sorted(waiting))}"

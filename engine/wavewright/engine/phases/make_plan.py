@@ -45,7 +45,12 @@ from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, err
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.planning.planner import AnsweredQuestion, PlanningResult, UserQuestion, make_plan
+from wavewright.planner.planning.planner import (
+    AnsweredQuestion,
+    PlanningResult,
+    UserQuestion,
+    make_plan,
+)
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.ports.budgets import Allowance
 from wavewright.planner.ports.model_port import OnText
@@ -83,7 +88,9 @@ class MakePlan:
 
     def _find_kept_plan(self, context: RunContext) -> KeptPlan | None:
         """Return a kept plan for the goal, unless a plan is given or tools are replaced, as in a replay."""
-        if self.ports.runtime is not None or not (context.draft is None or self._asks_planner(context)):
+        if self.ports.runtime is not None or not (
+            context.draft is None or self._asks_planner(context)
+        ):
             return None
         return find_kept_plan(context.goal, self.ports.settings, context.signatures)
 
@@ -93,7 +100,9 @@ class MakePlan:
         may_replace = draft is None or (draft.rung == "template" and not draft.is_saved)
         return self.ports.services.models is not None and may_replace
 
-    async def _plan(self, context: RunContext, kept: KeptPlan | None) -> RunContext | PhaseResult[RunContext]:
+    async def _plan(
+        self, context: RunContext, kept: KeptPlan | None
+    ) -> RunContext | PhaseResult[RunContext]:
         """Return the context with the planner's draft, or the result of a run that ends without one."""
         template = context.draft
         if (pending := _pending_question(context.state)) is not None:
@@ -163,7 +172,9 @@ class MakePlan:
         asked = await run_model_phase(self.ports, context, work)
         if early is None or asked.value is None:
             return asked
-        return replace(asked, context=replace(asked.context, state=fold(early.events, asked.context.state)))
+        return replace(
+            asked, context=replace(asked.context, state=fold(early.events, asked.context.state))
+        )
 
     def _may_start_early(self, context: RunContext) -> bool:
         """Whether steps may start while the plan arrives; in a replay the recorded answers come whole."""
@@ -181,12 +192,16 @@ class MakePlan:
         rung = planned.rung or "llm"
         if rung == "template" and template is not None:
             return replace(context, draft=template)
-        draft = PlanDraft(planned.plan, PlanOrigin.with_plan_value(planned.plan, planned.document), rung)
+        draft = PlanDraft(
+            planned.plan, PlanOrigin.with_plan_value(planned.plan, planned.document), rung
+        )
         # Journaled first, so a resumed run does not pay for planning twice.
         noted = draft_note(draft, self.ports.clock().timestamp())
         return replace(await record(self.ports, context, noted), draft=draft)
 
-    async def _without_plan(self, context: RunContext, planned: PlanningResult) -> PhaseResult[RunContext]:
+    async def _without_plan(
+        self, context: RunContext, planned: PlanningResult
+    ) -> PhaseResult[RunContext]:
         context = await record_refusal(self.ports, context, "plan_refused", planned.diagnostics)
         if planned.cannot_plan is not None:
             return await halt_failed(
@@ -224,7 +239,9 @@ class MakePlan:
 
 def _pending_question(state: RunState) -> UserQuestion | None:
     """Return the question that the run waits with, unless it was answered since."""
-    last = next((noted for noted in reversed(state.notes) if noted.topic in {"question", "answer"}), None)
+    last = next(
+        (noted for noted in reversed(state.notes) if noted.topic in {"question", "answer"}), None
+    )
     if last is None or last.topic == "answer":
         return None
     options = last.body.get("options")
@@ -262,7 +279,9 @@ class CheckPlan:
         context = await record_refusal(self.ports, context, "patch_refused", found)
         context = replace(context, candidate=None)
         return branch(
-            context, "build_package", f"the recovery patch makes {len(error_diagnostics(found))} faults"
+            context,
+            "build_package",
+            f"the recovery patch makes {len(error_diagnostics(found))} faults",
         )
 
     async def _check_draft(
@@ -292,7 +311,9 @@ class CheckPlan:
             raise PlanError(found, draft.origin.document.source)
         return proceed(replace(context, diagnostics=tuple(found)))
 
-    def _readiness_errors(self, plan: Plan, tools: Mapping[str, ToolSignature]) -> Iterable[Diagnostic]:
+    def _readiness_errors(
+        self, plan: Plan, tools: Mapping[str, ToolSignature]
+    ) -> Iterable[Diagnostic]:
         """Return diagnostics of steps that cannot work here; replaced tools need nothing."""
         if self.ports.runtime is not None:
             return ()
@@ -327,7 +348,9 @@ async def _check_resumed(ports: Ports, context: RunContext, plan: Plan) -> list[
 
 
 async def _plan_allowance(ports: Ports, context: RunContext, plan: Plan) -> Allowance | None:
-    return await remaining_allowance(ports.services, ports.settings, context.goal, run=context.run, plan=plan)
+    return await remaining_allowance(
+        ports.services, ports.settings, context.goal, run=context.run, plan=plan
+    )
 
 
 def _items_done(state: RunState) -> dict[StepId, int]:
@@ -350,7 +373,9 @@ class AcceptPlan:
         if isinstance(context, PlannedContext) and context.candidate is None:
             return proceed(context)
         if context.candidate is None:
-            raise PipelineError("there is no plan to accept: 'make_plan' comes before 'accept_plan'")
+            raise PipelineError(
+                "there is no plan to accept: 'make_plan' comes before 'accept_plan'"
+            )
         plan, patch = context.candidate.plan, context.candidate.patch
         first = context.draft.rung if context.draft is not None else "given"
         accepted = PlanAccepted(

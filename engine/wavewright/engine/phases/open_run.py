@@ -69,7 +69,9 @@ class ReadJob:
         """
         donor = fold(await self.ports.journal.load(retried.run))
         if donor.started is None:
-            raise PipelineError(f"run {retried.run!r} has not begun; a run that has ended can be repeated")
+            raise PipelineError(
+                f"run {retried.run!r} has not begun; a run that has ended can be repeated"
+            )
         goal = Goal.model_validate(donor.started.goal)
         goal = goal.model_copy(update={"inputs": {**goal.inputs, **retried.inputs}})
         draft = pending_draft(donor)
@@ -89,7 +91,9 @@ class ReadJob:
             retry=retry,
         )
 
-    async def _resumed(self, request: RunRequest, state: RunState, started: RunStarted) -> RunContext:
+    async def _resumed(
+        self, request: RunRequest, state: RunState, started: RunStarted
+    ) -> RunContext:
         """Return the context of a run as it follows from its events."""
         retry = started.retry
         goal = goal_with_feedback(Goal.model_validate(started.goal), state)
@@ -148,7 +152,9 @@ class GatherTools:
                 tools = Registry(runtime.routed(tool, context.goal) for tool in tools.values())
                 if context.state.run is not None and taken:
                     runtime.resume(context.state.run, taken)
-        return proceed(replace(context, tools=tools_with_redacted_outputs(tools, self.ports.settings)))
+        return proceed(
+            replace(context, tools=tools_with_redacted_outputs(tools, self.ports.settings))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +183,14 @@ class OpenRun:
             versions={
                 "wavewright": __version__,
                 "python": platform.python_version(),
-                **{f"tool {name}": tool.signature.version for name, tool in sorted(context.tools.items())},
+                **{
+                    f"tool {name}": tool.signature.version
+                    for name, tool in sorted(context.tools.items())
+                },
             },
-            tool_code={name: tool.code for name, tool in sorted(context.tools.items()) if tool.code},
+            tool_code={
+                name: tool.code for name, tool in sorted(context.tools.items()) if tool.code
+            },
             retry=context.retry,
         )
         # One append: a run that is stopped before its plan is accepted can still be resumed with that plan.
@@ -194,6 +205,10 @@ class OpenRun:
 
 def _run_instant(context: RunContext, now: dt.datetime) -> float:
     """Return the instant that `now()` returns; a retry uses that of the run it repeats."""
-    if context.request.as_of is None and context.donor is not None and context.donor.started is not None:
+    if (
+        context.request.as_of is None
+        and context.donor is not None
+        and context.donor.started is not None
+    ):
         return context.donor.started.now
     return (context.goal.as_of or now).timestamp()

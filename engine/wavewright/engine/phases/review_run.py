@@ -58,7 +58,9 @@ class ReviewRun:
         """Review by code; a configured model reads the result too and can only lower the verdict."""
         review = review_by_code(context.plan, context.goal, context.state, context.signatures)
         if (models := self.ports.services.models) is not None:
-            asked = await run_model_phase(self.ports, context, self._by_model(context, review, models))
+            asked = await run_model_phase(
+                self.ports, context, self._by_model(context, review, models)
+            )
             context = asked.context
             if asked.was_stopped:
                 return await halt_stopped(self.ports, context)
@@ -172,7 +174,9 @@ async def _replan(
     return await run_model_phase(ports, context, work)
 
 
-async def _with_patch(ports: Ports, context: PlannedContext, replanned: ReplanResult) -> PlannedContext:
+async def _with_patch(
+    ports: Ports, context: PlannedContext, replanned: ReplanResult
+) -> PlannedContext:
     """Journal the result of replanning; return the context with the patched plan, if any, as its candidate."""
     patch, checked = replanned.patch, replanned.checked
     if patch is not None and checked is not None and checked.plan is not None:
@@ -185,7 +189,9 @@ async def _with_patch(ports: Ports, context: PlannedContext, replanned: ReplanRe
         if checked.allowed:
             body["allowed"] = [*checked.allowed]
         context = await record_note(ports, context, "recovery", body)
-        return replace(context, candidate=CandidatePlan(checked.plan, patch, checked.needs_approval))
+        return replace(
+            context, candidate=CandidatePlan(checked.plan, patch, checked.needs_approval)
+        )
     if replanned.diagnostics:
         context = await record_refusal(ports, context, "patch_refused", replanned.diagnostics)
     return context
@@ -241,7 +247,9 @@ class TakeFeedback:
             return proceed(context, "the plan was patched before")
         return await self._patch(context, feedback)
 
-    async def _patch(self, context: PlannedContext, feedback: Feedback) -> PhaseResult[PlannedContext]:
+    async def _patch(
+        self, context: PlannedContext, feedback: Feedback
+    ) -> PhaseResult[PlannedContext]:
         from wavewright.reviewer.recovery.boundary import FeedbackView
         from wavewright.reviewer.recovery.recipes import recipes_for_feedback
 
@@ -258,7 +266,9 @@ class TakeFeedback:
             return proceed(context)
         reasons = "; ".join(asked.value.reasons)
         return await halt_failed(
-            self.ports, context, f"package {feedback.iteration} was rejected, and nothing mends it: {reasons}"
+            self.ports,
+            context,
+            f"package {feedback.iteration} was rejected, and nothing mends it: {reasons}",
         )
 
 
@@ -284,7 +294,9 @@ class BuildPackage:
 
     async def run(self, context: PlannedContext) -> PhaseResult[PackagedContext]:
         """Build the package from the goal, the review and the state of the run alone."""
-        package = build_package(context.plan, context.goal, context.state, context.review, context.signatures)
+        package = build_package(
+            context.plan, context.goal, context.state, context.review, context.signatures
+        )
         return proceed(extended(PackagedContext, context, package=package))
 
 

@@ -59,7 +59,12 @@ from wavewright.engine.pipeline.version import __version__
 from wavewright.engine.project.tools import signatures_to_check
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, Noted, RunFinished, RunStarted
-from wavewright.executor.store.journal import EventDamaged, EventUnwritable, JournalError, new_run_id
+from wavewright.executor.store.journal import (
+    EventDamaged,
+    EventUnwritable,
+    JournalError,
+    new_run_id,
+)
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.planning.planner import UserQuestion
@@ -129,7 +134,9 @@ class RunTargets:
             about, options = fork
             if open_question(root.context.state) is None:
                 question = f"{about} leads to {len(options)} others. Which of them is next?"
-                await root.note(QUESTION, {"target": about, "question": question, "options": [*options]})
+                await root.note(
+                    QUESTION, {"target": about, "question": question, "options": [*options]}
+                )
             asked = open_question(root.context.state)
             answer = None
             if self.ports.asker is not None and asked is not None:
@@ -146,7 +153,10 @@ class RunTargets:
     async def _open(self, context: TargetsContext) -> RunContext:
         order, waves, now = context.new_job, context.waves, self.ports.clock()
         if order is None:
-            body: JsonObject = {"step": len(waves.ends), "queue_size": len(waves.known()) - len(waves.ends)}
+            body: JsonObject = {
+                "step": len(waves.ends),
+                "queue_size": len(waves.known()) - len(waves.ends),
+            }
             return await record_attempt(self.ports, context, body)
         if order.draft is not None:
             require_valid_expansion(
@@ -183,7 +193,9 @@ class RunTargets:
             run = root.waves.runs.get(target.name)
             if run is None:
                 run = self._new_run(root)
-                await root.note(TARGET_STARTED, {"target": target.name, "wave": target.wave, "run": run})
+                await root.note(
+                    TARGET_STARTED, {"target": target.name, "wave": target.wave, "run": run}
+                )
             try:
                 await self._run_to_end(root, target, run)
             except (EventDamaged, EventUnwritable) as fault:
@@ -224,7 +236,9 @@ class RunTargets:
         except Exception as fault:  # noqa: BLE001 - an error of a target must not stop the others
             _raise_journal_error(fault)
             # A cancelled target may fail with any error; it is resumed with the job.
-            is_cut_short = self.ports.cancellation.is_cancelled and not isinstance(fault, _TARGET_ERRORS)
+            is_cut_short = self.ports.cancellation.is_cancelled and not isinstance(
+                fault, _TARGET_ERRORS
+            )
             await root.note(
                 TARGET_INTERRUPTED if is_cut_short else TARGET_FAILED,
                 {**body, "reason": _failure_reason(fault)},
@@ -241,7 +255,8 @@ class RunTargets:
             await root.note(TARGET_FAILED, {**body, "reason": reason})
         elif root.max_packages > 0:
             await root.note(
-                TARGET_PACKAGE_SENT, {**body, "iteration": 1 if sent is None else sent.iteration + 1}
+                TARGET_PACKAGE_SENT,
+                {**body, "iteration": 1 if sent is None else sent.iteration + 1},
             )
         else:
             await self._complete(root, target, state, state.finished)
@@ -251,10 +266,19 @@ class RunTargets:
     ) -> None:
         found, reason = self._found_targets(root, target, state)
         run = root.waves.runs[target.name]
-        body: JsonObject = {"target": target.name, "wave": target.wave, "run": run, "reason": reason}
-        await root.note(TARGET_COMPLETED, {**body, "status": finished.status, "found": targets_json(found)})
+        body: JsonObject = {
+            "target": target.name,
+            "wave": target.wave,
+            "run": run,
+            "reason": reason,
+        }
+        await root.note(
+            TARGET_COMPLETED, {**body, "status": finished.status, "found": targets_json(found)}
+        )
 
-    def _found_targets(self, root: TargetRoot, target: Target, state: RunState) -> tuple[list[Target], str]:
+    def _found_targets(
+        self, root: TargetRoot, target: Target, state: RunState
+    ) -> tuple[list[Target], str]:
         """Return the targets that the run of a target has found for the next wave, and a remark on them."""
         if target.wave >= root.waves.targets.depth:
             return [], ""
@@ -323,7 +347,9 @@ def _needs_run(state: RunState, events: Sequence[Event], verdict: PackageVerdict
         return True
     if verdict is None or state.finished.status == "failed":
         return False
-    after_end = itertools.takewhile(lambda event: not isinstance(event, RunFinished), reversed(events))
+    after_end = itertools.takewhile(
+        lambda event: not isinstance(event, RunFinished), reversed(events)
+    )
     taken = feedback_notes(state)
     # Feedback taken after the end was interrupted before it was applied.
     is_done = bool(taken) and taken[-1].body.get("iteration") == verdict.iteration

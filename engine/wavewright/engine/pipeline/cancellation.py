@@ -74,7 +74,9 @@ class CancellationToken:
         for scope in self._scopes:
             scope.cancel()
 
-    async def cancel_on_request(self, run: Callable[[], RunId | None], find: FindCancelRequest) -> None:
+    async def cancel_on_request(
+        self, run: Callable[[], RunId | None], find: FindCancelRequest
+    ) -> None:
         """Wait for a cancel request, and cancel; a store that cannot be read is asked again."""
         while self.request is None:
             await anyio.sleep(POLL_SECONDS)
@@ -100,7 +102,8 @@ class CancellationToken:
     def _cancel_if_idle(self) -> None:
         """Cancel if nothing is running any more."""
         is_idle = all(
-            drain_signal is not None and drain_signal.is_drained for drain_signal in self._scopes.values()
+            drain_signal is not None and drain_signal.is_drained
+            for drain_signal in self._scopes.values()
         )
         if self._is_draining and not self.is_cancelled and is_idle:
             self.cancel()
@@ -219,7 +222,9 @@ CANCELLED: Final = "cancelled"
 """Topic of the note of who has cancelled a run."""
 
 
-async def end_cancelled(journal: Journal, run: RunId, request: CancelRequest, now: float) -> list[Event]:
+async def end_cancelled(
+    journal: Journal, run: RunId, request: CancelRequest, now: float
+) -> list[Event]:
     """Journal the end of a run that is open here, and of the runs of its targets; return the events of its own.
 
     Raises:

@@ -144,11 +144,15 @@ class Asker(Protocol):
 
 PeopleForRun: TypeAlias = Callable[[RunId], tuple[Approver, Asker]]
 """Returns the approver and the asker of a run."""
-TargetObserver: TypeAlias = Callable[[str], AbstractContextManager[Callable[[Event | PhaseEvent], None]]]
+TargetObserver: TypeAlias = Callable[
+    [str], AbstractContextManager[Callable[[Event | PhaseEvent], None]]
+]
 """Returns a context, open while a target's run is executed, with the listener of its events and phases."""
 
 
-def ignore_target_events(target: str) -> AbstractContextManager[Callable[[Event | PhaseEvent], None]]:
+def ignore_target_events(
+    target: str,
+) -> AbstractContextManager[Callable[[Event | PhaseEvent], None]]:
     """Ignore the events within the run of a target; the root run has those of its start and end."""
     del target
     return nullcontext(ignore_event)

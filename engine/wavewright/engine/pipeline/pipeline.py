@@ -55,7 +55,9 @@ Node: TypeAlias = Phase[Any, Any] | GuardedPhases[Any]
 """A phase or a group; contexts are checked where the pipeline is declared."""
 
 
-def when(guard: Callable[[C], bool], phases: Sequence[Phase[C, C] | GuardedPhases[C]]) -> GuardedPhases[C]:
+def when(
+    guard: Callable[[C], bool], phases: Sequence[Phase[C, C] | GuardedPhases[C]]
+) -> GuardedPhases[C]:
     """Return a group of phases under a guard, to be nested in another group."""
     return GuardedPhases(guard, tuple(phases))
 
@@ -163,11 +165,15 @@ class Pipeline(Generic[A_contra, C_co]):
 
         from wavewright.engine.pipeline.services import open_task_group
 
-        send, events = anyio.create_memory_object_stream[E | PhaseEvent | PipelineRun[C_co]](math.inf)
+        send, events = anyio.create_memory_object_stream[E | PhaseEvent | PipelineRun[C_co]](
+            math.inf
+        )
 
         async def follow() -> None:
             with send:
-                send.send_nowait(await self.run(start(send.send_nowait), send.send_nowait, *listeners))
+                send.send_nowait(
+                    await self.run(start(send.send_nowait), send.send_nowait, *listeners)
+                )
 
         with events:
             async with open_task_group() as group:
@@ -177,9 +183,7 @@ class Pipeline(Generic[A_contra, C_co]):
 
     def _position_of(self, result: PhaseResult[Any], branches: int) -> int:
         if branches > self.max_branches:
-            msg = (
-                f"the pipeline branched more than {self.max_branches} times; the last reason: {result.reason}"
-            )
+            msg = f"the pipeline branched more than {self.max_branches} times; the last reason: {result.reason}"
             raise PipelineError(msg)
         targets = _branch_targets(self.nodes)
         if result.target is None or result.target not in targets:
@@ -217,17 +221,23 @@ class PipelineBuilder(Generic[A, C]):
 
     def phase(self, phase: Phase[C, B]) -> PipelineBuilder[A, B]:
         """Append a phase that always runs."""
-        return PipelineBuilder(self._name, max_branches=self._max_branches, nodes=(*self._nodes, phase))
+        return PipelineBuilder(
+            self._name, max_branches=self._max_branches, nodes=(*self._nodes, phase)
+        )
 
     def when(
         self, guard: Callable[[C], bool], phases: Sequence[Phase[C, C] | GuardedPhases[C]]
     ) -> PipelineBuilder[A, C]:
         """Append phases that run in turn if the guard holds before the first; with `when(…)` among them, nested."""
         node = GuardedPhases(guard, tuple(phases))
-        return PipelineBuilder(self._name, max_branches=self._max_branches, nodes=(*self._nodes, node))
+        return PipelineBuilder(
+            self._name, max_branches=self._max_branches, nodes=(*self._nodes, node)
+        )
 
     @overload
-    def maybe(self, guard: Callable[[C], TypeIs[B]], phase: Phase[B, C]) -> PipelineBuilder[A, C]: ...
+    def maybe(
+        self, guard: Callable[[C], TypeIs[B]], phase: Phase[B, C]
+    ) -> PipelineBuilder[A, C]: ...
     @overload
     def maybe(self, guard: Callable[[C], bool], phase: Phase[C, C]) -> PipelineBuilder[A, C]: ...
     def maybe(self, guard: Callable[[C], bool], phase: Phase[Any, C]) -> PipelineBuilder[A, C]:

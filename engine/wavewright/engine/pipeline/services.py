@@ -130,9 +130,13 @@ def pending_draft(state: RunState) -> PlanDraft | None:
     body = next((noted.body for noted in reversed(state.notes) if noted.topic == "draft"), None)
     if body is None:
         return None
-    document = read_document(json.dumps(body["plan"], indent=2), f"the plan given to run {state.run}")
+    document = read_document(
+        json.dumps(body["plan"], indent=2), f"the plan given to run {state.run}"
+    )
     plan = Plan.model_validate(document.value)
-    return PlanDraft(plan, PlanOrigin(document), str(body["rung"]), is_saved=body.get("is_saved") is True)
+    return PlanDraft(
+        plan, PlanOrigin(document), str(body["rung"]), is_saved=body.get("is_saved") is True
+    )
 
 
 def diagnostics_json(diagnostics: Iterable[Diagnostic]) -> list[JsonObject]:
@@ -222,7 +226,9 @@ async def run_model_phase(
     state = fold(recorder.journaled, context.state)
     executed = context.executed_seconds + time.monotonic() - started
     return ModelPhaseResult(
-        replace(context, state=state, executed_seconds=executed), value, ports.cancellation.is_cancelled
+        replace(context, state=state, executed_seconds=executed),
+        value,
+        ports.cancellation.is_cancelled,
     )
 
 
@@ -255,7 +261,9 @@ async def remaining_allowance(
         return None
     allowance = await services.budget_store.left(BudgetScope(run=run, job=goal.job, role="worker"))
     steps = plan.steps if plan is not None else ()
-    if not allowance.bounds_usd and all(step.budget is None or step.budget.usd is None for step in steps):
+    if not allowance.bounds_usd and all(
+        step.budget is None or step.budget.usd is None for step in steps
+    ):
         return allowance
     return replace(allowance, usd_per_1000_tokens=_worker_price(services, settings, goal))
 

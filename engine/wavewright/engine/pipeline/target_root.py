@@ -39,7 +39,9 @@ from wavewright.planner.plans.graph import superseded_by
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, as_object
 
 
-def check_expansion_of_job(order: ResolvedJob, tools: Mapping[str, ToolSignature]) -> tuple[Diagnostic, ...]:
+def check_expansion_of_job(
+    order: ResolvedJob, tools: Mapping[str, ToolSignature]
+) -> tuple[Diagnostic, ...]:
     """Return what is wrong with how a job finds further targets, over the plan that it brings."""
     expansion, draft = order.expansion, order.draft
     if expansion is None or draft is None:
@@ -57,7 +59,9 @@ def goal_of_found_targets(order: ResolvedJob, tools: Mapping[str, ToolSignature]
     subject = CheckContext(plan, order.goal, tools, order.goal.limits)
     if not untrusted_names(subject, order.expansion.text):
         return order.goal
-    return _with_untrusted(order.goal, (TARGET, order.goal.targets.visited, order.goal.targets.failed))
+    return _with_untrusted(
+        order.goal, (TARGET, order.goal.targets.visited, order.goal.targets.failed)
+    )
 
 
 def _with_untrusted(goal: Goal, inputs: Iterable[str | None]) -> Goal:
@@ -81,7 +85,9 @@ def require_valid_expansion(order: ResolvedJob, tools: Mapping[str, ToolSignatur
             raise PlanError(found, origin.document.source)
 
 
-def found_targets(expand: str | None, state: RunState, settings: Settings) -> tuple[list[Target], str]:
+def found_targets(
+    expand: str | None, state: RunState, settings: Settings
+) -> tuple[list[Target], str]:
     """Return what the expansion gives over a run's steps, each once, and what is to be said where that is not all.
 
     A step that was superseded is read as the one that stands for it. A run whose steps did not end well has found
@@ -146,8 +152,12 @@ class TargetRoot:
         if budget is None or budget.tokens is None:
             return None
         waves = self.waves
-        waiting = sum(waves.runs.get(target.name) not in self.tokens_used for target in waves.current())
-        return (budget.tokens - sum(self.tokens_used.values())) // max(1, min(waves.targets.at_once, waiting))
+        waiting = sum(
+            waves.runs.get(target.name) not in self.tokens_used for target in waves.current()
+        )
+        return (budget.tokens - sum(self.tokens_used.values())) // max(
+            1, min(waves.targets.at_once, waiting)
+        )
 
     @property
     def max_packages(self) -> int:
@@ -181,7 +191,11 @@ class TargetRoot:
         cycles, last = self.ports.cycles, self.waves.cycle
         if cycles is None:
             return True
-        if last is not None and last.resumes_at is not None and cycles.is_paused_until(last.resumes_at):
+        if (
+            last is not None
+            and last.resumes_at is not None
+            and cycles.is_paused_until(last.resumes_at)
+        ):
             return False
         run = self.waves.runs.get(target.name)
         used = 0 if run is None else tokens_used_by(fold(await self.ports.journal.load(run)))

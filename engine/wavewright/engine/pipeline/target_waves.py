@@ -169,7 +169,9 @@ class TargetWaves:
     def awaiting(self) -> list[str]:
         """Targets whose package has no verdict yet, by name."""
         return sorted(
-            name for name, sent in self.packages.items() if not sent.is_judged and name not in self.ends
+            name
+            for name, sent in self.packages.items()
+            if not sent.is_judged and name not in self.ends
         )
 
     def is_in_progress(self, target: str) -> bool:
@@ -185,10 +187,14 @@ class TargetWaves:
             if (end := self.ends.get(target.name)) is not None:
                 names[end.status].append(target.name)
         parts = [f"{len(names['achieved'])} of {len(known)} targets achieved"]
-        parts += [f"not achieved: {some_names(names['not_achieved'])}"] * bool(names["not_achieved"])
+        parts += [f"not achieved: {some_names(names['not_achieved'])}"] * bool(
+            names["not_achieved"]
+        )
         parts += [f"failed: {some_names(names['failed'])}"] * bool(names["failed"])
         if left_out := self._left_out(known):
-            parts.append(f"left out: {left_out} more that were found, for {self.targets.most} are the most")
+            parts.append(
+                f"left out: {left_out} more that were found, for {self.targets.most} are the most"
+            )
         return "; ".join(parts)
 
     def _left_out(self, known: Iterable[Target]) -> int:
@@ -236,7 +242,9 @@ def target_waves(state: RunState) -> TargetWaves | None:
 
 def initial_waves(noted: Noted) -> TargetWaves:
     """Return how far it is when nothing was done yet."""
-    return TargetWaves(JobTargets.model_validate(noted.body["targets"]), str(noted.body.get("text", "")))
+    return TargetWaves(
+        JobTargets.model_validate(noted.body["targets"]), str(noted.body.get("text", ""))
+    )
 
 
 def waves_after(waves: TargetWaves, noted: Noted) -> TargetWaves:
@@ -253,7 +261,9 @@ def waves_after(waves: TargetWaves, noted: Noted) -> TargetWaves:
             judged = replace(waves.packages[name], is_judged=True)
             return replace(waves, packages=waves.packages.set(name, judged))
         case "target_completed" | "target_failed":
-            status: TargetStatus = "achieved" if noted.body.get("status") == "achieved" else "not_achieved"
+            status: TargetStatus = (
+                "achieved" if noted.body.get("status") == "achieved" else "not_achieved"
+            )
             if noted.topic == TARGET_FAILED:
                 status = "failed"
             targets = tuple(read_targets(as_list(noted.body.get("found"))))
@@ -271,7 +281,9 @@ def waves_after(waves: TargetWaves, noted: Noted) -> TargetWaves:
         case "cycle_ended":
             at = noted.body.get("resumes_at")
             resumes_at = float(at) if isinstance(at, int | float) else 0.0
-            return replace(waves, cycle=replace(waves.cycle or TargetCycle(name), resumes_at=resumes_at))
+            return replace(
+                waves, cycle=replace(waves.cycle or TargetCycle(name), resumes_at=resumes_at)
+            )
         case _:
             return waves
 

@@ -116,7 +116,9 @@ class TwinSettings(DocumentModel):
         module, _, name = self.pipeline.partition(":")
         function: object = getattr(import_project_module(module, root), name, None)
         if not callable(function):
-            raise WavewrightError(f"the module {module!r} has no function {name!r}", hint=_SETTING_HINT)
+            raise WavewrightError(
+                f"the module {module!r} has no function {name!r}", hint=_SETTING_HINT
+            )
         made: object = function(*args)
         if not issubclass(type(made), Pipeline):
             raise WavewrightError(
@@ -125,7 +127,9 @@ class TwinSettings(DocumentModel):
         return cast("Pipeline[Any, Any]", made)
 
 
-_SETTING_HINT: Final = "correct `twin.pipeline`: MODULE:FUNCTION of a function that returns a Pipeline"
+_SETTING_HINT: Final = (
+    "correct `twin.pipeline`: MODULE:FUNCTION of a function that returns a Pipeline"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +160,9 @@ class TwinReport:
     @property
     def agrees(self) -> bool:
         """Whether nothing differs."""
-        return not (self.differences or self.effects_only_first or self.effects_only_second or self.failure)
+        return not (
+            self.differences or self.effects_only_first or self.effects_only_second or self.failure
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,13 +196,19 @@ class TwinRuns(Generic[A, C]):
         return run
 
     async def _follow(
-        self, start: Callable[[Effects], A], done: DoneEffects, kept: list[_Kept], first_seconds: float
+        self,
+        start: Callable[[Effects], A],
+        done: DoneEffects,
+        kept: list[_Kept],
+        first_seconds: float,
     ) -> None:
         try:
             report = await self._run_second(start, done, kept)
             self.report(replace(report, first_seconds=first_seconds))
         except Exception:  # noqa: BLE001 - a comparison that fails must not reach the caller of the first pipeline
-            _LOG.exception("the runs of %s and %s could not be compared", self.first.name, self.second.name)
+            _LOG.exception(
+                "the runs of %s and %s could not be compared", self.first.name, self.second.name
+            )
         finally:
             self._waiting.remove(kept)
 
@@ -264,10 +276,14 @@ async def open_twin(
         WavewrightError: `sample` is no share.
     """
     if not 0 <= sample <= 1:
-        raise WavewrightError(f"sample is {sample:g}", hint="give a share from 0 to 1, such as 0.05")
+        raise WavewrightError(
+            f"sample is {sample:g}", hint="give a share from 0 to 1, such as 0.05"
+        )
     try:
         async with anyio.create_task_group() as group:
-            yield TwinRuns(first, second, report, view or context_as_json, sample, seconds, group, draw)
+            yield TwinRuns(
+                first, second, report, view or context_as_json, sample, seconds, group, draw
+            )
     except BaseExceptionGroup as failures:
         # Of the group, only the block of the caller fails: what it raises leaves it as without a second pipeline.
         failure = failures.exceptions[0]
@@ -324,7 +340,9 @@ def _differences(
     first: Sequence[tuple[str, JsonObject]], second: Sequence[tuple[str, JsonObject]]
 ) -> Iterator[PhaseDifference]:
     """Yield what differs, in the order of the phases."""
-    matcher = SequenceMatcher(None, [name for name, _ in first], [name for name, _ in second], autojunk=False)
+    matcher = SequenceMatcher(
+        None, [name for name, _ in first], [name for name, _ in second], autojunk=False
+    )
     for tag, begin, end, second_begin, second_end in matcher.get_opcodes():
         if tag == "equal":
             pairs = zip(first[begin:end], second[second_begin:second_end], strict=True)
@@ -333,7 +351,9 @@ def _differences(
                     yield PhaseDifference(name, "changed", changes)
             continue
         yield from (PhaseDifference(name, "only_first") for name, _ in first[begin:end])
-        yield from (PhaseDifference(name, "only_second") for name, _ in second[second_begin:second_end])
+        yield from (
+            PhaseDifference(name, "only_second") for name, _ in second[second_begin:second_end]
+        )
 
 
 def _without(texts: Sequence[str], others: Sequence[str]) -> Iterator[str]:

@@ -71,12 +71,16 @@ def _worker_contexts(worker: Worker) -> Context:
 
 def _planner_request() -> Context:
     """Return the planner's context for a goal with inputs, rules, gates and an answered question."""
-    goal, tools = _goal(), {"fetch": ToolSignature(name="fetch"), "write": ToolSignature(name="write")}
+    goal, tools = (
+        _goal(),
+        {"fetch": ToolSignature(name="fetch"), "write": ToolSignature(name="write")},
+    )
     values = request_values(
         goal, tools, tool_entries(goal, tools), [AnsweredQuestion("Which hours?", "the night")]
     )
     shown = {
-        name: {**_record_members(values[name]), "shown": UnknownValue()} for name in ("primary", "benchmarks")
+        name: {**_record_members(values[name]), "shown": UnknownValue()}
+        for name in ("primary", "benchmarks")
     }
     return {**values, **shown, "other_values": UnknownValue()}
 
@@ -152,7 +156,10 @@ _CONTEXTS: Final[Mapping[str, tuple[Context, ...]]] = {
             "gates": [UnknownValue()],
             "missing": ["a quote"],
             "outputs": [
-                {**{field.name: UnknownValue() for field in fields(ShownOutput)}, "characters": 1000}
+                {
+                    **{field.name: UnknownValue() for field in fields(ShownOutput)},
+                    "characters": 1000,
+                }
             ],
             "left_out": (("sheet", "a text"),),
             "tools": ["fetch", "write"],
@@ -191,7 +198,9 @@ class PromptDefect(NamedTuple):
     hint: str
 
 
-def find_prompt_defect(name: str, prompts: Prompts, workers: Sequence[Worker]) -> PromptDefect | None:
+def find_prompt_defect(
+    name: str, prompts: Prompts, workers: Sequence[Worker]
+) -> PromptDefect | None:
     """Return the first fault of a prompt; `workers` are those that may use it."""
     return _syntax_defect(prompts.file_of(name)) or _rendering_defect(name, prompts, workers)
 
@@ -211,7 +220,9 @@ def _syntax_defect(file: Path | None) -> PromptDefect | None:
     return None
 
 
-def _rendering_defect(name: str, prompts: Prompts, workers: Sequence[Worker]) -> PromptDefect | None:
+def _rendering_defect(
+    name: str, prompts: Prompts, workers: Sequence[Worker]
+) -> PromptDefect | None:
     """Return a fault that appears with every value of the prompt."""
     from jinja2 import TemplateError
 

@@ -9,7 +9,12 @@ from wavewright.config.documents import Document, read_bytes, read_faulty_docume
 from wavewright.config.errors import did_you_mean
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError, DocumentFault, Source
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, locate_diagnostics, suggest_name
+from wavewright.planner.diagnostics.diagnostic import (
+    Diagnostic,
+    PlanError,
+    locate_diagnostics,
+    suggest_name,
+)
 from wavewright.planner.language.goals import GoalTemplate
 from wavewright.planner.reading.reader import read_model
 from wavewright.tools.packs import pack_templates
@@ -27,12 +32,16 @@ def named_template(name: str, settings: Settings) -> Path | None:
     if path is None:
         known = template_names(settings)
         hint = suggest_name(name, known, what="goal templates")
-        fault = DocumentFault("unreadable_file", f"there is no goal template and no file {name!r}", hint=hint)
+        fault = DocumentFault(
+            "unreadable_file", f"there is no goal template and no file {name!r}", hint=hint
+        )
         raise DocumentError(Source(name, ""), (fault,))
     return path
 
 
-def read_template_document(name: str, folder: Path, document: Document, settings: Settings) -> Document:
+def read_template_document(
+    name: str, folder: Path, document: Document, settings: Settings
+) -> Document:
     """Return the document of a goal template by its name, or by its path beside the job.
 
     Raises:
@@ -97,7 +106,8 @@ def read_named_document(path: Path, pointer: str, document: Document) -> Documen
         content = read_bytes(path)
     except DocumentError as error:
         faults = tuple(
-            replace(fault, pointer=pointer, span=document.nearest_span(pointer)) for fault in error.faults
+            replace(fault, pointer=pointer, span=document.nearest_span(pointer))
+            for fault in error.faults
         )
         raise DocumentError(document.source, faults) from error
     return read_faulty_document(content, str(path))

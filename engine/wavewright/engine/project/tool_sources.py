@@ -20,7 +20,14 @@ from wavewright.tools.functions.contracts import ToolDefinitionError, UserFuncti
 from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.functions.tool import Tool
 from wavewright.tools.functions.user_tools import load_user_tools
-from wavewright.tools.packs import Pack, PackError, is_listed, load_pack, pack_names, pack_tool_names
+from wavewright.tools.packs import (
+    Pack,
+    PackError,
+    is_listed,
+    load_pack,
+    pack_names,
+    pack_tool_names,
+)
 from wavewright.tools.workers.services import Services
 
 if TYPE_CHECKING:
@@ -49,7 +56,9 @@ class ToolSources:
     services: Services
     _loaded: dict[str, dict[str, Tool]] = field(default_factory=dict[str, dict[str, Tool]])
     """Tools of packs, without the agents that they call."""
-    _catalogs: dict[str | None, AgentCatalog] = field(default_factory=dict[str | None, "AgentCatalog"])
+    _catalogs: dict[str | None, AgentCatalog] = field(
+        default_factory=dict[str | None, "AgentCatalog"]
+    )
     """Agents by pack; those of the project under None."""
     _packs_of_agents: dict[str, str] = field(default_factory=dict[str, str])
     """By agent that a pack brings: the pack. One of the project in its place names tools as the pack does."""
@@ -78,7 +87,9 @@ class ToolSources:
         Raises:
             PackError: it cannot be imported or refuses its settings.
         """
-        return {name: self._bound(pack, tool) for name, tool in self._unbound_pack_tools(pack).items()}
+        return {
+            name: self._bound(pack, tool) for name, tool in self._unbound_pack_tools(pack).items()
+        }
 
     def _unbound_pack_tools(self, pack: str) -> dict[str, Tool]:
         if pack not in self._loaded:
@@ -91,7 +102,9 @@ class ToolSources:
     def _add_catalog(self, pack: str | None, agents: Iterable[AgentSpec]) -> AgentCatalog | None:
         given = {spec.name: spec for spec in agents}
         if pack is not None:
-            self._packs_of_agents.update({name: pack for name in given if name not in self._packs_of_agents})
+            self._packs_of_agents.update(
+                {name: pack for name in given if name not in self._packs_of_agents}
+            )
         specs = {**given, **{spec.name: spec for spec in own_agents(self.settings).values()}}
         if not specs:
             return None
@@ -103,7 +116,9 @@ class ToolSources:
             if tool is not None:
                 return tool
             if full := [
-                full_name(one, name) for one in self._loaded if full_name(one, name) in self._loaded[one]
+                full_name(one, name)
+                for one in self._loaded
+                if full_name(one, name) in self._loaded[one]
             ]:
                 raise ToolDefinitionError(
                     f"an agent of this project has the tool {name!r}, which a pack brings under its full name",
@@ -127,7 +142,9 @@ class ToolSources:
             owners.append(f"pack {pack!r}")
         if owners:
             files = [file for file, spec in own_agents(self.settings).items() if spec.name == agent]
-            raise _shared_name(agent, str(files[0]) if files else f"pack {pack!r}", f"a tool of {owners[0]}")
+            raise _shared_name(
+                agent, str(files[0]) if files else f"pack {pack!r}", f"a tool of {owners[0]}"
+            )
 
     def _own_of_pack(self, pack: str, name: str) -> Tool | None:
         tools = self._loaded[pack]
@@ -179,7 +196,11 @@ class ToolSources:
 
     def server_tools(self) -> dict[str, Tool]:
         """Return the tools of MCP servers by their full names."""
-        return {one.full_name: one.make() for one in self._server_tools(None) if one.full_name is not None}
+        return {
+            one.full_name: one.make()
+            for one in self._server_tools(None)
+            if one.full_name is not None
+        }
 
     def _own_tool(self, name: str) -> Iterator[_ToolCandidate]:
         if name in self.own:
@@ -215,16 +236,22 @@ class ToolSources:
         if dot:
             installed = tuple(pack for pack in installed if pack == prefix)
         listed = [
-            pack for pack in installed if pack not in self.packs and is_listed(pack, self.settings.packs)
+            pack
+            for pack in installed
+            if pack not in self.packs and is_listed(pack, self.settings.packs)
         ]
-        others = [] if is_found else [pack for pack in installed if pack not in {*self.packs, *listed}]
+        others = (
+            [] if is_found else [pack for pack in installed if pack not in {*self.packs, *listed}]
+        )
         for group in ([pack for pack in installed if pack in self.packs], listed, others):
             bringing = [*self._bringing(name, group, is_found=is_found)]
             if bringing:
                 return bringing
         return []
 
-    def _bringing(self, name: str, packs: Iterable[str], *, is_found: bool) -> Iterator[_ToolCandidate]:
+    def _bringing(
+        self, name: str, packs: Iterable[str], *, is_found: bool
+    ) -> Iterator[_ToolCandidate]:
         for pack in packs:
             given, root, file = self._pack_settings(pack)
             try:
@@ -287,7 +314,8 @@ def open_sources(packs: JsonObject, settings: Settings, services: Services) -> T
         tool = function if isinstance(function, Tool) else make_tool(cast("UserFunction", function))
         if tool.signature.name in found:
             raise ToolDefinitionError(
-                f"{tool.signature.name!r} is given twice as a tool", hint="give one of the two another name"
+                f"{tool.signature.name!r} is given twice as a tool",
+                hint="give one of the two another name",
             )
         found[tool.signature.name] = tool
     for worker in own_workers(settings):
@@ -390,5 +418,7 @@ def refuse_unknown_packs(settings: Settings) -> None:
         if name not in known:
             message = f"there is no pack {name!r}"
             raise PackError(
-                message, hint=suggest_name(name, known, what="installed packs"), place=str(settings.file)
+                message,
+                hint=suggest_name(name, known, what="installed packs"),
+                place=str(settings.file),
             )

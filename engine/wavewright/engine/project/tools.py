@@ -32,7 +32,12 @@ from wavewright.engine.project.tool_sources import (
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.json_values import map_texts
 from wavewright.planner.language.plan import SUB_PLAN, Plan, Step
-from wavewright.planner.language.signatures import AGENT, ASK_PERSON, SUB_PLAN_SIGNATURE, ToolSignature
+from wavewright.planner.language.signatures import (
+    AGENT,
+    ASK_PERSON,
+    SUB_PLAN_SIGNATURE,
+    ToolSignature,
+)
 from wavewright.planner.types import Json, JsonObject, as_object
 from wavewright.tools.functions.registry import Registry
 from wavewright.tools.functions.tool import MODEL_HINT, Tool, ToolCall, ask_person_tool
@@ -97,8 +102,12 @@ def all_tools(settings: Settings, services: Services | None = None) -> Registry:
     Raises:
         ToolDefinitionError, PackError: as in `tools_of_goal`.
     """
-    sources = open_sources(packs_of_project(settings), settings, services or make_services(settings))
-    brought = {pack: sources.pack_tools(pack) for pack in pack_names() if is_listed(pack, settings.packs)}
+    sources = open_sources(
+        packs_of_project(settings), settings, services or make_services(settings)
+    )
+    brought = {
+        pack: sources.pack_tools(pack) for pack in pack_names() if is_listed(pack, settings.packs)
+    }
     counts = Counter(name for tools in brought.values() for name in tools)
     names = [
         name if counts[name] == 1 else full_name(pack, name)
@@ -140,7 +149,9 @@ def project_workers(settings: Settings, names: Collection[str]) -> dict[str, Wor
         if missing.isdisjoint([*brought, *(full_name(pack, one) for one in brought)]):
             continue  # it is not made to look for what it does not bring
         for worker in load_pack(pack, given, settings.root).workers:
-            found |= dict.fromkeys(missing & {worker.spec.name, full_name(pack, worker.spec.name)}, worker)
+            found |= dict.fromkeys(
+                missing & {worker.spec.name, full_name(pack, worker.spec.name)}, worker
+            )
     return found
 
 
@@ -158,7 +169,9 @@ def tools_with_redacted_outputs(tools: Mapping[str, Tool], settings: Settings) -
     """Return the tools with known secrets redacted from their outputs."""
     known = known_secrets(settings, os.environ)
     redactor = redactor_of(known)
-    return Registry(_with_redacted_output(tool, redactor) if known else tool for tool in tools.values())
+    return Registry(
+        _with_redacted_output(tool, redactor) if known else tool for tool in tools.values()
+    )
 
 
 def find_obstacles(
@@ -171,12 +184,19 @@ def find_obstacles(
     Raises:
         ToolDefinitionError: a worker's file is faulty.
     """
-    from wavewright.planner.checks.feasibility import WHOLE_RUN, Obstacle  # not loaded to list tools
+    from wavewright.planner.checks.feasibility import (
+        WHOLE_RUN,
+        Obstacle,
+    )  # not loaded to list tools
 
     called = {step.tool for step in plan.steps}
     servers = _called_servers(called, settings)
     # A worker sends data out: packs are not made to look for any other tool.
-    suspects = {name for name in called - servers.keys() if name in tools and "egress" in tools[name].effects}
+    suspects = {
+        name
+        for name in called - servers.keys()
+        if name in tools and "egress" in tools[name].effects
+    }
     found_workers = project_workers(settings, suspects).items() if suspects else ()
     workers = {name: worker for name, worker in found_workers if name in called}
     has_model = settings.model is not None
@@ -227,7 +247,11 @@ async def _result_of_sub_plan(call: ToolCall) -> Json:
 
 
 def _agent_tool(
-    sources: ToolSources, tools: dict[str, Tool], goal: Goal | None = None, *, is_closed: bool = True
+    sources: ToolSources,
+    tools: dict[str, Tool],
+    goal: Goal | None = None,
+    *,
+    is_closed: bool = True,
 ) -> Tool:
     from wavewright.tools.workers.agent import agent_tool  # most checks and runs have no agent
 
@@ -305,7 +329,9 @@ def _prompt_defects(
         used = (workers[name].spec.prompt, *_WORKER_PROMPTS) if name in workers else _AGENT_PROMPTS
         tried = tuple(worker for worker in workers.values() if worker.spec.name == name)
         defects = (
-            find_prompt_defect(prompt, own, tried) for prompt in used if own.file_of(prompt) is not None
+            find_prompt_defect(prompt, own, tried)
+            for prompt in used
+            if own.file_of(prompt) is not None
         )
         if (defect := next((one for one in defects if one is not None), None)) is not None:
             yield name, defect

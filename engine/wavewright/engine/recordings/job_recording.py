@@ -20,7 +20,14 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import PlainSerializer, PlainValidator, StrictBool, StrictFloat, TypeAdapter, ValidationError
+from pydantic import (
+    PlainSerializer,
+    PlainValidator,
+    StrictBool,
+    StrictFloat,
+    TypeAdapter,
+    ValidationError,
+)
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
@@ -77,7 +84,9 @@ class Recording:
     calls: tuple[RecordedCall, ...]
     answers: JsonObject | None = None
     """The cassette of its models' answers; none where no model was asked."""
-    tools: Annotated[tuple[tuple[str, str], ...], PlainValidator(_tools_of), PlainSerializer(dict)] = ()
+    tools: Annotated[
+        tuple[tuple[str, str], ...], PlainValidator(_tools_of), PlainSerializer(dict)
+    ] = ()
     """The tools by name, with their versions."""
     model: str | None = None
     """The model that was configured; none where no model was."""
@@ -102,7 +111,9 @@ def recording_of_run(
         calls = tuple(call.without_secrets(redactor) for call in calls)
     versions = sorted(started.versions.items())
     tools = tuple(
-        (name.removeprefix("tool "), version) for name, version in versions if name.startswith("tool ")
+        (name.removeprefix("tool "), version)
+        for name, version in versions
+        if name.startswith("tool ")
     )
     return Recording(started.job, started.now, calls, answers, tools, model, model_is_forced)
 
@@ -121,7 +132,9 @@ def write_recording(file: Path, recording: Recording) -> None:
 
 def recording_text(recording: Recording) -> str:
     """Return a recording as its file holds it: calls by step and item, values as they came."""
-    calls = sorted(recording.calls, key=lambda call: (call.step, -1 if call.index is None else call.index))
+    calls = sorted(
+        recording.calls, key=lambda call: (call.step, -1 if call.index is None else call.index)
+    )
     ordered = replace(recording, calls=tuple(calls))
     content: JsonObject = {
         "format": FORMAT,
@@ -141,7 +154,8 @@ def read_recording(file: Path) -> Recording:
         content: Json = json.loads(file.read_bytes())
     except OSError as error:
         raise RecordingError(
-            f"the recording {file} cannot be read: {error.strerror or error}", "name a file that can be read"
+            f"the recording {file} cannot be read: {error.strerror or error}",
+            "name a file that can be read",
         ) from error
     except (ValueError, RecursionError) as error:
         raise RecordingError(f"the recording {file} is damaged: {error}", _RERECORD_HINT) from error
@@ -152,7 +166,9 @@ def read_recording(file: Path) -> Recording:
             "name another file, or record it anew",
         )
     try:
-        return _FILE.validate_python({name: part for name, part in content.items() if name != "format"})
+        return _FILE.validate_python(
+            {name: part for name, part in content.items() if name != "format"}
+        )
     except ValidationError as error:
         raise RecordingError(
             f"the recording {file} is damaged{_invalid_reason(error)}", _RERECORD_HINT
@@ -284,7 +300,8 @@ def missing_calls_error(file: Path, misses: Sequence[CallMiss]) -> RecordingErro
     """Return the error of a recording that lacks calls, to be raised."""
     missing = "\n".join(f"  {line}" for miss in misses for line in str(miss).split("\n"))
     return RecordingError(
-        f"the recording {file} lacks calls of this run\n{missing}", f"record the run anew into {file}"
+        f"the recording {file} lacks calls of this run\n{missing}",
+        f"record the run anew into {file}",
     )
 
 

@@ -58,7 +58,9 @@ def emitted_event(value: Json) -> EmittedEvent:
     return event
 
 
-_StoredEvent: TypeAlias = Annotated[EmittedEvent, PlainValidator(emitted_event), PlainSerializer(to_json)]
+_StoredEvent: TypeAlias = Annotated[
+    EmittedEvent, PlainValidator(emitted_event), PlainSerializer(to_json)
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +101,14 @@ class RecordedCall:
             config=_object(redactor.redact_json(self.config)),
             output=redactor.redact_json(self.output),
             error=error,
-            emitted=tuple(emitted_event(redactor.redact_json(to_json(event))) for event in self.emitted),
+            emitted=tuple(
+                emitted_event(redactor.redact_json(to_json(event))) for event in self.emitted
+            ),
             data=None
             if self.data is None
-            else {name: _object(redactor.redact_json(values)) for name, values in self.data.items()},
+            else {
+                name: _object(redactor.redact_json(values)) for name, values in self.data.items()
+            },
         )
 
 
@@ -120,7 +126,8 @@ def recorded_calls(events: Iterable[Event]) -> tuple[RecordedCall, ...]:
     }
     # Steps that began while the plan arrived have ended before it was accepted.
     first = next(
-        (Plan.model_validate(event.plan) for event in known if isinstance(event, PlanAccepted)), None
+        (Plan.model_validate(event.plan) for event in known if isinstance(event, PlanAccepted)),
+        None,
     )
     reader = _CallReader(made, first)
     return tuple(call for event in known for call in reader.add(event))
@@ -169,7 +176,9 @@ class _CallReader:
         else:
             self._outputs.pop(ending.step, None)
 
-    def _call(self, ending: StepFinished | ItemFinished, index: int | None) -> Iterator[RecordedCall]:
+    def _call(
+        self, ending: StepFinished | ItemFinished, index: int | None
+    ) -> Iterator[RecordedCall]:
         emitted = tuple(self._emitted.pop((ending.step, index), ()))
         status = self._status(ending)
         if status is None or self._plan is None or self._goal is None:
@@ -217,7 +226,9 @@ class _RenderedPlan:
         self._now = now
         self._spread = dict[StepId, tuple[Renderer, JsonObject, list[Json]]]()
 
-    def params(self, step: Step, outputs: Mapping[StepId, Json], index: int | None) -> JsonObject | None:
+    def params(
+        self, step: Step, outputs: Mapping[StepId, Json], index: int | None
+    ) -> JsonObject | None:
         """Return the parameters of a call; none where they can no longer be made."""
         try:
             renderer, visible, items = self._renderer(step, outputs)
@@ -236,9 +247,13 @@ class _RenderedPlan:
         """Return what renders the step's parameters, what it sees and its items; of a fan-out, computed once."""
         if step.for_each is not None and step.id in self._spread:
             return self._spread[step.id]
-        seen: JsonObject = {name: outputs[name] for name in self._dependencies[step.id] if name in outputs}
+        seen: JsonObject = {
+            name: outputs[name] for name in self._dependencies[step.id] if name in outputs
+        }
         visible: JsonObject = {"inputs": self._inputs, "steps": seen}
-        items = compile_render(step.for_each)(visible, self._now) if step.for_each is not None else []
+        items = (
+            compile_render(step.for_each)(visible, self._now) if step.for_each is not None else []
+        )
         found = (compile_render(step.params), visible, items if isinstance(items, list) else [])
         if step.for_each is not None:
             self._spread[step.id] = found

@@ -17,7 +17,13 @@ from functools import partial
 
 from wavewright.config.redaction import Redactor
 from wavewright.engine.recordings.recorded_calls import EmittedEvent, RecordedCall
-from wavewright.executor.events.types import LoopToolCalled, ModelCalled, OutputStreamed, RungTaken, StepError
+from wavewright.executor.events.types import (
+    LoopToolCalled,
+    ModelCalled,
+    OutputStreamed,
+    RungTaken,
+    StepError,
+)
 from wavewright.executor.run.failures import RecordedFailure
 from wavewright.executor.store.journal import MemoryJournal, StoredOutput
 from wavewright.planner.language.goals import Goal
@@ -60,13 +66,17 @@ class CallMiss:
     def step_message(self) -> str:
         """Return the miss in one line, for a reader who knows the step and its tool."""
         nearest = (
-            "nothing of this tool was" if self.nearest is None else f"nearest is the call of {self.nearest}"
+            "nothing of this tool was"
+            if self.nearest is None
+            else f"nearest is the call of {self.nearest}"
         )
         return "; ".join((f"this call was never recorded: {nearest}", *self.differences))
 
     def __str__(self) -> str:
         """Return the miss in a few lines."""
-        lines = [f"{self.place} calls {self.tool!r} with {short_json(self.params)}, which was never recorded"]
+        lines = [
+            f"{self.place} calls {self.tool!r} with {short_json(self.params)}, which was never recorded"
+        ]
         if self.nearest is None:
             lines.append(f"no call of {self.tool!r} was recorded")
         else:
@@ -196,14 +206,18 @@ class RecordedTools(Runtime):
     """The redactor of the recording: parameters are compared without their secrets."""
     misses: list[CallMiss] = field(default_factory=list[CallMiss])
     unrecorded_calls: list[UnrecordedCall] = field(default_factory=list[UnrecordedCall])
-    _by_question: dict[bytes, list[RecordedCall]] = field(default_factory=dict[bytes, list[RecordedCall]])
+    _by_question: dict[bytes, list[RecordedCall]] = field(
+        default_factory=dict[bytes, list[RecordedCall]]
+    )
     _given: set[int] = field(default_factory=set[int])
     """Identities of recorded calls that were given already."""
 
     def __post_init__(self) -> None:
         for call in self.calls:
             if call.status not in _STATUSES_WITHOUT_ANSWER:
-                self._by_question.setdefault(_call_key(call.tool, call.params, call.config), []).append(call)
+                self._by_question.setdefault(
+                    _call_key(call.tool, call.params, call.config), []
+                ).append(call)
 
     def routed(self, tool: Tool, goal: Goal) -> Tool:
         """Return the signature of a tool with recorded answers behind it."""
@@ -230,7 +244,12 @@ class RecordedTools(Runtime):
 
     def _requested_call(self, request: ToolCall) -> RecordedCall:
         wanted = RecordedCall(
-            request.step, request.tool, request.params, "ok", request.index, dict(request.config or {})
+            request.step,
+            request.tool,
+            request.params,
+            "ok",
+            request.index,
+            dict(request.config or {}),
         )
         return wanted if self.redactor is None else wanted.without_secrets(self.redactor)
 
@@ -255,7 +274,12 @@ class RecordedTools(Runtime):
             return await tool.call(request)
         is_thorough = len(self.misses) < _MAX_DETAILED_MISSES
         miss = describe_call_miss(
-            request.step, request.index, wanted, self.calls, because=because, is_thorough=is_thorough
+            request.step,
+            request.index,
+            wanted,
+            self.calls,
+            because=because,
+            is_thorough=is_thorough,
         )
         self.misses.append(miss)
         raise RecordedFailure(StepError("tool", miss.step_message(), hint=_MISSING_CALL_HINT))
@@ -270,7 +294,9 @@ class ReusingJournal(MemoryJournal):
     def __init__(self, calls: Sequence[RecordedCall], run: RunId) -> None:
         super().__init__()
         self._run = run
-        self._served = {call.key: call for call in calls if call.status == "reused" and call.key is not None}
+        self._served = {
+            call.key: call for call in calls if call.status == "reused" and call.key is not None
+        }
 
     async def find_output(self, key: StepKey) -> StoredOutput | None:
         """Return the output of an equal call that the recorded run took from another, or of this run's own."""

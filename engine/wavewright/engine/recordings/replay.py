@@ -74,10 +74,16 @@ class RecordedRespondents:
             if not isinstance(event, Noted):
                 continue
             needs = event.body.get("needs")
-            if event.topic == "approval" and not event.body.get("approved") and isinstance(needs, list):
+            if (
+                event.topic == "approval"
+                and not event.body.get("approved")
+                and isinstance(needs, list)
+            ):
                 respondents._refused.add(tuple(str(need) for need in needs))
             elif event.topic == "answer":
-                respondents._answers[str(event.body.get("question"))] = str(event.body.get("answer"))
+                respondents._answers[str(event.body.get("question"))] = str(
+                    event.body.get("answer")
+                )
         return respondents
 
     async def approve(self, request: ApprovalRequest) -> bool:
@@ -133,7 +139,9 @@ class ReplayResult:
         """
         heard = {use.role for use in self.live_uses if use.outcome not in _FAILED_OUTCOMES}
         last = {
-            use.role: use for use in self.live_uses if use.role in _DECIDING_ROLES and use.role not in heard
+            use.role: use
+            for use in self.live_uses
+            if use.role in _DECIDING_ROLES and use.role not in heard
         }
         return tuple(last.values())
 
@@ -172,7 +180,9 @@ async def replay_run(
     replay = new_run_id(time.time())
     await journal.append(replay, list(_initial_events(events, replay, plans_anew=plans_anew)))
     await journal.close_run(replay)
-    models = ReplayedModels(answers, live_roles=live_roles(request), misses=tools.misses, on_use=on_use)
+    models = ReplayedModels(
+        answers, live_roles=live_roles(request), misses=tools.misses, on_use=on_use
+    )
     has_model = settings.model is not None
     async with _services(
         changed_settings, request, models, had_models=had_models, has_model=has_model
@@ -200,7 +210,9 @@ async def replay_run(
     )
 
 
-async def _replay(ports: Ports, replay: RunId, *, plans_anew: bool) -> tuple[ComparedRun, dict[str, Tool]]:
+async def _replay(
+    ports: Ports, replay: RunId, *, plans_anew: bool
+) -> tuple[ComparedRun, dict[str, Tool]]:
     try:
         ended = await run_request(RunRequest(run=replay), ports)
     except PlanError as error:
@@ -224,9 +236,7 @@ def _recorded_run(run: RunId, events: Sequence[Event]) -> ComparedRun:
     state = fold(events)
     package = stored_package(state)
     if package is None:
-        otherwise = (
-            f"run {run!r} ended before a plan was accepted: it called no tool, so there is nothing to replay"
-        )
+        otherwise = f"run {run!r} ended before a plan was accepted: it called no tool, so there is nothing to replay"
         raise ReplayRejected(
             no_plan_reason(state, otherwise),
             f"`wavewright show {run} --format events` prints what there is",
@@ -279,7 +289,9 @@ def _started(events: Sequence[Event]) -> RunStarted:
     return next(event for event in events if isinstance(event, RunStarted))
 
 
-def _changed_tools(started: RunStarted, goal: Goal, settings: Settings, before: ComparedRun) -> Iterator[str]:
+def _changed_tools(
+    started: RunStarted, goal: Goal, settings: Settings, before: ComparedRun
+) -> Iterator[str]:
     """Yield what is another one since the run, of the tools that its plan names.
 
     Raises:
@@ -322,7 +334,9 @@ async def _services(
         yield services
 
 
-def _recorded_ladders(ladder: Callable[[str], Ladder], request: ReplayOptions) -> Callable[[str], Ladder]:
+def _recorded_ladders(
+    ladder: Callable[[str], Ladder], request: ReplayOptions
+) -> Callable[[str], Ladder]:
     """Return the ladders without models where the run had none and no option names one."""
     asked = {"reviewer": request.reviewer, "recovery": request.planner}
 

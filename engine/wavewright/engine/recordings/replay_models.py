@@ -127,7 +127,10 @@ def replay_settings(request: ReplayOptions, settings: Settings) -> Settings:
         roles = dict.fromkeys(_ROLES, settings.model)
     models = settings.models.model_copy(update={"roles": {**roles, **wanted}})
     return replace(
-        settings, model=default, model_is_forced=settings.model_is_forced and not wanted, models=models
+        settings,
+        model=default,
+        model_is_forced=settings.model_is_forced and not wanted,
+        models=models,
     )
 
 
@@ -149,7 +152,8 @@ def _checked_folder(folder: Path, settings: Settings) -> Path:
     """Return the whole path of a folder of prompts; one without any would have no effect, without notice."""
     if not folder.is_dir():
         raise ReplayRejected(
-            f"--prompt-dir {str(folder)!r} is no folder", "name a folder with prompt templates in it"
+            f"--prompt-dir {str(folder)!r} is no folder",
+            "name a folder with prompt templates in it",
         )
     known = set(Prompts(settings.prompts).names())
     if known.isdisjoint(_names_in(folder)):
@@ -161,7 +165,10 @@ def _checked_folder(folder: Path, settings: Settings) -> Path:
 
 
 def _names_in(folder: Path) -> set[str]:
-    return {file.relative_to(folder).as_posix().removesuffix(SUFFIX) for file in folder.rglob(f"*{SUFFIX}")}
+    return {
+        file.relative_to(folder).as_posix().removesuffix(SUFFIX)
+        for file in folder.rglob(f"*{SUFFIX}")
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +184,9 @@ class _AnswerKey:
     @classmethod
     def of(cls, asked: ModelUse | ModelCall | ModelQuestion) -> _AnswerKey:
         return (
-            cls(asked.role, asked.name, asked.step, asked.index) if asked.role == "judge" else cls(asked.role)
+            cls(asked.role, asked.name, asked.step, asked.index)
+            if asked.role == "judge"
+            else cls(asked.role)
         )
 
 
@@ -236,7 +245,9 @@ class _AnswerReader:
                     self._found.models.setdefault(use.role, use.model)
                     if use.role in _REPLAYED_ROLES:
                         self._uses.setdefault(_AnswerKey.of(use), []).append(use)
-                case AnswerKept(question=ModelQuestion() as question) if question.role in _REPLAYED_ROLES:
+                case AnswerKept(question=ModelQuestion() as question) if (
+                    question.role in _REPLAYED_ROLES
+                ):
                     answer = answer_from_json(event.answer)
                     self._answers.setdefault(_AnswerKey.of(question), []).append(answer)
                 case RungTaken(rung=rung, step=None) if rung.rung == "model":
@@ -244,9 +255,9 @@ class _AnswerReader:
                 case StepFinished():
                     for record in event.gates:
                         if record.kind == "judge" and record.verdict == "error":
-                            failed_verdicts[_AnswerKey("judge", record.gate, record.step, record.index)] = (
-                                record.message
-                            )
+                            failed_verdicts[
+                                _AnswerKey("judge", record.gate, record.step, record.index)
+                            ] = record.message
                 case _:
                     pass
         # A judge's costs may come after the end of the step, which holds its verdict.
@@ -261,10 +272,14 @@ class _AnswerReader:
         if failure and not (answers and uses and uses[-1].outcome in _ANSWERED):
             said.append(_model_error(uses, failure))
         # The last one has the costs of requests that were repeated.
-        costs = [uses[place : None if place == len(said) - 1 else place + 1] for place in range(len(said))]
+        costs = [
+            uses[place : None if place == len(said) - 1 else place + 1]
+            for place in range(len(said))
+        ]
         if said:
             self._found.add(
-                asker, [RecordedAnswer(tuple(cost), one) for cost, one in zip(costs, said, strict=True)]
+                asker,
+                [RecordedAnswer(tuple(cost), one) for cost, one in zip(costs, said, strict=True)],
             )
 
 
@@ -326,7 +341,9 @@ class ReplayedModels:
         """
         if self.real is None:
             raise self._unasked(call)
-        return await self.real.work(call, tools, limits, on_use=self._counted(on_use), on_text=on_text)
+        return await self.real.work(
+            call, tools, limits, on_use=self._counted(on_use), on_text=on_text
+        )
 
     def choose(self, preference: str, role: Role) -> ModelChoice:
         """Return the model that was asked, or that would be asked now."""

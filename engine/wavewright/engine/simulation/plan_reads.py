@@ -53,7 +53,11 @@ def plan_expressions(plan: Plan) -> list[str]:
 
 def embedded_expressions(value: Json) -> list[str]:
     """Return the expressions that the texts of a value hold."""
-    return [use.expression for _, text in iterate_strings(value) for use in embedded_uses(text, "", "result")]
+    return [
+        use.expression
+        for _, text in iterate_strings(value)
+        for use in embedded_uses(text, "", "result")
+    ]
 
 
 def _gate_expressions(gate: Gate) -> list[str]:
@@ -120,10 +124,18 @@ class PlanVocabulary:
 
 def vocabulary_of(plan: Plan, now: dt.datetime) -> PlanVocabulary:
     """Return the constants of a (bound) plan's expressions, and the ages that its gates allow."""
-    constants = list(dict.fromkeys(value for text in plan_expressions(plan) for value in _constants(text)))
-    numbers = [value for value in constants if isinstance(value, int | float) and not isinstance(value, bool)]
+    constants = list(
+        dict.fromkeys(value for text in plan_expressions(plan) for value in _constants(text))
+    )
+    numbers = [
+        value
+        for value in constants
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
     around = dict.fromkeys(near for number in numbers for near in (number, number + 1, number - 1))
-    sizes = [number for number in around if isinstance(number, int) and 0 <= number <= _MAX_LIST_SIZE]
+    sizes = [
+        number for number in around if isinstance(number, int) and 0 <= number <= _MAX_LIST_SIZE
+    ]
     allowed = [gate.fresh_within for gate in plan.gates if gate.fresh_within is not None]
     return PlanVocabulary(
         now=now,
@@ -180,7 +192,9 @@ class ReadShape:
         """Return a schema whose values have all that is read."""
         if self.members:
             properties: JsonObject = {name: part.as_schema() for name, part in self.members.items()}
-            required: list[Json] = [name for name, part in self.members.items() if not part.is_optional]
+            required: list[Json] = [
+                name for name, part in self.members.items() if not part.is_optional
+            ]
             return {"type": "object", "properties": properties, "required": required}
         if self.entries is not None:
             items = self.entries.as_schema()

@@ -116,7 +116,12 @@ class SimulationReport:
 def as_json(report: SimulationReport) -> JsonObject:
     """Return the report as JSON."""
     now = report.now.isoformat().replace("+00:00", "Z")
-    found = {**asdict(report), "now": now, "faults": report.faults, "format": "wavewright/simulation/1"}
+    found = {
+        **asdict(report),
+        "now": now,
+        "faults": report.faults,
+        "format": "wavewright/simulation/1",
+    }
     return cast("JsonObject", found)
 
 
@@ -163,7 +168,9 @@ def _lines(report: SimulationReport) -> Iterator[str]:
     yield from _listed("Approvals that a run would ask for", report.approvals)
     yield from _listed("Effects that a run would have", effects)
     yield from _listed("Steps whose outputs are fixtures", report.fixtures)
-    yield from _listed("Steps whose tools' schemas do not say what the plan reads", report.undeclared)
+    yield from _listed(
+        "Steps whose tools' schemas do not say what the plan reads", report.undeclared
+    )
     yield from _listed("Scenarios", map(_scenario_text, report.scenarios))
 
 
@@ -171,7 +178,9 @@ def _failure_lines(found: FailureReport) -> Iterator[str]:
     what = f"step {found.step} fails ({found.kind})" if found.step else "the result cannot be made"
     what = f"gate {found.gate} cannot be evaluated" if found.gate else what
     reason = f" [{found.why_not}]" if found.why_not else ""
-    yield from _wrapped(f"{'fault' if found.is_fault else 'note'}: {what}: {found.message}{reason}", "  ")
+    yield from _wrapped(
+        f"{'fault' if found.is_fault else 'note'}: {what}: {found.message}{reason}", "  "
+    )
     for step, output in found.outputs.items():
         text = json.dumps(output, ensure_ascii=False)
         if len(text) > _MAX_OUTPUT_LENGTH:
@@ -182,11 +191,15 @@ def _failure_lines(found: FailureReport) -> Iterator[str]:
 def _scenario_text(scenario: ScenarioReport) -> str:
     confidence = "" if scenario.confidence is None else f" at {scenario.confidence:.2f}"
     rounds = (
-        f", {scenario.rounds} recovery patch{'es' if scenario.rounds > 1 else ''}" if scenario.rounds else ""
+        f", {scenario.rounds} recovery patch{'es' if scenario.rounds > 1 else ''}"
+        if scenario.rounds
+        else ""
     )
     inputs = scenario.inputs or {}
     changed = [
-        f"{name} is {brief(inputs[name], _MAX_INPUT_LENGTH)}" if name in inputs else f"{name} is not given"
+        f"{name} is {brief(inputs[name], _MAX_INPUT_LENGTH)}"
+        if name in inputs
+        else f"{name} is not given"
         for name in scenario.changed
     ]
     where = f", where {', '.join(changed)}" if changed else ""
@@ -204,5 +217,9 @@ def _listed(title: str, entries: Iterable[str]) -> Iterator[str]:
 def _wrapped(text: str, indent: str) -> Iterator[str]:
     further = f"{indent}    "
     yield from wrap(
-        printable(text), _WIDTH, initial_indent=indent, subsequent_indent=further, break_on_hyphens=False
+        printable(text),
+        _WIDTH,
+        initial_indent=indent,
+        subsequent_indent=further,
+        break_on_hyphens=False,
     ) or [indent]

@@ -345,7 +345,9 @@ def branches_taken(state: RunState, plan: Plan, goal: Goal, now: dt.datetime) ->
                 yield Branch("recipe", recipe.gate, str(number))
 
 
-def _when_side(step: Step, ended: StepFinished, state: RunState, plan: Plan, now: dt.datetime) -> str:
+def _when_side(
+    step: Step, ended: StepFinished, state: RunState, plan: Plan, now: dt.datetime
+) -> str:
     """Return the side that a step's condition took; empty where there is none, or none was reached."""
     when = step.when
     if when is None or asks_each_item(step):
@@ -370,7 +372,9 @@ def sources_of_branch(branch: Branch, plan: Plan) -> Sources:
     if branch.kind == "gate":
         return sources_of_gates(gate for gate in plan.gates if gate.id == branch.name)
     if branch.kind == "recipe":
-        return sources_of_gates(gate for gate in plan.gates if gate.id.partition("__")[0] == branch.name)
+        return sources_of_gates(
+            gate for gate in plan.gates if gate.id.partition("__")[0] == branch.name
+        )
     step = plan.step(branch.name)
     if branch.kind == "when" and step.when is not None:
         return sources_of([bare_expression(step.when).expression])

@@ -118,7 +118,9 @@ class ScenarioSearch:
         """Return a scenario in which as many steps succeed, and gates pass, as the tries get."""
         plan, tools = self.simulated.plan, self.simulated.tools
         outputs = {step.id: self.outputs.plausible(step) for step in plan.steps}
-        added = {step.tool for recipe in self.simulated.goal.recipes for step in recipe.add} & tools.keys()
+        added = {
+            step.tool for recipe in self.simulated.goal.recipes for step in recipe.add
+        } & tools.keys()
         by_tool = {
             tool: self.outputs.plausible(Step.model_construct(id=StepId("added"), tool=tool))
             for tool in sorted(added)
@@ -178,7 +180,9 @@ class ScenarioSearch:
         """Return a scenario in which what the branch depends on runs at all: the happy path may skip it."""
         sources = sources_of_branch(branch, self.simulated.plan).steps
         names = sources if branch.kind in ("gate", "when") else (branch.name,)
-        found = [self.best[key] for name in names if (key := Branch("step", name, "ok")) in self.best]
+        found = [
+            self.best[key] for name in names if (key := Branch("step", name, "ok")) in self.best
+        ]
         # The step that is hardest to reach decides; what the happy path reaches was met with it.
         return max(found, key=lambda one: one[0])[1] if found else happy
 
@@ -204,7 +208,9 @@ class ScenarioSearch:
         sources = sources_of_branch(branch, self.simulated.plan)
         steps = [self._steps[name] for name in sources.steps]
         if branch.kind == "gate":
-            sources = sources._replace(names=sources.names.union(*map(self.outputs.time_names, steps)))
+            sources = sources._replace(
+                names=sources.names.union(*map(self.outputs.time_names, steps))
+            )
         for size in (0, 1, 3):
             resized = {step.id: self.outputs.plausible(step, size) for step in steps}
             yield from (start.with_outputs(step, outputs) for step, outputs in resized.items())
@@ -270,7 +276,9 @@ def _smaller(value: Json) -> Iterator[Json]:
         half = len(value) // 2
         yield from ([], value[: half or 1], value[half:]) if len(value) > 1 else ([],)
         for place, entry in enumerate(value):
-            yield from ([*value[:place], smaller, *value[place + 1 :]] for smaller in _smaller(entry))
+            yield from (
+                [*value[:place], smaller, *value[place + 1 :]] for smaller in _smaller(entry)
+            )
     elif isinstance(value, bool):
         yield from (False,) if value else ()
     elif isinstance(value, int | float):

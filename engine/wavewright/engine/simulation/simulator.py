@@ -78,7 +78,9 @@ def simulate(
         return runner.run(_Simulation(search, seed).run())
 
 
-def _simulated_plan(order: ResolvedJob, settings: Settings, now: dt.datetime | None) -> SimulatedPlan:
+def _simulated_plan(
+    order: ResolvedJob, settings: Settings, now: dt.datetime | None
+) -> SimulatedPlan:
     goal, draft = order.goal, order.draft
     if draft is None:
         raise no_plan_error(goal, order.source)
@@ -87,7 +89,9 @@ def _simulated_plan(order: ResolvedJob, settings: Settings, now: dt.datetime | N
     tools = tools_of_goal(goal, unmodelled)
     signatures = {name: tool.signature for name, tool in tools.items()}
     plan = bind_plan(draft.plan, goal, signatures)
-    unready = check_readiness(plan, find_obstacles(plan, tools_of_goal(goal, settings).signatures, settings))
+    unready = check_readiness(
+        plan, find_obstacles(plan, tools_of_goal(goal, settings).signatures, settings)
+    )
     found = draft.origin.place([*check(plan, goal, signatures), *unready])
     if error_diagnostics(found):
         raise PlanError(found, draft.origin.document.source)
@@ -128,7 +132,9 @@ class _Simulation:
                     unhelped = replace(scenario, recovery_outputs=scenario.outputs)
                     await self._run_scenario(f"{branch} and recovery does not help", unhelped)
         await self._search.explore(happy)
-        failures = [await self._failure(key, scenario, happy) for key, scenario in self._found_failures()]
+        failures = [
+            await self._failure(key, scenario, happy) for key, scenario in self._found_failures()
+        ]
         return self._report(branches, tuple(failures))
 
     def _has_recipe(self, branch: Branch) -> bool:
@@ -158,7 +164,9 @@ class _Simulation:
                 self._reasons[step] = ended.error.message
             elif ended.status in ("failed", "blocked", "cancelled", "skipped"):
                 self._reasons.setdefault(step, ended.reason or ended.status)
-        failed = [record.gate for record in state.gates if record.has_failed and record.kind != "judge"]
+        failed = [
+            record.gate for record in state.gates if record.has_failed and record.kind != "judge"
+        ]
         self._scenarios.append(
             ScenarioReport(
                 name=name,
@@ -206,7 +214,9 @@ class _Simulation:
         what = f"step {key.step} fails" if key.step else "the result cannot be made"
         title = f"gate {key.gate} cannot be evaluated" if key.gate else f"{what} over valid outputs"
         await self._run_scenario(title, scenario)
-        undeclared = [self._plan.step(name).tool for name in shown if name in self._outputs.undeclared]
+        undeclared = [
+            self._plan.step(name).tool for name in shown if name in self._outputs.undeclared
+        ]
         why_not = "a gate that cannot be evaluated fails" if key.gate else ""
         if undeclared:
             why_not = f"the schema of {', '.join(dict.fromkeys(undeclared))} does not say what is read here"
@@ -239,7 +249,9 @@ class _Simulation:
 
     # -- the report
 
-    def _report(self, branches: tuple[Branch, ...], failures: tuple[FailureReport, ...]) -> SimulationReport:
+    def _report(
+        self, branches: tuple[Branch, ...], failures: tuple[FailureReport, ...]
+    ) -> SimulationReport:
         plan = self._plan
         missed = [branch for branch in branches if branch not in self._taken]
         return SimulationReport(
@@ -253,15 +265,21 @@ class _Simulation:
             branches=len(branches),
             reached=len(branches) - len(missed),
             unreached=tuple(self._unreached(branch) for branch in missed if branch.kind != "gate"),
-            always_passed=tuple(branch.name for branch in missed if branch[::2] == ("gate", "failed")),
-            always_failed=tuple(branch.name for branch in missed if branch[::2] == ("gate", "passed")),
+            always_passed=tuple(
+                branch.name for branch in missed if branch[::2] == ("gate", "failed")
+            ),
+            always_failed=tuple(
+                branch.name for branch in missed if branch[::2] == ("gate", "passed")
+            ),
             unevaluated=tuple(gate.id for gate in plan.gates if gate.judge is not None),
             failures=failures,
             approvals=tuple(self._approvals),
             effects=tuple(
                 StepEffects(step.id, step.tool, ", ".join(effects))
                 for step in plan.steps
-                if (effects := sorted(self._simulated.tools[step.tool].signature.effects - {"read"}))
+                if (
+                    effects := sorted(self._simulated.tools[step.tool].signature.effects - {"read"})
+                )
             ),
             fixtures=tuple(step.id for step in plan.steps if step.id in self._outputs.fixtures),
             undeclared=tuple(step.id for step in plan.steps if step.id in self._outputs.undeclared),
@@ -272,9 +290,14 @@ class _Simulation:
         if branch.kind == "step":
             step = self._plan.step(branch.name)
             is_fault, why = not step.optional, self._reasons.get(step.id, "")
-        elif branch.kind == "failure" and self._scenarios[0].steps.get(StepId(branch.name)) == "reused":
+        elif (
+            branch.kind == "failure"
+            and self._scenarios[0].steps.get(StepId(branch.name)) == "reused"
+        ):
             why = "an equal call is made before"
         elif branch.kind == "recipe":
-            gates = {name for gate in self._plan.gates for name in (gate.id, gate.id.partition("__")[0])}
+            gates = {
+                name for gate in self._plan.gates for name in (gate.id, gate.id.partition("__")[0])
+            }
             why = "" if branch.name in gates else "the plan has no such gate"
         return UnreachedBranch(branch.kind, branch.name, branch.side, str(branch), is_fault, why)

@@ -19,7 +19,12 @@ from wavewright.config.documents import Document, read_document_file
 from wavewright.config.errors import WavewrightError
 from wavewright.config.installation import install_hint
 from wavewright.config.sources import DocumentError, DocumentFault, pointer_token
-from wavewright.engine.simulation.plan_reads import ReadShape, presumed_schema, shapes_read, vocabulary_of
+from wavewright.engine.simulation.plan_reads import (
+    ReadShape,
+    presumed_schema,
+    shapes_read,
+    vocabulary_of,
+)
 from wavewright.engine.simulation.scenarios import SimulatedPlan, StubOutputs
 from wavewright.engine.simulation.values import (
     GenerationMode,
@@ -55,13 +60,19 @@ def read_fixtures(file: Path, simulated: SimulatedPlan) -> dict[StepId, StubOutp
     for name, given in document.value.items():
         pointer = pointer_token(name)
         if name not in tool_of and name not in tool_of.values():
-            similar = suggest_name(name, [*tool_of, *tool_of.values()], what="steps and tools of the plan")
-            faults.append(_fault(document, pointer, f"there is no step and no tool {name!r}", similar))
+            similar = suggest_name(
+                name, [*tool_of, *tool_of.values()], what="steps and tools of the plan"
+            )
+            faults.append(
+                _fault(document, pointer, f"there is no step and no tool {name!r}", similar)
+            )
             continue
         tool = simulated.tools[tool_of.get(name, name)].signature
         outputs = _outputs(given, tool, pointer)
         if not outputs:
-            faults.append(_fault(document, pointer, f"{name!r} is given no output", "give one at least"))
+            faults.append(
+                _fault(document, pointer, f"{name!r} is given no output", "give one at least")
+            )
         faults += _schema_faults(document, tool, outputs)
         found[name] = tuple(outputs.values())
     if faults:
@@ -89,7 +100,10 @@ def _schema_faults(
     for pointer, output in outputs.items():
         for violation in validator_of(tool.output_schema).violations(output, pointer):
             message = f"this output of {tool.name!r} {violation.message}"
-            hint = violation.hint or f"give what {tool.name!r} returns: `wavewright tools` shows its result"
+            hint = (
+                violation.hint
+                or f"give what {tool.name!r} returns: `wavewright tools` shows its result"
+            )
             yield _fault(document, violation.pointer, message, hint)
 
 
@@ -111,14 +125,18 @@ class NoStubOutput(WavewrightError):
         reason = "nothing that was tried fits its output schema"
         if pattern is not None:
             hint = f"install the extra: {install_hint('testing')}; or {hint}"
-            reason = f"only Hypothesis makes a text for the pattern {pattern!r}, and it is not installed"
+            reason = (
+                f"only Hypothesis makes a text for the pattern {pattern!r}, and it is not installed"
+            )
         super().__init__(f"no output could be made for tool {tool!r}: {reason}", hint)
 
 
 class StubOutputSource:
     """Makes outputs of the steps of one plan."""
 
-    def __init__(self, simulated: SimulatedPlan, seed: int, fixtures: Mapping[StepId, StubOutputs]) -> None:
+    def __init__(
+        self, simulated: SimulatedPlan, seed: int, fixtures: Mapping[StepId, StubOutputs]
+    ) -> None:
         self.fixtures = fixtures
         self.shapes = shapes_read(simulated.plan)
         """By step whose output is read."""
@@ -152,7 +170,9 @@ class StubOutputSource:
         """Return an output that has only what it must."""
         given = self.fixtures.get(step.id)
         return (
-            min(given, key=lambda one: len(json.dumps(one))) if given else self._generated(step, "sparse"),
+            min(given, key=lambda one: len(json.dumps(one)))
+            if given
+            else self._generated(step, "sparse"),
         )
 
     def varied(self, step: Step, outputs: StubOutputs, focus: frozenset[str]) -> StubOutputs:
@@ -197,7 +217,9 @@ class StubOutputSource:
             candidates.insert(0, self_contained_schema(both))
         for candidate in candidates:
             try:
-                made = self._generator.make(candidate, mode, time_field=self._time_field(step), size=size)
+                made = self._generator.make(
+                    candidate, mode, time_field=self._time_field(step), size=size
+                )
             except NoValueFound:
                 continue
             except PatternNeedsExtra as error:

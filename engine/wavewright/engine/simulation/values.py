@@ -78,7 +78,10 @@ def texts_of(pattern: str, words: Iterable[str] = ()) -> tuple[str, ...]:
     except re.error:
         return ()
     common = tuple(text for text in _COMMON_TEXTS if compiled.search(text))
-    return (*(word for word in words if compiled.search(word)), *(common or _generated_texts(compiled)))
+    return (
+        *(word for word in words if compiled.search(word)),
+        *(common or _generated_texts(compiled)),
+    )
 
 
 @lru_cache(maxsize=256)
@@ -92,7 +95,10 @@ def _generated_texts(compiled: re.Pattern[str]) -> tuple[str, ...]:
         raise PatternNeedsExtra(compiled.pattern) from error
     found: list[str] = []
     settings = hypothesis.settings(database=None, deadline=None, phases=[hypothesis.Phase.generate])
-    with tempfile.TemporaryDirectory() as folder, suppress(HypothesisException, re.error, ValueError):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        suppress(HypothesisException, re.error, ValueError),
+    ):
         # It writes tables of characters: not into the working folder.
         set_hypothesis_home_dir(folder)
         texts = strategies.from_regex(compiled, fullmatch=True, alphabet=_ALPHABET)
@@ -237,7 +243,9 @@ class ValueGenerator:
         made: JsonObject = {}
         for name in dict.fromkeys((*properties, *required)):
             if name in required or self._pick((True, True, False), depth):
-                made[name] = self._value(s.field_schema(view, name) or s.OPEN, (*path, name), depth + 1)
+                made[name] = self._value(
+                    s.field_schema(view, name) or s.OPEN, (*path, name), depth + 1
+                )
         rest = view.schema.get("additionalProperties", {})
         if rest is False:
             return made
@@ -268,7 +276,10 @@ class ValueGenerator:
         return made
 
     def _text(self, schema: JsonSchema, path: Path, depth: int) -> Json:
-        least, most = int(_count_of(schema.get("minLength"))), _count_of(schema.get("maxLength"), math.inf)
+        least, most = (
+            int(_count_of(schema.get("minLength"))),
+            _count_of(schema.get("maxLength"), math.inf),
+        )
         if isinstance(pattern := schema.get("pattern"), str):
             fitting = texts_of(pattern, self._vocabulary.texts)
             fitting = tuple(text for text in fitting if least <= len(text) <= most) or fitting
@@ -279,7 +290,11 @@ class ValueGenerator:
             kind = self._pick(("date-time", "date", "date-time"), depth)
         text = self._word(path, depth)
         if isinstance(kind, str):
-            age = _FRESH_SECONDS if self._mode == "full" else self._random.choice(self._vocabulary.ages)
+            age = (
+                _FRESH_SECONDS
+                if self._mode == "full"
+                else self._random.choice(self._vocabulary.ages)
+            )
             then = self._vocabulary.now - dt.timedelta(seconds=age)
             text = formatted_text(kind, then, self._random.randrange(1, 100)) or text
         return text.ljust(least, "x")[: int(min(most, 1e9))]
@@ -292,7 +307,9 @@ class ValueGenerator:
 
     def _number(self, schema: JsonSchema, depth: int, *, is_whole: bool) -> Json:
         step = schema.get("multipleOf")
-        unit = float(step) if isinstance(step, int | float) and step else (1.0 if is_whole else 0.01)
+        unit = (
+            float(step) if isinstance(step, int | float) and step else (1.0 if is_whole else 0.01)
+        )
         low = max(_bounds(schema, "minimum", "exclusiveMinimum", unit), default=-math.inf)
         high = min(_bounds(schema, "maximum", "exclusiveMaximum", -unit), default=math.inf)
         if low > high:
@@ -302,7 +319,9 @@ class ValueGenerator:
         most = high if high < math.inf else max(least, 0.0) + 100
         known = [float(number) for number in self._vocabulary.numbers]
         smallest = min(max(0.0, low), high)
-        drawn = self._pick((self._random.uniform(least, most), most, -most, least, *known, smallest), depth)
+        drawn = self._pick(
+            (self._random.uniform(least, most), most, -most, least, *known, smallest), depth
+        )
         number = round(min(max(drawn, low), high) / unit) * unit
         number += unit if number < low else -unit if number > high else 0
         return round(number) if is_whole else round(number, 6)

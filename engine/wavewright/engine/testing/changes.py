@@ -67,10 +67,14 @@ def _of_diff(diff: PlanDiff) -> Iterator[str]:
     yield from (f"step {step.id} added (calls {step.tool})" for step in diff.added)
     yield from (f"step {step.id} removed (called {step.tool})" for step in diff.removed)
     for change in diff.changed:
-        yield from (_of_field(change, field) for field in change.fields if field.path != "depends_on")
+        yield from (
+            _of_field(change, field) for field in change.fields if field.path != "depends_on"
+        )
     yield from (f"edge {before} → {after}" for before, after in diff.edges_added)
     yield from (
-        f"edge {before} → {after} gone" for before, after in diff.edges_removed if not {before, after} & gone
+        f"edge {before} → {after} gone"
+        for before, after in diff.edges_removed
+        if not {before, after} & gone
     )
     if diff.old.waves != diff.new.waves:
         yield f"waves {diff.old.waves} → {diff.new.waves}"
@@ -85,7 +89,9 @@ def _of_field(change: StepChange, field: FieldChange) -> str:
 
 
 def _of_gates(old: Iterable[Gate], new: Iterable[Gate]) -> Iterator[str]:
-    for name, was, now in pair_by_name({gate.id: gate for gate in old}, {gate.id: gate for gate in new}):
+    for name, was, now in pair_by_name(
+        {gate.id: gate for gate in old}, {gate.id: gate for gate in new}
+    ):
         if was is None and now is not None:
             yield f"gate {name} added: {_blocking_text(now)} {now.on}"
         elif now is None and was is not None:
@@ -208,7 +214,9 @@ def _of_cap(was: Json, now: Json) -> Iterator[str]:
 
 def _of_packages(old: JsonObject, new: JsonObject) -> Iterator[str]:
     if (was := _review_of(old)).get("verdict") == (now := _review_of(new)).get("verdict"):
-        yield from _of_number("status", _status_text(old.get("status")), _status_text(new.get("status")))
+        yield from _of_number(
+            "status", _status_text(old.get("status")), _status_text(new.get("status"))
+        )
     yield from describe_plan_changes(_object(old, "plan"), _object(new, "plan"))
     yield from _of_steps(_keyed(old, "execution_log", "id"), _keyed(new, "execution_log", "id"))
     yield from _of_gate_records(old.get("gates"), new.get("gates"))
@@ -221,15 +229,21 @@ def _of_packages(old: JsonObject, new: JsonObject) -> Iterator[str]:
 
 def _of_events(old: JsonObject, new: JsonObject) -> Iterator[str]:
     before, after = _by_kind(old), _by_kind(new)
-    plans = [[_object(event, "plan") for event in side.get("plan_accepted", [])] for side in (before, after)]
+    plans = [
+        [_object(event, "plan") for event in side.get("plan_accepted", [])]
+        for side in (before, after)
+    ]
     for was, now in zip(*plans, strict=False):
         yield from describe_plan_changes(was, now)
     yield from _of_number("patches", max(0, len(plans[0]) - 1), max(0, len(plans[1]) - 1))
     ends = [
-        {str(event["step"]): event for event in side.get("step_finished", [])} for side in (before, after)
+        {str(event["step"]): event for event in side.get("step_finished", [])}
+        for side in (before, after)
     ]
     yield from _of_steps(cast("JsonObject", ends[0]), cast("JsonObject", ends[1]))
-    records = [[gate for event in side.values() for gate in _objects(event, "gates")] for side in ends]
+    records = [
+        [gate for event in side.values() for gate in _objects(event, "gates")] for side in ends
+    ]
     yield from _of_gate_records(cast("Json", records[0]), cast("Json", records[1]))
     statuses = [
         [_status_text(event.get("status")) for event in side.get("run_finished", [])][-1:]
@@ -237,7 +251,9 @@ def _of_events(old: JsonObject, new: JsonObject) -> Iterator[str]:
     ]
     if statuses[0] != statuses[1]:
         yield f"verdict {short_value(*statuses[0] or [None])} → {short_value(*statuses[1] or [None])}"
-    counts = [Counter({kind: len(events) for kind, events in side.items()}) for side in (before, after)]
+    counts = [
+        Counter({kind: len(events) for kind, events in side.items()}) for side in (before, after)
+    ]
     for kind, were, are in pair_by_name(counts[0], counts[1]):
         yield from _of_number(f"events {kind}", were or 0, are or 0)
 
@@ -256,7 +272,9 @@ def _of_gate_records(old: Json, new: Json) -> Iterator[str]:
         if isinstance(was, dict) and isinstance(now, dict):
             item = "" if now.get("index") is None else f"[{now.get('index')}]"
             yield from _of_number(
-                f"gate {now.get('gate')} on {now.get('step')}{item}", was.get("verdict"), now.get("verdict")
+                f"gate {now.get('gate')} on {now.get('step')}{item}",
+                was.get("verdict"),
+                now.get("verdict"),
             )
 
 

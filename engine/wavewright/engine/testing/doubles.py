@@ -136,7 +136,9 @@ class CallRecorder(Runtime):
             )
         return written
 
-    async def _call_stub(self, name: str, function: Callable[..., object], request: ToolCall) -> object:
+    async def _call_stub(
+        self, name: str, function: Callable[..., object], request: ToolCall
+    ) -> object:
         try:
             inspect.signature(function).bind(**request.params)
         except TypeError as error:
@@ -146,7 +148,9 @@ class CallRecorder(Runtime):
             ) from error
         try:
             answer = function(**request.params)
-            return await cast("Awaitable[object]", answer) if inspect.isawaitable(answer) else answer
+            return (
+                await cast("Awaitable[object]", answer) if inspect.isawaitable(answer) else answer
+            )
         except AssertionError as error:
             # What a test asserts inside its stub is no failure of the tool: the test itself should fail.
             raise self._fault(f"the stub of {name!r} asserts otherwise: {error}") from error

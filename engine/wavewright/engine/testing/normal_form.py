@@ -57,7 +57,11 @@ _YAML_WIDTH = 100
 
 
 def normal_form(
-    form: FormKind, value: object, redactions: Sequence[Redaction] = (), *, machine: Sequence[Redaction] = ()
+    form: FormKind,
+    value: object,
+    redactions: Sequence[Redaction] = (),
+    *,
+    machine: Sequence[Redaction] = (),
 ) -> JsonObject:
     """Return the normal form of a value.
 
@@ -89,7 +93,8 @@ def _plan_form(value: object) -> JsonObject:
 def _dag_form(value: object) -> JsonObject:
     plan = _plan_of(value, "dag")
     tools: JsonObject = {
-        step.id: f"{step.tool}, each item" if step.for_each is not None else step.tool for step in plan.steps
+        step.id: f"{step.tool}, each item" if step.for_each is not None else step.tool
+        for step in plan.steps
     }
     graph = PlanGraph.of(plan)
     edges: list[Json] = [f"{before} → {after}" for before, after in graph.edges]
@@ -129,7 +134,11 @@ def _in_order(events: Sequence[Event]) -> list[Event]:
     stretch: list[Event] = []
     places: dict[str, tuple[int, int]] = {}
     for event in events:
-        if hasattr(event, "step") or hasattr(event, "wave") or isinstance(event, ModelCalled | RungTaken):
+        if (
+            hasattr(event, "step")
+            or hasattr(event, "wave")
+            or isinstance(event, ModelCalled | RungTaken)
+        ):
             stretch.append(event)
             continue
         ordered += _order_between_phases(stretch, places)
@@ -140,7 +149,9 @@ def _in_order(events: Sequence[Event]) -> list[Event]:
     return [*ordered, *_order_between_phases(stretch, places)]
 
 
-def _order_between_phases(stretch: Sequence[Event], places: Mapping[str, tuple[int, int]]) -> list[Event]:
+def _order_between_phases(
+    stretch: Sequence[Event], places: Mapping[str, tuple[int, int]]
+) -> list[Event]:
     """Return what happened between two phases in the order of waves, then of the plan's steps, then of items."""
 
     def place(event: Event) -> tuple[int, int, int, int]:
@@ -204,7 +215,9 @@ def _events_of(value: object) -> Sequence[Event]:
 def _review_of(value: object) -> ReviewResult:
     match value:
         case (
-            (ReviewResult() as record) | ReviewView(record=record) | RunView(review=ReviewView(record=record))
+            (ReviewResult() as record)
+            | ReviewView(record=record)
+            | RunView(review=ReviewView(record=record))
         ):
             return record
         case _:
@@ -213,7 +226,11 @@ def _review_of(value: object) -> ReviewResult:
 
 def _package_of(value: object) -> Package:
     match value:
-        case (Package() as record) | PackageView(record=record) | RunView(package=PackageView(record=record)):
+        case (
+            (Package() as record)
+            | PackageView(record=record)
+            | RunView(package=PackageView(record=record))
+        ):
             return record
         case _:
             raise _wrong_type(value, "package", "a run or its package")
@@ -244,14 +261,18 @@ def _portable_value(value: Json) -> Json:
         case list():
             return [_portable_value(item) for item in value]
         case dict():
-            return {str(_portable_value(name)): _portable_value(part) for name, part in value.items()}
+            return {
+                str(_portable_value(name)): _portable_value(part) for name, part in value.items()
+            }
         case _:
             return value
 
 
 def normal_form_yaml(form: JsonObject) -> str:
     """Return a normal form as YAML: one line an idea, long texts as blocks, short lists on one line."""
-    return yaml.dump(form, Dumper=_FormDumper, sort_keys=False, allow_unicode=True, width=_YAML_WIDTH)
+    return yaml.dump(
+        form, Dumper=_FormDumper, sort_keys=False, allow_unicode=True, width=_YAML_WIDTH
+    )
 
 
 def read_normal_form(text: str) -> JsonObject | None:
@@ -279,7 +300,10 @@ def _text_node(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
 
 
 def _list_node(dumper: yaml.SafeDumper, items: list[object]) -> yaml.Node:
-    is_short = all(not isinstance(item, list | dict) for item in items) and len(str(items)) < _YAML_WIDTH - 20
+    is_short = (
+        all(not isinstance(item, list | dict) for item in items)
+        and len(str(items)) < _YAML_WIDTH - 20
+    )
     return dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=is_short)
 
 
@@ -298,11 +322,15 @@ class NormalFormSnapshots(SingleFileSnapshotExtension):
     def serialize(self, data: SerializableData, **_: Any) -> SerializedData:
         """Return the text of the value's normal form."""
         try:
-            return normal_form_yaml(normal_form(self.form, data, self.redactions, machine=self.machine))
+            return normal_form_yaml(
+                normal_form(self.form, data, self.redactions, machine=self.machine)
+            )
         except TypeError as error:
             raise assertion_failure(str(error)) from None
 
-    def diff_lines(self, serialized_data: SerializedData, snapshot_data: SerializedData) -> Iterator[str]:
+    def diff_lines(
+        self, serialized_data: SerializedData, snapshot_data: SerializedData
+    ) -> Iterator[str]:
         """Yield what changed in sentences, then the lines of the text that did."""
         old, new = read_normal_form(str(snapshot_data)), read_normal_form(str(serialized_data))
         changes = describe_changes(old, new) if old is not None and new is not None else []

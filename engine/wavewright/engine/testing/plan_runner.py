@@ -185,20 +185,26 @@ def settings_in(folder: Path, given: Settings) -> Settings:
 
 def _is_answer_unrecorded(error: CassetteError | ModelError, settings: Settings) -> bool:
     """Whether an answer is missing that a cassette is to be asked for."""
-    return settings.cassette is not None and getattr(error, "hint", None) == how_to_record(settings.cassette)
+    return settings.cassette is not None and getattr(error, "hint", None) == how_to_record(
+        settings.cassette
+    )
 
 
 def _unused_cassette_failure(cassette: str | os.PathLike[str], *, is_live: bool) -> BaseException:
     """Return the failure of a test whose cassette would not be read: the run would be one without a model."""
     where = "'model:' in wavewright.yaml" + (" or WAVEWRIGHT_MODEL" if is_live else "")
-    of_environment = "" if is_live else ";\n          what the environment names counts for live tests only"
+    of_environment = (
+        "" if is_live else ";\n          what the environment names counts for live tests only"
+    )
     return assertion_failure(
         f"error: no model is configured, so nothing is asked of the cassette {str(cassette)!r}\n"
         f"  = help: name the model whose answers it holds with {where}{of_environment}"
     )
 
 
-async def _run(request: RunRequest, settings: Settings, calls: CallRecorder, people: ScriptedUser) -> RunView:
+async def _run(
+    request: RunRequest, settings: Settings, calls: CallRecorder, people: ScriptedUser
+) -> RunView:
     events: list[Event] = []
     async with (
         SqliteJournal(settings.journal) as journal,
@@ -228,11 +234,16 @@ def recording_fixture(request: pytest.FixtureRequest) -> RecordedRuns:
     """Return what a test runs jobs with: the fixture `recorded_run`."""
     project: ProjectUnderTest = request.getfixturevalue("wavewright_project")
     # Tests of two classes may have one name.
-    within = "".join(f"{each.name}." for each in request.node.listchain() if isinstance(each, pytest.Class))
+    within = "".join(
+        f"{each.name}." for each in request.node.listchain() if isinstance(each, pytest.Class)
+    )
     name = re.sub(r"[^\w.-]+", "-", f"{within}{request.node.name}").strip("-")
     folder = request.path.parent / _RECORDINGS_FOLDER / request.path.stem
     return RecordedRuns(
-        project, folder, name, is_recording=bool(request.config.getoption(_RECORD_OPTION, default=False))
+        project,
+        folder,
+        name,
+        is_recording=bool(request.config.getoption(_RECORD_OPTION, default=False)),
     )
 
 
@@ -288,7 +299,9 @@ class RecordedRuns:
             if self.is_recording:
                 write_recording(kept, recording)
         made = _calls_made(ran)
-        return RunView(ran.context, ran.events, made, tuple(people.approvals), self.folder, ran.halted)
+        return RunView(
+            ran.context, ran.events, made, tuple(people.approvals), self.folder, ran.halted
+        )
 
     def _record(self, request: RunRequest, people: ScriptedUser) -> Recording:
         # Who records has a model, a key and folders of their own; who replays needs none of them.
@@ -320,7 +333,9 @@ class RecordedRuns:
         settings = self.project.settings()
 
         async def replay() -> JobRecording:
-            return await replay_job(request, settings, recording, file=kept, approver=people, asker=people)
+            return await replay_job(
+                request, settings, recording, file=kept, approver=people, asker=people
+            )
 
         try:
             ran = run_to_end(replay)
@@ -332,7 +347,9 @@ class RecordedRuns:
         return ran
 
     def _unusable_failure(self, error: RecordingError) -> BaseException:
-        hint = _NOT_RECORDED_HINT if self.is_recording else f"{error.hint}: `pytest {_RECORD_OPTION}`"
+        hint = (
+            _NOT_RECORDED_HINT if self.is_recording else f"{error.hint}: `pytest {_RECORD_OPTION}`"
+        )
         return assertion_failure(f"error: {error.message}\n  = help: {hint}")
 
 

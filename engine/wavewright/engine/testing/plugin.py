@@ -74,7 +74,9 @@ def pytest_make_collect_report(
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Run a test of a wavewright project, its fixtures included, with requests to models off unless it is live."""
-    with _model_requests_off(unless=_is_live(item) or not _is_in_wavewright_project(item.path.parent)):
+    with _model_requests_off(
+        unless=_is_live(item) or not _is_in_wavewright_project(item.path.parent)
+    ):
         return (yield)
 
 
@@ -108,7 +110,9 @@ def model_requests(*, allowed: bool) -> Generator[None]:
     """Allow or forbid requests to models for a while, of wavewright and of the library that sends them."""
     before = os.environ.get(_MODEL_REQUESTS_VARIABLE)
     # The library is never loaded for this.
-    switches = vars(sys.modules["pydantic_ai.models"]) if "pydantic_ai.models" in sys.modules else {}
+    switches = (
+        vars(sys.modules["pydantic_ai.models"]) if "pydantic_ai.models" in sys.modules else {}
+    )
     switched_before: object = switches.get("ALLOW_MODEL_REQUESTS")
     _set_variable(None if allowed else "off")
     if switches:
@@ -139,7 +143,9 @@ def wavewright_project(request: pytest.FixtureRequest) -> Iterator[ProjectUnderT
 
     live = _is_live(request.node)
     with _model_requests_off(unless=live):
-        yield ProjectUnderTest.containing(request.path.parent, request.config.rootpath, is_live=live)
+        yield ProjectUnderTest.containing(
+            request.path.parent, request.config.rootpath, is_live=live
+        )
 
 
 @pytest.fixture
@@ -176,7 +182,9 @@ def dry_run(wavewright_project: ProjectUnderTest) -> DryRunLoader:
 
 
 @pytest.fixture
-def run_plan(wavewright_project: ProjectUnderTest, tmp_path_factory: pytest.TempPathFactory) -> PlanRunner:
+def run_plan(
+    wavewright_project: ProjectUnderTest, tmp_path_factory: pytest.TempPathFactory
+) -> PlanRunner:
     """Run a plan in a temporary folder, with stubs or with the real tools."""
     from wavewright.engine.testing.plan_runner import PlanRunner
 
@@ -215,7 +223,9 @@ def wavewright_redactions() -> Sequence[Redaction]:
 
 def _snapshot_fixture(form: FormKind, request: pytest.FixtureRequest) -> SnapshotAssertion:
     if not request.config.pluginmanager.has_plugin("syrupy"):
-        pytest.fail(f"{form}_snapshot needs syrupy: pip install 'wavewright[testing]'", pytrace=False)
+        pytest.fail(
+            f"{form}_snapshot needs syrupy: pip install 'wavewright[testing]'", pytrace=False
+        )
     from wavewright.engine.testing.normal_form import snapshots_of
     from wavewright.engine.testing.redactions import machine_redactions
 

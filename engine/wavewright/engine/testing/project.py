@@ -38,7 +38,12 @@ from wavewright.engine.jobs.resolving import ResolvedJob, resolve_job_file
 from wavewright.engine.pipeline.context import RunRequest, utc_now
 from wavewright.engine.project.tools import signatures_to_check, tools_of_goal
 from wavewright.planner.checks.checker import check
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, error_diagnostics, suggest_name
+from wavewright.planner.diagnostics.diagnostic import (
+    Diagnostic,
+    PlanError,
+    error_diagnostics,
+    suggest_name,
+)
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
@@ -282,7 +287,9 @@ def read_tested_plan(
         settings, order = file.settings, file.job
     else:
         settings = project.settings()
-        order = resolve_job_file(project.file(file), None if plan is None else project.file(plan), settings)
+        order = resolve_job_file(
+            project.file(file), None if plan is None else project.file(plan), settings
+        )
     if order.draft is None:
         return order, tools_of_goal(order.goal, settings).signatures
     return order, signatures_to_check(order.draft.plan, order.goal, settings)

@@ -41,9 +41,13 @@ DEFAULT_REDACTIONS = (
     Redaction("<run>", frozenset({"run"})),
     Redaction("<key {n}>", frozenset({"key"})),
     Redaction("<plan {n}>", frozenset({"plan_hash", "base"})),
-    Redaction(None, frozenset({"versions", "tool_code", "frames", "failed_attempts", "timings", "format"})),
+    Redaction(
+        None, frozenset({"versions", "tool_code", "frames", "failed_attempts", "timings", "format"})
+    ),
     Redaction("<run>", pattern=r"\b\d{8}-\d{6}-[0-9a-f]{6}\b"),
-    Redaction("<time>", pattern=r"\b\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"),
+    Redaction(
+        "<time>", pattern=r"\b\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
+    ),
 )
 """The rules for what a run did: times, durations, costs, ids of runs, and hashes of what is shown anyway."""
 
@@ -87,7 +91,9 @@ class RedactionPass:
                     if rule is None:
                         found[name] = self.redact(part, in_data=in_data or name in DATA_FIELDS)
                     elif rule.becomes is not None:
-                        found[name] = None if part is None else self._numbered(rule.becomes, str(part))
+                        found[name] = (
+                            None if part is None else self._numbered(rule.becomes, str(part))
+                        )
                 return found
             case _:
                 return value

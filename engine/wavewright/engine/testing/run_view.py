@@ -27,7 +27,13 @@ if TYPE_CHECKING:
     from wavewright.engine.pipeline.context import ApprovalRequest, RunContext
     from wavewright.executor.events.types import Event, GateRecord, StepFinished
     from wavewright.planner.types import Json
-    from wavewright.reviewer.records import CapRecord, OutputDocument, Package, RecoveryAction, ReviewResult
+    from wavewright.reviewer.records import (
+        CapRecord,
+        OutputDocument,
+        Package,
+        RecoveryAction,
+        ReviewResult,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -230,7 +236,9 @@ class RunView:
         if step_id not in present:
             ended = self._ended(step_id)
             gate = None if ended is None else blocking_gate(ended.gates)
-            because = status.why if gate is None else f"gate {gate.gate!r} blocks it: {gate.message}"
+            because = (
+                status.why if gate is None else f"gate {gate.gate!r} blocks it: {gate.message}"
+            )
             raise assertion_failure(f"step {step_id!r} has no output: {because}")
         return present[StepId(step_id)]
 
@@ -238,12 +246,16 @@ class RunView:
         """Return whether a gate passed; a goal template's gate on a tool stands for all that it became."""
         __tracebackhide__ = True
         records = self.context.state.gates
-        found = tuple(record for record in records if gate_id in (record.gate, record.template_gate))
+        found = tuple(
+            record for record in records if gate_id in (record.gate, record.template_gate)
+        )
         if found:
             return gate_claim(gate_id, found)
         planned = {gate.id for gate in self.context.plan.gates} if self.context.plan else set[str]()
         if gate_id in planned:
-            return Claim(False, f"gate {gate_id!r} was never evaluated: its step did not come that far")
+            return Claim(
+                False, f"gate {gate_id!r} was never evaluated: its step did not come that far"
+            )
         known = {record.template_gate or record.gate for record in records} | planned
         raise unknown_name(gate_id, known, what="gate", of=repr(self))
 
@@ -263,14 +275,18 @@ class RunView:
             raise unknown_name(name, known, what="step or tool", of=repr(self))
         place = {step: number for number, step in enumerate(plan.steps)}
         found = [call for call in self.recorded_calls if name in (call.step, call.tool)]
-        found.sort(key=lambda call: (place.get(call.step, len(place)), call.index or 0, call.attempt))
+        found.sort(
+            key=lambda call: (place.get(call.step, len(place)), call.index or 0, call.attempt)
+        )
         return tuple(found)
 
     def __repr__(self) -> str:
         return f"<run of job {self.context.goal.job!r}: {self.verdict}>"
 
     def _steps(self) -> tuple[str, ...]:
-        return () if self.context.plan is None else tuple(step.id for step in self.context.plan.steps)
+        return (
+            () if self.context.plan is None else tuple(step.id for step in self.context.plan.steps)
+        )
 
     def _ended(self, step_id: str) -> StepFinished | None:
         __tracebackhide__ = True

@@ -145,20 +145,25 @@ def _described(
     def schema(part: str) -> JsonObject:
         return schemas[f"{operation.name} {part}"]
 
-    parameters = [_parameter(name, "path", schema(name), required=True) for name in operation.path_names]
+    parameters = [
+        _parameter(name, "path", schema(name), required=True) for name in operation.path_names
+    ]
     if QUERY in operation.types:
         model = components[str(schema(QUERY)["$ref"]).removeprefix(_COMPONENTS)]
         fields = cast("dict[str, JsonObject]", model["properties"])
         required = cast("list[str]", model.get("required", []))
         parameters += [
-            _parameter(name, "query", field, required=name in required) for name, field in fields.items()
+            _parameter(name, "query", field, required=name in required)
+            for name, field in fields.items()
         ]
     refusals: JsonObject = {
         str(code): {"description": why, "content": _json(schemas["problem"])}
         for code, why in REFUSALS.items()
     }
     body: JsonObject = (
-        {"requestBody": {"required": True, "content": _json(schema(BODY))}} if BODY in operation.types else {}
+        {"requestBody": {"required": True, "content": _json(schema(BODY))}}
+        if BODY in operation.types
+        else {}
     )
     answer: JsonObject = {"description": operation.summary, "content": _json(schema("return"))}
     return {
@@ -231,7 +236,10 @@ class Api:
             del request
             return JSONResponse(document)
 
-        return [Route(f"{PREFIX}/openapi.json", describe), *(operation.route() for operation in operations)]
+        return [
+            Route(f"{PREFIX}/openapi.json", describe),
+            *(operation.route() for operation in operations),
+        ]
 
     async def list_runs(self, asked: RunQuery) -> RunList:
         """List the newest runs, fifty at a time."""

@@ -21,7 +21,13 @@ from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
 from wavewright.engine.view.api import Api
 from wavewright.engine.view.run_pages import RunPages, StepPages, render_fragment
-from wavewright.engine.view.served_pages import page, reason_of, refusal_of, script_route, style_routes
+from wavewright.engine.view.served_pages import (
+    page,
+    reason_of,
+    refusal_of,
+    script_route,
+    style_routes,
+)
 from wavewright.engine.view.stored_runs import RunWatches
 from wavewright.engine.view.viewed_jobs import JobOffer, Submissions, ViewedJobs, input_fields
 from wavewright.engine.view.viewed_project import DecisionAnswer, Person, ViewedProject
@@ -51,7 +57,9 @@ async def open_view(settings: Settings) -> AsyncGenerator[Starlette]:
             *_SubmitPages(Submissions(jobs)).routes(),
             *_DecisionPages(project).routes(),
         ]
-        yield Starlette(routes=[*pages, *Api(project, jobs).routes(), *style_routes(), script_route()])
+        yield Starlette(
+            routes=[*pages, *Api(project, jobs).routes(), *style_routes(), script_route()]
+        )
         group.cancel_scope.cancel()
 
 
@@ -94,7 +102,9 @@ class _JobPages:
         return RedirectResponse("/jobs", 303)
 
     async def _page(self, error: str = "", code: int = 200) -> Response:
-        return page("jobs.html.j2", code, title="Jobs", found=await self.jobs.overview(), error=error)
+        return page(
+            "jobs.html.j2", code, title="Jobs", found=await self.jobs.overview(), error=error
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +148,9 @@ class _SubmitPages:
 
     async def _offer(self, request: Request) -> JobOffer:
         try:
-            return await anyio.to_thread.run_sync(self.submissions.offer, request.path_params["name"])
+            return await anyio.to_thread.run_sync(
+                self.submissions.offer, request.path_params["name"]
+            )
         except WavewrightError as error:
             raise HTTPException(404, reason_of(error)) from error
 
@@ -186,7 +198,9 @@ class _DecisionPages:
         """Take an answer of a form, and lead back to the decisions."""
         form = await request.form()
         try:
-            given = DecisionAnswer(choice=str(form.get("choice", "")), by=str(form.get("by") or "view"))
+            given = DecisionAnswer(
+                choice=str(form.get("choice", "")), by=str(form.get("by") or "view")
+            )
             await self.project.answer(request.path_params["decision"], given)
         except (WavewrightError, ValidationError) as error:
             return await self._page(*refusal_of(error))

@@ -36,7 +36,12 @@ from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import RunId
 from wavewright.reviewer.package.builder import stored_package
 from wavewright.reviewer.package.comparison import ComparedRun, compare
-from wavewright.reviewer.package.summary import model_messages, proof_of, reviewed_fields, step_record
+from wavewright.reviewer.package.summary import (
+    model_messages,
+    proof_of,
+    reviewed_fields,
+    step_record,
+)
 from wavewright.reviewer.report.sub_plan_folding import Drawings
 from wavewright.reviewer.values import iso_of_epoch
 
@@ -102,7 +107,9 @@ class RunPages:
             raise HTTPException(400, reason_of(error)) from error
         found = await page_of_runs(self.project.journal, asked)
         labels = {kind: await list_labels(self.project.journal, kind) for kind in LABEL_KINDS}
-        return page("runs.html.j2", title="Runs", page=found, asked=asked, statuses=STATUSES, labels=labels)
+        return page(
+            "runs.html.j2", title="Runs", page=found, asked=asked, statuses=STATUSES, labels=labels
+        )
 
     async def _compare(self, request: Request) -> Response:
         """Answer with what is different between two runs."""
@@ -120,7 +127,14 @@ class RunPages:
             raise HTTPException(404, str(error)) from error
         before, after = (ComparedRun(one.state, stored_package(one.state)) for one in sides)
         found = compare(before, after, {})
-        return page("compare.html.j2", title="Two runs", sides=sides, before=before, after=after, found=found)
+        return page(
+            "compare.html.j2",
+            title="Two runs",
+            sides=sides,
+            before=before,
+            after=after,
+            found=found,
+        )
 
     async def _run(self, request: Request) -> Response:
         """Answer with the page of a run."""
@@ -149,7 +163,9 @@ class RunPages:
         seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
 
         async def events() -> AsyncGenerator[bytes]:
-            async for fragment in self.watches.fragments(_run_of(request), seen, _drawings_of(request)):
+            async for fragment in self.watches.fragments(
+                _run_of(request), seen, _drawings_of(request)
+            ):
                 yield fragment.message
 
         return EventSourceResponse(events(), ping=15)
@@ -159,7 +175,9 @@ class RunPages:
         run = _run_of(request)
         asked = request.query_params.get("from") or "0"
         if not asked.isdecimal() or len(asked) > _MAX_DIGITS:
-            raise HTTPException(400, f"`from` is the number of an event, such as 500, not {asked[:40]!r}")
+            raise HTTPException(
+                400, f"`from` is the number of an event, such as 500, not {asked[:40]!r}"
+            )
         first = int(asked)
         loaded = await self.project.journal.load(run)
         if not loaded:
@@ -170,7 +188,9 @@ class RunPages:
             for place, ((kind, body), event) in enumerate(zip(shown, loaded[first:], strict=False))
         ]
         following = first + len(rows) if first + len(rows) < len(loaded) else None
-        return page("events.html.j2", title=f"Events of {run}", run=run, rows=rows, following=following)
+        return page(
+            "events.html.j2", title=f"Events of {run}", run=run, rows=rows, following=following
+        )
 
     async def _steer(self, act: Steering, request: Request) -> Response:
         """Do something with a run in a person's name, and redirect to the run; a refusal is shown on its page."""
@@ -231,7 +251,11 @@ class StepPages:
         run, name = RunId(request.path_params["run"]), request.path_params["step"]
         events = await self._events(run)
         state = fold(events)
-        plan = Plan.model_construct(steps=()) if state.plan is None else Plan.model_validate(state.plan)
+        plan = (
+            Plan.model_construct(steps=())
+            if state.plan is None
+            else Plan.model_validate(state.plan)
+        )
         found = next((step for step in plan.steps if step.id == name), None)
         if found is None:
             raise HTTPException(404, f"run {run!r} has no step {name!r}")
@@ -248,7 +272,11 @@ class StepPages:
         """Answer with how the confidence in a field of the result came about."""
         run, field = RunId(request.path_params["run"]), request.path_params["field"]
         package = stored_package(fold(await self._events(run)))
-        if package is None or package.review is None or field not in reviewed_fields(package, package.review):
+        if (
+            package is None
+            or package.review is None
+            or field not in reviewed_fields(package, package.review)
+        ):
             raise HTTPException(404, f"run {run!r} has no confidence in a field {field!r}")
         proof = proof_of(package, package.review, field)
         return page("why.html.j2", title=f"Why {field} of {run}", run=run, proof=proof)

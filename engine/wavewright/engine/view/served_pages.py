@@ -54,7 +54,8 @@ def reason_of(error: WavewrightError | ValidationError) -> str:
     if isinstance(error, WavewrightError):
         return str(error)
     return "; ".join(
-        f"`{fault['loc'][0]}`: {fault['msg']}" if fault["loc"] else fault["msg"] for fault in error.errors()
+        f"`{fault['loc'][0]}`: {fault['msg']}" if fault["loc"] else fault["msg"]
+        for fault in error.errors()
     )
 
 
@@ -65,7 +66,9 @@ def refusal_of(error: WavewrightError | ValidationError) -> tuple[str, int]:
 
 @cache
 def _environment() -> Environment:
-    environment = page_environment("wavewright.engine", "pages/view", trims=True, finalize=made_visible)
+    environment = page_environment(
+        "wavewright.engine", "pages/view", trims=True, finalize=made_visible
+    )
     filters = cast("dict[str, Callable[..., object]]", environment.filters)
     filters |= {
         "instant": _instant_text,
@@ -153,7 +156,9 @@ class TokenAccess:
         cookie = f"wavewright_{host.rpartition(':')[2]}"
         given = request.query_params.get("token")
         if given is not None and self._is_token(given) and request.method in _SAFE_METHODS:
-            rest = urlencode([pair for pair in request.query_params.multi_items() if pair[0] != "token"])
+            rest = urlencode(
+                [pair for pair in request.query_params.multi_items() if pair[0] != "token"]
+            )
             answer = RedirectResponse(f"{request.url.path}{'?' if rest else ''}{rest}", 303)
             answer.set_cookie(cookie, self._token, httponly=True, samesite="lax")
             return answer
@@ -161,7 +166,9 @@ class TokenAccess:
         if self._is_token(bearer):
             return None
         if not self._is_token(request.cookies.get(cookie, "")):
-            return PlainTextResponse("open the address that the command printed, with its token", 401)
+            return PlainTextResponse(
+                "open the address that the command printed, with its token", 401
+            )
         origin = request.headers.get("origin", "")
         if request.method not in _SAFE_METHODS and origin != f"{request.url.scheme}://{host}":
             return PlainTextResponse(

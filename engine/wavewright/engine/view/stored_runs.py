@@ -161,7 +161,9 @@ def _running_steps(package: Package) -> frozenset[StepId]:
     """Return the steps that wait for no other step and have not ended."""
     log = package.execution_log
     is_open = {step.id for step in log if step.status == "not_run"}
-    return frozenset(step.id for step in log if step.id in is_open and is_open.isdisjoint(step.depends_on))
+    return frozenset(
+        step.id for step in log if step.id in is_open and is_open.isdisjoint(step.depends_on)
+    )
 
 
 async def read_run(
@@ -175,7 +177,11 @@ async def read_run(
     if found is None:
         return None
     row, events = found
-    [row] = await mark_waiting_runs(journal, [row], time.time()) if row.status == "interrupted" else [row]
+    [row] = (
+        await mark_waiting_runs(journal, [row], time.time())
+        if row.status == "interrupted"
+        else [row]
+    )
     if f"{events}-{row.status}" in {unless, "" if known is None else known.version}:
         return None
     before = 0 if known is None else known.events

@@ -54,7 +54,12 @@ _MAX_JOBS: Final = 200
 """In one list."""
 _RATE_SECONDS: Final = 3600.0
 _GIVEN_UP: Final[Sequence[JobState]] = ("dead", "failed")
-_TYPES: Final[Mapping[type, str]] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+_TYPES: Final[Mapping[type, str]] = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+}
 
 
 class JobSummary(BaseModel):
@@ -125,7 +130,11 @@ class ViewedJobs:
         jobs, now, settings = self.project.jobs, time.time(), self.project.settings
         rows = await jobs.list_jobs(OPEN_JOB_STATES, newest=_MAX_JOBS)
         rows.sort(key=lambda row: (row.state != "running", row.state != "queued", row.queue_rank))
-        due = [row.state_since for row in rows if row.state == "queued" and (row.not_before or 0.0) <= now]
+        due = [
+            row.state_since
+            for row in rows
+            if row.state == "queued" and (row.not_before or 0.0) <= now
+        ]
         return JobOverview(
             counts=await jobs.count_states(),
             open=[_summary(row) for row in rows],
@@ -154,7 +163,9 @@ class ViewedJobs:
                 f"job {job} is {row.state}", hint="only a job that failed or is dead is sent again"
             )
         new, sent = JobId(str(uuid4())), row.request.get(PAYLOAD_KEY)
-        payload: JsonObject = {PAYLOAD_KEY: {**sent, "job_id": new}} if isinstance(sent, dict) else {}
+        payload: JsonObject = (
+            {PAYLOAD_KEY: {**sent, "job_id": new}} if isinstance(sent, dict) else {}
+        )
         await self.enqueue(JobRequested(new, {**row.request, **payload}, row.weight), by)
         return new
 
@@ -243,7 +254,9 @@ class Submissions:
         """Return the names of the goal templates, and the paths of the jobs in the project and its folder `plans`."""
         settings = self.jobs.project.settings
         files = [*settings.root.glob("*.job.yaml"), *settings.root.glob("plans/**/*.job.yaml")]
-        return template_names(settings), sorted(file.relative_to(settings.root).as_posix() for file in files)
+        return template_names(settings), sorted(
+            file.relative_to(settings.root).as_posix() for file in files
+        )
 
     def offer(self, name: str) -> JobOffer:
         """Return what a form is made for: a goal template, or a job of the project.
@@ -271,10 +284,14 @@ class Submissions:
             WavewrightError: an input does not fit its schema, or the job is one that no daemon takes.
         """
         settings = self.jobs.project.settings
-        given = InputOverrides(assignments=tuple(f"{name}={value}" for name, value in typed.items() if value))
+        given = InputOverrides(
+            assignments=tuple(f"{name}={value}" for name, value in typed.items() if value)
+        )
         inputs = given.applied(as_object(offer.document.get("inputs")), offer.schema, typed)
         document: JsonObject = {**offer.document, "inputs": inputs}
-        if (reason := document_refusal(document, document_rule(message_contract(settings)))) is not None:
+        if (
+            reason := document_refusal(document, document_rule(message_contract(settings)))
+        ) is not None:
             raise WavewrightError(reason)
         text = json.dumps(document, indent=2, ensure_ascii=False)
         return JobDraft(document, resolve_inline_job(read_document(text, "the job"), settings))
@@ -297,7 +314,9 @@ class Submissions:
         """
         job, settings = JobId(str(uuid4())), self.jobs.project.settings
         rule = document_rule(message_contract(settings))
-        await self.jobs.enqueue(document_request(job, draft.document, rule, {SOURCE_KEY: "view"}), by)
+        await self.jobs.enqueue(
+            document_request(job, draft.document, rule, {SOURCE_KEY: "view"}), by
+        )
         return job
 
 
@@ -313,7 +332,9 @@ def input_fields(offer: JobOffer, typed: Mapping[str, str]) -> list[InputField]:
     ]
 
 
-def _field(name: str, declared: JsonObject, own: Json, typed: str | None, *, is_required: bool) -> InputField:
+def _field(
+    name: str, declared: JsonObject, own: Json, typed: str | None, *, is_required: bool
+) -> InputField:
     kind = declared.get("type")
     options = ["true", "false"] if kind == "boolean" else as_list(declared.get("enum"))
     preset = declared.get("default") if own is None else own

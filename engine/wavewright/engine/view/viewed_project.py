@@ -73,7 +73,9 @@ class ViewedProject:
         """
         snapshot = await read_run(self.journal, run)
         if snapshot is None:
-            raise RunNotFound(f"there is no run {run!r}", hint="the list of runs shows those of this journal")
+            raise RunNotFound(
+                f"there is no run {run!r}", hint="the list of runs shows those of this journal"
+            )
         return snapshot
 
     async def list_questions(self) -> list[OpenQuestion]:
@@ -103,7 +105,9 @@ class ViewedProject:
         async def has_begun(_printed: str) -> bool:
             return await read_run(self.journal, run, unless=snapshot.version) is not None
 
-        code, printed = await self._command(_SECONDS_TO_BEGIN, "resume", run, f"--by={by}", until=has_begun)
+        code, printed = await self._command(
+            _SECONDS_TO_BEGIN, "resume", run, f"--by={by}", until=has_begun
+        )
         if code and not await has_begun(printed):
             raise CommandRefused(printed)
         return run
@@ -138,7 +142,9 @@ class ViewedProject:
         _, printed = await self._command(_SECONDS_TO_BEGIN, *arguments, until=has_begun)
         started = _STARTED.search(printed)
         if started is None:
-            raise CommandRefused(printed or "it has not begun yet; the list of runs shows it once it has")
+            raise CommandRefused(
+                printed or "it has not begun yet; the list of runs shows it once it has"
+            )
         return RunId(started[1])
 
     async def replay(self, run: RunId) -> str:
@@ -184,7 +190,9 @@ class ViewedProject:
             return process.poll(), printed()
 
 
-def _start_command(root: Path, output: IO[bytes], arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+def _start_command(
+    root: Path, output: IO[bytes], arguments: Sequence[str]
+) -> subprocess.Popen[bytes]:
     program = "from wavewright.engine.main import run_process; run_process()"
     return subprocess.Popen(  # noqa: S603 - this program, with arguments that were checked
         [sys.executable, "-c", program, *arguments],

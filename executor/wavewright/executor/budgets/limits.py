@@ -61,7 +61,9 @@ class Amount(NamedTuple):
 
     def spend(self) -> Spend:
         """Return the same in dollars and seconds."""
-        return Spend(self.calls, self.tokens, self.usd / _UNITS["usd"], self.seconds / _UNITS["seconds"])
+        return Spend(
+            self.calls, self.tokens, self.usd / _UNITS["usd"], self.seconds / _UNITS["seconds"]
+        )
 
 
 NO_AMOUNT: Final = Amount()
@@ -150,7 +152,9 @@ class BudgetLimits:
         configured = self._configured
         counters = {counter.kind: counter for counter in counters_of(account, day)}
         if "step" in counters:
-            yield from _limits_of("step", counters["step"], account.step_budget, "the step's `budget.{}`")
+            yield from _limits_of(
+                "step", counters["step"], account.step_budget, "the step's `budget.{}`"
+            )
         if account.run is not None:
             for budget, setting in (
                 (self._run_budgets.get(account.run), "`limits.budget.{}` of the goal"),
@@ -164,7 +168,9 @@ class BudgetLimits:
             yield from _limits_of(
                 "job", counters["job"], configured.job, "`budgets.job.{}` in wavewright.yaml"
             )
-        yield from _limits_of("day", counters["day"], configured.day, "`budgets.day.{}` in wavewright.yaml")
+        yield from _limits_of(
+            "day", counters["day"], configured.day, "`budgets.day.{}` in wavewright.yaml"
+        )
 
 
 def counters_of(account: BudgetScope, day: str) -> tuple[BudgetCounter, ...]:
@@ -189,7 +195,9 @@ def _reserved_amount(amount: Spend) -> Amount:
 def settled_amount(spent: Spend, reserved: Amount) -> Amount:
     """Return what a call came to; a figure that cannot be true is replaced by what was reserved for it."""
     units = (_units(measure, getattr(spent, measure)) for measure in _MEASURES)
-    return Amount(*(aside if given is None else given for given, aside in zip(units, reserved, strict=True)))
+    return Amount(
+        *(aside if given is None else given for given, aside in zip(units, reserved, strict=True))
+    )
 
 
 def plausible_seconds(use: ModelUse) -> float | None:
@@ -233,7 +241,9 @@ def _limits_of(
         if given is None:
             continue
         whole = round(given * _UNITS[measure])
-        yield _Limit(scope, counter, measure, whole - int(whole * held_back), whole, setting.format(measure))
+        yield _Limit(
+            scope, counter, measure, whole - int(whole * held_back), whole, setting.format(measure)
+        )
 
 
 def _remaining(rests: dict[Measure, int], spent: Spend) -> RemainingBudget:

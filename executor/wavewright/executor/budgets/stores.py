@@ -46,7 +46,13 @@ from wavewright.executor.store.writer import (
     set_exception,
 )
 from wavewright.planner.language.plan import Budget
-from wavewright.planner.ports.budgets import Allowance, BudgetExceeded, BudgetScope, Reservation, Spend
+from wavewright.planner.ports.budgets import (
+    Allowance,
+    BudgetExceeded,
+    BudgetScope,
+    Reservation,
+    Spend,
+)
 from wavewright.planner.ports.model_port import ModelUse, Role
 from wavewright.planner.types import RunId
 

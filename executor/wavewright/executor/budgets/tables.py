@@ -85,7 +85,9 @@ class BudgetDatabase(Protocol):
 class BudgetTables:
     """The tables of reservations and totals, open."""
 
-    def __init__(self, database: BudgetDatabase, limits: BudgetLimits, *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, database: BudgetDatabase, limits: BudgetLimits, *, clock: Callable[[], float]
+    ) -> None:
         """Hold calls to these limits, by a clock in seconds since the epoch."""
         self.database = database
         self._limits = limits
@@ -121,7 +123,9 @@ class BudgetTables:
         async def ask(statements: Statements) -> Allowance:
             day = await self._today(statements)
             totals = await _totals(statements, counters_of(scope, day))
-            return self._limits.left(scope, day, lambda counter: totals.get(_key(counter), NO_AMOUNT))
+            return self._limits.left(
+                scope, day, lambda counter: totals.get(_key(counter), NO_AMOUNT)
+            )
 
         return await self.database.read(ask)
 
@@ -132,7 +136,9 @@ class BudgetTables:
             JournalError: it cannot be read.
         """
         rows = await self.database.read(
-            lambda statements: statements.fetch(_PAST, storable_text(model), role, CALL_HISTORY_SIZE)
+            lambda statements: statements.fetch(
+                _PAST, storable_text(model), role, CALL_HISTORY_SIZE
+            )
         )
         return tuple(took for (took,) in reversed(rows))
 
@@ -230,12 +236,16 @@ class _ReservationBatch:
     async def write(self, statements: Statements) -> None:
         await statements.execute_many(_RESERVE, self._new)
         await statements.execute_many(_SETTLE, self._settled)
-        await statements.execute_many(_ADD, [(*counter, *amount) for counter, amount in self._added.items()])
+        await statements.execute_many(
+            _ADD, [(*counter, *amount) for counter, amount in self._added.items()]
+        )
 
 
 def _open_reservation(row: Row) -> _OpenReservation:
     _, day, run, job, step, role, *amount = row
-    return _OpenReservation(day, BudgetScope(run=run, job=job, step=step, role=role), Amount(*amount))
+    return _OpenReservation(
+        day, BudgetScope(run=run, job=job, step=step, role=role), Amount(*amount)
+    )
 
 
 def _key(counter: BudgetCounter) -> BudgetCounter:
@@ -243,7 +253,9 @@ def _key(counter: BudgetCounter) -> BudgetCounter:
     return counter._replace(name=storable_text(counter.name), step=storable_text(counter.step))
 
 
-async def _totals(statements: Statements, counters: Iterable[BudgetCounter]) -> dict[BudgetCounter, Amount]:
+async def _totals(
+    statements: Statements, counters: Iterable[BudgetCounter]
+) -> dict[BudgetCounter, Amount]:
     wanted = [_key(counter) for counter in counters]
     where = " AND ".join(
         f"{column} {statements.in_list(f'${place}', 'text')}"

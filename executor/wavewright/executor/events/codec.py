@@ -110,7 +110,9 @@ def from_json(value: Json) -> Event:
     codec = _CODECS_BY_KIND.get(kind)
     if codec is None:
         raise CodecError(f"unknown kind of event {kind!r}")
-    return typing.cast("Event", codec.read({name: part for name, part in value.items() if name != "kind"}))
+    return typing.cast(
+        "Event", codec.read({name: part for name, part in value.items() if name != "kind"})
+    )
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -154,15 +156,21 @@ class _RecordCodec:
         hints = typing.get_type_hints(record)
         self._fields = tuple(
             _FieldCodec(
-                field.name, _default_of(field), *_type_codec(hints[field.name], f"{kind}.{field.name}")
+                field.name,
+                _default_of(field),
+                *_type_codec(hints[field.name], f"{kind}.{field.name}"),
             )
             for field in fields(record)
         )
         self._defaults = tuple((field.name, field.default) for field in self._fields)
-        self._writers = tuple((field.name, field.write) for field in self._fields if field.write is not None)
+        self._writers = tuple(
+            (field.name, field.write) for field in self._fields if field.write is not None
+        )
         self._values = attrgetter(*(field.name for field in self._fields))
         self._by_name = {field.name: field for field in self._fields}
-        self._required = frozenset(field.name for field in self._fields if field.default is _REQUIRED)
+        self._required = frozenset(
+            field.name for field in self._fields if field.default is _REQUIRED
+        )
 
     def write(self, record: object) -> dict[str, Any]:
         body = {
@@ -188,7 +196,9 @@ class _RecordCodec:
                 raise CodecError(f"{self.kind} has an unknown field {name!r}")
             arguments[name] = field.read(part)
         if missing := self._required - arguments.keys():
-            raise CodecError(f"{self.kind} lacks {', '.join(repr(name) for name in sorted(missing))}")
+            raise CodecError(
+                f"{self.kind} lacks {', '.join(repr(name) for name in sorted(missing))}"
+            )
         return self._record(**arguments)
 
 
@@ -309,7 +319,9 @@ def _mapping(inner: _TypeCodec, place: str) -> _TypeCodec:
     def read(value: object) -> dict[str, object]:
         if not isinstance(value, dict):
             raise CodecError(f"{place} is {_value_text(value)}, not an object")
-        return {name: inner.read(part) for name, part in typing.cast("dict[str, object]", value).items()}
+        return {
+            name: inner.read(part) for name, part in typing.cast("dict[str, object]", value).items()
+        }
 
     return _TypeCodec(None, read)
 

@@ -46,7 +46,9 @@ def make_encoder(*, sort_keys: bool) -> JsonEncoder:
         # A private function of CPython, which other interpreters lack.
         return plain.encode
     quote: object = _standard.encode_basestring_ascii
-    parts = cast("_Chunks", build(None, plain.default, quote, None, ":", ",", sort_keys, False, False))
+    parts = cast(
+        "_Chunks", build(None, plain.default, quote, None, ":", ",", sort_keys, False, False)
+    )
     join: Final = "".join
     return lambda value: join(parts(value, 0))
 
@@ -98,7 +100,8 @@ def copy_json(value: Json) -> Json:
     """Return a copy that shares no list and no object with a JSON value."""
     if isinstance(value, dict):
         return {
-            name: entry if isinstance(entry, _SCALARS) else copy_json(entry) for name, entry in value.items()
+            name: entry if isinstance(entry, _SCALARS) else copy_json(entry)
+            for name, entry in value.items()
         }
     if isinstance(value, list):
         return [entry if isinstance(entry, _SCALARS) else copy_json(entry) for entry in value]
@@ -119,7 +122,9 @@ def _clean(value: object, depth: int) -> Json:
         return value
     if depth == 0:
         raise _NotJsonAt(f"is nested more than {MAX_DEPTH} deep")
-    if type(value) is dict or isinstance(value, Mapping):  # asking for the exact type is much faster
+    if type(value) is dict or isinstance(
+        value, Mapping
+    ):  # asking for the exact type is much faster
         return _clean_object(cast("Mapping[object, object]", value), depth)
     if isinstance(value, list | tuple):
         return _clean_list(cast("Iterable[object]", value), depth)
@@ -128,7 +133,9 @@ def _clean(value: object, depth: int) -> Json:
 
 def _clean_integer(value: int) -> int:
     if value.bit_length() > _MAX_INTEGER_BITS:
-        raise _NotJsonAt("is an integer of more than 4,200 digits, which JSON readers do not accept")
+        raise _NotJsonAt(
+            "is an integer of more than 4,200 digits, which JSON readers do not accept"
+        )
     return value
 
 
@@ -174,7 +181,9 @@ def _clean_convertible(value: object, depth: int) -> Json:
     if isinstance(value, float):
         return _clean(float(value), depth)
     if is_dataclass(value) and not isinstance(value, type):
-        return _clean_object({field.name: getattr(value, field.name) for field in fields(value)}, depth)
+        return _clean_object(
+            {field.name: getattr(value, field.name) for field in fields(value)}, depth
+        )
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return _clean(dump(mode="json"), depth - 1)

@@ -167,17 +167,26 @@ class RunState:
     def is_present(self, step_id: StepId) -> bool:
         """Whether other steps can read the step's output: it succeeded, and no failed gate blocks it."""
         record = self.steps.get(step_id)
-        return record is not None and record.status in SUCCESSES and blocking_gate(record.gates) is None
+        return (
+            record is not None
+            and record.status in SUCCESSES
+            and blocking_gate(record.gates) is None
+        )
 
     def outputs(self) -> Mapping[StepId, Json]:
         """Return the outputs of the steps that are present."""
-        return {step_id: record.output for step_id, record in self.steps.items() if self.is_present(step_id)}
+        return {
+            step_id: record.output
+            for step_id, record in self.steps.items()
+            if self.is_present(step_id)
+        }
 
     def _ordered(self) -> list[StepFinished]:
         """Return the endings in the plan's order; those of other steps come last, by id."""
         place = {step_id: number for number, step_id in enumerate(_step_ids(self.plan))}
         return sorted(
-            self.steps.values(), key=lambda record: (place.get(record.step, len(place)), record.step)
+            self.steps.values(),
+            key=lambda record: (place.get(record.step, len(place)), record.step),
         )
 
     def finished_steps(self) -> frozenset[StepId]:
@@ -223,11 +232,15 @@ def reduce(state: RunState, event: Event) -> RunState:  # noqa: C901, PLR0912 - 
                 finished=None,
             )
         case StepStarted():
-            return replace(state, begun=state.begun.set((event.step, event.key), event), finished=None)
+            return replace(
+                state, begun=state.begun.set((event.step, event.key), event), finished=None
+            )
         case WaveStarted():
             record = WaveRecord(event.wave, event.round, event.steps, event.at)
             return replace(
-                state, wave_records=state.wave_records.set((event.round, event.wave), record), finished=None
+                state,
+                wave_records=state.wave_records.set((event.round, event.wave), record),
+                finished=None,
             )
         case WaveFinished():
             return _with_finished_wave(state, event)
@@ -356,7 +369,9 @@ def _with_finished_wave(state: RunState, event: WaveFinished) -> RunState:
     if record is None:
         return state
     return replace(
-        state, wave_records=state.wave_records.set(place, replace(record, finished=event.at)), finished=None
+        state,
+        wave_records=state.wave_records.set(place, replace(record, finished=event.at)),
+        finished=None,
     )
 
 

@@ -24,7 +24,9 @@ from wavewright.planner.types import (
 )
 from wavewright.tools.functions.tool import AgentToolCall
 
-StepStatus: TypeAlias = Literal["ok", "empty", "failed", "skipped", "blocked", "cancelled", "reused"]
+StepStatus: TypeAlias = Literal[
+    "ok", "empty", "failed", "skipped", "blocked", "cancelled", "reused"
+]
 """How a step ends. `reused`: its output comes from the journal of this run's earlier plan or of another run."""
 
 ErrorKind: TypeAlias = Literal[

@@ -62,7 +62,11 @@ class CallRequest:
         trace: dict[str, str] = {}
         propagate.inject(trace)
         reads = tool.signature.reads_data
-        data = None if call.data is None else {name: dict(call.data.visible(name)) for name in sorted(reads)}
+        data = (
+            None
+            if call.data is None
+            else {name: dict(call.data.visible(name)) for name in sorted(reads)}
+        )
         return cls(
             run=call.run,
             step=call.step,
@@ -92,10 +96,14 @@ class CallRequest:
         """Return the request of these bytes, which the process of a run has written."""
         return _REQUESTS.validate_json(body)
 
-    def to_call(self, tool: Tool, emit: Callable[[Emission], None]) -> tuple[ToolCall, MemoryRunData]:
+    def to_call(
+        self, tool: Tool, emit: Callable[[Emission], None]
+    ) -> tuple[ToolCall, MemoryRunData]:
         """Return the call for the worker's tool, and its run data, which has what the call writes."""
         signature = tool.signature
-        data = MemoryRunData(values=self.data or {}, reads=signature.reads_data, writes=signature.writes_data)
+        data = MemoryRunData(
+            values=self.data or {}, reads=signature.reads_data, writes=signature.writes_data
+        )
         call = ToolCall(
             run=self.run,
             step=self.step,

@@ -129,7 +129,9 @@ class FleetCaller(Runtime):
         if not runs_on_fleet(tool, self.tools):
             return tool
         room = partial(self._room.size, entrypoint_of(tool))
-        return replace(tool, call=partial(self.call, tool, goal), is_under_way=self._is_under_way, room=room)
+        return replace(
+            tool, call=partial(self.call, tool, goal), is_under_way=self._is_under_way, room=room
+        )
 
     async def call(self, tool: Tool, goal: Goal, call: ToolCall) -> Json:
         """Return the output of a call that a worker makes.
@@ -209,7 +211,9 @@ class FleetCaller(Runtime):
         if ids:
             await self.database.fetch(CANCEL, ids, self._name)
 
-    async def _is_under_way(self, run: RunId, step: StepId, index: int | None, key: StepKey) -> bool:
+    async def _is_under_way(
+        self, run: RunId, step: StepId, index: int | None, key: StepKey
+    ) -> bool:
         """Return whether a call was sent before this process continued its run: its answer is, or will be, there."""
         first = call_id(run, step, index, key, 1, 0)
         return bool(await patiently(lambda: self.database.fetch(IS_KNOWN, first)))
@@ -255,7 +259,9 @@ class FleetCaller(Runtime):
             for row in await self.database.fetch(READ_ANSWERS, [*ids]):
                 answers[row["id"]] = CallAnswer.from_bytes(row["answer"])
         # In this order, since a worker writes both at once: what a call emitted is there where its answer was read.
-        await self._take_emissions(emitted | {id_ for id_, answer in answers.items() if answer.has_emitted})
+        await self._take_emissions(
+            emitted | {id_ for id_, answer in answers.items() if answer.has_emitted}
+        )
         for id_, answer in answers.items():
             waiting = self._waiting.get(id_)
             if waiting is not None and not waiting.answer.done():
@@ -306,11 +312,14 @@ class FleetCaller(Runtime):
                 workers = await self.look_for_workers()
                 served = {name for row in workers for name in row["entrypoints"]}
                 lacking = {
-                    one.entrypoint: one for one in self._waiting.values() if one.entrypoint not in served
+                    one.entrypoint: one
+                    for one in self._waiting.values()
+                    if one.entrypoint not in served
                 }
                 for entrypoint in lacking.keys() - reported:
                     _report_lack(
-                        lacking[entrypoint], frozenset(name for row in workers for name in row["labels"])
+                        lacking[entrypoint],
+                        frozenset(name for row in workers for name in row["labels"]),
                     )
                 reported = {*lacking}
 
@@ -334,7 +343,9 @@ class FleetCaller(Runtime):
 
 
 @asynccontextmanager
-async def open_fleet_caller(url: str, tools: Sequence[str], heartbeat: float) -> AsyncGenerator[FleetCaller]:
+async def open_fleet_caller(
+    url: str, tools: Sequence[str], heartbeat: float
+) -> AsyncGenerator[FleetCaller]:
     """Open the fleet of a database for the calls of this process.
 
     Raises:
@@ -354,7 +365,9 @@ def _fail_unsent(answer: asyncio.Future[CallAnswer], sent: asyncio.Future[None])
         answer.set_exception(error)
 
 
-def call_id(run: RunId, step: StepId, index: int | None, key: StepKey, attempt: int, lost: int) -> str:
+def call_id(
+    run: RunId, step: StepId, index: int | None, key: StepKey, attempt: int, lost: int
+) -> str:
     """Return the id of a call: the same wherever the run is continued."""
     text = "\0".join(map(str, (run, step, index, key, attempt, lost)))
     return hashlib.sha256(text.encode()).hexdigest()[:40]
@@ -366,9 +379,7 @@ def _report_lack(waiting: _Waiting, labels: Collection[str]) -> None:
     missing = [repr(label) for label in sorted(waiting.tool.signature.needs.difference(labels))]
     if missing:
         named = f"{'label' if len(missing) == 1 else 'labels'} {' and '.join(missing)}"
-        reason = (
-            f"has the {named}, which the tool {name!r} needs; start one with `wavewright worker --labels`"
-        )
+        reason = f"has the {named}, which the tool {name!r} needs; start one with `wavewright worker --labels`"
     else:
         reason = (
             f"has the tool {name!r} as it is here ({waiting.entrypoint}); "

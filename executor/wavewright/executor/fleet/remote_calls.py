@@ -14,7 +14,15 @@ import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+)
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -168,7 +176,9 @@ class ToolHost:
             )
         return tool
 
-    async def make(self, tool: Tool, request: CallRequest, emit: Callable[[Emission], None]) -> CallAnswer:
+    async def make(
+        self, tool: Tool, request: CallRequest, emit: Callable[[Emission], None]
+    ) -> CallAnswer:
         """Make a call; to be run in `loop`."""
         call, data = request.to_call(tool, emit)
         capture = OutputCapture()
@@ -185,7 +195,9 @@ class ToolHost:
             ):
                 made = partial(CallAnswer, "ok", await tool.call(call))
             if scope.cancelled_caught:
-                made = partial(CallAnswer, "failed", failure=timeout_failure(request.timeout or 0.0))
+                made = partial(
+                    CallAnswer, "failed", failure=timeout_failure(request.timeout or 0.0)
+                )
         except asyncio.CancelledError:
             raise
         except BaseException as error:

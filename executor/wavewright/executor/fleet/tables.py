@@ -111,7 +111,9 @@ SEND: Final = """
         WHERE is_new ORDER BY place
     )
     SELECT id, is_new FROM sent"""
-SEND_GOAL: Final = "INSERT INTO wavewright_fleet.goal (run, goal) VALUES ($1, $2) ON CONFLICT DO NOTHING"
+SEND_GOAL: Final = (
+    "INSERT INTO wavewright_fleet.goal (run, goal) VALUES ($1, $2) ON CONFLICT DO NOTHING"
+)
 READ_GOAL: Final = "SELECT goal FROM wavewright_fleet.goal WHERE run = $1"
 # Also what this worker has begun by a statement whose result was lost with its connection.
 BEGIN: Final = """
@@ -195,7 +197,9 @@ HEARTBEAT: Final = """
     INSERT INTO wavewright_fleet.worker (name, slots, entrypoints, labels) VALUES ($1, $2, $3, $4)
     ON CONFLICT (name) DO UPDATE
     SET heartbeat = now(), slots = excluded.slots, entrypoints = excluded.entrypoints, labels = excluded.labels"""
-LEAVE: Final = "DELETE FROM wavewright_fleet.worker WHERE name = $1 OR heartbeat < now() - interval '1 day'"
+LEAVE: Final = (
+    "DELETE FROM wavewright_fleet.worker WHERE name = $1 OR heartbeat < now() - interval '1 day'"
+)
 LIVE_WORKERS: Final = """
     SELECT slots, entrypoints, labels FROM wavewright_fleet.worker
     WHERE heartbeat > now() - make_interval(secs => $1)"""
@@ -276,7 +280,9 @@ async def open_fleet_database(url: str) -> AsyncGenerator[FleetDatabase]:
     except (*DRIVER_ERRORS, ValueError) as error:
         place = display_url(url)
         lost = isinstance(error, DRIVER_ERRORS) and is_connection_lost(error)
-        raise (unreachable_error(error, place) if lost else explain_opening(error, place)) from error
+        raise (
+            unreachable_error(error, place) if lost else explain_opening(error, place)
+        ) from error
     try:
         async with pool.acquire() as connection:
             await _prepare_tables(connection, display_url(url))
@@ -312,7 +318,9 @@ async def _prepare_tables(connection: AnyConnection, place: str) -> None:
                     hint="they only hold calls that are under way: end all runs and workers, and then "
                     "`DROP SCHEMA wavewright_fleet CASCADE`",
                 )
-            if not await connection.fetchval("SELECT has_schema_privilege('wavewright_fleet', 'USAGE')"):
+            if not await connection.fetchval(
+                "SELECT has_schema_privilege('wavewright_fleet', 'USAGE')"
+            ):
                 raise JournalNotOpened(
                     "the database's user may not use the tables of the fleet",
                     place=place,
@@ -324,7 +332,9 @@ async def _prepare_tables(connection: AnyConnection, place: str) -> None:
             await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
             if await connection.fetchval(find_format) is None:
                 await queue_on(connection).install()
-                await connection.execute(f"{_TABLES} COMMENT ON SCHEMA wavewright_fleet IS '{_FORMAT}'")
+                await connection.execute(
+                    f"{_TABLES} COMMENT ON SCHEMA wavewright_fleet IS '{_FORMAT}'"
+                )
     except DRIVER_ERRORS as error:
         raise explain_opening(error, place) from error
 

@@ -117,7 +117,9 @@ class FleetWorker:
     _alive_until: float = 0.0
     """On the monotonic clock, until when nobody takes this worker for dead, as far as it knows."""
     _calls: set[Future[CallAnswer | None]] = field(default_factory=set["Future[CallAnswer | None]"])
-    _emitted: list[tuple[str, int, bytes, bool]] = field(default_factory=list[tuple[str, int, bytes, bool]])
+    _emitted: list[tuple[str, int, bytes, bool]] = field(
+        default_factory=list[tuple[str, int, bytes, bool]]
+    )
     """Emissions that are not sent yet: the id of the call, their number in it, the emission, whether it is text."""
     _answers: GroupedWrites[tuple[str, int, bytes] | None, None] = field(init=False)
     """Writes answers, and emissions alone for a None: in one order, so that none comes after its call's answer."""
@@ -195,7 +197,9 @@ class FleetWorker:
         """Return calls, with their numbers in the queue."""
         jobs = await queue.dequeue(
             batch_size=room,
-            entrypoints={QueueEntrypoint(name): EntrypointExecutionParameter(0) for name in self.entrypoints},
+            entrypoints={
+                QueueEntrypoint(name): EntrypointExecutionParameter(0) for name in self.entrypoints
+            },
             queue_manager_id=self._queue_id,
             global_concurrency_limit=None,
             heartbeat_timeout=timedelta(seconds=self.heartbeat),

@@ -27,7 +27,12 @@ from wavewright.executor.store.job_tables import JobTables
 from wavewright.executor.store.job_transactions import put_outbox_rows
 from wavewright.executor.store.journal import JournalError
 from wavewright.executor.store.leases import HeldLease
-from wavewright.executor.store.transaction import AppendEntry, LockOrder, QueuedTransaction, job_lock_order
+from wavewright.executor.store.transaction import (
+    AppendEntry,
+    LockOrder,
+    QueuedTransaction,
+    job_lock_order,
+)
 from wavewright.planner.types import RunId
 
 # Most appends are this statement alone: one transaction and one round trip. Rows of runs that are not held any more
@@ -153,8 +158,12 @@ class AppendTransaction:
         messages = list[tuple[int, OutgoingRow]]()
         for entry in entries:
             run, no = entry.run, leases[entry.run].no
-            for seq, (at, kind, step, status, key, crc, body) in enumerate(entry.rows, next_seq[run]):
-                rows.append((no, seq, at, kind, storable_text(step), status, storable_text(key), crc, body))
+            for seq, (at, kind, step, status, key, crc, body) in enumerate(
+                entry.rows, next_seq[run]
+            ):
+                rows.append(
+                    (no, seq, at, kind, storable_text(step), status, storable_text(key), crc, body)
+                )
             next_seq[run] += len(entry.rows)
             labels += [(no, kind, storable_text(value)) for kind, value in entry.labels]
             if is_finished[run] and not entry.is_run_end:
@@ -169,7 +178,9 @@ class AppendTransaction:
                     changes[run] = change._replace(status=mark.status, finished=mark.at)
             if entry.outbox_rows is not None:
                 messages += [(no, message) for message in entry.outbox_rows.messages]
-        besides = [(entry.run, entry.outbox_rows) for entry in entries if entry.outbox_rows is not None]
+        besides = [
+            (entry.run, entry.outbox_rows) for entry in entries if entry.outbox_rows is not None
+        ]
         return cls(
             leases,
             rows,
@@ -183,7 +194,9 @@ class AppendTransaction:
             works,
         )
 
-    async def execute(self, connection: Connection, session_no: int, transaction_id: int) -> set[int]:
+    async def execute(
+        self, connection: Connection, session_no: int, transaction_id: int
+    ) -> set[int]:
         """Write all of it in one transaction and return the numbers of the runs that are held still.
 
         Raises:
@@ -199,7 +212,9 @@ class AppendTransaction:
             for _, work in sorted(self._works(held, transaction, results), key=itemgetter(0)):
                 await work()
             await transaction.flush()
-            self.attempts.append((transaction, [results[number] for number in range(len(self.works))]))
+            self.attempts.append(
+                (transaction, [results[number] for number in range(len(self.works))])
+            )
         return held
 
     def _works(
@@ -212,7 +227,10 @@ class AppendTransaction:
         for run, rows in self.outbox_rows:
             if run in written:
                 job = "" if rows.change is None else rows.change.job
-                yield job_lock_order(job), partial(_put_outbox_rows, transaction, run, rows, written)
+                yield (
+                    job_lock_order(job),
+                    partial(_put_outbox_rows, transaction, run, rows, written),
+                )
 
         async def work(number: int) -> None:
             results[number] = await self.works[number].work(transaction)
@@ -238,7 +256,9 @@ class AppendTransaction:
             labels_runs=bool(self.labels),
             puts_messages=bool(self.messages),
         )
-        row = await connection.fetchrow(query, session_no, transaction_id, numbers, fences, *columns)
+        row = await connection.fetchrow(
+            query, session_no, transaction_id, numbers, fences, *columns
+        )
         assert row is not None
         now, held = row
         if now is None:
@@ -248,7 +268,9 @@ class AppendTransaction:
     async def find_committed(self, connection: Connection) -> set[int]:
         """Return the numbers of the runs whose events are there, once it is known that all of it was committed."""
         numbers = [lease.no for lease in self.leases.values()]
-        rows = await connection.fetch(_COMMITTED_RUNS, numbers, [seq - 1 for seq in self.next_seq.values()])
+        rows = await connection.fetch(
+            _COMMITTED_RUNS, numbers, [seq - 1 for seq in self.next_seq.values()]
+        )
         return {no for (no,) in rows}
 
     def mark_committed(self) -> None:

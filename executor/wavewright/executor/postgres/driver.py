@@ -24,7 +24,12 @@ from wavewright.executor.store.journal import (
     JournalUnreachable,
 )
 
-DRIVER_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
+DRIVER_ERRORS: Final = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+)
 """What a call of the driver raises; a connection that does not answer in time is an `OSError` too."""
 
 _CONNECTION_ERRORS: Final = (
@@ -152,7 +157,10 @@ _USE_ERRORS: Final = (
         "restore the schema 'wavewright' and resume the run, or start the job anew",
     ),
     _Explanation(
-        Exception, JournalError, "the journal cannot be used: {}", "see the server's log for the cause"
+        Exception,
+        JournalError,
+        "the journal cannot be used: {}",
+        "see the server's log for the cause",
     ),
 )
 
@@ -189,7 +197,9 @@ def unreachable_error(error: Exception, place: str) -> JournalError:
         case TimeoutError():
             reason = "it does not answer"
         case FileNotFoundError():
-            reason = "a file that its address names is not there: a certificate, or the server's socket"
+            reason = (
+                "a file that its address names is not there: a certificate, or the server's socket"
+            )
             hint = "correct the path in the address, or start the server"
         case ConnectionError() if type(error) is ConnectionError:
             # What asyncpg raises before the login where it asks for TLS.

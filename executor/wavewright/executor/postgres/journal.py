@@ -155,7 +155,9 @@ class PostgresEventStore(RunHolder):
             results = await self._write_at_once(entries, works)
         except (*DRIVER_ERRORS, OutboxRowsRefused, JournalError):
             return None
-        return {entry.run: self.faults[entry.run] for entry in entries if entry.run in self.faults}, results
+        return {
+            entry.run: self.faults[entry.run] for entry in entries if entry.run in self.faults
+        }, results
 
     async def execute(
         self, works: Sequence[TransactionWork[Any]], run: RunId | None = None
@@ -251,7 +253,9 @@ class PostgresEventStore(RunHolder):
 class PostgresJournal(StoredJournal):
     """A journal in a database; many runs and many machines may share it, each run having one owner."""
 
-    def __init__(self, url: str, *, lease: float = LEASE_SECONDS, patience: float = PATIENCE_SECONDS) -> None:
+    def __init__(
+        self, url: str, *, lease: float = LEASE_SECONDS, patience: float = PATIENCE_SECONDS
+    ) -> None:
         """Connect as soon as it is entered, or at the first call.
 
         Args:
@@ -300,7 +304,9 @@ class PostgresBudgetDatabase:
     async def transact(self, work: Callable[[Statements], Awaitable[_T]]) -> _T:
         """Do all of the work in one transaction, or nothing, and never twice."""
         try:
-            return await self._session.transact(lambda connection, _: work(PostgresStatements(connection)))
+            return await self._session.transact(
+                lambda connection, _: work(PostgresStatements(connection))
+            )
         except DRIVER_ERRORS as error:
             raise explain_use(error, self.place) from error
 

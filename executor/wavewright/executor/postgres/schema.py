@@ -241,7 +241,11 @@ async def _has_tables(connection: Connection, place: str) -> bool:
             hint="restore the database from a backup, or name another one; this one was left as it is",
         )
     if found != FORMAT:
-        age, fix = ("a newer", "upgrade wavewright") if found > FORMAT else ("an older", "use that release")
+        age, fix = (
+            ("a newer", "upgrade wavewright")
+            if found > FORMAT
+            else ("an older", "use that release")
+        )
         raise JournalNotOpened(
             f"the journal has format {found}, made by {age} wavewright; this one reads format {FORMAT}",
             place=place,

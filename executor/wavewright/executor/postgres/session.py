@@ -71,7 +71,12 @@ class PostgresSession:
     """The connection of one owner; used from one thread."""
 
     def __init__(
-        self, url: str, *, owner: Owner, lease: float = LEASE_SECONDS, patience: float = PATIENCE_SECONDS
+        self,
+        url: str,
+        *,
+        owner: Owner,
+        lease: float = LEASE_SECONDS,
+        patience: float = PATIENCE_SECONDS,
     ) -> None:
         """Connect at the first call of anything here.
 
@@ -174,7 +179,9 @@ class PostgresSession:
             connection = self._connection
             if connection is not None and not connection.is_closed() and self.no is not None:
                 async with PostgresTransaction(connection):
-                    await connection.execute("UPDATE run SET owner = NULL WHERE owner = $1", self.no)
+                    await connection.execute(
+                        "UPDATE run SET owner = NULL WHERE owner = $1", self.no
+                    )
                     await connection.execute("DELETE FROM session WHERE no = $1", self.no)
         self.no = None
         with suppress(*DRIVER_ERRORS):
@@ -203,7 +210,9 @@ class PostgresSession:
             pause = min(2 * pause, _MAX_PAUSE_SECONDS)
 
     def _is_broken(self, error: Exception) -> bool:
-        return is_connection_lost(error) or (self._connection is not None and self._connection.is_closed())
+        return is_connection_lost(error) or (
+            self._connection is not None and self._connection.is_closed()
+        )
 
     async def _connected(self) -> Connection:
         if self._connection is None or self._connection.is_closed():
@@ -241,8 +250,12 @@ class PostgresSession:
             self.no = int(await connection.fetchval(_OPEN, *astuple(self.owner), self._lease))
         return self.no
 
-    async def _is_committed(self, connection: Connection, session_no: int, transaction_id: int) -> bool:
-        seen = await connection.fetchval("SELECT transaction_id FROM session WHERE no = $1", session_no)
+    async def _is_committed(
+        self, connection: Connection, session_no: int, transaction_id: int
+    ) -> bool:
+        seen = await connection.fetchval(
+            "SELECT transaction_id FROM session WHERE no = $1", session_no
+        )
         if seen is None:
             raise self._session_lost()
         return int(seen) >= transaction_id

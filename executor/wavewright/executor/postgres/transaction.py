@@ -134,7 +134,9 @@ def put_messages_parts(first: int, *, where: str = "true") -> str:
         first: The number of the first parameter; it and the next ones are those of `message_columns`.
         where: Which messages to write; `run` is the number that stands beside each.
     """
-    arrays = ", ".join(f"${first + place}::{kind}[]" for place, kind in enumerate(_COLUMN_TYPES.values()))
+    arrays = ", ".join(
+        f"${first + place}::{kind}[]" for place, kind in enumerate(_COLUMN_TYPES.values())
+    )
     return f"""
     outgoing AS MATERIALIZED (
         SELECT DISTINCT ON (message) *
@@ -210,7 +212,9 @@ class PostgresStatements(Statements):
         elif statements or messages:
             if messages:
                 values += message_columns([(0, message) for message in messages])
-            await self._connection.execute(_combined(statements, puts_messages=bool(messages)), *values)
+            await self._connection.execute(
+                _combined(statements, puts_messages=bool(messages)), *values
+            )
 
     async def execute_many(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
         if rows:
@@ -236,7 +240,9 @@ class PostgresStatements(Statements):
         return f"pg_advisory_xact_lock(hashtextextended({parameter}, 0))"
 
     async def try_lock(self, name: str) -> bool:
-        ((is_free,),) = await self.fetch("SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0))", name)
+        ((is_free,),) = await self.fetch(
+            "SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0))", name
+        )
         return bool(is_free)
 
 

@@ -11,7 +11,13 @@ from dataclasses import replace
 
 from wavewright.executor.events.json_values import is_empty
 from wavewright.executor.events.state import SUCCESSES, RunState
-from wavewright.executor.events.types import ItemFinished, StepError, StepFinished, StepStarted, StepStatus
+from wavewright.executor.events.types import (
+    ItemFinished,
+    StepError,
+    StepFinished,
+    StepStarted,
+    StepStatus,
+)
 from wavewright.executor.run.failures import (
     REFUSED,
     UNCLEAR,
@@ -136,7 +142,9 @@ class CallExecutor:
             self._begin_fan_out(begun)
         elif isinstance(begun, SkippedStep):
             self._outcome.endings.append(
-                StepFinished(at=self._clock.wall(), step=call.step.id, status="skipped", reason=begun.reason)
+                StepFinished(
+                    at=self._clock.wall(), step=call.step.id, status="skipped", reason=begun.reason
+                )
             )
         else:
             self._fail(call, begun)
@@ -151,7 +159,9 @@ class CallExecutor:
             return False
         key = call.key
         assert key is not None
-        if self._is_replayed(call, compiled, key) or self._is_reused_from_retried_run(call, compiled, key):
+        if self._is_replayed(call, compiled, key) or self._is_reused_from_retried_run(
+            call, compiled, key
+        ):
             return False
         if compiled.asks is not None and call.answer is None:
             ready = ReadyCalls(call.step, compiled.asks, (call.params,))
@@ -166,7 +176,10 @@ class CallExecutor:
                     self._is_deduplicated(call, key)
                     or (
                         compiled.tool.signature.cache_for is not None
-                        and (self._reuse_source is None or call.step.id not in self._reuse_source.anew)
+                        and (
+                            self._reuse_source is None
+                            or call.step.id not in self._reuse_source.anew
+                        )
                         and await self._is_cached(call, compiled, key)
                     )
                 )
@@ -182,10 +195,17 @@ class CallExecutor:
     def _is_replayed(self, call: ScheduledCall, compiled: CompiledStep, key: StepKey) -> bool:
         """Whether the same call ended in an earlier part of the run; then its ending is used."""
         record = recorded_ending(self._prior, call)
-        if record is None or record.key != key or not is_still_valid(record, retry_failed=self._retry_failed):
+        if (
+            record is None
+            or record.key != key
+            or not is_still_valid(record, retry_failed=self._retry_failed)
+        ):
             return False
         lacks_gates = isinstance(record, StepFinished) and self._runner.lacks_gates(record)
-        if self._is_withheld(record, lacks_gates or call.fan_out is not None) and compiled.tool.is_repeatable:
+        if (
+            self._is_withheld(record, lacks_gates or call.fan_out is not None)
+            and compiled.tool.is_repeatable
+        ):
             return False
         if self._is_withheld(record, False):
             self._fail(call, WITHHELD)
@@ -203,7 +223,9 @@ class CallExecutor:
         record = self._prior.steps.get(step_id)
         return record is not None and is_still_valid(record, retry_failed=self._retry_failed)
 
-    def _is_reused_from_retried_run(self, call: ScheduledCall, compiled: CompiledStep, key: StepKey) -> bool:
+    def _is_reused_from_retried_run(
+        self, call: ScheduledCall, compiled: CompiledStep, key: StepKey
+    ) -> bool:
         """Whether the same call succeeded in the run that this one retries; then its output is reused."""
         ending = self._found_in_retried_run(call, compiled)
         if ending is None or (self._is_withheld(ending, True) and compiled.tool.is_repeatable):
@@ -220,7 +242,9 @@ class CallExecutor:
             self._serve_followers(key, reused)
         return True
 
-    def _found_in_retried_run(self, call: ScheduledCall, compiled: CompiledStep) -> FinishedCall | None:
+    def _found_in_retried_run(
+        self, call: ScheduledCall, compiled: CompiledStep
+    ) -> FinishedCall | None:
         """Return the ending of the same call in the run that this one retries, where its output still fits."""
         source = self._reuse_source
         found = None if source is None or call.key is None else source.find(call, call.key)
@@ -233,7 +257,9 @@ class CallExecutor:
         equal = self._reuse.find(key)
         if equal is not None:
             call.written = equal.data
-            self._finish_call(call, "reused", equal.output, f"an equal call was made by {equal.step!r}")
+            self._finish_call(
+                call, "reused", equal.output, f"an equal call was made by {equal.step!r}"
+            )
             return True
         return self._reuse.follows(call, key)
 
@@ -272,7 +298,9 @@ class CallExecutor:
             for follower in self._reuse.fail(call.key):
                 self._outcome.calls.append((follower, 0.0))
 
-    def _serve_followers(self, key: StepKey, ending: FinishedCall, reason: str | None = None) -> None:
+    def _serve_followers(
+        self, key: StepKey, ending: FinishedCall, reason: str | None = None
+    ) -> None:
         for follower in self._reuse.succeed(key, ending):
             follower.written = ending.data
             own_reason = reason or f"an equal call was made by {ending.step!r}"
@@ -342,7 +370,9 @@ class CallExecutor:
             call
             for call in calls
             if self._runner.prepare(call, fan.compiled) is None
-            and ((found := self._found_in_retried_run(call, fan.compiled)) is None or found.withheld)
+            and (
+                (found := self._found_in_retried_run(call, fan.compiled)) is None or found.withheld
+            )
         ]
         if not valid:
             self._push_items(fan)

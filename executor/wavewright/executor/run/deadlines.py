@@ -72,7 +72,9 @@ def _is_from_signal_handler(error: BaseException) -> bool:
 
 
 def _handler_code(handler: object) -> CodeType | None:
-    function: object = cast("partial[object]", handler).func if isinstance(handler, partial) else handler
+    function: object = (
+        cast("partial[object]", handler).func if isinstance(handler, partial) else handler
+    )
     return cast("CodeType | None", getattr(function, "__code__", None))
 
 
@@ -163,8 +165,14 @@ class TimedCall:
                 result: T = ended.value
                 return result
             thrown = None
-            if self._cancelled_at < math.inf and not self.cancellations and not self._task.cancelling():
-                self._cancelled_at = math.inf  # a scope of the call's own was cancelled, and has ended
+            if (
+                self._cancelled_at < math.inf
+                and not self.cancellations
+                and not self._task.cancelling()
+            ):
+                self._cancelled_at = (
+                    math.inf
+                )  # a scope of the call's own was cancelled, and has ended
             try:
                 yield awaited
             except asyncio.CancelledError as cancellation:
@@ -223,7 +231,9 @@ class Deadlines:
         if self._timer is not None:
             self._timer.cancel()
         self._earliest = deadline
-        self._timer = self._clock.call_later(max(0.0, deadline - self._clock.monotonic()), self._on_timer)
+        self._timer = self._clock.call_later(
+            max(0.0, deadline - self._clock.monotonic()), self._on_timer
+        )
 
     def _on_timer(self) -> None:
         now = self._clock.monotonic()

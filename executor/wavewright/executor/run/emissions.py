@@ -76,7 +76,11 @@ class _TailBuffer:
     def text(self, redactor: Redactor) -> str:
         text = valid_text(redactor.redact("".join(self._parts)))
         dropped = self._dropped + max(0, len(text) - MAX_CHARS)
-        return f"… {dropped:,} characters before this were left out\n{text[-MAX_CHARS:]}" if dropped else text
+        return (
+            f"… {dropped:,} characters before this were left out\n{text[-MAX_CHARS:]}"
+            if dropped
+            else text
+        )
 
 
 _CAPTURE_LOCK = threading.Lock()
@@ -109,7 +113,9 @@ class OutputCapture:
         return {name: text for name, end in texts.items() if (text := end.text(redactor))}
 
 
-CURRENT_CAPTURE: Final[ContextVar[OutputCapture | None]] = ContextVar("wavewright_capture", default=None)
+CURRENT_CAPTURE: Final[ContextVar[OutputCapture | None]] = ContextVar(
+    "wavewright_capture", default=None
+)
 """The capture of the running code's output."""
 
 
@@ -182,7 +188,9 @@ class _StreamPatch:
                 return
             for name, tee in self._tees.items():
                 tee.is_on = False
-                if getattr(sys, name) is tee:  # else other code has replaced it, and restores it itself
+                if (
+                    getattr(sys, name) is tee
+                ):  # else other code has replaced it, and restores it itself
                     setattr(sys, name, tee.behind)
             self._tees.clear()
             if logging.getLogRecordFactory() == self._recorded:
@@ -285,7 +293,12 @@ class Emissions:
             index = None if call.index < 0 else call.index
             self._record(
                 AttemptLogged(
-                    self._clock.wall(), call.step.id, call.attempt, index, traceback=traceback, **printed
+                    self._clock.wall(),
+                    call.step.id,
+                    call.attempt,
+                    index,
+                    traceback=traceback,
+                    **printed,
                 )
             )
 
@@ -300,7 +313,9 @@ class Emissions:
         return event
 
     def _event(
-        self, call: ScheduledCall, emission: ModelUse | RungRecord | AgentToolCall | LogEvent | EmissionsTaken
+        self,
+        call: ScheduledCall,
+        emission: ModelUse | RungRecord | AgentToolCall | LogEvent | EmissionsTaken,
     ) -> Event:
         at, step, index = self._clock.wall(), call.step.id, None if call.index < 0 else call.index
         match emission:
@@ -377,5 +392,7 @@ def _clean_loop_call(call: AgentToolCall) -> AgentToolCall:
         cleaned = clean_json(call.params)
     except NotJsonError:
         message = f"{call.message}; " if call.message else ""
-        return replace(call, params=params, message=f"{message}its parameters are not JSON and left out")
+        return replace(
+            call, params=params, message=f"{message}its parameters are not JSON and left out"
+        )
     return replace(call, params=cleaned if isinstance(cleaned, dict) else params)

@@ -156,7 +156,9 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
 
 
 @contextmanager
-def _ended(scheduler: Scheduler, recorder: EventRecorder, clock: Clock, *, is_part: bool) -> Generator[None]:
+def _ended(
+    scheduler: Scheduler, recorder: EventRecorder, clock: Clock, *, is_part: bool
+) -> Generator[None]:
     """Record the end of an execution and commit it; after an exception the run is interrupted and can be resumed."""
     try:
         yield

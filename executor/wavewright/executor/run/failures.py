@@ -58,7 +58,9 @@ def last_frames(error: BaseException, redactor: Redactor) -> tuple[TracebackFram
 
 def traceback_text(error: BaseException, redactor: Redactor) -> str:
     """Return the traceback as Python prints it, without the frames of the engine above the tool's own."""
-    whole = traceback.TracebackException.from_exception(error, limit=-_MAX_TRACED_FRAMES, compact=True)
+    whole = traceback.TracebackException.from_exception(
+        error, limit=-_MAX_TRACED_FRAMES, compact=True
+    )
     whole.stack = traceback.StackSummary.from_list(_tool_frames(whole.stack))
     text = "".join(whole.format()).rstrip()
     text = valid_text(redactor.redact(cut_middle(text, _MAX_REDACTED_CHARS)))
@@ -82,7 +84,9 @@ def _tool_frames(stack: Iterable[traceback.FrameSummary]) -> list[traceback.Fram
 
 def _frame(frame: traceback.FrameSummary, redactor: Redactor) -> TracebackFrame:
     code = redactor.redact((frame.line or "").strip())
-    return TracebackFrame(_shown_path(frame.filename), frame.lineno or 0, frame.name, code[:_MAX_LINE_CHARS])
+    return TracebackFrame(
+        _shown_path(frame.filename), frame.lineno or 0, frame.name, code[:_MAX_LINE_CHARS]
+    )
 
 
 def _shown_path(file: str) -> str:
@@ -167,7 +171,9 @@ class AttemptFailure:
 
     def as_error(self, attempts: int) -> StepError:
         """Return the failure as it is journaled."""
-        return StepError(self.kind, self.message, attempts=attempts, hint=self.hint, frames=self.frames)
+        return StepError(
+            self.kind, self.message, attempts=attempts, hint=self.hint, frames=self.frames
+        )
 
 
 class RecordedFailure(WavewrightError):
@@ -200,11 +206,15 @@ def timeout_failure(seconds: float, *, was_abandoned: bool = False) -> AttemptFa
             hint="let asyncio.CancelledError pass through the tool",
         )
     return AttemptFailure(
-        "timeout", f"no answer within {seconds:g} s", hint="raise the step's timeout, or ask for less"
+        "timeout",
+        f"no answer within {seconds:g} s",
+        hint="raise the step's timeout, or ask for less",
     )
 
 
-def describe_failure(error: BaseException, wall: float, redactor: Redactor | None = None) -> AttemptFailure:
+def describe_failure(
+    error: BaseException, wall: float, redactor: Redactor | None = None
+) -> AttemptFailure:
     """Return the failure for an exception of a tool.
 
     Args:
@@ -223,7 +233,9 @@ def _described(error: BaseException, wall: float, redactor: Redactor) -> Attempt
     cause = _only_cause(error)
     if isinstance(cause, RecordedFailure):
         known = cause.error
-        return AttemptFailure(known.kind, known.message, known.hint, is_final=True, frames=known.frames)
+        return AttemptFailure(
+            known.kind, known.message, known.hint, is_final=True, frames=known.frames
+        )
     if isinstance(cause, ReportedFailure):
         return cause.failure
     return AttemptFailure(
@@ -247,7 +259,9 @@ def is_transient(error: BaseException) -> bool:
     if status is not None:
         return status in _TRANSIENT_STATUSES or 500 <= status < 600
     # These `OSError`s are permanent.
-    if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError | NotADirectoryError):
+    if isinstance(
+        error, FileNotFoundError | PermissionError | IsADirectoryError | NotADirectoryError
+    ):
         return False
     return isinstance(error, OSError | TimeoutError) or _is_http_transport_error(error)
 
@@ -260,7 +274,9 @@ def may_retry(failure: AttemptFailure, retry: Retry, attempt: int) -> bool:
     return failure.kind in wanted or "any" in wanted or not failure.names.isdisjoint(wanted)
 
 
-def seconds_before_retry(attempt: int, retry: Retry, jitter: float, failure: AttemptFailure) -> float:
+def seconds_before_retry(
+    attempt: int, retry: Retry, jitter: float, failure: AttemptFailure
+) -> float:
     """Return the seconds to wait after failed attempt number `attempt`, counted from 1.
 
     Args:

@@ -26,7 +26,12 @@ from wavewright.planner.cel.evaluator import Evaluator, compile_expression
 from wavewright.planner.cel.paths import Variables
 from wavewright.planner.language.goals import AvailableTool
 from wavewright.planner.language.plan import Limits, Plan, Retry, Step
-from wavewright.planner.language.signatures import RUN_INPUTS, ToolSignature, asks_approval, is_feedback_input
+from wavewright.planner.language.signatures import (
+    RUN_INPUTS,
+    ToolSignature,
+    asks_approval,
+    is_feedback_input,
+)
 from wavewright.planner.plans.expressions import Renderer, compile_render
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.uses import step_reads
@@ -196,7 +201,9 @@ class CompiledPlan:
     ) -> None:
         self.plan = plan
         # A tool is given feedback by its parameter, and other calls are not made again because of it.
-        self._data_inputs = {name: one for name, one in plan.inputs.items() if not is_feedback_input(name)}
+        self._data_inputs = {
+            name: one for name, one in plan.inputs.items() if not is_feedback_input(name)
+        }
         self.graph = graph or PlanGraph.of(plan)
         # In arrays by place, since dictionaries would need more memory than all outputs.
         self.place = {step_id: number for number, step_id in enumerate(self.graph.steps)}
@@ -211,7 +218,9 @@ class CompiledPlan:
             for name in dict.fromkeys(step.tool for step in plan.steps)
             if name in tools
         }
-        self.data_readers = frozenset(name for name, tool in self.tools.items() if tool.signature.reads_data)
+        self.data_readers = frozenset(
+            name for name, tool in self.tools.items() if tool.signature.reads_data
+        )
         """The tools that read run data."""
         remaining = self.graph.priorities(self._expected_seconds)
         self.priority = array("d", (remaining.get(step_id, 0.0) for step_id in self.place))
@@ -227,7 +236,9 @@ class CompiledPlan:
         return CompiledStep(
             step,
             tool,
-            None if step.when is None else compile_expression(bare_expression(step.when).expression),
+            None
+            if step.when is None
+            else compile_expression(bare_expression(step.when).expression),
             None if step.for_each is None else compile_render(step.for_each),
             compile_params(step.params),
             step.timeout or tool.signature.timeout,
@@ -258,7 +269,9 @@ class CompiledPlan:
         reads = self.tools[step.tool].signature.reads_data
         found: dict[str, JsonObject] = {RUN_INPUTS: self._data_inputs}
         before = [name for name in self.graph.ancestors(step.id) if self._writes_data(name)]
-        for name in sorted(before, key=lambda name: (self.wave_of[self.place[name]], self.place[name])):
+        for name in sorted(
+            before, key=lambda name: (self.wave_of[self.place[name]], self.place[name])
+        ):
             for written in written_data(state, name):
                 for part in written.keys() & reads:
                     found[part] = {**found.get(part, {}), **written[part]}

@@ -53,7 +53,9 @@ class StepReadiness:
     def unordered(self) -> list[StepId]:
         """The steps in no wave, because they depend on a cycle."""
         if self._graph.cycles:
-            return [step_id for step_id, place in self._place.items() if self._wave_of[place] == NO_WAVE]
+            return [
+                step_id for step_id, place in self._place.items() if self._wave_of[place] == NO_WAVE
+            ]
         return []
 
     def release_dependents(self, ending: StepFinished) -> Iterable[StepId]:
@@ -161,7 +163,9 @@ class CallQueue:
     @property
     def is_empty(self) -> bool:
         """Whether no call runs, and none is ready or waits for its tool or its time."""
-        return not (self.running or self._ready or self._timers or any(self._waiting_for_tool.values()))
+        return not (
+            self.running or self._ready or self._timers or any(self._waiting_for_tool.values())
+        )
 
     @property
     def startable(self) -> int:
@@ -200,7 +204,11 @@ class CallQueue:
 
     def _limit(self, tool: str) -> int:
         fixed, changing = self._tool_limits.get(tool), self._changing_limits.get(tool)
-        return min(limit for limit in (fixed, None if changing is None else changing()) if limit is not None)
+        return min(
+            limit
+            for limit in (fixed, None if changing is None else changing())
+            if limit is not None
+        )
 
     def _plan_look(self, tool: str) -> None:
         if self._next_look is None and tool in self._changing_limits:

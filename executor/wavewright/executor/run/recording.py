@@ -72,7 +72,9 @@ class OutputRedactor:
 
     def learn_secrets(self, output: Json) -> None:
         """Redact an output's values under a secret's name in all later events."""
-        found = {value for value in named_secrets(output) if _is_secret_value(value)} - self._named_secrets
+        found = {
+            value for value in named_secrets(output) if _is_secret_value(value)
+        } - self._named_secrets
         if found and len(self._named_secrets) < _MAX_NAMED_SECRETS:
             self._named_secrets |= found
             self._redactor = self._redactor.with_secrets(found)
@@ -182,7 +184,9 @@ class EventRedactor:
             or not read.isdisjoint(ending.withheld)
         )
 
-    def _redact_output(self, step_id: StepId, output: Json, clean: Json) -> tuple[Json, tuple[str, ...]]:
+    def _redact_output(
+        self, step_id: StepId, output: Json, clean: Json
+    ) -> tuple[Json, tuple[str, ...]]:
         """Return an output as it is journaled, and its withheld fields."""
         read = self._fields_read(step_id)
         if read is None or (read and not isinstance(output, dict)):
@@ -204,7 +208,9 @@ class EventRedactor:
         """Return the fields of a step's output that other steps read, or None where one reads it whole."""
         graph = self._graph
         readers = (
-            graph.steps[name] for name in graph.dependants.get(step_id, ()) if step_id in graph.reads[name]
+            graph.steps[name]
+            for name in graph.dependants.get(step_id, ())
+            if step_id in graph.reads[name]
         )
         return _united(fields_read(reader, step_id) for reader in readers)
 

@@ -97,7 +97,11 @@ class ReuseSource:
         if call.step.id in self.anew:
             return None
         ending = recorded_ending(self.state, call)
-        return ending if ending is not None and ending.key == key and ending.status in SUCCESSES else None
+        return (
+            ending
+            if ending is not None and ending.key == key and ending.status in SUCCESSES
+            else None
+        )
 
 
 class ReuseIndex:

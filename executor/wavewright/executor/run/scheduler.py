@@ -17,13 +17,24 @@ from collections.abc import Iterable
 import anyio
 from anyio.abc import TaskGroup
 
-from wavewright.executor.events.types import Event, StepError, StepFinished, WaveFinished, WaveStarted
+from wavewright.executor.events.types import (
+    Event,
+    StepError,
+    StepFinished,
+    WaveFinished,
+    WaveStarted,
+)
 from wavewright.executor.run.call_executor import CallExecutor
 from wavewright.executor.run.ports import AskPerson, Clock, DrainSignal
 from wavewright.executor.run.program import CompiledPlan, CompiledStep
 from wavewright.executor.run.readiness import CallQueue, StepReadiness, UnrunnableStatus
 from wavewright.executor.run.recording import EventRecorder
-from wavewright.executor.run.scheduled_calls import CallOutcome, PendingGates, PendingQuestion, ScheduledCall
+from wavewright.executor.run.scheduled_calls import (
+    CallOutcome,
+    PendingGates,
+    PendingQuestion,
+    ScheduledCall,
+)
 from wavewright.executor.run.step_runner import StepRunner
 from wavewright.planner.language.plan import Limits
 from wavewright.planner.types import Schedule, StepId
@@ -68,7 +79,9 @@ class Scheduler:
         self._freed: deque[StepId] = deque()
         self._is_admitting = False
         self._is_stopped = False
-        tool_limits = {name: tool.limit for name, tool in program.tools.items() if tool.limit is not None}
+        tool_limits = {
+            name: tool.limit for name, tool in program.tools.items() if tool.limit is not None
+        }
         rooms = {name: tool.room for name, tool in program.tools.items() if tool.room is not None}
         self._queue = CallQueue(limits.concurrency, tool_limits, rooms, clock, drain_signal)
         self._awaiting_gates = 0
@@ -214,7 +227,9 @@ class Scheduler:
         """Let `run` return where everything that has not ended waits for a person."""
         if not self._waiting:
             return
-        is_busy = self._awaiting_replies or self._awaiting_gates or self._unsettled != len(self._waiting)
+        is_busy = (
+            self._awaiting_replies or self._awaiting_gates or self._unsettled != len(self._waiting)
+        )
         if not is_busy and self._queue.is_empty:
             self._queue.close()
 
@@ -246,7 +261,11 @@ class Scheduler:
             if step_id in written or not self._calls.is_finished_earlier(step_id):
                 error = _UNCERTAIN_WRITE if step_id in written else None
                 ending = StepFinished(
-                    at=self._clock.wall(), step=step_id, status="cancelled", error=error, reason=reason
+                    at=self._clock.wall(),
+                    step=step_id,
+                    status="cancelled",
+                    error=error,
+                    reason=reason,
                 )
                 self._recorder.record(ending)
             self._readiness.mark_finished(step_id, "cancelled")

@@ -17,7 +17,13 @@ from typing import cast
 from wavewright.config.redaction import Redactor
 from wavewright.executor.events.json_values import NotJsonError, clean_json, copy_json
 from wavewright.executor.events.state import SUCCESSES
-from wavewright.executor.events.types import GateRecord, ItemFinished, StepError, StepFinished, StepStatus
+from wavewright.executor.events.types import (
+    GateRecord,
+    ItemFinished,
+    StepError,
+    StepFinished,
+    StepStatus,
+)
 from wavewright.executor.run.deadlines import (
     CallCancelledItself,
     DeadlineExceeded,
@@ -141,9 +147,13 @@ class StepRunner:
         except ExpressionError as fault:
             return _expression_error(fault)
         if not isinstance(params, dict):
-            return StepError("params", f"the parameters are {kind_name(params)}, not an object", attempts=0)
+            return StepError(
+                "params", f"the parameters are {kind_name(params)}, not an object", attempts=0
+            )
         if tool.accepts is not None and not tool.accepts.accepts(params):
-            return StepError("params", f"the parameters {_mismatch_text(tool.accepts, params)}", attempts=0)
+            return StepError(
+                "params", f"the parameters {_mismatch_text(tool.accepts, params)}", attempts=0
+            )
         call.params = params
         try:
             keys = self._key_builder(call.step, tool)
@@ -209,7 +219,9 @@ class StepRunner:
             try:
                 written = clean_json(data.written)
             except NotJsonError as error:
-                return AttemptFailure("output", f"run data: {error}", hint="write plain JSON values")
+                return AttemptFailure(
+                    "output", f"run data: {error}", hint="write plain JSON values"
+                )
             # What later steps read is what the journal has, so that they read the same in a resumed run.
             call.written = cast(
                 "dict[str, JsonObject]", self._redactor.redact_json(written, keep_numbers=True)
@@ -221,13 +233,18 @@ class StepRunner:
         find = compiled.tool.is_under_way
         index = None if call.index < 0 else call.index
         return (
-            find is not None and call.key is not None and await find(self._run, call.step.id, index, call.key)
+            find is not None
+            and call.key is not None
+            and await find(self._run, call.step.id, index, call.key)
         )
 
     def lacks_gates(self, ending: StepFinished) -> bool:
         """Whether the plan has gates on a step that were not evaluated when it ended: it started before they came."""
         evaluated = {record.gate for record in ending.gates}
-        return ending.status in SUCCESSES and not self._gates_on.get(ending.step, frozenset()) <= evaluated
+        return (
+            ending.status in SUCCESSES
+            and not self._gates_on.get(ending.step, frozenset()) <= evaluated
+        )
 
     def ask_gates(
         self, call: ScheduledCall, output: Json, items: Sequence[tuple[int, Json]] | None
@@ -252,7 +269,9 @@ class StepRunner:
 
     def _not_evaluated(self, step_id: StepId, reason: object) -> GateRecords:
         """Return records with the verdict `error` for all gates of a step."""
-        text = f"{type(reason).__name__}: {reason}" if isinstance(reason, Exception) else str(reason)
+        text = (
+            f"{type(reason).__name__}: {reason}" if isinstance(reason, Exception) else str(reason)
+        )
         return tuple(
             GateRecord(
                 gate=gate.id,
@@ -275,7 +294,9 @@ class StepRunner:
             run = self._donor.origin
         builder = self._keys.get((step.tool, run))
         if builder is None:
-            builder = StepKeyBuilder(tool.signature, config=tool.config, now=self._now.timestamp(), run=run)
+            builder = StepKeyBuilder(
+                tool.signature, config=tool.config, now=self._now.timestamp(), run=run
+            )
             self._keys[step.tool, run] = builder
         return builder
 
@@ -308,7 +329,11 @@ def fan_out_result(fan: FanOut) -> tuple[StepStatus, Json, StepError | None]:
     output: Json = [ending.output for ending in succeeded]
     if not output:
         return "empty", output, None
-    return ("reused" if all(ending.status == "reused" for ending in endings) else "ok"), output, None
+    return (
+        ("reused" if all(ending.status == "reused" for ending in endings) else "ok"),
+        output,
+        None,
+    )
 
 
 def fan_out_items(fan: FanOut) -> list[tuple[int, Json]]:
@@ -347,12 +372,15 @@ def _fan_out_error(endings: list[ItemFinished], succeeded: int) -> StepError:
 def _own_copy(params: JsonObject) -> JsonObject:
     """Return a copy of parameters, so that a tool cannot change what is journaled."""
     return {
-        name: value if isinstance(value, _SCALARS) else copy_json(value) for name, value in params.items()
+        name: value if isinstance(value, _SCALARS) else copy_json(value)
+        for name, value in params.items()
     }
 
 
 def _condition_error(value: Json) -> StepError:
-    return StepError("expression", f"its condition gave {kind_name(value)}, not true or false", attempts=0)
+    return StepError(
+        "expression", f"its condition gave {kind_name(value)}, not true or false", attempts=0
+    )
 
 
 def _expression_error(fault: ExpressionError) -> StepError:

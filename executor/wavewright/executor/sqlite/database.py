@@ -24,7 +24,9 @@ from wavewright.executor.sqlite.schema import APPLICATION_ID, FORMAT, TABLES
 from wavewright.executor.store.journal import JournalNotOpened
 
 
-def open_journal_file(path: Path, *, patience: float, is_read_only: bool = False) -> sqlite3.Connection:
+def open_journal_file(
+    path: Path, *, patience: float, is_read_only: bool = False
+) -> sqlite3.Connection:
     """Open the journal at that path; unless it is only to be read, create it where there is none.
 
     The folder is created for its owner alone (0700), and so is the file (0600).
@@ -81,7 +83,9 @@ def _connect(path: Path, *, is_read_only: bool) -> sqlite3.Connection:
     if is_read_only:
         # With no -wal beside it the file is whole and no process writes it; a disk that is read-only cannot hold the
         # -shm file that SQLite wants otherwise.
-        is_frozen = not os.access(path.parent, os.W_OK) and not _has_text(path.with_name(path.name + "-wal"))
+        is_frozen = not os.access(path.parent, os.W_OK) and not _has_text(
+            path.with_name(path.name + "-wal")
+        )
         options = "?immutable=1" if is_frozen else "?mode=ro"
     uri = f"{path.absolute().as_uri()}{options or '?mode=rw'}"
     # Waiting for locks is done here, so that the event loop's thread never waits; see SqliteEventStore.
@@ -96,7 +100,9 @@ def _set_up(connection: sqlite3.Connection, path: Path, *, is_read_only: bool) -
     connection.execute("PRAGMA trusted_schema = OFF")
     if _is_new(connection):
         if is_read_only:
-            raise JournalNotOpened("the file is empty", place=str(path), hint="give the path of a journal")
+            raise JournalNotOpened(
+                "the file is empty", place=str(path), hint="give the path of a journal"
+            )
         _create_tables(connection)
     _check_format(connection, path)
     if is_read_only:
@@ -275,7 +281,8 @@ class WriteAheadLog:
             try:
                 with SqliteTransaction(self._connection, patience=0) as transaction:
                     self._connection.execute(
-                        "INSERT INTO result VALUES (zeroblob(?), 0)", (min(_GROWTH_BYTES, self._long),)
+                        "INSERT INTO result VALUES (zeroblob(?), 0)",
+                        (min(_GROWTH_BYTES, self._long),),
                     )
                     transaction.roll_back()
             finally:

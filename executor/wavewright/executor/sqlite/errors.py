@@ -61,7 +61,10 @@ def explain_opening(
                 place=place,
                 hint="end that program (a backup, an open database browser) and try again",
             )
-        case sqlite3.Error() if _primary_code(error) in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+        case sqlite3.Error() if _primary_code(error) in (
+            sqlite3.SQLITE_CANTOPEN,
+            sqlite3.SQLITE_READONLY,
+        ):
             return JournalNotOpened(
                 "the journal cannot be opened for writing",
                 place=place,
@@ -94,7 +97,9 @@ def explain_opening(
             )
         case _:
             return JournalNotOpened(
-                f"no file can have this path: {error}", place=repr(place), hint=_CHOOSE_WRITABLE_PATH
+                f"no file can have this path: {error}",
+                place=repr(place),
+                hint=_CHOOSE_WRITABLE_PATH,
             )
 
 
@@ -114,7 +119,10 @@ def explained(
 
 
 def explain_use(
-    error: sqlite3.Error, path: Path, connection: sqlite3.Connection | None = None, run: str | None = None
+    error: sqlite3.Error,
+    path: Path,
+    connection: sqlite3.Connection | None = None,
+    run: str | None = None,
 ) -> JournalError:
     """Return what went wrong in a journal that was opened."""
     place = str(path) if run is None else f"{path}, run {run}"

@@ -133,7 +133,9 @@ class SqliteEventStore(RunHolder):
             RunBusy: its owner is alive.
         """
         self._begin_claim(run)
-        (probe,) = self.execute([lambda transaction: transaction.acquire(run, unmoved=unmoved)], run)
+        (probe,) = self.execute(
+            [lambda transaction: transaction.acquire(run, unmoved=unmoved)], run
+        )
         assert probe is None or isinstance(probe, LeaseProbe)
         return probe
 
@@ -154,7 +156,9 @@ class SqliteEventStore(RunHolder):
 
     # Transactions of the job store
 
-    def execute(self, works: Sequence[TransactionWork[Any]], run: RunId | None = None) -> list[object]:
+    def execute(
+        self, works: Sequence[TransactionWork[Any]], run: RunId | None = None
+    ) -> list[object]:
         """Return the results of the works, which are done in one transaction; messages of errors name the run.
 
         Raises:
@@ -179,7 +183,9 @@ class SqliteEventStore(RunHolder):
 
     # Writing
 
-    def write(self, entries: Sequence[AppendEntry], *, may_wait: bool = True) -> dict[RunId, JournalError]:
+    def write(
+        self, entries: Sequence[AppendEntry], *, may_wait: bool = True
+    ) -> dict[RunId, JournalError]:
         """Write the entries in one transaction and return, run by run, what could not be written and why.
 
         Nothing more is written to a run that is returned, until it is claimed again.
@@ -201,7 +207,9 @@ class SqliteEventStore(RunHolder):
         self.last_write = time.perf_counter() - started
         return {entry.run: self.faults[entry.run] for entry in entries if entry.run in self.faults}
 
-    def _write_apart(self, entries: Sequence[AppendEntry], error: sqlite3.Error | JournalError) -> None:
+    def _write_apart(
+        self, entries: Sequence[AppendEntry], error: sqlite3.Error | JournalError
+    ) -> None:
         """Write each run's entries by themselves after they failed together; note the fault of a lone run."""
         runs = dict.fromkeys(entry.run for entry in entries)
         if len(runs) > 1:
@@ -210,7 +218,9 @@ class SqliteEventStore(RunHolder):
             return
         (run,) = runs
         fault = (
-            error if isinstance(error, JournalError) else explain_use(error, self.path, self._connection, run)
+            error
+            if isinstance(error, JournalError)
+            else explain_use(error, self.path, self._connection, run)
         )
         self.faults[run] = fault
 
@@ -226,13 +236,20 @@ class SqliteEventStore(RunHolder):
             return None
 
     def _commit(
-        self, entries: Sequence[AppendEntry], works: Sequence[TransactionWork[Any]], *, patience: float
+        self,
+        entries: Sequence[AppendEntry],
+        works: Sequence[TransactionWork[Any]],
+        *,
+        patience: float,
     ) -> list[object]:
         """Write the entries and do the works in one transaction; return the results of the works."""
         self._check_place()
         self.log.preallocate()
         with self._transaction(patience):
-            held = {run: self._fenced_lease(run) for run in dict.fromkeys(entry.run for entry in entries)}
+            held = {
+                run: self._fenced_lease(run)
+                for run in dict.fromkeys(entry.run for entry in entries)
+            }
             values: list[tuple[object, ...]] = []
             after = {run: (lease.seq, lease.is_finished) for run, lease in held.items()}
             for entry in entries:
@@ -245,7 +262,10 @@ class SqliteEventStore(RunHolder):
                 if entry.labels:
                     no = held[entry.run].no
                     self._connection.executemany(_LABEL, [(*label, no) for label in entry.labels])
-                after[entry.run] = (seq, self._update_run(entry, held[entry.run].no, is_finished=is_finished))
+                after[entry.run] = (
+                    seq,
+                    self._update_run(entry, held[entry.run].no, is_finished=is_finished),
+                )
             size = _COMMIT_BYTES if entries else 0
             size += sum(len(row.body) for entry in entries for row in entry.rows)
             changes = self._connection.total_changes
@@ -257,7 +277,9 @@ class SqliteEventStore(RunHolder):
                 if rows:
                     _put_outbox_rows(transaction, rows, list(held))
                 results = [run_inline(work(transaction)) for work in works]
-                size += transaction.written + _CHANGE_BYTES * (self._connection.total_changes - changes)
+                size += transaction.written + _CHANGE_BYTES * (
+                    self._connection.total_changes - changes
+                )
         self.log.record_written(size)
         for run, (seq, is_finished) in after.items():
             lease = self.held[run] = held[run]
@@ -303,7 +325,9 @@ class SqliteEventStore(RunHolder):
                     "UPDATE run SET job = ?, created = ? WHERE no = ?", (mark.job, mark.at, no)
                 )
             else:
-                counted = run_inline(run_queries.count_steps(SqliteStatements(self._connection), [no]))
+                counted = run_inline(
+                    run_queries.count_steps(SqliteStatements(self._connection), [no])
+                )
                 counts = counted.get(no, (0, 0, 0))
                 self._connection.execute(
                     "UPDATE run SET status = ?, finished = ?, steps = ?, ok = ?, failed = ? WHERE no = ?",

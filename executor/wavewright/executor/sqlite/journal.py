@@ -227,7 +227,10 @@ class SqliteBudgetDatabase:
 
     async def transact(self, work: Callable[[Statements], Awaitable[_T]]) -> _T:
         """Do all of the work in one transaction, or nothing."""
-        with explained(self.path, self._connection), SqliteTransaction(self._connection, self._patience):
+        with (
+            explained(self.path, self._connection),
+            SqliteTransaction(self._connection, self._patience),
+        ):
             return await work(SqliteStatements(self._connection))
 
     async def read(self, ask: Callable[[Statements], Awaitable[_T]]) -> _T:

@@ -49,7 +49,12 @@ class SqliteLeases:
     """The leases of one owner."""
 
     def __init__(
-        self, connection: sqlite3.Connection, holder: RunHolder, *, clock: Callable[[], float], seconds: float
+        self,
+        connection: sqlite3.Connection,
+        holder: RunHolder,
+        *,
+        clock: Callable[[], float],
+        seconds: float,
     ) -> None:
         """Keep leases for the holder's owner, each for so many seconds after its last heartbeat."""
         self._connection = connection
@@ -70,7 +75,9 @@ class SqliteLeases:
             RunBusy: its owner is alive.
         """
         now = self._clock()
-        self._connection.execute("INSERT OR IGNORE INTO run (run, created) VALUES (?, ?)", (run, now))
+        self._connection.execute(
+            "INSERT OR IGNORE INTO run (run, created) VALUES (?, ?)", (run, now)
+        )
         no, fence, status, *columns = self._connection.execute(
             f"SELECT no, fence, status, {_LEASE_COLUMNS} FROM run WHERE run = ?",  # noqa: S608 - a constant
             (run,),

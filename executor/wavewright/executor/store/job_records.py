@@ -30,7 +30,9 @@ and have no verdict yet. The others are final; `dead` is a job that ended its pr
 one that a person has ended.
 """
 
-ReceptionAction: TypeAlias = Literal["accept", "ack_duplicate", "ignore_stale", "defer", "dead_letter"]
+ReceptionAction: TypeAlias = Literal[
+    "accept", "ack_duplicate", "ignore_stale", "defer", "dead_letter"
+]
 """What becomes of a message. Only `accept` has an effect now, `defer` has one when its turn comes."""
 
 

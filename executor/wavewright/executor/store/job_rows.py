@@ -45,7 +45,9 @@ def to_json_text(value: object, *, place: str) -> str:
         return _TO_TEXT(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise JournalNotWritten(
-            f"{place} cannot be written as JSON: {error}", place=place, hint="only JSON values can be kept"
+            f"{place} cannot be written as JSON: {error}",
+            place=place,
+            hint="only JSON values can be kept",
         ) from error
 
 
@@ -74,7 +76,11 @@ def outgoing_row(message: OutgoingMessage) -> OutgoingRow:
 def read_outgoing(row: Sequence[Any], *, refused: str | None = None) -> OutgoingMessage:
     """Return the message in those columns."""
     known: dict[str, Any] = OutgoingRow(*row)._asdict()
-    known |= {"headers": json.loads(known["headers"]), "body": bytes(known["body"]), "refused": refused}
+    known |= {
+        "headers": json.loads(known["headers"]),
+        "body": bytes(known["body"]),
+        "refused": refused,
+    }
     return OutgoingMessage(**known)
 
 
@@ -93,14 +99,19 @@ DECISION_COLUMNS: Final = ", ".join(_DECISION_FIELDS).replace(" by,", " answered
 def _decision_row(decision: Decision) -> tuple[object, ...]:
     """Return a decision as columns."""
     place = f"decision {decision.id}"
-    options, binding = (to_json_text(value, place=place) for value in (decision.options, decision.binding))
+    options, binding = (
+        to_json_text(value, place=place) for value in (decision.options, decision.binding)
+    )
     return _values(decision, _DECISION_FIELDS, options=options, binding=binding)
 
 
 def read_decision(row: Sequence[Any]) -> Decision:
     """Return the decision in those columns."""
     known: dict[str, Any] = dict(zip(_DECISION_FIELDS, row, strict=True))
-    known |= {"options": tuple(json.loads(known["options"])), "binding": json.loads(known["binding"])}
+    known |= {
+        "options": tuple(json.loads(known["options"])),
+        "binding": json.loads(known["binding"]),
+    }
     return Decision(**known)
 
 

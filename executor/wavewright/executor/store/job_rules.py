@@ -92,7 +92,9 @@ def receipt_for_answer(made: DecisionMade, view: ReceptionView) -> Receipt:
             "or with `wavewright answer`",
         )
     if decision.options and made.choice not in decision.options:
-        return Receipt("dead_letter", "bad_payload", "the choice is none of the options that were offered")
+        return Receipt(
+            "dead_letter", "bad_payload", "the choice is none of the options that were offered"
+        )
     return Receipt("accept")
 
 
@@ -104,34 +106,50 @@ def receipt_for_deferred(message: ReceivedMessage, view: ReceptionView) -> Recei
     """
     is_approval = view.decision is not None and view.decision.subject != "question"
     if isinstance(message.request, DecisionMade) and is_approval:
-        return Receipt("ignore_stale", "out_of_order", "the approval came before what it would approve")
+        return Receipt(
+            "ignore_stale", "out_of_order", "the approval came before what it would approve"
+        )
     return receipt_for(message, replace(view, is_seen=False))
 
 
 def _receipt_for_job(view: ReceptionView) -> Receipt:
     if view.job is not None:
-        return Receipt("ack_duplicate", "duplicate_job", f"a job with this id is {view.job.state} here")
+        return Receipt(
+            "ack_duplicate", "duplicate_job", f"a job with this id is {view.job.state} here"
+        )
     return Receipt("accept")
 
 
 def _receipt_for_verdict(verdict: VerdictGiven, view: ReceptionView) -> Receipt:
     if any(_is_same_package(verdict, earlier) for earlier in _known_verdicts(view)):
-        return Receipt("ack_duplicate", "duplicate", "this package has its verdict, and the first one stands")
+        return Receipt(
+            "ack_duplicate", "duplicate", "this package has its verdict, and the first one stands"
+        )
     job = view.job
     if job is None:
         return Receipt("defer", "unknown_correlation", "no such job is known here yet")
     if job.state in FINAL_STATES:
         return Receipt("ignore_stale", "stale", f"the job is {job.state}")
-    if (sent := next((one for one in job.sent if one.package == verdict.package), None)) is not None:
+    if (
+        sent := next((one for one in job.sent if one.package == verdict.package), None)
+    ) is not None:
         if verdict.iteration == sent.iteration:
             return Receipt("accept")
-        return Receipt("dead_letter", "unknown_correlation", f"that package is number {sent.iteration}")
+        return Receipt(
+            "dead_letter", "unknown_correlation", f"that package is number {sent.iteration}"
+        )
     if verdict.iteration < job.iteration:
-        return Receipt("ignore_stale", "stale", f"package {job.iteration} of this job is out by now")
+        return Receipt(
+            "ignore_stale", "stale", f"package {job.iteration} of this job is out by now"
+        )
     if verdict.iteration > job.iteration:
-        return Receipt("defer", "out_of_order", f"of this job {job.iteration} packages are out so far")
+        return Receipt(
+            "defer", "out_of_order", f"of this job {job.iteration} packages are out so far"
+        )
     if verdict.package != job.package:
-        return Receipt("dead_letter", "unknown_correlation", "that is not the package that this job has sent")
+        return Receipt(
+            "dead_letter", "unknown_correlation", "that is not the package that this job has sent"
+        )
     return Receipt("accept")
 
 
@@ -201,7 +219,9 @@ def is_poison_candidate(job: JobRow) -> bool:
 
 def begin_attempt(job: JobRow, now: float) -> JobRow:
     """Return the job with a new attempt, which is counted before its work."""
-    return replace(job, state="running", attempts=job.attempts + 1, not_before=None, state_since=now)
+    return replace(
+        job, state="running", attempts=job.attempts + 1, not_before=None, state_since=now
+    )
 
 
 def dead_letter(job: JobRow, now: float) -> JobRow:
@@ -223,7 +243,9 @@ def apply_verdict(job: JobRow, verdict: VerdictGiven, now: float) -> JobRow:
     """Return the job after a verdict that it awaited; one with several targets always continues."""
     sent = tuple(one for one in job.sent if one.package != verdict.package)
     is_of_target = sent != job.sent
-    job = replace(job, feedback=(*job.feedback, verdict), sent=sent, attempts=0, reason="", state_since=now)
+    job = replace(
+        job, feedback=(*job.feedback, verdict), sent=sent, attempts=0, reason="", state_since=now
+    )
     if verdict.accepted and not is_of_target:
         return replace(job, state="completed", not_before=None, finished=now)
     return _enqueue(job, now)
@@ -232,7 +254,9 @@ def apply_verdict(job: JobRow, verdict: VerdictGiven, now: float) -> JobRow:
 def resume_job(job: JobRow, now: float) -> JobRow:
     """Return the job after an answer to its question: if it was waiting it is queued."""
     is_waiting = job.state == "waiting"
-    return _enqueue(replace(job, attempts=0, reason="", state_since=now), now) if is_waiting else job
+    return (
+        _enqueue(replace(job, attempts=0, reason="", state_since=now), now) if is_waiting else job
+    )
 
 
 def change_job(job: JobRow, change: JobChange, now: float) -> JobRow:
@@ -328,7 +352,9 @@ def _interrupted_calls(blame: CrashSuspects) -> frozenset[StepKey] | None:
     if not blame.announces:
         return None if blame.is_empty else blame.calls
     cut_off = blame.under_way or _OUTSIDE_CALLS
-    return cut_off if blame.calls is None or blame.calls <= _OUTSIDE_CALLS else blame.calls & cut_off
+    return (
+        cut_off if blame.calls is None or blame.calls <= _OUTSIDE_CALLS else blame.calls & cut_off
+    )
 
 
 def has_advanced(before: CrashSuspects, events: Iterable[Event], after: CrashSuspects) -> bool:

@@ -80,7 +80,9 @@ _REFUSED: Final = """
 class TransactionalJournal(Protocol):
     """The part of an open journal that the job store needs."""
 
-    def transact(self, work: TransactionWork[_T], *, order: LockOrder = ANY_ORDER) -> Coroutine[Any, Any, _T]:
+    def transact(
+        self, work: TransactionWork[_T], *, order: LockOrder = ANY_ORDER
+    ) -> Coroutine[Any, Any, _T]:
         """Run the work in one transaction, after all earlier appends, and return its result."""
         ...
 
@@ -117,7 +119,9 @@ class _Outbox:
         """
         if not await self._journal.read(lambda transaction: transaction.has_rows(_HAS_WAITING)):
             return []
-        return await self._journal.transact(partial(lease_messages, seconds=self._lease_seconds, most=most))
+        return await self._journal.transact(
+            partial(lease_messages, seconds=self._lease_seconds, most=most)
+        )
 
     async def renew(self, messages: Sequence[MessageId]) -> None:
         """Renew this owner's leases of messages; other messages are unchanged."""
@@ -143,7 +147,9 @@ class _Outbox:
 
     async def mark_refused(self, message: MessageId, reason: str) -> None:
         """Set a message aside that the broker cannot deliver, until `release`."""
-        await self._journal.transact(lambda transaction: transaction.execute(_REFUSE, reason, message))
+        await self._journal.transact(
+            lambda transaction: transaction.execute(_REFUSE, reason, message)
+        )
 
     async def list_refused(self) -> list[OutgoingMessage]:
         """Return the messages that the broker could not deliver, in order."""
@@ -155,7 +161,9 @@ class _Outbox:
 
         async def release(transaction: StoreTransaction) -> None:
             where = f"message {transaction.in_list('$1', 'text')}"
-            await transaction.execute(f"UPDATE outbox SET refused = NULL WHERE {where}", list(messages))  # noqa: S608
+            await transaction.execute(
+                f"UPDATE outbox SET refused = NULL WHERE {where}", list(messages)
+            )  # noqa: S608
 
         await self._journal.transact(release)
 
@@ -163,7 +171,9 @@ class _Outbox:
 class JobStore(_Outbox):
     """Jobs, decisions, inbox and outbox in the database of an open journal, which also closes it."""
 
-    def __init__(self, journal: TransactionalJournal, *, outbox_lease: float = OUTBOX_LEASE_SECONDS) -> None:
+    def __init__(
+        self, journal: TransactionalJournal, *, outbox_lease: float = OUTBOX_LEASE_SECONDS
+    ) -> None:
         """Use the database of a journal, as the journal's owner.
 
         Args:
@@ -175,7 +185,9 @@ class JobStore(_Outbox):
         self._new = 0
         """Jobs received here and not claimed since: so many claims need no preliminary query."""
 
-    async def receive(self, message: ReceivedMessage, project: ProjectJob = project_nothing) -> Receipt:
+    async def receive(
+        self, message: ReceivedMessage, project: ProjectJob = project_nothing
+    ) -> Receipt:
         """Decide on a message and apply its effect, with inbox row and projection, in one transaction.
 
         A message id that was seen before has no effect. A verdict on the current package ends the job or queues it
@@ -189,7 +201,9 @@ class JobStore(_Outbox):
         """
         job = job_of_request(message.request)
         order = SEPARATE if job is None else job_lock_order(job)
-        receipt = await self._transact(partial(job_transactions.receive, message=message), project, order)
+        receipt = await self._transact(
+            partial(job_transactions.receive, message=message), project, order
+        )
         if receipt.action == "accept" and isinstance(message.request, JobRequested):
             self._new += 1
         return receipt
@@ -247,7 +261,9 @@ class JobStore(_Outbox):
         """
         await self._transact(partial(job_transactions.change, wanted=change), project, SEPARATE)
 
-    async def cancel_waiting(self, job: JobId, reason: str, project: ProjectJob = project_nothing) -> JobRow:
+    async def cancel_waiting(
+        self, job: JobId, reason: str, project: ProjectJob = project_nothing
+    ) -> JobRow:
         """Cancel a job that is not at work, and return it; one that is at work or has ended is returned as it is.
 
         Raises:
@@ -260,11 +276,17 @@ class JobStore(_Outbox):
         """Return one job."""
         return await self._journal.read(partial(job_transactions.find_job, job=job))
 
-    async def list_jobs(self, states: Sequence[JobState] = (), *, newest: int | None = None) -> list[JobRow]:
+    async def list_jobs(
+        self, states: Sequence[JobState] = (), *, newest: int | None = None
+    ) -> list[JobRow]:
         """Return jobs in the order of arrival, or so many newest, these first; all states by default."""
-        return await self._journal.read(partial(job_transactions.list_jobs, states=states, newest=newest))
+        return await self._journal.read(
+            partial(job_transactions.list_jobs, states=states, newest=newest)
+        )
 
-    async def list_decisions(self, *, is_open: bool = True, job: JobId | None = None) -> list[Decision]:
+    async def list_decisions(
+        self, *, is_open: bool = True, job: JobId | None = None
+    ) -> list[Decision]:
         """Return open or answered decisions, of all jobs or of one, in the order in which they were asked."""
         return await self._journal.read(
             lambda transaction: JobTables(transaction).list_decisions(is_open=is_open, job=job)
@@ -326,7 +348,9 @@ class JobStore(_Outbox):
 
     async def count_ended(self, since: float) -> dict[JobState, int]:
         """Return the number of jobs that have ended since an instant, in each final state."""
-        return await self._journal.read(lambda transaction: JobTables(transaction).count_ended(since))
+        return await self._journal.read(
+            lambda transaction: JobTables(transaction).count_ended(since)
+        )
 
     async def count_states(self) -> dict[JobState, int]:
         """Return the number of jobs in each state."""

@@ -39,7 +39,12 @@ from wavewright.executor.store.job_rows import (
 )
 from wavewright.executor.store.job_rules import FINAL_STATES
 from wavewright.executor.store.leases import Lease, read_lease
-from wavewright.executor.store.retention import FORGET_PAGE_SIZE, IS_OPEN, next_cursor, orphaned_messages
+from wavewright.executor.store.retention import (
+    FORGET_PAGE_SIZE,
+    IS_OPEN,
+    next_cursor,
+    orphaned_messages,
+)
 from wavewright.executor.store.transaction import StoreTransaction
 from wavewright.planner.types import RunId
 
@@ -53,12 +58,14 @@ _UPDATE_JOB: Final = """
     UPDATE job SET state = $1, attempts = $2, iteration = $3, package = $4, feedback = $5, sent = $6, reason = $7,
                    not_before = $8, finished = $9, since = $10, queue_rank = $11
     WHERE job = $12"""
-_IS_DUE: Final = (
-    "state = 'queued' AND weight <= $1 AND (not_before IS NULL OR not_before <= {now} OR {now} < since)"
-)
+_IS_DUE: Final = "state = 'queued' AND weight <= $1 AND (not_before IS NULL OR not_before <= {now} OR {now} < since)"
 _RIPE: Final = "SELECT no, message, kind, source, at, kept FROM inbox WHERE is_ripe ORDER BY no"
-_RIPEN: Final = "UPDATE inbox SET is_ripe = true WHERE kept IS NOT NULL AND NOT is_ripe AND subject = $1"
-_JUDGED: Final = "UPDATE inbox SET is_ripe = false, kept = CASE WHEN $1 THEN NULL ELSE kept END WHERE no = $2"
+_RIPEN: Final = (
+    "UPDATE inbox SET is_ripe = true WHERE kept IS NOT NULL AND NOT is_ripe AND subject = $1"
+)
+_JUDGED: Final = (
+    "UPDATE inbox SET is_ripe = false, kept = CASE WHEN $1 THEN NULL ELSE kept END WHERE no = $2"
+)
 _INSERT_MESSAGE: Final = """
     INSERT INTO inbox (message, kind, source, at, received, subject, iteration, kept)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"""
@@ -71,9 +78,13 @@ _IS_ANSWERED: Final = "choice IS NOT NULL AND used IS NULL AND (expires IS NULL 
 _TAKE: Final = f"UPDATE decision SET used = $1 WHERE id = $2 AND {_IS_ANSWERED} RETURNING no"  # noqa: S608 - constants
 _UNTAKEN: Final = f"SELECT 1 FROM decision WHERE {_IS_ANSWERED} AND job = $2 LIMIT 1"  # noqa: S608 - constants
 
-_OLD_INBOX: Final = f"SELECT no, received FROM inbox WHERE no > $1 ORDER BY no LIMIT {FORGET_PAGE_SIZE}"  # noqa: S608 - a constant
+_OLD_INBOX: Final = (
+    f"SELECT no, received FROM inbox WHERE no > $1 ORDER BY no LIMIT {FORGET_PAGE_SIZE}"  # noqa: S608 - a constant
+)
 _OLD_OUTBOX: Final = f"SELECT no, at FROM outbox WHERE no > $1 ORDER BY no LIMIT {FORGET_PAGE_SIZE}"  # noqa: S608 - a constant
-_FORGET_INBOX: Final = "DELETE FROM inbox WHERE no > $1 AND no <= $2 AND received < $3 AND kept IS NULL"
+_FORGET_INBOX: Final = (
+    "DELETE FROM inbox WHERE no > $1 AND no <= $2 AND received < $3 AND kept IS NULL"
+)
 _OLD_KEPT: Final = f"""
     SELECT inbox.no, kept, package, sent FROM inbox LEFT JOIN job ON job.job = subject AND {IS_OPEN}
     WHERE inbox.no > $1 AND inbox.no <= $2 AND inbox.received < $3 AND kept IS NOT NULL AND NOT is_ripe"""  # noqa: S608 - constants
@@ -113,7 +124,9 @@ class JobTables:
         row = await self._transaction.fetch_one(self._select_job(locked=locked), job)
         return None if row is None else read_job(row)
 
-    async def lock_job_and_message(self, job: JobId, message: MessageId) -> tuple[JobRow | None, bool]:
+    async def lock_job_and_message(
+        self, job: JobId, message: MessageId
+    ) -> tuple[JobRow | None, bool]:
         """Lock and return a job, and whether a message with this id is remembered.
 
         A job that is not known yet is locked by its id: of two owners that are given messages about it, each in an
@@ -132,7 +145,9 @@ class JobTables:
     def _select_job(self, *, locked: bool) -> str:
         return f"{SELECT_JOB} WHERE job.job = $1{self._transaction.for_update if locked else ''}"
 
-    async def list_jobs(self, states: Sequence[JobState], newest: int | None = None) -> list[JobRow]:
+    async def list_jobs(
+        self, states: Sequence[JobState], newest: int | None = None
+    ) -> list[JobRow]:
         """Return jobs in the order in which they came, or so many newest, these first; of all states by default."""
         where, values = "", list[object]()
         if states:
@@ -171,7 +186,11 @@ class JobTables:
             most_weight,
         )
         *_, has_ripe, has_due, now = rows[0]
-        begun = [BegunJob(WaitingJob(*row[9:13]), read_lease(row[:9])) for row in rows if row[12] is not None]
+        begun = [
+            BegunJob(WaitingJob(*row[9:13]), read_lease(row[:9]))
+            for row in rows
+            if row[12] is not None
+        ]
         return FoundWork(now, bool(has_ripe), bool(has_due), begun)
 
     async def lock_begun(self, job: JobId) -> JobRow | None:
@@ -246,7 +265,9 @@ class JobTables:
         ripe = f"SELECT 1 FROM inbox WHERE no = $1 AND is_ripe{skip_locked('inbox')}"  # noqa: S608 - constants
         return await has_rows(ripe, kept.no)
 
-    async def kept_verdicts(self, job: JobId, before: int | None = None) -> tuple[VerdictGiven, ...]:
+    async def kept_verdicts(
+        self, job: JobId, before: int | None = None
+    ) -> tuple[VerdictGiven, ...]:
         """Return verdicts on a job that are kept, and came before the message of that number where one is given."""
         rows = await self._transaction.fetch(
             "SELECT kept FROM inbox WHERE kept IS NOT NULL AND subject = $1 AND no < $2 ORDER BY no",
@@ -260,7 +281,9 @@ class JobTables:
         """Note that a kept message was judged again: it is done with, or waits for the next change."""
         await self._transaction.execute(_JUDGED, is_done, no)
 
-    async def forget_messages(self, before: float, beyond: RetentionCursor) -> RetentionCursor | None:
+    async def forget_messages(
+        self, before: float, beyond: RetentionCursor
+    ) -> RetentionCursor | None:
         """Delete rows of messages from before an instant, but for those that are needed; return where to go on."""
         inbox = await self._transaction.fetch(_OLD_INBOX, beyond.inbox)
         outbox = await self._transaction.fetch(_OLD_OUTBOX, beyond.outbox)
@@ -269,7 +292,9 @@ class JobTables:
             await self._transaction.execute(_FORGET_INBOX, *page)
             orphans = orphaned_messages(await self._transaction.fetch(_OLD_KEPT, *page))
             in_list = self._transaction.in_list("$1", "bigint")
-            await self._transaction.execute(f"DELETE FROM inbox WHERE no {in_list} AND NOT is_ripe", orphans)  # noqa: S608
+            await self._transaction.execute(
+                f"DELETE FROM inbox WHERE no {in_list} AND NOT is_ripe", orphans
+            )  # noqa: S608
         if outbox:
             await self._transaction.execute(_FORGET_OUTBOX, beyond.outbox, outbox[-1][0], before)
         return next_cursor(beyond, inbox, outbox, before)

@@ -56,7 +56,9 @@ from wavewright.planner.types import RunId
 # Messages and answers
 
 
-async def receive(transaction: StoreTransaction, message: ReceivedMessage, project: ProjectJob) -> Receipt:
+async def receive(
+    transaction: StoreTransaction, message: ReceivedMessage, project: ProjectJob
+) -> Receipt:
     """Decide on a message and apply its effect."""
     tables, now = JobTables(transaction), transaction.now
     # The job's row is locked first: of two transactions with the same message, one sees the other's effect.
@@ -178,7 +180,9 @@ class JobClaims:
     async def may_claim(self, transaction: StoreTransaction, most_weight: float | None) -> bool:
         """Return whether `claim` could find a job, by a query without a commit."""
         found = await JobTables(transaction).find_work(_max_weight(most_weight))
-        return found.has_ripe_message or found.has_due_job or bool(_abandoned_jobs(transaction, found))
+        return (
+            found.has_ripe_message or found.has_due_job or bool(_abandoned_jobs(transaction, found))
+        )
 
     async def claim(
         self, transaction: StoreTransaction, most_weight: float | None, project: ProjectJob
@@ -195,17 +199,24 @@ class JobClaims:
                 place, job = None, await tables.lock_begun(begun.pop(0).job)
             else:
                 place, job = waiting
-            if job is not None and (claimed := await self._begin(transaction, job, project)) is not None:
+            if (
+                job is not None
+                and (claimed := await self._begin(transaction, job, project)) is not None
+            ):
                 return claimed
             if place is not None:
                 waiting = await tables.next_waiting(most, now, place)
         return None
 
-    async def _begin(self, transaction: StoreTransaction, job: JobRow, project: ProjectJob) -> JobRow | None:
+    async def _begin(
+        self, transaction: StoreTransaction, job: JobRow, project: ProjectJob
+    ) -> JobRow | None:
         """Start a job that is locked here; None if its run is held elsewhere, or it has had too many attempts."""
         if not await self._acquires(transaction, job.run):
             return None
-        if is_poison_candidate(job) and await _holds_poison_candidate(transaction, outbox_writes=job.run):
+        if is_poison_candidate(job) and await _holds_poison_candidate(
+            transaction, outbox_writes=job.run
+        ):
             await transaction.release(job.run)
             return None
         if has_exhausted_attempts(job):
@@ -222,7 +233,9 @@ class JobClaims:
             return False
         probe = None
         try:
-            probe = await transaction.acquire(run, unmoved=self._lease_probes.expired_heartbeat(run))
+            probe = await transaction.acquire(
+                run, unmoved=self._lease_probes.expired_heartbeat(run)
+            )
             return probe is None
         except RunBusy:
             return False
@@ -241,7 +254,9 @@ def _may_take(transaction: StoreTransaction, begun: BegunJob, now: float) -> boo
     # A job of this process is left over from an error: it could not be released, or was never reported.
     if begun.lease is None or begun.lease.owner.token == transaction.owner.token:
         return True
-    return judge_lease(begun.lease, now=now, pid_namespace=transaction.owner.pid_namespace) != "busy"
+    return (
+        judge_lease(begun.lease, now=now, pid_namespace=transaction.owner.pid_namespace) != "busy"
+    )
 
 
 async def _holds_poison_candidate(transaction: StoreTransaction, *, outbox_writes: RunId) -> bool:
@@ -284,7 +299,9 @@ async def cancel_waiting(
     return ended
 
 
-async def put_outbox_rows(transaction: StoreTransaction, rows: OutboxRows, written: Sequence[RunId]) -> None:
+async def put_outbox_rows(
+    transaction: StoreTransaction, rows: OutboxRows, written: Sequence[RunId]
+) -> None:
     """Write the outbox writes of some events, except messages.
 
     Args:
@@ -328,7 +345,9 @@ async def _changed(tables: JobTables, job: JobRow, wanted: JobChange, now: float
 async def _require_job(tables: JobTables, job: JobId) -> JobRow:
     found = await tables.find_job(job, locked=True)
     if found is None:
-        raise JournalError(f"there is no job {job}", hint="a job is made by the message that asks for it")
+        raise JournalError(
+            f"there is no job {job}", hint="a job is made by the message that asks for it"
+        )
     return found
 
 
@@ -356,7 +375,9 @@ async def count_states(transaction: StoreTransaction) -> dict[JobState, int]:
 
 
 async def _with_owner(transaction: StoreTransaction, job: JobRow) -> JobRow:
-    return replace(job, owner=await transaction.owner_of(job.run)) if job.state == "running" else job
+    return (
+        replace(job, owner=await transaction.owner_of(job.run)) if job.state == "running" else job
+    )
 
 
 async def find_decision(transaction: StoreTransaction, prefix: str) -> Decision | None:
@@ -378,4 +399,8 @@ async def find_decision(transaction: StoreTransaction, prefix: str) -> Decision 
 async def take_answer(transaction: StoreTransaction, decision: DecisionId) -> Decision | None:
     """Return an answered decision that was not taken, and mark it as taken."""
     tables = JobTables(transaction)
-    return await tables.find_decision(decision) if await tables.take(decision, transaction.now) else None
+    return (
+        await tables.find_decision(decision)
+        if await tables.take(decision, transaction.now)
+        else None
+    )

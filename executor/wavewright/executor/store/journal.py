@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, Self, TypeAlias
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
-from wavewright.executor.events.types import Event, ItemFinished, Noted, RunFinished, RunStarted, StepFinished
+from wavewright.executor.events.types import (
+    Event,
+    ItemFinished,
+    Noted,
+    RunFinished,
+    RunStarted,
+    StepFinished,
+)
 from wavewright.planner.types import Json, RunId, StepId, StepKey
 
 if TYPE_CHECKING:
@@ -92,7 +99,9 @@ def match_run(prefix: str, runs: Iterable[RunId], *, place: str = "") -> RunId:
     """
     known = sorted(runs)
     if not known:
-        raise RunNotFound("this journal has no runs yet", place=place, hint="`wavewright run JOB` makes one")
+        raise RunNotFound(
+            "this journal has no runs yet", place=place, hint="`wavewright run JOB` makes one"
+        )
     if prefix in known:
         return RunId(prefix)
     found = [run for run in known if prefix and _starts(run, prefix)]
@@ -104,7 +113,9 @@ def match_run(prefix: str, runs: Iterable[RunId], *, place: str = "") -> RunId:
             place=place,
             hint="type more of the id",
         )
-    raise RunNotFound(f"no run starts with {prefix!r}", place=place, hint=_suggestion(prefix, known))
+    raise RunNotFound(
+        f"no run starts with {prefix!r}", place=place, hint=_suggestion(prefix, known)
+    )
 
 
 def _starts(run: RunId, prefix: str) -> bool:
@@ -121,7 +132,11 @@ def _some_ids(runs: list[RunId], most: int = 5) -> str:
 def _suggestion(prefix: str, known: list[RunId]) -> str:
     tails = {run.rpartition("-")[2]: run for run in known}
     near = difflib.get_close_matches(prefix, known, n=3)
-    near += [tails[tail] for tail in difflib.get_close_matches(prefix, tails, n=3) if tails[tail] not in near]
+    near += [
+        tails[tail]
+        for tail in difflib.get_close_matches(prefix, tails, n=3)
+        if tails[tail] not in near
+    ]
     if near:
         return f"did you mean {', '.join(near[:3])}?"
     return f"`wavewright runs` lists them; the newest is {known[-1]}"
@@ -197,7 +212,11 @@ def reusable_output(run: RunId, event: Event) -> StoredOutput | None:
     if not isinstance(event, StepFinished | ItemFinished) or event.status not in ("ok", "empty"):
         return None
     key = reusable_key(event)
-    return None if key is None else StoredOutput(run, event.step, key, event.at, event.status, event.output)
+    return (
+        None
+        if key is None
+        else StoredOutput(run, event.step, key, event.at, event.status, event.output)
+    )
 
 
 def reusable_key(event: StepFinished | ItemFinished) -> StepKey | None:
@@ -211,7 +230,9 @@ def reusable_key(event: StepFinished | ItemFinished) -> StepKey | None:
     if isinstance(event, StepFinished):
         if event.items is not None and event.items[0] < event.items[1]:
             return None
-        if event.gates and any(gate.has_failed and gate.severity == "block" for gate in event.gates):
+        if event.gates and any(
+            gate.has_failed and gate.severity == "block" for gate in event.gates
+        ):
             return None
     return event.key
 
@@ -270,7 +291,8 @@ class MemoryJournal:
     async def list_runs(self) -> list[RunRow]:
         """Return all runs, the newest first."""
         rows = [
-            summarize_run(run, events, is_owned=run in self._opened) for run, events in self._events.items()
+            summarize_run(run, events, is_owned=run in self._opened)
+            for run, events in self._events.items()
         ]
         return sorted(rows, key=lambda row: (row.started, row.run), reverse=True)
 

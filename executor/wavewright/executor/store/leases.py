@@ -167,11 +167,15 @@ def _run_busy_error(run: RunId, lease: Lease, *, owner: Owner, place: str) -> Ru
     ):
         return run_busy_here_error(run, place=place)
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(lease.since))
-    hint = f"wait for it to end, or stop it (pid {lease.owner.pid} on {lease.owner.host}) and resume"
+    hint = (
+        f"wait for it to end, or stop it (pid {lease.owner.pid} on {lease.owner.host}) and resume"
+    )
     if lease.owner.pid_namespace != owner.pid_namespace:
         hint += f"; if it died, the run is free {lease.seconds:.0f} s after its last sign of life"
     return RunBusy(
-        f"run {run} is open in another process: {lease.owner}, since {since}", place=place, hint=hint
+        f"run {run} is open in another process: {lease.owner}, since {since}",
+        place=place,
+        hint=hint,
     )
 
 
@@ -191,7 +195,9 @@ def probe_before_acquiring(
     Raises:
         RunBusy: its owner is alive.
     """
-    if lease is None or lease.owner.token == owner.token:  # a lease of its own is left over from an error
+    if (
+        lease is None or lease.owner.token == owner.token
+    ):  # a lease of its own is left over from an error
         return None
     match judge_lease(lease, now=now, pid_namespace=owner.pid_namespace):
         case "busy":
@@ -243,7 +249,9 @@ class RunHolder:
 
 def run_busy_here_error(run: RunId, *, place: str) -> RunBusy:
     """Return the error for a run that this process has open itself."""
-    return RunBusy(f"run {run} is open already in this process", place=place, hint="wait for it to end")
+    return RunBusy(
+        f"run {run} is open already in this process", place=place, hint="wait for it to end"
+    )
 
 
 def run_lost_error(run: RunId, *, pid: object, host: object, place: str) -> RunLost:
@@ -264,7 +272,9 @@ def event_damaged_error(run: RunId, seq: int, reason: str, *, place: str) -> Eve
     )
 
 
-def read_event(run: RunId, seq: int, kind: str, crc: int, body: bytes | None, *, place: str) -> Event:
+def read_event(
+    run: RunId, seq: int, kind: str, crc: int, body: bytes | None, *, place: str
+) -> Event:
     """Return an event from its row.
 
     Raises:

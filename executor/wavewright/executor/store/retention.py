@@ -75,9 +75,7 @@ LINKS_PAGE_SIZE: Final = 5_000
 _LINKING_EVENTS: Final = """
     (kind = 'noted' AND body LIKE '%"run":%' OR kind = 'run_started' AND body LIKE '%"retry":{%')"""
 """Events in which a link may be; read further by `_links_in`."""
-_PAGE: Final = (
-    f"SELECT max(id) FROM (SELECT id FROM event WHERE id > $1 ORDER BY id LIMIT {LINKS_PAGE_SIZE}) AS page"  # noqa: S608
-)
+_PAGE: Final = f"SELECT max(id) FROM (SELECT id FROM event WHERE id > $1 ORDER BY id LIMIT {LINKS_PAGE_SIZE}) AS page"  # noqa: S608
 _LAST: Final = 2**63 - 1
 _PAUSE_SECONDS: Final = 0.02
 """Between two transactions, for those who wait for the store."""
@@ -160,7 +158,8 @@ async def _remove(
         return None
     wanted = set(runs)
     if any(
-        (run in wanted) != (other in wanted) for run, other in await _links(transaction, read_up_to, _LAST)
+        (run in wanted) != (other in wanted)
+        for run, other in await _links(transaction, read_up_to, _LAST)
     ):
         return None
     where = transaction.in_list("$1", "bigint")
@@ -175,7 +174,8 @@ async def _remove(
 def _is_free(row: Row, transaction: StoreTransaction) -> bool:
     lease, now = read_lease(row[:9]), row[11]
     return (
-        lease is None or judge_lease(lease, now=now, pid_namespace=transaction.owner.pid_namespace) == "free"
+        lease is None
+        or judge_lease(lease, now=now, pid_namespace=transaction.owner.pid_namespace) == "free"
     )
 
 
@@ -188,7 +188,11 @@ async def _links(transaction: StoreTransaction, after: int, last: int) -> list[R
 
 def _links_in(rows: Iterable[Row]) -> list[RunLink]:
     """Return the links in the bodies of events, given as run, kind and body; one that is damaged has none."""
-    return [(RunId(run), other) for run, kind, body in rows if (other := _linked_run(kind, body)) is not None]
+    return [
+        (RunId(run), other)
+        for run, kind, body in rows
+        if (other := _linked_run(kind, body)) is not None
+    ]
 
 
 def _linked_run(kind: str, body: bytes) -> RunId | None:

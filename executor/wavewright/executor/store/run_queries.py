@@ -19,7 +19,12 @@ from wavewright.executor.store.journal import (
     reusable_output,
     run_status,
 )
-from wavewright.executor.store.leases import event_damaged_error, judge_lease, read_event, read_lease
+from wavewright.executor.store.leases import (
+    event_damaged_error,
+    judge_lease,
+    read_event,
+    read_lease,
+)
 from wavewright.executor.store.transaction import Row, Statements, StoreTransaction
 from wavewright.planner.types import RunId, StepKey
 
@@ -108,7 +113,9 @@ async def list_newest_runs(
 
     if text:
         pattern = bound("%" + re.sub("[!%_]", r"!\g<0>", text.lower()) + "%")
-        conditions.append(f"(lower(run.job) LIKE {pattern} ESCAPE '!' OR run.run LIKE {pattern} ESCAPE '!')")
+        conditions.append(
+            f"(lower(run.job) LIKE {pattern} ESCAPE '!' OR run.run LIKE {pattern} ESCAPE '!')"
+        )
     if status:
         conditions.append(
             "run.status IS NULL" if status == "interrupted" else f"run.status = {bound(status)}"
@@ -118,7 +125,9 @@ async def list_newest_runs(
         # The first label is looked up in its index, newest run first; the others are then asked of each run.
         number = "first.run"
         (kind, value), *others = labels
-        conditions += [f"run.no = first.run AND first.kind = {bound(kind)} AND first.value = {bound(value)}"]
+        conditions += [
+            f"run.no = first.run AND first.kind = {bound(kind)} AND first.value = {bound(value)}"
+        ]
         conditions += [
             f"""EXISTS (SELECT 1 FROM run_label AS other WHERE other.run = run.no
                         AND other.kind = {bound(kind)} AND other.value = {bound(value)})"""  # noqa: S608 - parameters
@@ -135,7 +144,9 @@ async def list_newest_runs(
     )
 
 
-async def request_cancel(transaction: StoreTransaction, *, run: RunId, wanted: CancelRequest) -> None:
+async def request_cancel(
+    transaction: StoreTransaction, *, run: RunId, wanted: CancelRequest
+) -> None:
     """Keep the request to cancel a run; the first request stands."""
     await transaction.execute(
         "UPDATE run SET cancel_by = $2, cancel_at = $3 WHERE run = $1 AND cancel_by IS NULL",
@@ -172,7 +183,8 @@ async def find_row(transaction: StoreTransaction, run: RunId) -> tuple[RunRow, i
     if not rows:
         return None
     [count] = await transaction.fetch_one(
-        "SELECT coalesce(max(seq) + 1, 0) FROM event WHERE run = (SELECT no FROM run WHERE run = $1)", run
+        "SELECT coalesce(max(seq) + 1, 0) FROM event WHERE run = (SELECT no FROM run WHERE run = $1)",
+        run,
     ) or (0,)
     return rows[0], count
 
@@ -213,7 +225,9 @@ def _run_row(row: Row, counted: Sequence[int], transaction: StoreTransaction) ->
     )
 
 
-async def count_steps(statements: Statements, runs: Sequence[int]) -> dict[int, tuple[int, int, int]]:
+async def count_steps(
+    statements: Statements, runs: Sequence[int]
+) -> dict[int, tuple[int, int, int]]:
     """Return of runs, given by number, how many steps have ended, and how many of them well and as failed.
 
     A step counts by its last end. Runs without one are left out.

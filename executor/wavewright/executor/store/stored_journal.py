@@ -194,7 +194,9 @@ class StoredJournal(AsyncResource):
             RunBusy: another process, or this one, has it open.
         """
         heartbeat: int | None = None
-        while (probe := await self.query(partial(self._store.claim, run, unmoved=heartbeat))) is not None:
+        while (
+            probe := await self.query(partial(self._store.claim, run, unmoved=heartbeat))
+        ) is not None:
             if heartbeat is not None:
                 raise self._store.busy_error(run, probe.lease)
             heartbeat = probe.lease.heartbeat
@@ -280,11 +282,15 @@ class StoredJournal(AsyncResource):
         """
         batches = [command for command in commands if isinstance(command, AppendBatch)]
         queued = [command for command in commands if isinstance(command, QueuedTransaction)]
-        works = sorted((one for one in queued if one.lock_order != SEPARATE), key=attrgetter("lock_order"))
+        works = sorted(
+            (one for one in queued if one.lock_order != SEPARATE), key=attrgetter("lock_order")
+        )
         separate = [one for one in queued if one.lock_order == SEPARATE]
         entries = [entry for batch in batches for entry in batch.entries]
         done = await self._store.write_and_execute(entries, works) if entries and works else None
-        faults = done[0] if done is not None else await self._store.write(entries) if entries else {}
+        faults = (
+            done[0] if done is not None else await self._store.write(entries) if entries else {}
+        )
         for batch in batches:
             call_on_loop(batch.loop, self._resolve, batch, faults)
         fault: JournalError | None = None
@@ -323,5 +329,8 @@ class StoredJournal(AsyncResource):
             command.reject(fault)
         else:
             call_on_loop(
-                command.loop, self._resolve, command, {entry.run: fault for entry in command.entries}
+                command.loop,
+                self._resolve,
+                command,
+                {entry.run: fault for entry in command.entries},
             )

@@ -28,7 +28,13 @@ from wavewright.executor.events.types import (
     StepFinished,
 )
 from wavewright.executor.store.journal import EventUnwritable, JournalError, RunLost, reusable_key
-from wavewright.executor.store.leases import HeldLease, LeaseProbe, RunHolder, judge_lease, read_lease
+from wavewright.executor.store.leases import (
+    HeldLease,
+    LeaseProbe,
+    RunHolder,
+    judge_lease,
+    read_lease,
+)
 from wavewright.executor.store.writer import call_on_loop, set_exception, set_result
 from wavewright.planner.types import RunId
 
@@ -308,7 +314,9 @@ def _labels(event: RunStarted | PlanAccepted | ModelCalled) -> Iterator[RunLabel
         case RunStarted():
             yield RunLabel("template", str(event.goal.get("name", "")))
             tags = event.goal.get("output_tags")
-            yield from (RunLabel("tag", str(tag)) for tag in (tags if isinstance(tags, list) else ()))
+            yield from (
+                RunLabel("tag", str(tag)) for tag in (tags if isinstance(tags, list) else ())
+            )
         case PlanAccepted():
             gates = event.plan.get("gates")
             for gate in gates if isinstance(gates, list) else ():

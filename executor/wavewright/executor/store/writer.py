@@ -27,7 +27,9 @@ _MAX_BATCH: Final = 500
 """Commands that are written together."""
 
 
-def call_on_loop(loop: asyncio.AbstractEventLoop, callback: Callable[..., None], *arguments: object) -> None:
+def call_on_loop(
+    loop: asyncio.AbstractEventLoop, callback: Callable[..., None], *arguments: object
+) -> None:
     """Call back on the loop, from any thread."""
     # Where the loop is closed, no caller waits any more.
     with suppress(RuntimeError):
@@ -208,7 +210,9 @@ class WriterThread(Generic[_Item]):
             return self.internal_error(self._ended_by, JournalStopped)
         return JournalError(f"the {self._name} is closed", place=self._place, hint="open it again")
 
-    def internal_error(self, cause: BaseException, kind: type[JournalError] = JournalError) -> JournalError:
+    def internal_error(
+        self, cause: BaseException, kind: type[JournalError] = JournalError
+    ) -> JournalError:
         """Return the error for a fault of this program."""
         error = kind(
             f"the {self._name} stopped at a fault of its own: {cause!r}",

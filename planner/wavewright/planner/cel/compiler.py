@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias, cast
 
-from wavewright.planner.cel.errors import MAX_KEY_LENGTH_SHOWN, SUPPRESSED_ERROR_COST, ExpressionError
+from wavewright.planner.cel.errors import (
+    MAX_KEY_LENGTH_SHOWN,
+    SUPPRESSED_ERROR_COST,
+    ExpressionError,
+)
 from wavewright.planner.cel.functions import GLOBAL_FUNCTIONS, METHODS
 from wavewright.planner.cel.functions.catalogue import check_function_exists
 from wavewright.planner.cel.functions.lists import MIN_MAX_FUNCTIONS
@@ -77,7 +81,9 @@ def compile_node(node: ExpressionNode, local_names: Locals = frozenset()) -> Eva
         case Select():
             return compile_select(compile_node(node.operand, local_names), node.field)
         case Index():
-            return compile_index(compile_node(node.operand, local_names), compile_node(node.key, local_names))
+            return compile_index(
+                compile_node(node.operand, local_names), compile_node(node.key, local_names)
+            )
         case FunctionCall():
             return _compile_call(node, local_names)
         case Macro():
@@ -227,7 +233,9 @@ def _compile_binary(node: Binary, local_names: Locals) -> Evaluation:
             path = plain_path(node.right, {})
             # What a macro gives may be gone in the next iteration, and another list stand at its address.
             if path is not None and path.root not in local_names:
-                return lambda scope: scope.membership.contains(right(scope), left(scope), scope.cost)
+                return lambda scope: scope.membership.contains(
+                    right(scope), left(scope), scope.cost
+                )
             return lambda scope: contains(right(scope), left(scope), scope.cost)
         case _:
             return _apply_operator(node.operator, OPERATORS[node.operator], left, right)
@@ -238,7 +246,9 @@ def _apply_operator(
 ) -> Evaluation:
     def evaluate(scope: EvaluationScope) -> Json:
         one, other = left(scope), right(scope)
-        run = table.get((one.__class__, other.__class__)) or table.get((class_of(one), class_of(other)))
+        run = table.get((one.__class__, other.__class__)) or table.get(
+            (class_of(one), class_of(other))
+        )
         if run is None:
             raise no_overload_error(f"'{symbol}'", (one, other))
         return cast("Json", run(scope.cost, one, other))
@@ -276,7 +286,9 @@ def _compile_logical(node: LogicalOperation, local_names: Locals) -> Evaluation:
 
 
 def _compile_conditional(node: Conditional, local_names: Locals) -> Evaluation:
-    condition, yes, no = (compile_node(part, local_names) for part in (node.condition, node.yes, node.no))
+    condition, yes, no = (
+        compile_node(part, local_names) for part in (node.condition, node.yes, node.no)
+    )
 
     def evaluate(scope: EvaluationScope) -> Json:
         chosen = condition(scope)
@@ -313,7 +325,8 @@ _ENTRY = 64
 
 def _compile_object(node: MapLiteral, local_names: Locals) -> Evaluation:
     entries = [
-        (compile_node(key, local_names), compile_node(value, local_names)) for key, value in node.entries
+        (compile_node(key, local_names), compile_node(value, local_names))
+        for key, value in node.entries
     ]
     start, size = node.start, (len(entries) + 2) * _ENTRY
 
@@ -323,10 +336,14 @@ def _compile_object(node: MapLiteral, local_names: Locals) -> Evaluation:
         for key, value in entries:
             name = key(scope)
             if not isinstance(name, str | int):
-                raise ExpressionError("evaluation_failed", f"{kind_name(name)} cannot be a key", start)
+                raise ExpressionError(
+                    "evaluation_failed", f"{kind_name(name)} cannot be a key", start
+                )
             if name in made:
                 raise ExpressionError(
-                    "evaluation_failed", f"the key '{str(name)[:MAX_KEY_LENGTH_SHOWN]}' is given twice", start
+                    "evaluation_failed",
+                    f"the key '{str(name)[:MAX_KEY_LENGTH_SHOWN]}' is given twice",
+                    start,
                 )
             made[cast("str", name)] = value(scope)
         return made

@@ -44,7 +44,9 @@ def plain_read(expression: str) -> Read | None:
     """Return the one read of a plain path, as `reads` would, or None where the expression may be more than that."""
     path = _match_plain_path(expression)
     return (
-        None if path is None else Read(path["root"], path["name"], guarded=False, offset=path.start("name"))
+        None
+        if path is None
+        else Read(path["root"], path["name"], guarded=False, offset=path.start("name"))
     )
 
 
@@ -181,7 +183,8 @@ def _reference_body_pattern() -> re.Pattern[str]:
 def join_references(parts: tuple[str | EmbeddedExpression, ...]) -> str:
     """Return the text that `split_references` splits into these parts."""
     return "".join(
-        part.replace("${", "$${") if isinstance(part, str) else f"${{{part.expression}}}" for part in parts
+        part.replace("${", "$${") if isinstance(part, str) else f"${{{part.expression}}}"
+        for part in parts
     )
 
 
@@ -192,7 +195,9 @@ def bare_expression(text: str) -> EmbeddedExpression:
         ExpressionError: it begins as a reference that is not closed.
     """
     if text.lstrip().startswith("${"):
-        parts = [part for part in split_references(text) if not isinstance(part, str) or part.strip()]
+        parts = [
+            part for part in split_references(text) if not isinstance(part, str) or part.strip()
+        ]
         if len(parts) == 1 and isinstance(parts[0], EmbeddedExpression):
             return parts[0]
     return EmbeddedExpression(text, 0, len(text), 0)

@@ -128,7 +128,9 @@ class CostTracker:
     def allocate_text(self, length: int, *sources: str) -> None:
         """Count a text of so many characters, all of them from the sources."""
         if length > MAX_TEXT_LENGTH:
-            raise too_large_error(f"the expression makes a text of more than {MAX_TEXT_LENGTH:,} characters")
+            raise too_large_error(
+                f"the expression makes a text of more than {MAX_TEXT_LENGTH:,} characters"
+            )
         self.allocate(64 + length * (1 if all(map(str.isascii, sources)) else 4))
 
     def release_temporaries(self, value: object, before: int) -> None:

@@ -72,7 +72,9 @@ def _result(value: object, cost: CostTracker) -> Json:
     """Return a value as JSON: what is JSON already is passed on, and all of it is counted."""
     left, is_json = _left(value, _MAX_RESULT_PARTS, _CHARACTERS_A_PART)
     if left < 0:
-        raise too_large_error("the result of the expression is too large: it repeats what it is given")
+        raise too_large_error(
+            "the result of the expression is too large: it repeats what it is given"
+        )
     cost.count_operations(_MAX_RESULT_PARTS - left)
     if is_json:
         return cast("Json", value)

@@ -69,7 +69,9 @@ def parse_macro(
     """
     _, function, name_start, _ = name
     given = len(arguments)
-    named = 2 if function in _TRANSFORM_MACROS or (function in _CONDITION_MACROS and given == 3) else 1
+    named = (
+        2 if function in _TRANSFORM_MACROS or (function in _CONDITION_MACROS and given == 3) else 1
+    )
     bodies = (1, 2) if function in _TRANSFORM_MACROS or function == "map" else (1,)
     variables = _variables(arguments[:named])
     if given - named not in bodies or variables is None:
@@ -83,7 +85,14 @@ def parse_macro(
         )
     body = arguments[named:]
     return Macro(
-        target.start, end, parent_depth(target, *body), function, target, variables, body, name_start
+        target.start,
+        end,
+        parent_depth(target, *body),
+        function,
+        target,
+        variables,
+        body,
+        name_start,
     )
 
 
@@ -144,7 +153,9 @@ class CompiledMacro:
         if self.macro.function == "bind":
             inner.variables[self.macro.variables[0]] = self.operand(scope)
             return self.bodies[0](inner)
-        return _MACROS[self.macro.function](self, self._iterations(self.operand(scope), inner), inner)
+        return _MACROS[self.macro.function](
+            self, self._iterations(self.operand(scope), inner), inner
+        )
 
     def evaluate_body(self, body: int, inner: EvaluationScope) -> Json:
         """Return what a body gives in the current iteration."""
@@ -206,7 +217,9 @@ _ENTRY_BYTES = 128
 """Bytes of an entry that is added to an object."""
 
 
-def _transform_map(macro: CompiledMacro, iterations: Iterator[Json], inner: EvaluationScope) -> Json:
+def _transform_map(
+    macro: CompiledMacro, iterations: Iterator[Json], inner: EvaluationScope
+) -> Json:
     made: dict[Any, Json] = {}
     last = len(macro.bodies) - 1
     for key in iterations:
@@ -217,7 +230,9 @@ def _transform_map(macro: CompiledMacro, iterations: Iterator[Json], inner: Eval
     return made
 
 
-def _transform_map_entry(macro: CompiledMacro, iterations: Iterator[Json], inner: EvaluationScope) -> Json:
+def _transform_map_entry(
+    macro: CompiledMacro, iterations: Iterator[Json], inner: EvaluationScope
+) -> Json:
     made: dict[str, Json] = {}
     last = len(macro.bodies) - 1
     for _ in iterations:

@@ -61,7 +61,9 @@ def class_of(value: object) -> type:
         return found
     if isinstance(value, Mapping):
         return dict
-    return next((known for known in (bool, int, float, str, list) if isinstance(value, known)), object)
+    return next(
+        (known for known in (bool, int, float, str, list) if isinstance(value, known)), object
+    )
 
 
 def evaluation_error(message: str) -> ExpressionError:
@@ -69,13 +71,17 @@ def evaluation_error(message: str) -> ExpressionError:
     return ExpressionError("evaluation_failed", message)
 
 
-def no_overload_error(name: str, values: tuple[object, ...], *, is_method: bool = False) -> ExpressionError:
+def no_overload_error(
+    name: str, values: tuple[object, ...], *, is_method: bool = False
+) -> ExpressionError:
     """Return the fault of an operator, function or method that does not take these values."""
     kinds = [KINDS.get(class_of(value), "a value of its own kind") for value in values]
     if is_method:
         given = f" with {' and '.join(kinds[1:])}" if kinds[1:] else ""
         return ExpressionError("no_overload", f"{name}() cannot be asked of {kinds[0]}{given}")
-    return ExpressionError("no_overload", f"{name} does not take {' and '.join(kinds) or 'nothing'}")
+    return ExpressionError(
+        "no_overload", f"{name} does not take {' and '.join(kinds) or 'nothing'}"
+    )
 
 
 Operator: TypeAlias = Callable[[CostTracker, Any, Any], object]
@@ -257,14 +263,17 @@ def are_equal(one: object, other: object, cost: CostTracker) -> bool:
             return False
         cost.count_operations(3 + len(left) * 5 // 4)
         return all(
-            are_equal(item, outbox_writes, cost) for item, outbox_writes in zip(left, right, strict=True)
+            are_equal(item, outbox_writes, cost)
+            for item, outbox_writes in zip(left, right, strict=True)
         )
     if isinstance(one, dict) and isinstance(other, dict):
         fields, others = cast("dict[object, object]", one), cast("dict[object, object]", other)
         if len(fields) != len(others):
             return False
         cost.count_operations(2 * len(fields))
-        return all(key in others and are_equal(value, others[key], cost) for key, value in fields.items())
+        return all(
+            key in others and are_equal(value, others[key], cost) for key, value in fields.items()
+        )
     return one == other
 
 
@@ -309,7 +318,8 @@ def contains(container: object, member: object, cost: CostTracker) -> bool:
         if is_key(member):
             return member in keys
     raise ExpressionError(
-        "no_overload", "'in' asks a list for an element, or an object for a field, and was given neither"
+        "no_overload",
+        "'in' asks a list for an element, or an object for a field, and was given neither",
     )
 
 

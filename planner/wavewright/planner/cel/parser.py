@@ -132,7 +132,9 @@ class _ExpressionParser:
                 continue
             self._at += 1
             right = self._binary(binding + 1)
-            left = Binary(left.start, right.end, parent_depth(left, right), operator, left, right, start)
+            left = Binary(
+                left.start, right.end, parent_depth(left, right), operator, left, right, start
+            )
 
     def _logic(self, first: ExpressionNode, operator: str, binding: int) -> ExpressionNode:
         operands = [first]
@@ -153,7 +155,10 @@ class _ExpressionParser:
             return self._members_of(_constant((kind, f"-{text}", start, end)))
         if text in ("!", "-") and text != operator:
             raise ExpressionError(
-                "bad_expression", f"'{operator}{text}' cannot stand together", start, f"write {operator}(…)"
+                "bad_expression",
+                f"'{operator}{text}' cannot stand together",
+                start,
+                f"write {operator}(…)",
             )
         self._nesting += 1
         if self._nesting > MAX_EXPRESSION_DEPTH:
@@ -268,7 +273,9 @@ class _ExpressionParser:
         if name == "null":
             return LiteralValue(start, end, 1, "null", None)
         if name == "in" or name in _RESERVED:
-            raise ExpressionError("bad_expression", f"'{name}' is a reserved word, not a name", start)
+            raise ExpressionError(
+                "bad_expression", f"'{name}' is a reserved word, not a name", start
+            )
         if not self._takes("("):
             return Identifier(start, end, 1, name)
         arguments, end = self._sequence(")")

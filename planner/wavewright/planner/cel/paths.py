@@ -31,7 +31,13 @@ from wavewright.planner.cel.nodes import (
     Select,
     without_parens,
 )
-from wavewright.planner.cel.operators import KINDS, MembershipIndex, class_of, evaluation_error, is_key
+from wavewright.planner.cel.operators import (
+    KINDS,
+    MembershipIndex,
+    class_of,
+    evaluation_error,
+    is_key,
+)
 from wavewright.planner.types import Json
 
 Variables: TypeAlias = Mapping[str, Json]
@@ -87,7 +93,11 @@ def _key(node: ExpressionNode, local_names: Mapping[str, object]) -> str | int |
     if isinstance(node, LiteralValue):
         if isinstance(node.value, str):
             return node.value
-        return node.value if node.kind == "int" and isinstance(node.value, int) and node.value >= 0 else None
+        return (
+            node.value
+            if node.kind == "int" and isinstance(node.value, int) and node.value >= 0
+            else None
+        )
     return plain_path(node, local_names)
 
 
@@ -196,7 +206,9 @@ def unknown_root_error(name: str, offset: int, known: Mapping[str, object]) -> E
         hint = f"did you mean 'steps.{name}'?"
     elif "inputs" in known and isinstance(inputs := known["inputs"], Mapping) and name in inputs:
         hint = f"did you mean 'inputs.{name}'?"
-    return ExpressionError("unknown_name_or_field", f"nothing is called '{name}' here", offset, hint)
+    return ExpressionError(
+        "unknown_name_or_field", f"nothing is called '{name}' here", offset, hint
+    )
 
 
 def _computed_key(path: Path, variables: Variables) -> str | int:
@@ -232,7 +244,8 @@ def _missing_error(path: Path, place: int, value: Mapping[str, Json], key: str) 
             lambda: did_you_mean(key, value) or f"there are: {join_names(value)}",
         )
     kinds = (
-        f"{name[:MAX_KEY_LENGTH_SHOWN]}: {kind_name(value[name])}" for name in islice(value, MAX_NAMES_LISTED)
+        f"{name[:MAX_KEY_LENGTH_SHOWN]}: {kind_name(value[name])}"
+        for name in islice(value, MAX_NAMES_LISTED)
     )
     fields = join_names(kinds, len(value))
     has = f"it has: {fields}" if fields else "it is empty"
@@ -339,7 +352,9 @@ def compile_index(operand: Evaluation, key: Evaluation) -> Evaluation:
                 raise _no_field_error(place)
             return owner[place]
         if not isinstance(owner, list):
-            raise ExpressionError("no_overload", f"{kind_name(owner)} has no elements and no fields")
+            raise ExpressionError(
+                "no_overload", f"{kind_name(owner)} has no elements and no fields"
+            )
         if isinstance(place, bool) or not (
             isinstance(place, int) or (isinstance(place, float) and place.is_integer())
         ):

@@ -37,7 +37,9 @@ def reads_of_tree(expression: str) -> tuple[Read, ...]:
         ExpressionError: it is no expression, or uses `steps` without naming the step.
     """
     mentions = _mentions(parse_expression(expression))
-    guards = {mention.name for mention in mentions if mention.is_guarded and mention.root == "steps"}
+    guards = {
+        mention.name for mention in mentions if mention.is_guarded and mention.root == "steps"
+    }
     found: list[Read] = []
     for mention in mentions:
         if mention.root == "steps" and mention.name is None:
@@ -98,7 +100,11 @@ def _mentions(tree: ExpressionNode) -> list[RootMention]:
 
 
 def _collect_mentions(
-    node: ExpressionNode, local_names: frozenset[str], found: list[RootMention], *, asked: bool = False
+    node: ExpressionNode,
+    local_names: frozenset[str],
+    found: list[RootMention],
+    *,
+    asked: bool = False,
 ) -> None:
     match node:
         case LiteralValue():
@@ -107,7 +113,9 @@ def _collect_mentions(
             _collect_selection(node, local_names, found, asked=asked)
         case Identifier():
             if _is_root(node, local_names):
-                found.append(RootMention(node.name, None, node.start, node.end, node.start, node.end, asked))
+                found.append(
+                    RootMention(node.name, None, node.start, node.end, node.start, node.end, asked)
+                )
         case Macro():
             _collect_mentions(node.range, local_names, found)
             inner = local_names.union(node.variables)

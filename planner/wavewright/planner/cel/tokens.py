@@ -20,7 +20,9 @@ TokenKind: TypeAlias = Literal[
 Token: TypeAlias = tuple[TokenKind, str, int, int]
 """Kind, text, and where the text starts and ends. A plain tuple: a named one takes three times as long to make."""
 
-_ESCAPE = r"""\\(?:[abfnrtv"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7][0-7])"""
+_ESCAPE = (
+    r"""\\(?:[abfnrtv"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7][0-7])"""
+)
 STRING_PATTERN = "|".join(
     (
         r'[rR]"""(?:(?!""").)*"""',
@@ -87,7 +89,9 @@ def _unknown_character_error(text: str, position: int) -> ExpressionError:
             from wavewright.planner.cel.functions.catalogue import filter_hint
 
             hint = filter_hint(name[1]) or hint
-        return ExpressionError("bad_expression", f"a single {character!r} is no operator", position, hint)
+        return ExpressionError(
+            "bad_expression", f"a single {character!r} is no operator", position, hint
+        )
     if character == "$":
         return ExpressionError(
             "bad_expression",
@@ -95,7 +99,9 @@ def _unknown_character_error(text: str, position: int) -> ExpressionError:
             position,
             "names are written plainly inside ${…}: ${steps.prices[0].close}",
         )
-    return ExpressionError("bad_expression", f"{character!r} cannot stand in an expression", position)
+    return ExpressionError(
+        "bad_expression", f"{character!r} cannot stand in an expression", position
+    )
 
 
 _TEMPLATE_FILTER = re.compile(r"\|\s*([A-Za-z_]\w*)\s*(?:\(|\||\Z)")

@@ -78,7 +78,9 @@ class PartialPlan:
     def is_certain(self, found: Diagnostic) -> bool:
         """Whether a diagnostic of `plan` holds of the plan as it was written."""
         keys = pointer_keys(found.pointer)
-        if any("".join(f"/{key}" for key in keys[:length]) in self._replaced for length in (1, 2, 3)):
+        if any(
+            "".join(f"/{key}" for key in keys[:length]) in self._replaced for length in (1, 2, 3)
+        ):
             return False
         if found.code in _NEEDS_NAMES:
             return all("id" in step.given for step in self._steps)
@@ -102,7 +104,9 @@ def read_partial_plan(value: Json, faults: Iterable[DocumentFault]) -> PartialPl
     if not isinstance(value, dict) or not isinstance(value.get("steps"), list):
         return None
     located = [(pointer_keys(fault.pointer), fault.kind) for fault in faults]
-    root = _part(value, [(path, kind) for path, kind in located if len(path) < 2 or path[0] not in _LISTS])
+    root = _part(
+        value, [(path, kind) for path, kind in located if len(path) < 2 or path[0] not in _LISTS]
+    )
     steps, gates, caps = (_parts(value.get(name), name, located) for name in _LISTS)
     made = [_step(part, number) for number, part in enumerate(steps)]
     plan = _valid(Plan, {**root.given, "steps": [], "gates": [], "caps": []}) or Plan(steps=())
@@ -120,7 +124,9 @@ def read_partial_plan(value: Json, faults: Iterable[DocumentFault]) -> PartialPl
     )
     replaced = {f"/{name}" for name in root.faulty}
     for number, part in enumerate(steps):
-        replaced |= {f"/steps/{number}/{name}" for name in (*part.faulty, *(_REQUIRED - part.given.keys()))}
+        replaced |= {
+            f"/steps/{number}/{name}" for name in (*part.faulty, *(_REQUIRED - part.given.keys()))
+        }
     for name, parts in (("gates", gates), ("caps", caps)):
         replaced |= {f"/{name}/{number}" for number, part in enumerate(parts) if not part.is_whole}
     return PartialPlan(plan, frozenset(untyped), steps, root, frozenset(replaced))
@@ -227,7 +233,9 @@ def check_partial(
         from wavewright.planner.plans.binding import bind_plan
 
         plan = bind_plan(plan, goal, tools)
-    subject = CheckContext(plan, goal, tools, limits or (goal.limits if goal else Limits()), partial.untyped)
+    subject = CheckContext(
+        plan, goal, tools, limits or (goal.limits if goal else Limits()), partial.untyped
+    )
     found = [*_error_checks(subject), *check_budget(subject, allowance, frozenset(), {})]
     return in_file_order(filter(partial.is_certain, found), plan)
 
@@ -244,7 +252,9 @@ def _error_checks(subject: CheckContext) -> Iterable[Diagnostic]:
 def _goal_rules(subject: CheckContext) -> Iterable[Diagnostic]:
     if subject.goal is None:
         return ()
-    from wavewright.planner.checks.goal_rules import check_goal_rules  # loads what only a goal needs
+    from wavewright.planner.checks.goal_rules import (
+        check_goal_rules,
+    )  # loads what only a goal needs
 
     return check_goal_rules(subject)
 
@@ -257,7 +267,9 @@ def _safety(subject: CheckContext) -> Iterable[Diagnostic]:
         if name in used
     ):
         return ()
-    from wavewright.planner.checks.safety import check_safety  # most plans read and send nothing outside
+    from wavewright.planner.checks.safety import (
+        check_safety,
+    )  # most plans read and send nothing outside
 
     return check_safety(subject)
 
@@ -277,5 +289,9 @@ def in_file_order(diagnostics: Iterable[Diagnostic], plan: Plan) -> list[Diagnos
     unique = {(each.code, each.pointer, each.message): each for each in diagnostics}.values()
     return sorted(
         unique,
-        key=lambda each: (document_position(plan, each.pointer), each.severity == "warning", each.code),
+        key=lambda each: (
+            document_position(plan, each.pointer),
+            each.severity == "warning",
+            each.code,
+        ),
     )

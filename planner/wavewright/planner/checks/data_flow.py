@@ -67,7 +67,10 @@ def _view_holds_text(view: SchemaView, depth: int) -> bool:
         elements = element_schema(view)
         return elements is None or holds_free_text(elements, depth + 1)
     if view.kind == "object":
-        if view.schema.get("additionalProperties") is not False or "patternProperties" in view.schema:
+        if (
+            view.schema.get("additionalProperties") is not False
+            or "patternProperties" in view.schema
+        ):
             return True
         fields = field_schemas(view).values()
         return any(holds_free_text(subschema(part, view.root), depth + 1) for part in fields)
@@ -141,7 +144,9 @@ class DataFlow:
         """Return an input, or a step before this one, that holds it as run data which this one reads."""
         if RUN_INPUTS in signature.reads_data and (found := self._input_origin(None)) is not None:
             return found
-        writers = [step for name in signature.reads_data for step in self._data_writers.get(name, ())]
+        writers = [
+            step for name in signature.reads_data for step in self._data_writers.get(name, ())
+        ]
         seen = self._subject.graph.ancestors(step_id) if writers else ()
         return next((step for step in sorted(writers) if step in seen), None)
 
@@ -167,7 +172,9 @@ class DataFlow:
         for text in sorted(texts, key=lambda text: text.role != "for_each"):
             yield from self._uses_in(text, step)
 
-    def _uses_in(self, text: ExpressionText, step: Step | None) -> Iterator[tuple[ExpressionUse, str]]:
+    def _uses_in(
+        self, text: ExpressionText, step: Step | None
+    ) -> Iterator[tuple[ExpressionUse, str]]:
         for use, found in text.reads.items():
             if isinstance(found, ExpressionError):
                 continue

@@ -52,7 +52,9 @@ def check_budget(
     scopes = _budget_limits(subject, allowance)
     if not scopes and not any(step.budget for step in subject.plan.steps):
         return
-    estimate = estimate_plan_tokens(subject.plan, subject.tools, finished=finished, items_done=items_done)
+    estimate = estimate_plan_tokens(
+        subject.plan, subject.tools, finished=finished, items_done=items_done
+    )
     price = None if allowance is None else allowance.usd_per_1000_tokens
     for scope in scopes:
         yield from _check_limit(scope, estimate, price)
@@ -63,7 +65,11 @@ def check_budget(
 def _budget_limits(subject: CheckContext, allowance: Allowance | None) -> list[_BudgetLimit]:
     if allowance is None:
         own = subject.limits.budget
-        return [] if own is None else [_BudgetLimit("E701", "the run", own, is_rest=False, hint=_RUN_HINT)]
+        return (
+            []
+            if own is None
+            else [_BudgetLimit("E701", "the run", own, is_rest=False, hint=_RUN_HINT)]
+        )
     return [
         _BudgetLimit("E701", "the run", allowance.run, is_rest=True, hint=_RUN_HINT),
         _BudgetLimit("E702", "the job", allowance.job, is_rest=True, hint=_JOB_HINT),
@@ -80,7 +86,9 @@ _JOB_HINT = f"{_FEWER_HINT}; or raise `budgets.job` in wavewright.yaml"
 _DAY_HINT = f"{_FEWER_HINT}; wait for midnight UTC, or raise `budgets.day` in wavewright.yaml"
 
 
-def _check_limit(scope: _BudgetLimit, estimate: PlanEstimate, price: float | None) -> Iterator[Diagnostic]:
+def _check_limit(
+    scope: _BudgetLimit, estimate: PlanEstimate, price: float | None
+) -> Iterator[Diagnostic]:
     """Yield one fault for a budget, for the measure that is named first."""
     for measure in _MEASURES:
         bound, taken = _bound(scope.left, measure), _expected_amount(estimate, measure, price)
@@ -88,7 +96,8 @@ def _check_limit(scope: _BudgetLimit, estimate: PlanEstimate, price: float | Non
             continue
         rest = f"{scope.of} has {_amount_text(measure, bound)}{' left' if scope.is_rest else ''}"
         dearest = sorted(
-            estimate.steps, key=lambda step: (-(_expected_amount(step, measure, price) or 0), step.number)
+            estimate.steps,
+            key=lambda step: (-(_expected_amount(step, measure, price) or 0), step.number),
         )
         yield make_diagnostic(
             scope.code,
@@ -198,7 +207,13 @@ def check_readiness(
         obstacle = obstacles.get(step.tool)
         if obstacle is None:
             continue
-        code = "E207" if obstacle.kind == "bad_prompt" else "E208" if is_run and _is_certain(step) else "W806"
+        code = (
+            "E207"
+            if obstacle.kind == "bad_prompt"
+            else "E208"
+            if is_run and _is_certain(step)
+            else "W806"
+        )
         yield make_diagnostic(
             code,
             f"/steps/{number}/tool",

@@ -82,11 +82,15 @@ def _check_tags(subject: CheckContext, rules: TagRules | None) -> Iterator[Diagn
     for number, step in enumerate(subject.plan.steps):
         if rules.param not in step.params:
             continue
-        calls = [_texts(value) for value in known_values(subject.plan, step, step.params[rules.param])]
+        calls = [
+            _texts(value) for value in known_values(subject.plan, step, step.params[rules.param])
+        ]
         all_known = all_known and bool(calls)
         covered.update(*calls)
         for exclusive in rules.exclusive:
-            named = next((sorted(tags & exclusive) for tags in calls if len(tags & exclusive) > 1), None)
+            named = next(
+                (sorted(tags & exclusive) for tags in calls if len(tags & exclusive) > 1), None
+            )
             if named:
                 yield make_diagnostic(
                     "E501",
@@ -110,12 +114,18 @@ def _check_analyses(subject: CheckContext, goal: Goal) -> Iterator[Diagnostic]:
     if not analysis:
         return
     tagged = {
-        name for name in subject.allowed_tools if name in subject.tools and "data" in subject.tools[name].tags
+        name
+        for name in subject.allowed_tools
+        if name in subject.tools and "data" in subject.tools[name].tags
     }
     data = goal.rules.data_tools or tagged
     supported = _descendants_of_tools(subject, data)
     for number, step in enumerate(subject.plan.steps):
-        if step.tool in analysis and step.id not in supported and step.id not in subject.unorderable_steps:
+        if (
+            step.tool in analysis
+            and step.id not in supported
+            and step.id not in subject.unorderable_steps
+        ):
             yield make_diagnostic(
                 "E503",
                 f"/steps/{number}",

@@ -51,7 +51,9 @@ def check_caps(subject: CheckContext) -> Iterator[Diagnostic]:
 def _confidence_fields(subject: CheckContext) -> frozenset[str] | None:
     """Return the names of all fields of what may state a confidence; nothing where they are not all known."""
     found: set[str] = set()
-    schemas: list[JsonSchema | None] = [subject.types.outputs[step] for step in subject.graph.terminal]
+    schemas: list[JsonSchema | None] = [
+        subject.types.outputs[step] for step in subject.graph.terminal
+    ]
     is_known = _add_result_fields(subject, subject.plan.result, found, schemas)
     for schema in schemas:
         is_known = is_known and schema is not None and _add_schema_fields(schema, found)
@@ -80,13 +82,19 @@ def _add_schema_fields(schema: JsonSchema, found: set[str]) -> bool:
     """Add the names of a schema's fields, at any depth; false where there may be others."""
     match schema:
         case {"anyOf": list(branches)}:
-            return all(isinstance(branch, dict) and _add_schema_fields(branch, found) for branch in branches)
+            return all(
+                isinstance(branch, dict) and _add_schema_fields(branch, found)
+                for branch in branches
+            )
         case {"type": "array", "items": dict(items)}:
             return _add_schema_fields(items, found)
-        case {"type": "object", "properties": dict(properties)} if not schema.get("additionalProperties"):
+        case {"type": "object", "properties": dict(properties)} if not schema.get(
+            "additionalProperties"
+        ):
             found.update(properties)
             return all(
-                isinstance(part, dict) and _add_schema_fields(part, found) for part in properties.values()
+                isinstance(part, dict) and _add_schema_fields(part, found)
+                for part in properties.values()
             )
         case _:
             return schema.get("type") in {"string", "number", "integer", "boolean", "null"}
@@ -119,7 +127,9 @@ def lint(subject: CheckContext) -> Iterator[Diagnostic]:
     yield from _template_references(subject)
     yield from _unwritten_data(subject)
     if any(step.when for step in subject.plan.steps):
-        from wavewright.planner.checks.safety import untrusted_conditions  # few plans have conditions
+        from wavewright.planner.checks.safety import (
+            untrusted_conditions,
+        )  # few plans have conditions
 
         yield from untrusted_conditions(subject)
     if any(step.tool == AGENT for step in subject.plan.steps):
@@ -136,7 +146,9 @@ def _unread_outputs(subject: CheckContext) -> Iterator[Diagnostic]:
     for number, step in enumerate(subject.plan.steps):
         signature = subject.signature(step)
         is_for_readers = (
-            signature is not None and signature.effects <= {"read"} and not _brings_documents(signature)
+            signature is not None
+            and signature.effects <= {"read"}
+            and not _brings_documents(signature)
         )
         if (
             is_for_readers
@@ -176,12 +188,18 @@ def _used_steps(subject: CheckContext) -> set[str]:
 def _unwritten_data(subject: CheckContext) -> Iterator[Diagnostic]:
     for number, step in enumerate(subject.plan.steps):
         signature = subject.signature(step)
-        if signature is None or not signature.reads_data or signature.reads_data & signature.writes_data:
+        if (
+            signature is None
+            or not signature.reads_data
+            or signature.reads_data & signature.writes_data
+        ):
             continue
         wanted = signature.reads_data - {RUN_INPUTS}
         if not wanted:
             continue
-        before = [subject.signature(subject.steps[name]) for name in subject.graph.ancestors(step.id)]
+        before = [
+            subject.signature(subject.steps[name]) for name in subject.graph.ancestors(step.id)
+        ]
         missing = wanted.difference(*(one.writes_data for one in before if one is not None))
         if missing == wanted and None not in before:
             yield make_diagnostic(
@@ -211,7 +229,9 @@ def _calls(subject: CheckContext) -> list[_CallArguments]:
             written = tuple(params)
             names = in_order.get(written) or in_order.setdefault(written, tuple(sorted(written)))
             calls.append(
-                _CallArguments(number, step, names, tuple([_comparison_key(params[name]) for name in names]))
+                _CallArguments(
+                    number, step, names, tuple([_comparison_key(params[name]) for name in names])
+                )
             )
     return calls
 

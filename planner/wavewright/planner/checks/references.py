@@ -83,7 +83,9 @@ def check_expansion(subject: CheckContext, text: str, pointer: str) -> Iterator[
         yield make_diagnostic("E309", pointer, message, _list_hint(text))
 
 
-def _check_step(subject: CheckContext, step: Step, texts: tuple[ExpressionText, ...]) -> Iterator[Diagnostic]:
+def _check_step(
+    subject: CheckContext, step: Step, texts: tuple[ExpressionText, ...]
+) -> Iterator[Diagnostic]:
     present: frozenset[str] = guarded_steps(step.when) if step.when is not None else frozenset()
     reader = _ReferenceContext(f"step {step.id!r}", step=step, present=present, own=step.id)
     # A condition on items is asked after the list is there.
@@ -122,7 +124,9 @@ def _check_gate(subject: CheckContext, gate: Gate, pointer: str) -> Iterator[Dia
     if gate.check is not None:
         assured: frozenset[str] = guarded_steps(on.when) if on.when is not None else frozenset()
         text = ExpressionText(f"{pointer}/check", gate.check, "gate")
-        reader = _ReferenceContext(f"gate {gate.id!r}", step=on, present=assured | {on.id}, output=output)
+        reader = _ReferenceContext(
+            f"gate {gate.id!r}", step=on, present=assured | {on.id}, output=output
+        )
         yield from _check_text(subject, text, reader)
     for number, path in enumerate(gate.required or ()):
         unknown = _unknown_field(output, path.split("."))
@@ -216,11 +220,15 @@ def _check_step_read(
     return None
 
 
-def _runs_with(subject: CheckContext, step: Step, reader: _ReferenceContext, expression: str) -> bool:
+def _runs_with(
+    subject: CheckContext, step: Step, reader: _ReferenceContext, expression: str
+) -> bool:
     """Whether a step's conditions hold wherever a reader runs: the reader, or what is there, has them too."""
     if step.optional or step.when is None:
         return False
-    there = [subject.steps.get(StepId(name)) for name in (*reader.present, *guarded_steps(expression))]
+    there = [
+        subject.steps.get(StepId(name)) for name in (*reader.present, *guarded_steps(expression))
+    ]
     whens = [one.when for one in (reader.step, *there) if one is not None and one.when is not None]
     conditions = joined_conditions(step.when)
     return any(conditions <= joined_conditions(when) for when in whens)
@@ -278,7 +286,10 @@ def _check_types(
         return
     from wavewright.planner.checks.types import incompatibility
 
-    if use.role in ("when", "gate", "cap") and incompatibility(typed, _CONDITION_SCHEMA) is not None:
+    if (
+        use.role in ("when", "gate", "cap")
+        and incompatibility(typed, _CONDITION_SCHEMA) is not None
+    ):
         yield make_diagnostic(
             "E308",
             use.pointer,
@@ -301,16 +312,22 @@ def _check_types(
         )
 
 
-def _expression_diagnostic(found: ExpressionError, pointer: str, start: int, expression: str) -> Diagnostic:
+def _expression_diagnostic(
+    found: ExpressionError, pointer: str, start: int, expression: str
+) -> Diagnostic:
     within = None
     if found.offset is not None:
         word = _WORD.match(expression, found.offset)
         end = word.end() if word else found.offset + 1
         within = Span(start + found.offset, start + end)
-    return make_diagnostic(codes_by_kind()[found.kind], pointer, found.message, found.hint, within=within)
+    return make_diagnostic(
+        codes_by_kind()[found.kind], pointer, found.message, found.hint, within=within
+    )
 
 
-def _read_diagnostic(use: ExpressionUse, read: Read, code: str, message: str, hint: str | None) -> Diagnostic:
+def _read_diagnostic(
+    use: ExpressionUse, read: Read, code: str, message: str, hint: str | None
+) -> Diagnostic:
     start = use.start + read.offset
     return make_diagnostic(
         code, use.pointer, message, hint, within=Span(start, start + len(read.name or read.root))
@@ -321,7 +338,10 @@ def _unknown_field(schema: JsonSchema, path: list[str]) -> tuple[str, JsonSchema
     """Return the first field of a dotted path that a closed object schema does not have, and that schema."""
     for name in path:
         properties = schema.get("properties")
-        if not isinstance(properties, dict) or schema.get("additionalProperties", True) is not False:
+        if (
+            not isinstance(properties, dict)
+            or schema.get("additionalProperties", True) is not False
+        ):
             return None
         if name not in properties:
             return name, schema

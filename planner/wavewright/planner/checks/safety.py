@@ -48,7 +48,19 @@ from wavewright.planner.schemas.views import (
 from wavewright.planner.types import StepId, as_object
 
 _ADDRESS_WORDS: Final = frozenset(
-    {"url", "urls", "uri", "href", "link", "host", "hosts", "hostname", "domain", "endpoint", "server"}
+    {
+        "url",
+        "urls",
+        "uri",
+        "href",
+        "link",
+        "host",
+        "hosts",
+        "hostname",
+        "domain",
+        "endpoint",
+        "server",
+    }
 )
 _ADDRESS_FORMATS: Final = frozenset(
     {"uri", "uri-reference", "iri", "iri-reference", "hostname", "idn-hostname"}
@@ -171,9 +183,7 @@ def _harm(signature: ToolSignature, names: Sequence[str], place: ScopedSchema) -
     if acts and _names_address(words, formats):
         if name in signature.allowed_hosts:
             return None
-        hosts = (
-            f"declare which hosts {signature.name!r} may reach: `allowed_hosts: {{{name}: [example.org]}}`"
-        )
+        hosts = f"declare which hosts {signature.name!r} may reach: `allowed_hosts: {{{name}: [example.org]}}`"
         return _Harm(f"the address {name!r}", hosts)
     if acts and words & _RECIPIENT_WORDS:
         return _Harm(f"the recipient {name!r}", accepting)
@@ -182,7 +192,9 @@ def _harm(signature: ToolSignature, names: Sequence[str], place: ScopedSchema) -
     if words & _COMMAND_WORDS:
         return _Harm(f"the command {name!r}", accepting)
     if signature.name == AGENT and name == "task":
-        return _Harm("the instructions 'task'", "pass it as `context`, which the model reads as data")
+        return _Harm(
+            "the instructions 'task'", "pass it as `context`, which the model reads as data"
+        )
     return _Harm(f"{name!r}, which is written,", accepting) if signature.writes else None
 
 
@@ -203,7 +215,9 @@ def _names_address(words: Collection[str], formats: Collection[str]) -> bool:
 def _words(names: Sequence[str], place: ScopedSchema) -> tuple[frozenset[str], frozenset[str]]:
     """Return the words in the names of a parameter and of its parts, and the formats of its texts."""
     inner, formats = _parts(place)
-    return frozenset(word.lower() for part in (*names, *inner) for word in _WORDS.findall(part)), formats
+    return frozenset(
+        word.lower() for part in (*names, *inner) for word in _WORDS.findall(part)
+    ), formats
 
 
 def _parts(place: ScopedSchema, depth: int = 0) -> tuple[frozenset[str], frozenset[str]]:
@@ -342,7 +356,10 @@ def misled_agents(subject: CheckContext) -> Iterator[Diagnostic]:
         page = _named(tool for tool in tools if tool.untrusted_output) or pages.get(step.id)
         secret = secrets.get(step.id) or _named(tool for tool in tools if _is_private(tool))
         senders = (
-            (tool.name, name) for tool in tools if "egress" in tool.effects for name in free_addresses(tool)
+            (tool.name, name)
+            for tool in tools
+            if "egress" in tool.effects
+            for name in free_addresses(tool)
         )
         sender = next(senders, None)
         if page is not None and secret is not None and sender is not None:

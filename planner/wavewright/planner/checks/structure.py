@@ -60,7 +60,10 @@ def _check_step_ids(subject: CheckContext) -> Iterator[Diagnostic]:
             first = seen[folded]
             same = "" if first == step.id else f"; it differs from {first!r} in case only"
             yield make_diagnostic(
-                "E119", pointer, f"a second step is called {step.id!r}{same}", "rename one of the two"
+                "E119",
+                pointer,
+                f"a second step is called {step.id!r}{same}",
+                "rename one of the two",
             )
         seen.setdefault(folded, step.id)
 
@@ -211,7 +214,9 @@ def _check_cycles(subject: CheckContext) -> Iterator[Diagnostic]:
 def _cycle_hint(subject: CheckContext, cycle: tuple[StepId, ...]) -> str:
     """Say how one of the steps comes to wait: a gate that reads, where there is one, is seen least easily."""
     pairs = list(zip(cycle, (*cycle[1:], cycle[0]), strict=True))
-    ways = [(waiting, awaited, _waiting_reason(subject, waiting, awaited)) for waiting, awaited in pairs]
+    ways = [
+        (waiting, awaited, _waiting_reason(subject, waiting, awaited)) for waiting, awaited in pairs
+    ]
     waiting, awaited, way = next((each for each in ways if each[2].startswith("gate")), ways[-1])
     return f"each waits for the next; {waiting!r} waits for {awaited!r} through {way}, for example"
 
@@ -221,7 +226,9 @@ def _waiting_reason(subject: CheckContext, waiting: StepId, awaited: StepId) -> 
         return "`depends_on`"
     if awaited in subject.graph.reads[waiting]:
         return "a reference"
-    gates = (gate for gate in subject.plan.gates if gate.on == waiting and awaited in gate_reads(gate))
+    gates = (
+        gate for gate in subject.plan.gates if gate.on == waiting and awaited in gate_reads(gate)
+    )
     return f"gate {next(gates).id!r}, which reads it"
 
 

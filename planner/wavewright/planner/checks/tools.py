@@ -76,7 +76,9 @@ class InputSchema:
         """Return whether literal parameters fit."""
         return self._validator(self.schema).accepts(params)
 
-    def violations(self, params: JsonObject, pointer: str, types: StepTypes) -> list[SchemaViolation]:
+    def violations(
+        self, params: JsonObject, pointer: str, types: StepTypes
+    ) -> list[SchemaViolation]:
         """Return why parameters do not fit, in their order."""
         return list(self._violations(params, self.schema, pointer, types))
 
@@ -117,7 +119,9 @@ class InputSchema:
             yield from self._validator(schema).violations(literal, pointer)
             return
         given = types.result(uses[0]) if uses[0].is_whole else _STRING_SCHEMA
-        reason = None if given is None else types.incompatibility(given, self._with_definitions(schema))
+        reason = (
+            None if given is None else types.incompatibility(given, self._with_definitions(schema))
+        )
         if reason is not None:
             yield SchemaViolation(
                 pointer, REFERENCE_KEYWORD, reason, hint=_conversion(given or {}, schema, uses[0])
@@ -130,14 +134,17 @@ class InputSchema:
         tried = [list(self._violations(value, branch, pointer, types)) for branch in branches]
         if tried and all(tried):
             yield from min(
-                tried, key=lambda faults: (any(fault.pointer == pointer for fault in faults), len(faults))
+                tried,
+                key=lambda faults: (any(fault.pointer == pointer for fault in faults), len(faults)),
             )
 
     def _list(
         self, items: list[Json], schema: JsonSchema, pointer: str, types: StepTypes
     ) -> Iterator[SchemaViolation]:
         if not _allows_type(schema, "array"):
-            yield SchemaViolation(pointer, "type", f"is {value_text(items)}, but must be {type_name(schema)}")
+            yield SchemaViolation(
+                pointer, "type", f"is {value_text(items)}, but must be {type_name(schema)}"
+            )
             return
         least, most = schema.get("minItems"), schema.get("maxItems")
         if isinstance(least, int) and len(items) < least:
@@ -169,7 +176,9 @@ class InputSchema:
         rest = schema.get("additionalProperties", True)
         for name, value in members.items():
             if isinstance(properties, dict) and name in properties:
-                yield from self._violations(value, properties[name], pointer + pointer_token(name), types)
+                yield from self._violations(
+                    value, properties[name], pointer + pointer_token(name), types
+                )
             elif rest is False and "patternProperties" not in schema:
                 yield SchemaViolation(
                     pointer, "additionalProperties", f"has {name!r}, which is not known here", name
@@ -267,13 +276,17 @@ def check_tools(subject: CheckContext) -> Iterator[Diagnostic]:
             yield from _check_engine_params(subject, step, f"/steps/{number}")
         if texts or not schema.accepts(step.params):
             pointer = f"/steps/{number}"
-            for misfit in schema.violations(step.params, f"{pointer}/params", StepTypes(subject, step)):
+            for misfit in schema.violations(
+                step.params, f"{pointer}/params", StepTypes(subject, step)
+            ):
                 yield _argument_diagnostic(step, schema, misfit, pointer)
 
 
 def _schemas(subject: CheckContext) -> dict[str, InputSchema]:
     """Return the input schemas of the tools that the plan calls and may call, each prepared once."""
-    called = {step.tool for step in subject.plan.steps} & subject.allowed_tools & subject.tools.keys()
+    called = (
+        {step.tool for step in subject.plan.steps} & subject.allowed_tools & subject.tools.keys()
+    )
     prepared = ((name, _usable_schema(subject.tools[name])) for name in called)
     return {name: schema for name, schema in prepared if schema is not None}
 

@@ -59,7 +59,11 @@ class _SchemaComparison:
         if source.kind == "open" or target.kind == "open":
             return None
         if source.kind == "null":
-            return None if target.nullable else f"null is given where {kind_with_article(target)} is wanted"
+            return (
+                None
+                if target.nullable
+                else f"null is given where {kind_with_article(target)} is wanted"
+            )
         reasons: list[str] = []
         for given in source.branches or (source,):
             for wanted in target.branches or (target,):
@@ -75,7 +79,9 @@ class _SchemaComparison:
 
     def _branch_incompatibility(self, source: SchemaView, target: SchemaView) -> str | None:
         if source.kind != target.kind and (source.kind, target.kind) != ("integer", "number"):
-            return f"{kind_with_article(source)} is given where {kind_with_article(target)} is wanted"
+            return (
+                f"{kind_with_article(source)} is given where {kind_with_article(target)} is wanted"
+            )
         if source.kind not in ("array", "object"):
             return _choice_incompatibility(source, target)
         pair = (id(source.schema), id(target.schema))
@@ -84,7 +90,9 @@ class _SchemaComparison:
         self._seen.add(pair)
         # Identities tell parts only while the parts live.
         self._compared.append((source.schema, target.schema))
-        compare = self._list_incompatibility if source.kind == "array" else self._object_incompatibility
+        compare = (
+            self._list_incompatibility if source.kind == "array" else self._object_incompatibility
+        )
         return compare(source, target)
 
     def _list_incompatibility(self, source: SchemaView, target: SchemaView) -> str | None:
@@ -109,11 +117,15 @@ class _SchemaComparison:
                 continue
             wanted = field_schema(target, name)
             if wanted is None:
-                if target.schema.get("additionalProperties") is False and name in required_fields(source):
+                if target.schema.get("additionalProperties") is False and name in required_fields(
+                    source
+                ):
                     only = join_names(field_schemas(target))
                     return f"a field '{name}' is given, and only these are wanted: {only}"
                 continue
-            reason = self.incompatibility(view_schema(subschema(schema, source.root)), view_schema(wanted))
+            reason = self.incompatibility(
+                view_schema(subschema(schema, source.root)), view_schema(wanted)
+            )
             if reason is not None:
                 return f"in the field '{name}', {reason}"
         return None
@@ -245,7 +257,11 @@ class PlanTypes:
     def _output(self, step: Step) -> JsonSchema:
         signature = self._tools.get(step.tool)
         if step.id in self._untyped or signature is None or step.tool == SUB_PLAN:
-            return {} if step.for_each is None or step.id in self._untyped else {"type": "array", "items": {}}
+            return (
+                {}
+                if step.for_each is None or step.id in self._untyped
+                else {"type": "array", "items": {}}
+            )
         return self._listed(step, signature.output_schema)
 
     def _listed(self, step: Step, output: JsonSchema) -> JsonSchema:
@@ -263,11 +279,21 @@ class PlanTypes:
                 uses = embedded_uses(value, "", "params")
             except ExpressionError:
                 return {}
-            return (self.result(uses[0], step) or {}) if uses and uses[0].is_whole else {"type": "string"}
+            return (
+                (self.result(uses[0], step) or {})
+                if uses and uses[0].is_whole
+                else {"type": "string"}
+            )
         if isinstance(value, dict):
             members: JsonObject = {name: self._value(one, step) for name, one in value.items()}
-            if not any(schema_definitions(one) for one in members.values() if isinstance(one, dict)):
-                shape: JsonSchema = {"type": "object", "properties": members, "required": list(members)}
+            if not any(
+                schema_definitions(one) for one in members.values() if isinstance(one, dict)
+            ):
+                shape: JsonSchema = {
+                    "type": "object",
+                    "properties": members,
+                    "required": list(members),
+                }
                 return {**shape, "additionalProperties": False}
             return {"type": "object"}
         return {"type": "array"}

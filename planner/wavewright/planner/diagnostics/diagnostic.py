@@ -130,7 +130,9 @@ class PlanError(WavewrightError):
 
 def diagnostic_from_fault(fault: DocumentFault) -> Diagnostic:
     """Return a reader's fault as a diagnostic."""
-    return Diagnostic(codes_by_kind()[fault.kind], fault.message, fault.pointer, fault.hint, fault.span)
+    return Diagnostic(
+        codes_by_kind()[fault.kind], fault.message, fault.pointer, fault.hint, fault.span
+    )
 
 
 def error_diagnostics(found: Iterable[Diagnostic]) -> list[Diagnostic]:
@@ -195,7 +197,11 @@ def _step_into(node: object, token: str) -> tuple[int, object]:
         return len(fields), None
     if isinstance(node, dict):
         members = cast("dict[str, object]", node)
-        return (list(members).index(token), members[token]) if token in members else (len(members), None)
+        return (
+            (list(members).index(token), members[token])
+            if token in members
+            else (len(members), None)
+        )
     if isinstance(node, list | tuple) and token.isdecimal():
         items = cast("Sequence[object]", node)
         number = int(token)
@@ -227,7 +233,9 @@ def list_fields(schema: JsonSchema, *, what: str) -> str | None:
         return None
     shown = [f"{name}: {type_name(part)}" for name, part in properties.items()]
     more = len(shown) - 2 * _MAX_SHOWN
-    return f"{what}: " + ", ".join(shown[: 2 * _MAX_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return (
+        f"{what}: " + ", ".join(shown[: 2 * _MAX_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    )
 
 
 def type_name(schema: Json) -> str:
@@ -247,7 +255,9 @@ def type_name(schema: Json) -> str:
             return " or ".join(dict.fromkeys(map(type_name, branches)))
     options = schema.get("enum")
     return (
-        "one of " + ", ".join(map(value_text, options[:_MAX_SHOWN])) if isinstance(options, list) else "any"
+        "one of " + ", ".join(map(value_text, options[:_MAX_SHOWN]))
+        if isinstance(options, list)
+        else "any"
     )
 
 

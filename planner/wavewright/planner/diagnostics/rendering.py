@@ -102,7 +102,9 @@ def printable_lines(text: str) -> str:
     """Return text as `printable` does, with its line breaks and tabs."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(char if char.isprintable() or char in "\n\t" else _escaped(char) for char in text)
+    return "".join(
+        char if char.isprintable() or char in "\n\t" else _escaped(char) for char in text
+    )
 
 
 def printable_json(value: object, indent: int | None = None) -> str:
@@ -118,7 +120,9 @@ def escape_json(text: str) -> str:
     """Return the same JSON with an escape in place of every character that does not print."""
     if text.isprintable():
         return text
-    return "".join(char if char.isprintable() or char == "\n" else _escaped_in_json(char) for char in text)
+    return "".join(
+        char if char.isprintable() or char == "\n" else _escaped_in_json(char) for char in text
+    )
 
 
 def cut_middle(text: str, limit: int) -> str:

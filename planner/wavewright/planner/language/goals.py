@@ -96,7 +96,9 @@ class Targets(DocumentModel, defer_build=False):
     @property
     def set_by_engine(self) -> dict[str, str]:
         """The inputs that the engine sets, by the field of this section that names each."""
-        named = {field: getattr(self, field) for field in ("wave", "is_last_wave", "visited", "failed")}
+        named = {
+            field: getattr(self, field) for field in ("wave", "is_last_wave", "visited", "failed")
+        }
         return {field: name for field, name in named.items() if name is not None}
 
 
@@ -123,7 +125,9 @@ class JobTarget(DocumentModel):
 class JobTargets(DocumentModel):
     """What a job is about, where each target is a run of its own."""
 
-    first: Annotated[tuple[TargetName | JobTarget, ...], Field(strict=False, min_length=1, max_length=1000)]
+    first: Annotated[
+        tuple[TargetName | JobTarget, ...], Field(strict=False, min_length=1, max_length=1000)
+    ]
     """Targets of the first wave: names, or `name` and `priority`."""
     depth: Annotated[int, Field(ge=0, le=1000)] = 0
     """Waves after the first; in the last one nothing is looked for that would be a target."""

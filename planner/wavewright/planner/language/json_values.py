@@ -50,7 +50,9 @@ def json_changes(
         yield JsonChange(path, "changed", old, new)
 
 
-def map_texts(value: Json, change: Callable[[str], Json], rename: Callable[[str], str] | None = None) -> Json:
+def map_texts(
+    value: Json, change: Callable[[str], Json], rename: Callable[[str], str] | None = None
+) -> Json:
     """Return a copy of a value in which each text is changed, and each name of a member where `rename` is given."""
     match value:
         case str():

@@ -115,7 +115,11 @@ def asks_approval(step: Step, signature: ToolSignature) -> bool:
 
 def is_open_to_agents(signature: ToolSignature) -> bool:
     """Whether an agent may call a tool: it only reads, asks no person, and is no agent itself."""
-    return signature.only_reads and not signature.needs_approval and signature.name not in _NOT_FOR_AGENTS
+    return (
+        signature.only_reads
+        and not signature.needs_approval
+        and signature.name not in _NOT_FOR_AGENTS
+    )
 
 
 Tools = dict[str, ToolSignature]

@@ -40,7 +40,12 @@ from wavewright.planner.plans.sub_plans import expand_plan
 from wavewright.planner.ports.budgets import Allowance
 from wavewright.planner.ports.fallback_ladder import FallbackFailure
 from wavewright.planner.ports.model_port import ModelAnswer
-from wavewright.planner.reading.reader import PlanText, read_model_answer, read_plan, read_plan_document
+from wavewright.planner.reading.reader import (
+    PlanText,
+    read_model_answer,
+    read_plan,
+    read_plan_document,
+)
 
 _REASONING = "the least that the goal's rules ask for"
 
@@ -66,7 +71,9 @@ def minimal_plan(goal: Goal, tools: Mapping[str, ToolSignature]) -> Plan | NoMin
     spare = [
         name
         for name in data_tools(goal, tools)
-        if name not in rules.required_tools and tools[name].only_reads and not tools[name].needs_approval
+        if name not in rules.required_tools
+        and tools[name].only_reads
+        and not tools[name].needs_approval
     ]
     first = outcome = complete_plan(builder, goal, tools, _REASONING)
     while isinstance(outcome, NoMinimalPlan) and _add_data_step(builder, spare):
@@ -140,7 +147,9 @@ def plan_from_calls(
         if not builder.add(call.name, call.arguments, wanted_id=call.id or call.name):
             return NoMinimalPlan(f"the suggested call of {call.name!r} lacks arguments")
     more = (
-        f" (of {len(calls)}; the limit is {goal.limits.max_steps} steps)" if len(calls) > len(taken) else ""
+        f" (of {len(calls)}; the limit is {goal.limits.max_steps} steps)"
+        if len(calls) > len(taken)
+        else ""
     )
     reasoning = f"made of {len(taken)} suggested call(s) of tools{more}"
     return complete_plan(builder, goal, tools, reasoning)
@@ -193,7 +202,11 @@ class PlanValidator:
         return self._candidate(text.plan, expanded, found, document)
 
     def _candidate(
-        self, plan: Plan, expanded: ExpandedPlan, found: tuple[Diagnostic, ...], document: Document | None
+        self,
+        plan: Plan,
+        expanded: ExpandedPlan,
+        found: tuple[Diagnostic, ...],
+        document: Document | None,
     ) -> Candidate:
         if all(step.plan is None for step in plan.steps):
             return Candidate(plan, found, document)
@@ -234,7 +247,9 @@ class PlanValidator:
             further = check_partial(text.partial, self.goal, self.tools, allowance=self._allowance)
         return expanded, tuple(locate_diagnostics([*text.diagnostics, *further], document))
 
-    def _check(self, plan: Plan, document: Document | None) -> tuple[ExpandedPlan, tuple[Diagnostic, ...]]:
+    def _check(
+        self, plan: Plan, document: Document | None
+    ) -> tuple[ExpandedPlan, tuple[Diagnostic, ...]]:
         expanded = _with_allowed_sub_plans(plan, self.goal)
         bound = bind_plan(expanded.plan, self.goal, self.tools)
         found = [
@@ -277,7 +292,8 @@ def error_summary(found: Iterable[Diagnostic]) -> str:
     """Return how many faults there are and of which codes."""
     codes = Counter(one.code for one in error_diagnostics(found))
     shown = [
-        code if count == 1 else f"{code} ({count} times)" for code, count in codes.most_common(_MAX_CODES)
+        code if count == 1 else f"{code} ({count} times)"
+        for code, count in codes.most_common(_MAX_CODES)
     ]
     more = ["…"] if len(codes) > _MAX_CODES else []
     total = codes.total()

@@ -11,7 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wavewright.planner.language.plan import Plan
-from wavewright.planner.planning.candidates import Candidate, PlanValidator, error_summary, plan_from_calls
+from wavewright.planner.planning.candidates import (
+    Candidate,
+    PlanValidator,
+    error_summary,
+    plan_from_calls,
+)
 from wavewright.planner.planning.non_plan_answers import (
     CannotPlan,
     is_prose,
@@ -20,7 +25,12 @@ from wavewright.planner.planning.non_plan_answers import (
     read_suggested_calls,
 )
 from wavewright.planner.planning.planner import AnsweredQuestion, PlanningAttempt, UserQuestion
-from wavewright.planner.planning.prompt import PlannerPrompt, emit_schema, planner_prompt, repair_reply
+from wavewright.planner.planning.prompt import (
+    PlannerPrompt,
+    emit_schema,
+    planner_prompt,
+    repair_reply,
+)
 from wavewright.planner.ports.budgets import CallHistory
 from wavewright.planner.ports.fallback_ladder import FallbackFailure, Rung, rung_timeout
 from wavewright.planner.ports.model_port import (
@@ -110,7 +120,9 @@ class PlanningConversation:
             if isinstance(outcome, Candidate):
                 return outcome
             if self._is_over() or round_ == rung.tries:
-                return FallbackFailure(f"repair round {round_}: {outcome.reason}", outcome.ends_ladder)
+                return FallbackFailure(
+                    f"repair round {round_}: {outcome.reason}", outcome.ends_ladder
+                )
         return FallbackFailure("no round of repair is left")
 
     async def use_suggestion(self, _: Rung) -> Candidate | FallbackFailure:
@@ -126,7 +138,9 @@ class PlanningConversation:
         for exchange in reversed(self._failed_attempts):
             answer = exchange.answer
             if answer.is_truncated:
-                return FallbackFailure("the last answer was cut off: what it suggests may not be all")
+                return FallbackFailure(
+                    "the last answer was cut off: what it suggests may not be all"
+                )
             calls = read_suggested_calls(answer.text, answer.calls)
             if calls:
                 return validator.validate_built(
@@ -149,7 +163,9 @@ class PlanningConversation:
             )
         except ModelError as error:
             self._may_retry = error.is_transient
-            self._end_reason = "the model refused" if error.kind == "refused" else "there was no answer"
+            self._end_reason = (
+                "the model refused" if error.kind == "refused" else "there was no answer"
+            )
             return FallbackFailure(f"{error.kind}: {error}")
         return self._validate(answer, rung)
 
@@ -236,7 +252,9 @@ class PlanningConversation:
                 return FallbackFailure(f"asks the user: {question.question}", ends_ladder=True)
             case UserQuestion() as question:
                 self._end_reason = "the model asked a question that nobody can answer here"
-                return FallbackFailure(f"asked a question that nobody can answer here: {question.question}")
+                return FallbackFailure(
+                    f"asked a question that nobody can answer here: {question.question}"
+                )
             case None:
                 return None
 
@@ -247,6 +265,9 @@ class PlanningConversation:
         words = last.answer.text.strip() or (json.dumps(calls) if calls else _EMPTY_ANSWER)
         attempt = last.attempt
         reply = repair_reply(
-            self._prompts, attempt.diagnostics, attempt.source, is_truncated=last.answer.is_truncated
+            self._prompts,
+            attempt.diagnostics,
+            attempt.source,
+            is_truncated=last.answer.is_truncated,
         )
         self._turns.append(Turn(words, reply))

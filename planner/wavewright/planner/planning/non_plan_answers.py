@@ -57,7 +57,9 @@ def read_refusal(source: Source) -> CannotPlan | UserQuestion | None:
         if unwrapped is None or key is None:
             continue
         said = plain_value(unwrapped.node.members[key].node)
-        return _question(said) if key == "ask" else CannotPlan(_as_text(said) or "it gave no reason")
+        return (
+            _question(said) if key == "ask" else CannotPlan(_as_text(said) or "it gave no reason")
+        )
     return None
 
 
@@ -143,17 +145,25 @@ def _calls_in_value(value: Json, depth: int) -> list[SuggestedCall] | None:
         return [call]
     if "tool" in value or "tool_name" in value:
         return None
-    return _calls_in_value([value[key] for key in _LIST_FIELDS if isinstance(value.get(key), list)], depth)
+    return _calls_in_value(
+        [value[key] for key in _LIST_FIELDS if isinstance(value.get(key), list)], depth
+    )
 
 
 def _from_object(written: JsonObject) -> SuggestedCall | None:
     """Return the call that an object represents, if it can be nothing else."""
     inner = written.get("function")
     if isinstance(inner, dict) and written.keys() <= _OTHER_CALL_FIELDS | {"function"}:
-        return _from_object({**{key: part for key, part in written.items() if key == "id"}, **inner})
+        return _from_object(
+            {**{key: part for key, part in written.items() if key == "id"}, **inner}
+        )
     names = [key for key in _NAME_FIELDS if key in written]
     given = [key for key in _ARGUMENT_FIELDS if key in written]
-    if len(names) != 1 or len(given) > 1 or not written.keys() <= _OTHER_CALL_FIELDS | {*names, *given}:
+    if (
+        len(names) != 1
+        or len(given) > 1
+        or not written.keys() <= _OTHER_CALL_FIELDS | {*names, *given}
+    ):
         return None
     name = written[names[0]]
     # `name` alone is ambiguous; `tool` alone is a call without arguments.
@@ -162,7 +172,9 @@ def _from_object(written: JsonObject) -> SuggestedCall | None:
     arguments = _arguments(written[given[0]]) if given else {}
     own = written.get("id", written.get("step_id"))
     return (
-        None if arguments is None else SuggestedCall(name, arguments, own if isinstance(own, str) else None)
+        None
+        if arguments is None
+        else SuggestedCall(name, arguments, own if isinstance(own, str) else None)
     )
 
 

@@ -190,7 +190,10 @@ def _minimal_strategy(validator: PlanValidator) -> FallbackStrategy[Candidate]:
 
 
 def _planning_result(
-    candidate: Candidate | None, rung: str | None, validator: PlanValidator, records: tuple[RungRecord, ...]
+    candidate: Candidate | None,
+    rung: str | None,
+    validator: PlanValidator,
+    records: tuple[RungRecord, ...],
 ) -> PlanningResult:
     return PlanningResult(
         plan=candidate.plan if candidate is not None else None,

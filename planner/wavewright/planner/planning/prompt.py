@@ -34,7 +34,9 @@ from wavewright.planner.types import GateSeverity, Json, JsonObject, JsonSchema,
 from wavewright.prompts.templates import Prompts, one_line
 
 
-def emit_schema(tools: Sequence[str], *, sub_plans: Sequence[str] = (), may_ask: bool = True) -> JsonSchema:
+def emit_schema(
+    tools: Sequence[str], *, sub_plans: Sequence[str] = (), may_ask: bool = True
+) -> JsonSchema:
     """Return the schema of a planner's answer.
 
     Args:
@@ -48,12 +50,16 @@ def emit_schema(tools: Sequence[str], *, sub_plans: Sequence[str] = (), may_ask:
             _step_schema(tools, sub_plans),
             "The plan: tool calls. References between them decide their order.",
         ),
-        "gates": _list_schema(_gate_schema(), "Checks of outputs, beside those that the engine adds itself."),
+        "gates": _list_schema(
+            _gate_schema(), "Checks of outputs, beside those that the engine adds itself."
+        ),
         "result": {
             "description": "What the run is for: a ${…} reference, or an object that holds such.",
             "anyOf": [{"type": "string"}, {"type": "object"}],
         },
-        "cannot_plan": _text_schema("Instead of steps: why the goal cannot be reached with these tools."),
+        "cannot_plan": _text_schema(
+            "Instead of steps: why the goal cannot be reached with these tools."
+        ),
     }
     if may_ask:
         properties["ask"] = _question_schema()
@@ -88,7 +94,10 @@ def _step_schema(tools: Sequence[str], sub_plans: Sequence[str]) -> JsonSchema:
             "why": _text_schema("One line: what the goal needs this step for."),
             "id": _text_schema("A short word, such as prices: letters, digits and underscores."),
             "tool": {"type": "string", "enum": [*tools], "description": "The tool to call."},
-            "params": {"type": "object", "description": "Arguments; strings may hold ${…} references."},
+            "params": {
+                "type": "object",
+                "description": "Arguments; strings may hold ${…} references.",
+            },
             "for_each": {
                 "description": "A ${…} reference to a list, or a list: the step runs once an item.",
                 "anyOf": [{"type": "string"}, {"type": "array", "items": {}}],
@@ -97,7 +106,10 @@ def _step_schema(tools: Sequence[str], sub_plans: Sequence[str]) -> JsonSchema:
             "depends_on": _list_schema(
                 {"type": "string"}, "Ids of steps to wait for that no reference names."
             ),
-            "optional": {"type": "boolean", "description": "Whether the plan may go on if the step fails."},
+            "optional": {
+                "type": "boolean",
+                "description": "Whether the plan may go on if the step fails.",
+            },
             **calls_plans,
         },
         "id",
@@ -113,7 +125,9 @@ def _gate_schema() -> JsonSchema:
             "id": _text_schema("A short word for the gate."),
             "on": _text_schema("The id of the step whose output it checks."),
             "check": _text_schema("A condition (CEL) over output, steps and inputs."),
-            "required": _list_schema({"type": "string"}, "Fields of the output that must not be empty."),
+            "required": _list_schema(
+                {"type": "string"}, "Fields of the output that must not be empty."
+            ),
             "fresh_within": _text_schema("Greatest age of the output's data, such as 24h."),
             "schema": {"type": "object", "description": "JSON Schema that the output must fit."},
             "judge": _object_schema(
@@ -138,7 +152,9 @@ def _question_schema() -> JsonSchema:
     )
 
 
-def _object_schema(properties: JsonObject, *required: str, description: str | None = None) -> JsonSchema:
+def _object_schema(
+    properties: JsonObject, *required: str, description: str | None = None
+) -> JsonSchema:
     schema: JsonSchema = {"type": "object"}
     if description is not None:
         schema["description"] = description
@@ -199,7 +215,9 @@ def planner_prompt(
     entries = tool_entries(goal, tools, is_brief=is_brief)
     values = request_values(goal, tools, entries, answers, kept_plan=kept_plan, is_brief=is_brief)
     request = prompts.render("planner/request", **values)
-    instructions = prompts.render("planner/instructions", may_ask=may_ask, calls_plans=bool(goal.sub_plans))
+    instructions = prompts.render(
+        "planner/instructions", may_ask=may_ask, calls_plans=bool(goal.sub_plans)
+    )
     return PlannerPrompt(instructions, request, tuple(entry.name for entry in entries))
 
 
@@ -259,7 +277,9 @@ _BRIEF_TYPE_LENGTH = 200
 _MAX_GOAL_LENGTH = 500
 
 
-def _sub_plan_lines(goal: Goal, tools: Mapping[str, ToolSignature], *, is_brief: bool = False) -> list[str]:
+def _sub_plan_lines(
+    goal: Goal, tools: Mapping[str, ToolSignature], *, is_brief: bool = False
+) -> list[str]:
     """Return the contract of each sub-plan that a goal allows, on one line: `name(inputs) -> type: its goal`."""
     most = _BRIEF_TYPE_LENGTH if is_brief else MAX_TYPE_TEXT_LENGTH
     lines: list[str] = []
@@ -335,7 +355,12 @@ def _rule_values(rules: Rules, goal: Goal, tools: Mapping[str, ToolSignature]) -
 
 def _gate_values(gate: Gate) -> dict[str, object]:
     target = f"every call of {gate.on_tool}" if gate.on_tool is not None else f"step {gate.on}"
-    return {"id": gate.id, "target": target, "words": _gate_description(gate), "severity": gate.severity}
+    return {
+        "id": gate.id,
+        "target": target,
+        "words": _gate_description(gate),
+        "severity": gate.severity,
+    }
 
 
 def _gate_description(gate: Gate) -> str:

@@ -97,7 +97,11 @@ class StepBuilder:
         signature = self._tools.get(tool)
         names = as_list(signature.input_schema.get("required") if signature is not None else None)
         engine = self._set_by_engine.get(tool, {})
-        return [name for name in names if isinstance(name, str) and name not in given and name not in engine]
+        return [
+            name
+            for name in names
+            if isinstance(name, str) and name not in given and name not in engine
+        ]
 
     def _filled(self, step: Step, missing: Sequence[str]) -> Step | None:
         """Return the step with each missing argument filled by the first candidate that fits."""
@@ -145,14 +149,18 @@ class StepBuilder:
             key = self._goal.targets.key
             is_target = name in (self._goal.rules.primary_params.get(step.tool), key)
             yield from (
-                f"${{item.{part}}}" for part in dict.fromkeys((key if is_target else None, name)) if part
+                f"${{item.{part}}}"
+                for part in dict.fromkeys((key if is_target else None, name))
+                if part
             )
             yield "${item}"
         if name in self._goal.inputs:
             yield f"${{inputs.{name}}}"
         yield from self._goal_texts(step, name, schema)
         for earlier in reversed(self.steps):
-            if earlier.for_each is None and name in as_object(self._output(earlier).get("properties")):
+            if earlier.for_each is None and name in as_object(
+                self._output(earlier).get("properties")
+            ):
                 yield f"${{steps.{earlier.id}.{name}}}"
         yield from self._outputs(step, name, schema)
         if "const" in schema:
@@ -165,7 +173,11 @@ class StepBuilder:
         sources = [one for one in self.steps if one.tool in self._data] or self.steps
         if "array" in kinds:
             # Each output must fit by itself: the checker knows too little about joined lists.
-            fitting = [one for one in sources if self._fits(step, name, f"${{{self._concatenation([one])}}}")]
+            fitting = [
+                one
+                for one in sources
+                if self._fits(step, name, f"${{{self._concatenation([one])}}}")
+            ]
             primary = [one for one in fitting if one.tool in self._goal.rules.primary_params]
             if fitting:
                 yield f"${{{self._concatenation(primary or fitting)}}}"
@@ -175,17 +187,29 @@ class StepBuilder:
     def _concatenation(self, steps: Sequence[Step]) -> str:
         """Return an expression that gives the outputs of steps as one list."""
         lists = [
-            step for step in steps if step.for_each is not None or self._output(step).get("type") == "array"
+            step
+            for step in steps
+            if step.for_each is not None or self._output(step).get("type") == "array"
         ]
         single = ", ".join(f"steps.{step.id}" for step in steps if step not in lists)
-        return " + ".join([f"steps.{step.id}" for step in lists] + ([f"[{single}]"] if single else []))
+        return " + ".join(
+            [f"steps.{step.id}" for step in lists] + ([f"[{single}]"] if single else [])
+        )
 
     def _goal_texts(self, step: Step, name: str, schema: JsonSchema) -> Iterator[str]:
         """Yield the goal's text for arguments that want a text, if the tool only reads."""
-        is_free = schema.get("type") == "string" and not {"enum", "pattern", "format"} & schema.keys()
+        is_free = (
+            schema.get("type") == "string" and not {"enum", "pattern", "format"} & schema.keys()
+        )
         if not is_free or not self._only_reads(step.tool):
             return
-        words = self._goal.job if name in _TITLE_PARAMS else self._goal.text if name in _TASK_PARAMS else ""
+        words = (
+            self._goal.job
+            if name in _TITLE_PARAMS
+            else self._goal.text
+            if name in _TASK_PARAMS
+            else ""
+        )
         longest = schema.get("maxLength")
         words = words if not isinstance(longest, int) else words[:longest]
         if words:

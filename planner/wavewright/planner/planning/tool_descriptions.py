@@ -77,7 +77,11 @@ class _TypeTextRenderer:
         return self._plain(schema, depth, followed)
 
     def fields(
-        self, schema: JsonObject, depth: int, hidden: frozenset[str], followed: frozenset[str] = frozenset()
+        self,
+        schema: JsonObject,
+        depth: int,
+        hidden: frozenset[str],
+        followed: frozenset[str] = frozenset(),
     ) -> list[str]:
         """Return each property of an object with its type."""
         properties = schema.get("properties")
@@ -178,7 +182,11 @@ class ToolEntry:
 
 
 def tool_line(
-    signature: ToolSignature, description: str, *, hidden: Collection[str] = (), is_brief: bool = False
+    signature: ToolSignature,
+    description: str,
+    *,
+    hidden: Collection[str] = (),
+    is_brief: bool = False,
 ) -> str:
     """Return a tool's contract on one line.
 
@@ -192,9 +200,9 @@ def tool_line(
     given = fields_text(signature.input_schema, hidden=frozenset(hidden), most=most)
     gives = type_text(signature.output_schema, most)
     description = description or signature.description
-    said = one_line(description, _BRIEF_DESCRIPTION_LENGTH if is_brief else _MAX_DESCRIPTION_LENGTH).rstrip(
-        "."
-    )
+    said = one_line(
+        description, _BRIEF_DESCRIPTION_LENGTH if is_brief else _MAX_DESCRIPTION_LENGTH
+    ).rstrip(".")
     words = f": {said}." if said else ""
     return f"{signature.name}({given}) -> {gives}{words} [{_effects(signature)}]"
 
@@ -214,7 +222,10 @@ def tool_entries(
             continue
         hidden = tuple(sorted(set_by_engine.get(allowed.name, {})))
         line = tool_line(
-            signature, allowed.description or signature.description, hidden=hidden, is_brief=is_brief
+            signature,
+            allowed.description or signature.description,
+            hidden=hidden,
+            is_brief=is_brief,
         )
         notes = () if is_brief else _notes(signature, hidden)
         found.append(ToolEntry(allowed.name, line, notes, hidden))
@@ -250,7 +261,9 @@ def _note(schema: JsonObject) -> str:
         if isinstance(described, str) and described
         else []
     )
-    said += [_bound(words, schema[keyword]) for keyword, words in _BOUNDS.items() if keyword in schema]
+    said += [
+        _bound(words, schema[keyword]) for keyword, words in _BOUNDS.items() if keyword in schema
+    ]
     if schema.get("default") is not None:
         said.append(f"default {one_line(prompt_json(schema['default']), 60)}")
     return "; ".join(said)

@@ -30,7 +30,9 @@ def repoint_step(step: Step, old: StepId, new: StepId) -> Step:
             "params": repoint_value(step.params, old, new),
             "for_each": repoint_value(step.for_each, old, new),
             "when": repoint_condition(step.when, old, new),
-            "depends_on": tuple(dict.fromkeys(new if name == old else name for name in step.depends_on)),
+            "depends_on": tuple(
+                dict.fromkeys(new if name == old else name for name in step.depends_on)
+            ),
         }
     )
 
@@ -38,7 +40,10 @@ def repoint_step(step: Step, old: StepId, new: StepId) -> Step:
 def repoint_gate(gate: Gate, old: StepId, new: StepId) -> Gate:
     """Return a gate that is on `new`, and reads it, where it was on `old`, or read that."""
     return gate.model_copy(
-        update={"on": new if gate.on == old else gate.on, "check": repoint_condition(gate.check, old, new)}
+        update={
+            "on": new if gate.on == old else gate.on,
+            "check": repoint_condition(gate.check, old, new),
+        }
     )
 
 
@@ -78,15 +83,16 @@ def bind_plan(plan: Plan, goal: Goal, tools: Mapping[str, ToolSignature]) -> Pla
     gate a step calling it, with the id `<gate>__<step>`. Whatever the plan has under such an id already, and any
     argument it sets itself, is left for the checker to judge.
     """
-    del (
-        tools
-    )  # what a goal adds follows from the goal alone; whether its tools exist is the checker's question
+    del tools  # what a goal adds follows from the goal alone; whether its tools exist is the checker's question
     return plan.model_copy(
         update={
             "inputs": {**plan.inputs, **goal.inputs},
             "steps": _with_terminal_params(plan, goal),
             "gates": _with_gates(plan, goal),
-            "caps": (*plan.caps, *(cap for cap in mandatory_caps(plan, goal) if cap not in plan.caps)),
+            "caps": (
+                *plan.caps,
+                *(cap for cap in mandatory_caps(plan, goal) if cap not in plan.caps),
+            ),
         }
     )
 
@@ -136,7 +142,9 @@ def terminal_params(goal: Goal) -> dict[str, JsonObject]:
 
     found: dict[str, JsonObject] = {}
     for rule in goal.rules.terminal:
-        rendered = {name: escape_references(render(value, value_of)) for name, value in rule.params.items()}
+        rendered = {
+            name: escape_references(render(value, value_of)) for name, value in rule.params.items()
+        }
         found[rule.tool] = found.get(rule.tool, {}) | rendered
     return found
 
@@ -185,7 +193,11 @@ def _gates_on_steps(gate: Gate, plan: Plan, replaced: Mapping[StepId, StepId]) -
         return [gate]
     return [
         gate.model_copy(
-            update={"id": GateId(f"{gate.id}{GATE_ID_SEPARATOR}{step.id}"), "on": step.id, "on_tool": None}
+            update={
+                "id": GateId(f"{gate.id}{GATE_ID_SEPARATOR}{step.id}"),
+                "on": step.id,
+                "on_tool": None,
+            }
         )
         for step in {step.id: step for step in plan.steps}.values()
         if step.tool == gate.on_tool and step.id not in replaced

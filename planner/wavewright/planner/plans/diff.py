@@ -136,7 +136,10 @@ def diff_plans(
         changed=tuple(_step_changes(old, new)),
         edges_added=tuple(edge for edge in after.edges if edge not in frozenset(before.edges)),
         edges_removed=tuple(edge for edge in before.edges if edge not in frozenset(after.edges)),
-        elsewhere=(*_other_changes(old, new), *(_goal_changes(*goals) if goals is not None else ())),
+        elsewhere=(
+            *_other_changes(old, new),
+            *(_goal_changes(*goals) if goals is not None else ()),
+        ),
     )
 
 
@@ -176,7 +179,9 @@ def _other_changes(old: Plan, new: Plan) -> Iterator[FieldChange]:
 
 
 def _goal_changes(old: Goal, new: Goal) -> Iterator[FieldChange]:
-    sides = [goal.model_dump(mode="json", by_alias=True, exclude=_PLAN_FIELDS) for goal in (old, new)]
+    sides = [
+        goal.model_dump(mode="json", by_alias=True, exclude=_PLAN_FIELDS) for goal in (old, new)
+    ]
     yield from _field_changes(sides[0], sides[1], "goal")
 
 

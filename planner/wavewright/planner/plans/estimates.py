@@ -169,7 +169,9 @@ def estimate_plan_tokens(
             continue
         known = _call_count(plan, step)
         calls = 1 if known is None else max(0, known - items_done.get(step.id, 0))
-        found.append(StepEstimate(step.id, number, calls, signature.expected_tokens * calls, known is None))
+        found.append(
+            StepEstimate(step.id, number, calls, signature.expected_tokens * calls, known is None)
+        )
     return PlanEstimate(tuple(found))
 
 

@@ -65,7 +65,12 @@ class TypedEnvironment:
             ExpressionError: it is no expression, names what does not exist, or joins what does not fit.
         """
         read = plain_read(expression)
-        if read is None or read.name is None or read.root != "steps" or read.name not in self._steps:
+        if (
+            read is None
+            or read.name is None
+            or read.root != "steps"
+            or read.name not in self._steps
+        ):
             return self._infer(expression)
         # Steps of one tool have one schema, in which a path is followed once.
         output = self._steps[read.name]
@@ -155,7 +160,9 @@ def _compile_value(value: Json, text: TextCompiler) -> Renderer | None:
 
 def _compile_object(value: dict[str, Json], text: TextCompiler) -> Renderer | None:
     renderers = [
-        (key, renderer) for key, item in value.items() if (renderer := _compile_value(item, text)) is not None
+        (key, renderer)
+        for key, item in value.items()
+        if (renderer := _compile_value(item, text)) is not None
     ]
     if not renderers:
         return None
@@ -197,12 +204,14 @@ def _compile_text(value: str) -> Renderer | None:
     if not any(isinstance(part, EmbeddedExpression) for part in parts):
         return _constant_renderer("".join(part for part in parts if isinstance(part, str)))
     compiled = [
-        part if isinstance(part, str) else (part, compile_expression(part.expression)) for part in parts
+        part if isinstance(part, str) else (part, compile_expression(part.expression))
+        for part in parts
     ]
 
     def render_text(variables: Variables, now: dt.datetime) -> Json:
         return _join_rendered(
-            part if isinstance(part, str) else (part[0], part[1](variables, now)) for part in compiled
+            part if isinstance(part, str) else (part[0], part[1](variables, now))
+            for part in compiled
         )
 
     return render_text

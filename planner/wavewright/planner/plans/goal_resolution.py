@@ -43,7 +43,11 @@ _CODE_OF_KEYWORD = {"required": "E105", "additionalProperties": "E104", "type": 
 
 
 def resolve_goal(
-    job: Job, template: GoalTemplate, document: Document | None = None, *, inputs_follow: bool = False
+    job: Job,
+    template: GoalTemplate,
+    document: Document | None = None,
+    *,
+    inputs_follow: bool = False,
 ) -> Goal:
     """Return what a job asks for.
 
@@ -89,7 +93,9 @@ def goal_with_inputs(goal: Goal, text: str, inputs: JsonObject) -> Goal:
             "/inputs" + misfit.pointer,
             f"the input {misfit.pointer or misfit.name or 'object'!r} {misfit.message}",
         )
-        for misfit in (validator_of(goal.inputs_schema).violations(inputs) if goal.inputs_schema else ())
+        for misfit in (
+            validator_of(goal.inputs_schema).violations(inputs) if goal.inputs_schema else ()
+        )
     ]
     if faults:
         raise _plan_error(faults, None)
@@ -117,11 +123,15 @@ def _apply_overrides(job: Job, template: GoalTemplate, document: Document | None
         return template
     merged: JsonObject = template.model_dump(mode="json", by_alias=True, exclude_unset=True)
     for name, value in job.overrides.items():
-        merged[name] = _merge_overrides(merged.get(name), value) if name in _MERGED_FIELDS else value
+        merged[name] = (
+            _merge_overrides(merged.get(name), value) if name in _MERGED_FIELDS else value
+        )
     try:
         return GoalTemplate.model_validate(merged, by_alias=True, by_name=False)
     except ValidationError as error:
-        faults = [diagnostic_from_fault(found) for found in model_faults(error, merged, GoalTemplate)]
+        faults = [
+            diagnostic_from_fault(found) for found in model_faults(error, merged, GoalTemplate)
+        ]
         raise _plan_error(
             [replace(each, pointer="/overrides" + each.pointer) for each in faults], document
         ) from error
@@ -133,7 +143,9 @@ def _merge_overrides(old: Json, new: Json) -> Json:
     return new
 
 
-def _inputs(job: Job, template: GoalTemplate) -> tuple[JsonObject, dict[str, str], list[Diagnostic]]:
+def _inputs(
+    job: Job, template: GoalTemplate
+) -> tuple[JsonObject, dict[str, str], list[Diagnostic]]:
     """Return the inputs, where each stands in the job, and which of them stand there twice."""
     declared: JsonObject = as_object(template.inputs_schema.get("properties"))
     inputs: JsonObject = {
@@ -164,7 +176,9 @@ def _inputs(job: Job, template: GoalTemplate) -> tuple[JsonObject, dict[str, str
     return inputs, places, faults
 
 
-def _input_faults(inputs: JsonObject, places: Mapping[str, str], template: GoalTemplate) -> list[Diagnostic]:
+def _input_faults(
+    inputs: JsonObject, places: Mapping[str, str], template: GoalTemplate
+) -> list[Diagnostic]:
     if not template.inputs_schema:
         return []
     try:
@@ -182,37 +196,57 @@ def _input_faults(inputs: JsonObject, places: Mapping[str, str], template: GoalT
     return [_input_fault(misfit, places, template) for misfit in misfits]
 
 
-def _input_fault(misfit: SchemaViolation, places: Mapping[str, str], template: GoalTemplate) -> Diagnostic:
+def _input_fault(
+    misfit: SchemaViolation, places: Mapping[str, str], template: GoalTemplate
+) -> Diagnostic:
     where = pointer_keys(misfit.pointer)
     code = _CODE_OF_KEYWORD.get(misfit.keyword, "E107")
     if not where and misfit.name is not None:
         name = misfit.name
         if code == "E105":
-            given_as = {template.targets.variables: "variables", template.targets.benchmarks: "benchmarks"}
+            given_as = {
+                template.targets.variables: "variables",
+                template.targets.benchmarks: "benchmarks",
+            }
             how = (
                 f"give it as {given_as[name]!r}"
                 if name in given_as
                 else f"add it to the job's 'inputs': {name}: …"
             )
             return make_diagnostic(
-                code, "/inputs", f"the job lacks the input {name!r}, which {template.name!r} needs", how
+                code,
+                "/inputs",
+                f"the job lacks the input {name!r}, which {template.name!r} needs",
+                how,
             )
         known = template.inputs_schema.get("properties")
         hint = suggest_name(name, list(known), what="inputs") if isinstance(known, dict) else None
-        return make_diagnostic(code, places.get(name, ""), f"{template.name!r} takes no input {name!r}", hint)
+        return make_diagnostic(
+            code, places.get(name, ""), f"{template.name!r} takes no input {name!r}", hint
+        )
     if not where:
-        return make_diagnostic(code, "/inputs", f"the inputs of the job: the value {misfit.message}")
+        return make_diagnostic(
+            code, "/inputs", f"the inputs of the job: the value {misfit.message}"
+        )
     pointer = places.get(where[0], "/inputs" + pointer_token(where[0]))
     for key in where[1:]:
         pointer += pointer_token(key)
     path = "".join(f"[{key}]" if key.isdecimal() else f".{key}" for key in where).removeprefix(".")
     return make_diagnostic(
-        code, pointer, f"the input {path!r} {misfit.message}", f"see the inputs of {template.name!r}"
+        code,
+        pointer,
+        f"the input {path!r} {misfit.message}",
+        f"see the inputs of {template.name!r}",
     )
 
 
 def _goal_text(
-    job: Job, template: GoalTemplate, inputs: JsonObject, document: Document | None, *, inputs_follow: bool
+    job: Job,
+    template: GoalTemplate,
+    inputs: JsonObject,
+    document: Document | None,
+    *,
+    inputs_follow: bool,
 ) -> str:
     text = template.goal if job.goal is None else job.goal
     try:
@@ -224,7 +258,8 @@ def _goal_text(
             # What it will be is the job's to say.
             return text
         raise _plan_error(
-            [make_diagnostic(code, where, f"the goal's text: {error.message}", error.hint)], document
+            [make_diagnostic(code, where, f"the goal's text: {error.message}", error.hint)],
+            document,
         ) from error
 
 
@@ -238,7 +273,9 @@ def _reads_declared(text: str, template: GoalTemplate) -> bool:
     """Whether every input that a goal's text reads is one of those that the template declares."""
     names = as_object(template.inputs_schema.get("properties"))
     found = [
-        reads for reads in ExpressionText("/goal", text, "result").reads.values() if isinstance(reads, tuple)
+        reads
+        for reads in ExpressionText("/goal", text, "result").reads.values()
+        if isinstance(reads, tuple)
     ]
     return all(read.root != "inputs" or read.name in names for reads in found for read in reads)
 
@@ -249,7 +286,9 @@ def _plan_error(faults: Sequence[Diagnostic], document: Document | None) -> Plan
     return PlanError(locate_diagnostics(faults, document), document.source)
 
 
-def _template_tools(template: GoalTemplate, tools: Mapping[str, ToolSignature]) -> Iterator[Diagnostic]:
+def _template_tools(
+    template: GoalTemplate, tools: Mapping[str, ToolSignature]
+) -> Iterator[Diagnostic]:
     for number, tool in enumerate(template.available_tools):
         if tool.name not in tools:
             yield make_diagnostic(
@@ -268,7 +307,10 @@ def _template_rules(template: GoalTemplate) -> Iterator[Diagnostic]:
         *(("/rules/analysis_tools", name) for name in sorted(rules.analysis_tools)),
         *(("/rules/required_tools", name) for name in sorted(rules.required_tools)),
         *(("/rules/primary_params" + pointer_token(name), name) for name in rules.primary_params),
-        *((f"/rules/terminal/{number}/tool", rule.tool) for number, rule in enumerate(rules.terminal)),
+        *(
+            (f"/rules/terminal/{number}/tool", rule.tool)
+            for number, rule in enumerate(rules.terminal)
+        ),
         *(
             (f"/gates/{number}/on_tool", gate.on_tool)
             for number, gate in enumerate(template.gates)
@@ -310,7 +352,10 @@ def _template_gates(template: GoalTemplate) -> Iterator[Diagnostic]:
             )
         if gate.id.lower() in seen:
             yield make_diagnostic(
-                "E122", f"/gates/{number}/id", f"a second gate is called {gate.id!r}", "rename one of the two"
+                "E122",
+                f"/gates/{number}/id",
+                f"a second gate is called {gate.id!r}",
+                "rename one of the two",
             )
         seen.add(gate.id.lower())
     for number, recipe in enumerate(template.recipes):

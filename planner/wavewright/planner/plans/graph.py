@@ -211,7 +211,9 @@ class PlanGraph:
         remaining: dict[StepId, float] = {}
         for wave in reversed(self.waves):
             for step_id in wave:
-                after = (remaining[other] for other in self.dependants[step_id] if other in remaining)
+                after = (
+                    remaining[other] for other in self.dependants[step_id] if other in remaining
+                )
                 remaining[step_id] = took[step_id] + max(after, default=0.0)
         return remaining
 
@@ -236,7 +238,9 @@ def _interned(read: StepIds, steps: Mapping[StepId, Step]) -> StepIds:
     return tuple([steps[name].id if name in steps else name for name in read]) if read else ()
 
 
-def _known_others(names: Iterable[StepId], step_id: StepId, steps: Mapping[StepId, Step]) -> StepIds:
+def _known_others(
+    names: Iterable[StepId], step_id: StepId, steps: Mapping[StepId, Step]
+) -> StepIds:
     """Return the names, each once, of steps of the plan other than this one."""
     return tuple(dict.fromkeys([name for name in names if name in steps and name != step_id]))
 
@@ -256,7 +260,9 @@ def _thin_digraph(dependencies: Mapping[StepId, Iterable[StepId]]) -> nx.DiGraph
     # Of this digraph alone: all its nodes and edges share one dictionary instead of having one each.
     digraph.node_attr_dict_factory = digraph.edge_attr_dict_factory = lambda: no_attributes  # type: ignore[method-assign, misc]
     digraph.add_nodes_from(dependencies)
-    digraph.add_edges_from((before, step) for step, awaited in dependencies.items() for before in awaited)
+    digraph.add_edges_from(
+        (before, step) for step, awaited in dependencies.items() for before in awaited
+    )
     return digraph
 
 
@@ -280,8 +286,12 @@ def _shortest_cycles(digraph: nx.DiGraph[StepId]) -> tuple[StepIds, ...]:
     import networkx as nx
 
     place = {step_id: number for number, step_id in enumerate(digraph)}
-    components = (sorted(found, key=place.__getitem__) for found in nx.strongly_connected_components(digraph))
-    cyclic = sorted((found for found in components if len(found) > 1), key=lambda found: place[found[0]])
+    components = (
+        sorted(found, key=place.__getitem__) for found in nx.strongly_connected_components(digraph)
+    )
+    cyclic = sorted(
+        (found for found in components if len(found) > 1), key=lambda found: place[found[0]]
+    )
     return tuple(_shortest_cycle(digraph, component) for component in cyclic)
 
 

@@ -35,7 +35,9 @@ from wavewright.planner.types import StepId
 class PatchApplication:
     """A plan while the operations of a patch are applied to it, one after the other."""
 
-    def __init__(self, plan: Plan, patch: PlanPatch, finished: frozenset[StepId], goal: Goal | None) -> None:
+    def __init__(
+        self, plan: Plan, patch: PlanPatch, finished: frozenset[StepId], goal: Goal | None
+    ) -> None:
         self.faults: list[Diagnostic] = []
         self._before = plan
         self._finished = finished
@@ -77,11 +79,14 @@ class PatchApplication:
                     self._removed[step_id] = pointer
             case RewireStep(id=step_id, depends_on=names):
                 if self._is_changeable(step_id, f"{pointer}/id"):
-                    self._steps[step_id] = self._steps[step_id].model_copy(update={"depends_on": names})
+                    self._steps[step_id] = self._steps[step_id].model_copy(
+                        update={"depends_on": names}
+                    )
 
     def _add(self, step: Step, pointer: str) -> None:
         taken = {
-            step_id.lower(): step_id for step_id in (*self._steps, *(old.id for old in self._before.steps))
+            step_id.lower(): step_id
+            for step_id in (*self._steps, *(old.id for old in self._before.steps))
         }
         if step.id.lower() in taken:
             self._refuse(
@@ -113,9 +118,15 @@ class PatchApplication:
     def _supersede(self, patch: PlanPatch) -> None:
         pairs: dict[StepId, StepId] = {}
         places: dict[StepId, str] = {}
-        earlier = {step.supersedes: step.id for step in self._before.steps if step.supersedes is not None}
+        earlier = {
+            step.supersedes: step.id for step in self._before.steps if step.supersedes is not None
+        }
         for number, op in enumerate(patch.ops):
-            if not isinstance(op, AddStep) or op.step.supersedes is None or op.step.id not in self._steps:
+            if (
+                not isinstance(op, AddStep)
+                or op.step.supersedes is None
+                or op.step.id not in self._steps
+            ):
                 continue
             old, pointer = op.step.supersedes, f"/ops/{number}/step/supersedes"
             standing = pairs.get(old) or earlier.get(old)
@@ -166,10 +177,14 @@ class PatchApplication:
         if not self._removed:
             return
         graph = PlanGraph.of(
-            self._before.model_copy(update={"steps": (*self._steps.values(), *self._removed_steps())})
+            self._before.model_copy(
+                update={"steps": (*self._steps.values(), *self._removed_steps())}
+            )
         )
         for step_id, pointer in self._removed.items():
-            readers = [reader for reader in graph.dependants.get(step_id, ()) if reader in self._steps]
+            readers = [
+                reader for reader in graph.dependants.get(step_id, ()) if reader in self._steps
+            ]
             if readers:
                 named = ", ".join(map(repr, readers))
                 self._refuse(
@@ -181,7 +196,9 @@ class PatchApplication:
     def _removed_steps(self) -> list[Step]:
         """Return the removed steps, so that the graph can say who would miss them."""
         return [
-            step for step in self._before.steps if step.id in self._removed and step.id not in self._steps
+            step
+            for step in self._before.steps
+            if step.id in self._removed and step.id not in self._steps
         ]
 
     def _refuse(self, pointer: str, message: str, hint: str | None) -> None:

@@ -95,7 +95,9 @@ def check_patch(
         faults += _finished_step_changes(plan, made, finished)
     if not faults and plan_hash(made) == plan_hash(plan):
         faults.append(
-            make_diagnostic("E409", "/ops", "the patch changes nothing", "change a step, or end the recovery")
+            make_diagnostic(
+                "E409", "/ops", "the patch changes nothing", "change a step, or end the recovery"
+            )
         )
     return PatchCheck(
         diagnostics=tuple(faults),
@@ -166,7 +168,9 @@ def _original_op(
         case AddStep(step=step) | ReplaceStep(step=step):
             for new, old in first.items():
                 step = repoint_step(step, new, old)
-            content = step.model_dump(mode="json", exclude_defaults=True, exclude={"why", "id", "supersedes"})
+            content = step.model_dump(
+                mode="json", exclude_defaults=True, exclude={"why", "id", "supersedes"}
+            )
             return {"op": op.op, "id": first.get(step.id, step.id), "step": content}
         case RemoveStep(id=step_id):
             return {"op": op.op, "id": first.get(step_id, step_id)}
@@ -188,7 +192,9 @@ def _patch_faults(
             "E409",
             "/base",
             f"the patch was made for the plan {patch.base}, and the plan is {now} now",
-            f"write the whole hash: {now}" if is_cut else "make the patch again for the plan as it is",
+            f"write the whole hash: {now}"
+            if is_cut
+            else "make the patch again for the plan as it is",
         )
     if tried:
         yield make_diagnostic(
@@ -216,7 +222,9 @@ def _patch_faults(
             )
 
 
-def _finished_step_changes(old: Plan, new: Plan, finished: Collection[StepId]) -> Iterator[Diagnostic]:
+def _finished_step_changes(
+    old: Plan, new: Plan, finished: Collection[StepId]
+) -> Iterator[Diagnostic]:
     """Yield finished steps that binding would change: the goal gives last steps parameters of their own."""
     after = {step.id: step for step in new.steps}
     for step in old.steps:
@@ -239,7 +247,9 @@ def _has_effect(signature: ToolSignature | None) -> bool:
     )
 
 
-def _is_allowed(step: Step, plan: Plan, goal: Goal | None, tools: Mapping[str, ToolSignature]) -> bool:
+def _is_allowed(
+    step: Step, plan: Plan, goal: Goal | None, tools: Mapping[str, ToolSignature]
+) -> bool:
     """Whether the goal's policy lets a new step act without approval: the plan calls the same tool without one.
 
     A tool always has the same effects; an agent has those of the tools that it is given.

@@ -24,7 +24,12 @@ from wavewright.planner.cel.embedded import (
     step_path,
 )
 from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, list_names, make_diagnostic, suggest_name
+from wavewright.planner.diagnostics.diagnostic import (
+    Diagnostic,
+    list_names,
+    make_diagnostic,
+    suggest_name,
+)
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.plans.binding import escape_references
 from wavewright.planner.schemas.validation import infer_schema, validator_of
@@ -113,7 +118,9 @@ class SubPlanCall:
         """Return the place of a part of the sub-plan."""
         place = self.inner.places.get(pointer, ExpandedPlace(pointer))
         if place.document is None:
-            return ExpandedPlace(self.source.pointer + place.pointer, self.source.document, self.pointer)
+            return ExpandedPlace(
+                self.source.pointer + place.pointer, self.source.document, self.pointer
+            )
         return place._replace(step=self.pointer)
 
     def inner_faults(self) -> Iterator[Diagnostic]:
@@ -121,22 +128,33 @@ class SubPlanCall:
         for found in self.inner.faults:
             where = position_text(self.source.document, self.source.pointer + found.pointer)
             yield replace(
-                found, pointer=f"{self.pointer}/plan", message=f"{where}: {found.message}", within=None
+                found,
+                pointer=f"{self.pointer}/plan",
+                message=f"{where}: {found.message}",
+                within=None,
             )
 
     def faults(self) -> Iterator[Diagnostic]:
         """Yield what keeps the step from calling its sub-plan."""
         declared = self.source.inputs
         if declared is None:
-            declared = {name: _loose_schema(value) for name, value in self.source.plan.inputs.items()}
+            declared = {
+                name: _loose_schema(value) for name, value in self.source.plan.inputs.items()
+            }
         given = [("/params", self.step.params)]
-        given += [("/repeat/params", self.step.repeat.params)] if self.step.repeat is not None else []
+        given += (
+            [("/repeat/params", self.step.repeat.params)] if self.step.repeat is not None else []
+        )
         for pointer, params in given:
             for name, value in params.items():
                 place = f"{self.pointer}{pointer}/{name}"
                 if name not in declared:
-                    hint = suggest_name(name, declared, what="inputs") or list_names(declared, what="inputs")
-                    yield make_diagnostic("E411", place, f"{self.step.plan!r} takes no input {name!r}", hint)
+                    hint = suggest_name(name, declared, what="inputs") or list_names(
+                        declared, what="inputs"
+                    )
+                    yield make_diagnostic(
+                        "E411", place, f"{self.step.plan!r} takes no input {name!r}", hint
+                    )
                 elif not any("${" in text for _, text in iterate_strings(value)):
                     for misfit in validator_of(declared[name]).violations(value):
                         message = f"the input {name!r} of {self.step.plan!r} {misfit.message}"
@@ -150,7 +168,9 @@ class SubPlanCall:
             for name in ("for_each", "when", "optional")
             if getattr(step, name) not in (None, False)
         ]
-        wrong += [(f"/caps/{number}", "it has a cap") for number in range(len(self.inner.plan.caps))]
+        wrong += [
+            (f"/caps/{number}", "it has a cap") for number in range(len(self.inner.plan.caps))
+        ]
         for pointer, message in wrong:
             written = self.place("".join(f"/{key}" for key in pointer_keys(pointer)[:2]))
             where = position_text(written.document or self.source.document, written.pointer)
@@ -162,7 +182,9 @@ class SubPlanCall:
         """Yield what the sub-plan reads and is not given."""
         for name in dict.fromkeys(rewriting.missing):
             message = f"step {self.step.id!r} lacks the input {name!r} of {self.step.plan!r}"
-            yield make_diagnostic("E411", f"{self.pointer}/params", message, f"add `{name}:` to its params")
+            yield make_diagnostic(
+                "E411", f"{self.pointer}/params", message, f"add `{name}:` to its params"
+            )
         for text in rewriting.captured:
             message = f"in {self.step.plan!r}, a variable of {text!r} has the name of a root"
             hint = "call the variable otherwise than inputs, steps, item and index"
@@ -208,7 +230,9 @@ class Rewriting:
                 return self.inputs[input_read[1]]
         return join_references(
             tuple(
-                part if isinstance(part, str) else part._replace(expression=self.expression(part.expression))
+                part
+                if isinstance(part, str)
+                else part._replace(expression=self.expression(part.expression))
                 for part in parts
             )
         )

@@ -51,7 +51,9 @@ _MAX_STEPS: Final = 2000
 _MAX_FAULTS: Final = 20
 
 
-def expand_plan(plan: Plan, folder: Path, read: SubPlanReader, callers: Sequence[str] = ()) -> ExpandedPlan:
+def expand_plan(
+    plan: Plan, folder: Path, read: SubPlanReader, callers: Sequence[str] = ()
+) -> ExpandedPlan:
     """Return a plan with its sub-plans put in.
 
     Args:
@@ -73,7 +75,9 @@ def expand_plan(plan: Plan, folder: Path, read: SubPlanReader, callers: Sequence
 class _Expansion:
     """What a plan becomes, step by step."""
 
-    def __init__(self, plan: Plan, folder: Path, read: SubPlanReader, callers: Sequence[str]) -> None:
+    def __init__(
+        self, plan: Plan, folder: Path, read: SubPlanReader, callers: Sequence[str]
+    ) -> None:
         self._plan = plan
         self._folder = folder
         self._read = read
@@ -113,7 +117,10 @@ class _Expansion:
         except (PlanError, DocumentError) as error:
             self._faults += [
                 make_diagnostic(
-                    "E411", f"{pointer}/plan", f"step {step.id!r} cannot call its plan: {text}", hint
+                    "E411",
+                    f"{pointer}/plan",
+                    f"step {step.id!r} cannot call its plan: {text}",
+                    hint,
                 )
                 for text, hint in reading_faults(error)
             ]
@@ -150,7 +157,10 @@ class _Expansion:
             if number > 1:
                 params = {
                     **params,
-                    **{name: repoint_value(value, step.id, before) for name, value in repeat.params.items()},
+                    **{
+                        name: repoint_value(value, step.id, before)
+                        for name, value in repeat.params.items()
+                    },
                 }
                 whens = _whens_of_run(step.id, number, repeat, step.when)
             self._add_run(call, run, params, _all_of(whens))
@@ -183,7 +193,10 @@ class _Expansion:
                         if step.for_each is None
                         else step.for_each,
                         "when": _all_of([when, own, *needed]),
-                        "depends_on": (*waits, *(StepId(f"{run}.{name}") for name in child.depends_on)),
+                        "depends_on": (
+                            *waits,
+                            *(StepId(f"{run}.{name}") for name in child.depends_on),
+                        ),
                     }
                 ),
                 call.place(f"/steps/{number}"),
@@ -277,7 +290,9 @@ def _misuses(step: Step, pointer: str) -> Iterator[Diagnostic]:
     for name, value in given.items():
         if _reads_item(value, pointer) and step.for_each is None:
             message = f"step {step.id!r} reads the item of a `for_each` that it does not have"
-            yield make_diagnostic("E305", f"{pointer}/{name}", message, "give the step a `for_each`")
+            yield make_diagnostic(
+                "E305", f"{pointer}/{name}", message, "give the step a `for_each`"
+            )
 
 
 def _reads_item(value: Json, pointer: str) -> bool:
@@ -325,5 +340,9 @@ def _last_result(step: Step, repeat: Repeat) -> Step:
 def _all_of(conditions: Sequence[str | None]) -> str | None:
     """Return the condition that all of these hold, where there are any."""
     bare = [bare_expression(one).expression for one in conditions if one is not None]
-    joined = [f"({one})" if "||" in one or "?" in one else one for one in bare] if len(bare) > 1 else bare
+    joined = (
+        [f"({one})" if "||" in one or "?" in one else one for one in bare]
+        if len(bare) > 1
+        else bare
+    )
     return " && ".join(joined) or None

@@ -215,7 +215,9 @@ def shipped_ladders() -> Mapping[str, Ladder]:
     return _parse_ladders(value, document, "")
 
 
-def _parse_ladders(written: Mapping[str, Json], document: Document, pointer: str) -> dict[str, Ladder]:
+def _parse_ladders(
+    written: Mapping[str, Json], document: Document, pointer: str
+) -> dict[str, Ladder]:
     found: dict[str, Ladder] = {}
     faults: list[DocumentFault] = []
     for name, rungs in written.items():
@@ -223,7 +225,9 @@ def _parse_ladders(written: Mapping[str, Json], document: Document, pointer: str
         if name not in RUNGS_BY_LADDER:
             hint = suggest_name(name, RUNGS_BY_LADDER, what="ladders")
             faults.append(
-                DocumentFault("unknown_field", f"there is no ladder {name!r}", pointer=place, hint=hint)
+                DocumentFault(
+                    "unknown_field", f"there is no ladder {name!r}", pointer=place, hint=hint
+                )
             )
             continue
         try:
@@ -236,7 +240,9 @@ def _parse_ladders(written: Mapping[str, Json], document: Document, pointer: str
         if not shaped.rungs:
             hint = f"name at least one of {', '.join(RUNGS_BY_LADDER[name])}"
             faults.append(
-                DocumentFault("bad_value", f"ladder {name!r} has no rungs", pointer=place, hint=hint)
+                DocumentFault(
+                    "bad_value", f"ladder {name!r} has no rungs", pointer=place, hint=hint
+                )
             )
             continue
         ladder = Ladder(name=name, rungs=shaped.rungs)
@@ -250,7 +256,9 @@ def _parse_ladders(written: Mapping[str, Json], document: Document, pointer: str
 def _relocated_fault(fault: DocumentFault, name: str, place: str) -> DocumentFault:
     """Return a fault of a list of rungs as one of the document that the list stands in."""
     pointer = place + fault.pointer.removeprefix("/rungs")
-    return DocumentFault(fault.kind, f"ladder {name!r}: {fault.message}", pointer=pointer, hint=fault.hint)
+    return DocumentFault(
+        fault.kind, f"ladder {name!r}: {fault.message}", pointer=pointer, hint=fault.hint
+    )
 
 
 def _rung_faults(ladder: Ladder, place: str) -> Iterator[DocumentFault]:

@@ -26,10 +26,19 @@ from wavewright.planner.types import Json, JsonObject, JsonSchema, RunId, StepId
 Role: TypeAlias = Literal["planner", "recovery", "reviewer", "judge", "agent", "worker"]
 """Who asks: `worker` spends worker tokens, every other role orchestrator tokens."""
 
-ModelOutcome: TypeAlias = Literal["answered", "refused", "truncated", "failed", "timeout", "over_budget"]
+ModelOutcome: TypeAlias = Literal[
+    "answered", "refused", "truncated", "failed", "timeout", "over_budget"
+]
 
 ModelErrorKind: TypeAlias = Literal[
-    "unreachable", "overloaded", "denied", "refused", "bad_answer", "timeout", "over_budget", "over_context"
+    "unreachable",
+    "overloaded",
+    "denied",
+    "refused",
+    "bad_answer",
+    "timeout",
+    "over_budget",
+    "over_context",
 ]
 """Why there is no answer. `denied` (a bad key, no right) and `refused` are never tried again as they are."""
 
@@ -260,7 +269,9 @@ class CircuitBreaker(Protocol):
         """Return once the question may be asked; otherwise stop its run and wait to be cancelled."""
         ...
 
-    async def failed(self, call: ModelCall, model: str, reason: str, retry_after: float | None) -> None:
+    async def failed(
+        self, call: ModelCall, model: str, reason: str, retry_after: float | None
+    ) -> None:
         """Note that the provider answers no question; where the question's run is stopped for it, never return.
 
         `retry_after` is how many seconds the provider asks to wait, where it does.
@@ -274,7 +285,9 @@ class _AlwaysClosed:
     async def enter(self, call: ModelCall, model: str) -> None:
         """Return."""
 
-    async def failed(self, call: ModelCall, model: str, reason: str, retry_after: float | None) -> None:
+    async def failed(
+        self, call: ModelCall, model: str, reason: str, retry_after: float | None
+    ) -> None:
         """Return."""
 
 
@@ -282,7 +295,9 @@ ALWAYS_CLOSED: Final = _AlwaysClosed()
 
 
 async def ask_with_smaller_prompt(
-    ask: Callable[[ModelCall], Awaitable[T]], call: ModelCall, less: Callable[[], Awaitable[ModelCall]]
+    ask: Callable[[ModelCall], Awaitable[T]],
+    call: ModelCall,
+    less: Callable[[], Awaitable[ModelCall]],
 ) -> T:
     """Return the answer; a question that exceeds the model's context is asked once more with less data.
 

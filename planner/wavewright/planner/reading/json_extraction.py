@@ -48,7 +48,9 @@ _FIRST = re.compile(r"\s*+(?=[\[{\"])")
 _PLAN_WORD = re.compile(r"steps|tool|depends|params", re.IGNORECASE)
 _ELIDED = re.compile(r"\.\.\.|…")
 _SURPLUS = re.compile(r"(?:[ \t\n\r]*+[}\]])+")
-_CONTINUES = re.compile(rf"{_GAP},{_GAP}(?:{_QUOTE}|[\[{{]|[A-Za-z_$][A-Za-z0-9_$]{{0,80}}+{_GAP}:)")
+_CONTINUES = re.compile(
+    rf"{_GAP},{_GAP}(?:{_QUOTE}|[\[{{]|[A-Za-z_$][A-Za-z0-9_$]{{0,80}}+{_GAP}:)"
+)
 _KEY_BEFORE = re.compile(rf"(?:{_QUOTE}|\bsteps)[ \t\n\r]*+:[ \t\n\r]*+\Z", re.IGNORECASE)
 
 MAX_VALUES = 1000
@@ -115,7 +117,9 @@ def parse_answer(source: Source, max_depth: int) -> AnswerJson:
     for attempt, start in enumerate(_value_starts(source, answer)):
         if attempt == MAX_VALUES:
             message = f"the answer holds more than {MAX_VALUES} pieces of JSON"
-            raise DocumentError(source, (DocumentFault("not_json", message, Span(start, start + 1)),))
+            raise DocumentError(
+                source, (DocumentFault("not_json", message, Span(start, start + 1)),)
+            )
         _read_next(source, start, max_depth, answer)
     return answer
 
@@ -148,7 +152,9 @@ def next_start(source: Source, position: int, thoughts: list[int]) -> int | None
             return match.start()
         end = _THINK_END.search(source.text, match.end())
         if end is None:
-            fault = DocumentFault("truncated", "the answer ends inside its reasoning", Span(*match.span()))
+            fault = DocumentFault(
+                "truncated", "the answer ends inside its reasoning", Span(*match.span())
+            )
             raise DocumentError(source, (fault,))
         thoughts.append(match.start())
         position = end.end()
@@ -164,7 +170,9 @@ def _read_next(source: Source, start: int, max_depth: int, answer: AnswerJson) -
     read = read_value(source, start, max_depth)
     if isinstance(read, BrokenJson):
         fault = read.fault
-        if fault.kind == "too_deep" or _is_broken_plan(source.text, start, read.read_until, read.broken_at):
+        if fault.kind == "too_deep" or _is_broken_plan(
+            source.text, start, read.read_until, read.broken_at
+        ):
             raise DocumentError(source, (*read.faults, fault))
         answer.broken, answer.read_until = fault, read.read_until
         return
@@ -206,14 +214,22 @@ def _check_surroundings(source: Source, find: JsonMatch) -> None:
     """Refuse a value that is a part of a larger one whose brackets do not match."""
     text = source.text
     if _CONTINUES.match(text, find.end):
-        message = "the answer goes on behind a bracket that closes everything: part of it would be lost"
-        raise DocumentError(source, (DocumentFault("not_json", message, Span(find.end, find.end + 1)),))
+        message = (
+            "the answer goes on behind a bracket that closes everything: part of it would be lost"
+        )
+        raise DocumentError(
+            source, (DocumentFault("not_json", message, Span(find.end, find.end + 1)),)
+        )
     if _KEY_BEFORE.search(text, max(0, find.start - 100), find.start):
         message = "the beginning of the plan is missing: a key stands before its first bracket"
-        raise DocumentError(source, (DocumentFault("not_json", message, Span(find.start, find.start + 1)),))
+        raise DocumentError(
+            source, (DocumentFault("not_json", message, Span(find.start, find.start + 1)),)
+        )
     if find.unclosed and text[find.end :].replace(FENCE, "").strip():
         message = "the plan is not closed, and the answer goes on behind it"
-        raise DocumentError(source, (DocumentFault("truncated", message, Span(find.end, find.end + 1)),))
+        raise DocumentError(
+            source, (DocumentFault("truncated", message, Span(find.end, find.end + 1)),)
+        )
 
 
 TEXT_LIMITS = ReadLimits(max_bytes=256 * 2**10, max_depth=32)
@@ -256,7 +272,9 @@ class FoundJson:
         return not self.values and not self.unreadable and bool(self.source.text.strip())
 
 
-def find_json(content: str | bytes, name: str = "<model>", *, limits: ReadLimits = TEXT_LIMITS) -> FoundJson:
+def find_json(
+    content: str | bytes, name: str = "<model>", *, limits: ReadLimits = TEXT_LIMITS
+) -> FoundJson:
     """Return all JSON of a text; never raises: nothing is read of a text that is too large or not UTF-8."""
     try:
         source = Source(name, decode(content, name, limits))
@@ -295,7 +313,9 @@ class _JsonSearch:
             if start is None:
                 return
             if self._effort > _MAX_REREAD or len(self.values) + len(self.unread) >= MAX_VALUES:
-                message = "the rest of the text was not searched: too much of it is broken, or too small"
+                message = (
+                    "the rest of the text was not searched: too much of it is broken, or too small"
+                )
                 self.unread.append(DocumentFault("too_large", message, Span(start, start + 1)))
                 return
             position = self._take(start)
@@ -314,7 +334,9 @@ class _JsonSearch:
         if is_inside:
             self._effort += max(read.end - start, _MIN_REREAD)
         found = self._inside_string(read) or read
-        is_certain = all(not one.faults and not one.unclosed and one.surplus is None for one in (read, found))
+        is_certain = all(
+            not one.faults and not one.unclosed and one.surplus is None for one in (read, found)
+        )
         value = plain_value(found.node)
         if isinstance(value, list | dict):
             place = Span(start, read.end)

@@ -43,12 +43,25 @@ ALIASES = {
 """Names that models give to the fields of a step."""
 
 PLAN_FIELDS = ("version", "goal", "reasoning", "steps", "gates", "result")
-STEP_FIELDS = ("why", "id", "tool", "params", "for_each", "when", "depends_on", "optional", "plan", "repeat")
+STEP_FIELDS = (
+    "why",
+    "id",
+    "tool",
+    "params",
+    "for_each",
+    "when",
+    "depends_on",
+    "optional",
+    "plan",
+    "repeat",
+)
 """Fields of plans and steps that a model may write; every other field is policy, or unknown."""
 
 _OPTIONAL_STEP_FIELDS = frozenset(STEP_FIELDS) - {"id", "tool"}
 _REFUSAL_FIELDS = ("error", "cannot_plan", "ask")
-_OPTIONAL_PLAN_FIELDS = frozenset({"version", "goal", "reasoning", "gates", "result", *_REFUSAL_FIELDS})
+_OPTIONAL_PLAN_FIELDS = frozenset(
+    {"version", "goal", "reasoning", "gates", "result", *_REFUSAL_FIELDS}
+)
 _TOOL_CALL_FIELDS = frozenset({"name", "arguments", "id", "call_id", "type", "index"})
 _MAX_WRAPPERS = 2
 _MIN_STEP_BYTES = 100
@@ -96,7 +109,9 @@ def unwrap(node: Node, source: Source, max_depth: int) -> Unwrapped | None:
             return Unwrapped(node, path, notes, faults)
         if isinstance(node, ListNode) and any(_resembles_step(item) for item in node.items):
             notes.append(JsonDeparture("bare_list", node.start))
-            plan = ObjectNode(node.start, node.end, {"steps": Member(Span(node.start, node.start + 1), node)})
+            plan = ObjectNode(
+                node.start, node.end, {"steps": Member(Span(node.start, node.start + 1), node)}
+            )
             return Unwrapped(plan, path, notes, faults)
         inner, kind = _unwrap_once(node, source, max_depth, notes, faults)
         wrappers += kind == "wrapper"
@@ -108,7 +123,11 @@ def unwrap(node: Node, source: Source, max_depth: int) -> Unwrapped | None:
 
 
 def _unwrap_once(
-    node: Node, source: Source, max_depth: int, notes: list[JsonDeparture], faults: list[DocumentFault]
+    node: Node,
+    source: Source,
+    max_depth: int,
+    notes: list[JsonDeparture],
+    faults: list[DocumentFault],
 ) -> tuple[Node | None, str]:
     if isinstance(node, ScalarNode):
         return _json_in(node, source, max_depth, notes, faults), "double_encoding"
@@ -121,7 +140,10 @@ def _unwrap_once(
     function = node.members.get("function")
     if function is not None and node.members.keys() <= {"function", "id", "type", "index"}:
         node = function.node
-    if isinstance(node, ObjectNode) and {"name", "arguments"} <= node.members.keys() <= _TOOL_CALL_FIELDS:
+    if (
+        isinstance(node, ObjectNode)
+        and {"name", "arguments"} <= node.members.keys() <= _TOOL_CALL_FIELDS
+    ):
         return node.members["arguments"].node, "tool_call"
     return None, ""
 
@@ -144,7 +166,9 @@ def _is_blank(node: Node) -> bool:
     if isinstance(node, ObjectNode):
         question = node.members.get("question")
         return not node.members if question is None else _is_blank(question.node)
-    return isinstance(node, ScalarNode) and (node.value is None or node.value is False or node.value == "")
+    return isinstance(node, ScalarNode) and (
+        node.value is None or node.value is False or node.value == ""
+    )
 
 
 def is_step(node: Node) -> bool:
@@ -162,7 +186,11 @@ def _resembles_step(node: Node) -> bool:
 
 
 def _json_in(
-    node: ScalarNode, source: Source, max_depth: int, notes: list[JsonDeparture], faults: list[DocumentFault]
+    node: ScalarNode,
+    source: Source,
+    max_depth: int,
+    notes: list[JsonDeparture],
+    faults: list[DocumentFault],
 ) -> Node | None:
     """Return the list or object that a string holds; its nodes have the position of the string."""
     text = node.value
@@ -242,9 +270,7 @@ class _PlanNormalizer:
             and isinstance(steps.node, ListNode)
             and len(steps.node.items) > self._most_steps
         ):
-            message = (
-                f"the plan has {len(steps.node.items):,} steps, and is not read: {self._most_steps:,} at most"
-            )
+            message = f"the plan has {len(steps.node.items):,} steps, and is not read: {self._most_steps:,} at most"
             hint = "use for_each for calls that differ only in an item"
             raise DocumentError(
                 self._source, (DocumentFault("too_many_steps", message, steps.key, "/steps", hint),)
@@ -277,7 +303,9 @@ class _PlanNormalizer:
             elif key not in known:
                 message = f"{written!r} is no field that a planner may write in {owner}"
                 self._faults.append(
-                    DocumentFault("unknown_field", message, member.key, hint=f"there is {', '.join(known)}")
+                    DocumentFault(
+                        "unknown_field", message, member.key, hint=f"there is {', '.join(known)}"
+                    )
                 )
             else:
                 if key != written:
@@ -382,7 +410,11 @@ def _integer_id(step: Node) -> int | None:
     if not isinstance(step, ObjectNode) or "id" not in step.members:
         return None
     node = step.members["id"].node
-    if isinstance(node, ScalarNode) and isinstance(node.value, int) and not isinstance(node.value, bool):
+    if (
+        isinstance(node, ScalarNode)
+        and isinstance(node.value, int)
+        and not isinstance(node.value, bool)
+    ):
         return node.value
     return None
 

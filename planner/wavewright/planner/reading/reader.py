@@ -133,11 +133,15 @@ def read_plan_document(document: Document, faults: tuple[DocumentFault, ...] = (
     else:
         if not faults:
             return PlanText(plan, document.source, document)
-    from wavewright.planner.checks.checker import read_partial_plan  # only a plan with faults needs it
+    from wavewright.planner.checks.checker import (
+        read_partial_plan,
+    )  # only a plan with faults needs it
 
     found = sort_by_position(document, faults)
     partial = read_partial_plan(document.value, found)
-    return PlanText(None, document.source, document, diagnostics=_diagnostics(found), partial=partial)
+    return PlanText(
+        None, document.source, document, diagnostics=_diagnostics(found), partial=partial
+    )
 
 
 def _refusal_fault(document: Document) -> DocumentFault | None:
@@ -167,7 +171,8 @@ def _with_plan_wording(fault: DocumentFault) -> DocumentFault:
     is_id = _STEP_ID.search(fault.pointer) is not None
     if is_id and fault.kind == "wrong_type":
         return replace(
-            fault, hint="an id is a word, because numbers shift when a plan is changed: write s1 for 1"
+            fault,
+            hint="an id is a word, because numbers shift when a plan is changed: write s1 for 1",
         )
     if fault.kind != "bad_value":
         return fault

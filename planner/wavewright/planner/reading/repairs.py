@@ -95,7 +95,9 @@ def repair_answer(content: str | bytes, name: str, limits: ReadLimits) -> Repair
     notes = [*find.notes, *plan.notes, *_surrounding_notes(source, find, answer)]
     if len(text) != len(content) and content[:1] in {"\ufeff", b"\xef"}:
         notes.append(JsonDeparture("invisible_character", 0))
-    notes += [JsonDeparture("repeated_plan", other.start) for other, _ in plans if other is not find]
+    notes += [
+        JsonDeparture("repeated_plan", other.start) for other, _ in plans if other is not find
+    ]
     notes += [JsonDeparture("ignored_value", other.start) for other in ignored]
     document = Document(plain_value(plan.node), source, root=plan.node)
     return RepairedAnswer(document, tuple(_repairs(notes)), tuple(plan.faults))
@@ -115,14 +117,20 @@ def _normalized_plan(find: JsonMatch, source: Source, limits: ReadLimits) -> Pla
     outer = {id(node) for node in unwrapped.path}
     if any(id(node) not in outer for node in find.unclosed):
         fault = DocumentFault(
-            "truncated", "the answer ends inside the plan", Span(find.end, find.end), hint=_REPEAT_HINT
+            "truncated",
+            "the answer ends inside the plan",
+            Span(find.end, find.end),
+            hint=_REPEAT_HINT,
         )
         raise DocumentError(source, (fault,))
     return normalize_plan(unwrapped, source, limits)
 
 
 def _select_plan(
-    source: Source, plans: list[tuple[JsonMatch, PlanNode]], ignored: list[JsonMatch], answer: AnswerJson
+    source: Source,
+    plans: list[tuple[JsonMatch, PlanNode]],
+    ignored: list[JsonMatch],
+    answer: AnswerJson,
 ) -> tuple[JsonMatch, PlanNode]:
     if not plans:
         raise DocumentError(source, (_no_plan_fault(source, answer),))
@@ -132,14 +140,19 @@ def _select_plan(
         other = (
             stray[0]
             if stray
-            else next(f for f, p in plans if _canonical_text(p.node) != _canonical_text(plans[0][1].node))
+            else next(
+                f for f, p in plans if _canonical_text(p.node) != _canonical_text(plans[0][1].node)
+            )
         )
         message = (
-            "the answer holds steps outside of its plan" if stray else "the answer holds plans that differ"
+            "the answer holds steps outside of its plan"
+            if stray
+            else "the answer holds plans that differ"
         )
         hint = "answer with one plan: taking the first or the last would be a guess"
         raise DocumentError(
-            source, (DocumentFault("ambiguous", message, Span(other.start, other.start + 1), hint=hint),)
+            source,
+            (DocumentFault("ambiguous", message, Span(other.start, other.start + 1), hint=hint),),
         )
     return plans[0]
 
@@ -190,15 +203,21 @@ def _no_plan_fault(source: Source, answer: AnswerJson) -> DocumentFault:
                 hint=_ANSWER_HINT,
             )
         message = "the answer holds JSON, but nothing of the shape of a plan"
-        return DocumentFault("no_plan", message, Span(first.start, first.start + 1), hint=_ANSWER_HINT)
-    return DocumentFault("no_plan", "the answer holds no plan in JSON", Span(0, 0), hint=_ANSWER_HINT)
+        return DocumentFault(
+            "no_plan", message, Span(first.start, first.start + 1), hint=_ANSWER_HINT
+        )
+    return DocumentFault(
+        "no_plan", "the answer holds no plan in JSON", Span(0, 0), hint=_ANSWER_HINT
+    )
 
 
 def _is_list_of_plans(node: Node) -> bool:
     return isinstance(node, ListNode) and sum(_holds_another_plan(item) for item in node.items) > 1
 
 
-def _surrounding_notes(source: Source, find: JsonMatch, answer: AnswerJson) -> Iterable[JsonDeparture]:
+def _surrounding_notes(
+    source: Source, find: JsonMatch, answer: AnswerJson
+) -> Iterable[JsonDeparture]:
     """Yield a repair for each wrapper around the plan."""
     if answer.reasoning_starts:
         yield JsonDeparture("think", answer.reasoning_starts[0])

@@ -154,7 +154,9 @@ class TypeInference:
                 "unknown_step",
                 f"no step is called '{name}'",
                 offset,
-                lambda: did_you_mean(name, known) or f"there are: {join_names(known) or 'no steps'}",
+                lambda: (
+                    did_you_mean(name, known) or f"there are: {join_names(known) or 'no steps'}"
+                ),
             )
         asked = view_schema(self._infer(node.operand, scope))
         place = s.field_schema(asked, name)
@@ -180,9 +182,14 @@ class TypeInference:
                 for field, schema in known.items()
             )
             message = f"{called} has no field '{name}'; it has: {shown}"
-            length = f"its length: {self._snippet(operand)}.size()" if name in LENGTH_ALIASES else None
+            length = (
+                f"its length: {self._snippet(operand)}.size()" if name in LENGTH_ALIASES else None
+            )
             return ExpressionError(
-                "unknown_name_or_field", message, offset, lambda: did_you_mean(name, known) or length
+                "unknown_name_or_field",
+                message,
+                offset,
+                lambda: did_you_mean(name, known) or length,
             )
         written = self._snippet(operand)
         lists = f"take one element, {written}[0].{name}, or all: {written}.map(x, x.{name})"
@@ -210,7 +217,10 @@ class TypeInference:
             return self._field(node, key.value, key.start, scope)
         if self._is_steps(node.operand, scope):
             return self._infer(node.operand, scope)
-        asked, by = view_schema(self._infer(node.operand, scope)), view_schema(self._infer(node.key, scope))
+        asked, by = (
+            view_schema(self._infer(node.operand, scope)),
+            view_schema(self._infer(node.key, scope)),
+        )
         place = key.value if isinstance(key, LiteralValue) and isinstance(key.value, int) else None
         if place is not None and place < 0:
             raise ExpressionError(
@@ -238,7 +248,9 @@ class TypeInference:
     def _any_field(self, asked: SchemaView) -> ScopedSchema:
         rest = asked.schema.get("additionalProperties")
         return (
-            s.subschema(rest, asked.root) if not s.field_schemas(asked) and isinstance(rest, dict) else s.OPEN
+            s.subschema(rest, asked.root)
+            if not s.field_schemas(asked) and isinstance(rest, dict)
+            else s.OPEN
         )
 
     def _condition(self, node: ExpressionNode, scope: _Locals, rule: str) -> None:
@@ -263,7 +275,10 @@ class TypeInference:
         )
 
     def _binary(self, node: Binary, scope: _Locals) -> ScopedSchema:
-        left, right = view_schema(self._infer(node.left, scope)), view_schema(self._infer(node.right, scope))
+        left, right = (
+            view_schema(self._infer(node.left, scope)),
+            view_schema(self._infer(node.right, scope)),
+        )
         match node.operator:
             case "==" | "!=":
                 result = s.BOOLEAN if are_comparable(left, right) else None
@@ -289,9 +304,7 @@ class TypeInference:
             return result
         given = " and ".join(kind_with_article(argument) for argument in arguments) or "nothing"
         if target is not None:
-            message = (
-                f"{node.function}() of {kind_with_article(target)} ('{self._snippet(node.target or node)}')"
-            )
+            message = f"{node.function}() of {kind_with_article(target)} ('{self._snippet(node.target or node)}')"
             message += f" with {given}" if arguments else ""
             message += " does not exist"
         else:
@@ -302,12 +315,16 @@ class TypeInference:
         over = self._infer(node.range, scope)
         if node.function == "bind":
             meaning = f"the value of '{self._snippet(node.range)}'"
-            return self._infer(node.arguments[0], {**scope, node.variables[0]: _LocalVariable(over, meaning)})
+            return self._infer(
+                node.arguments[0], {**scope, node.variables[0]: _LocalVariable(over, meaning)}
+            )
         *keys, element = self._elements(node, view_schema(over))
         meaning = f"each of {self._snippet(node.range)}"
         inner = {**scope, node.variables[-1]: _LocalVariable(element, meaning)}
         if keys:
-            inner[node.variables[0]] = _LocalVariable(keys[0], f"each place in {self._snippet(node.range)}")
+            inner[node.variables[0]] = _LocalVariable(
+                keys[0], f"each place in {self._snippet(node.range)}"
+            )
         if len(node.arguments) == 2:
             rule = f"{node.function}() with {len(node.variables) + 2} arguments wants a condition"
             self._condition(node.arguments[0], inner, rule)
@@ -316,8 +333,13 @@ class TypeInference:
                 return s.array_schema(self._infer(node.arguments[-1], inner))
             case "transformMap" | "transformMapEntry":
                 made = self._infer(node.arguments[-1], inner)
-                if node.function == "transformMapEntry" and view_schema(made).kind not in ("object", "open"):
-                    self._refuse("transformMapEntry() wants an object of entries", node.arguments[-1].start)
+                if node.function == "transformMapEntry" and view_schema(made).kind not in (
+                    "object",
+                    "open",
+                ):
+                    self._refuse(
+                        "transformMapEntry() wants an object of entries", node.arguments[-1].start
+                    )
                 return s.OBJECT
             case "filter":
                 self._condition(node.arguments[0], inner, "filter() wants a condition")
@@ -377,7 +399,9 @@ class TypeInference:
     def _check_key(self, node: ExpressionNode, scope: _Locals) -> None:
         asked = view_schema(self._infer(node, scope))
         if asked.kind not in ("string", "integer", "boolean", "uint", "open", "union"):
-            self._refuse(f"{kind_with_article(asked)} cannot be a key ('{self._snippet(node)}')", node.start)
+            self._refuse(
+                f"{kind_with_article(asked)} cannot be a key ('{self._snippet(node)}')", node.start
+            )
 
     def _refuse(self, message: str, offset: int, hint: str | None = None) -> NoReturn:
         raise ExpressionError("no_overload", message, offset, hint)

@@ -91,9 +91,15 @@ def supports_membership(container: SchemaView, member: SchemaView) -> bool:
     for one in container.branches or (container,):
         if one.kind == "open":
             return True
-        if one.kind == "array" and are_comparable(view_schema(s.element_schema(one) or s.OPEN), member):
+        if one.kind == "array" and are_comparable(
+            view_schema(s.element_schema(one) or s.OPEN), member
+        ):
             return True
-        if one.kind == "object" and are_comparable(view_schema(s.STRING), member) and member.kind != "null":
+        if (
+            one.kind == "object"
+            and are_comparable(view_schema(s.STRING), member)
+            and member.kind != "null"
+        ):
             return True
     return False
 
@@ -231,7 +237,9 @@ def call_result(
     if target is None and function in MIN_MAX_FUNCTIONS and len(arguments) > 1:
         elements = reduce(union_schema, [argument.scoped for argument in arguments])
         arguments = [view_schema(array_schema(elements))]
-    table, operands = (GLOBAL_FUNCTIONS, arguments) if target is None else (METHODS, [target, *arguments])
+    table, operands = (
+        (GLOBAL_FUNCTIONS, arguments) if target is None else (METHODS, [target, *arguments])
+    )
     results = [
         _function_result(declared, operands)
         for declared in table.get(function, ())
@@ -268,7 +276,9 @@ def _function_result(function: Function, operands: Sequence[SchemaView]) -> Scop
             )
         case _:
             returned = [
-                array_schema(_SCHEMAS[function.returned.elements[0]]) if one is list else _SCHEMAS[one]
+                array_schema(_SCHEMAS[function.returned.elements[0]])
+                if one is list
+                else _SCHEMAS[one]
                 for one in function.returned.classes
             ]
             return reduce(union_schema, returned)

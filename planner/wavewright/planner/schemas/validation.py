@@ -37,7 +37,10 @@ def infer_schema(value: Json) -> JsonSchema:
         case str():
             return {"type": "string"}
         case list():
-            return {"type": "array", "items": _common_schema([infer_schema(item) for item in value])}
+            return {
+                "type": "array",
+                "items": _common_schema([infer_schema(item) for item in value]),
+            }
         case dict():
             properties: JsonObject = {name: infer_schema(member) for name, member in value.items()}
             return {
@@ -80,7 +83,8 @@ def _merge_object_schemas(schemas: list[JsonSchema]) -> JsonSchema:
     parts = [as_object(schema.get("properties")) for schema in schemas]
     names = list(dict.fromkeys(name for part in parts for name in part))
     properties: JsonObject = {
-        name: _common_schema([as_object(part.get(name)) for part in parts if name in part]) for name in names
+        name: _common_schema([as_object(part.get(name)) for part in parts if name in part])
+        for name in names
     }
     return {
         "type": "object",
@@ -125,7 +129,9 @@ class Validator:
         if self._compiled.is_valid(value):
             return []
         return [
-            misfit for error in self._compiled.iter_errors(value) for misfit in _violations_of(error, pointer)
+            misfit
+            for error in self._compiled.iter_errors(value)
+            for misfit in _violations_of(error, pointer)
         ]
 
 
@@ -153,7 +159,10 @@ def _violations_of(error: jsonschema_rs.ValidationError, root: str) -> Iterator[
     match error.kind:
         case Kind.Required(property=name):
             yield SchemaViolation(pointer, "required", f"lacks {name!r}", name)
-        case Kind.AdditionalProperties(unexpected=names) | Kind.UnevaluatedProperties(unexpected=names):
+        case (
+            Kind.AdditionalProperties(unexpected=names)
+            | Kind.UnevaluatedProperties(unexpected=names)
+        ):
             for name in names:
                 yield SchemaViolation(
                     pointer, "additionalProperties", f"has {name!r}, which is not known here", name
@@ -166,10 +175,14 @@ def _violations_of(error: jsonschema_rs.ValidationError, root: str) -> Iterator[
             else:
                 yield SchemaViolation(pointer, error.kind.name, _no_branch_message(value, branches))
         case Kind.PropertyNames(error=inner):
-            yield SchemaViolation(pointer, "propertyNames", f"has a key that does not fit: {inner.message}")
+            yield SchemaViolation(
+                pointer, "propertyNames", f"has a key that does not fit: {inner.message}"
+            )
         case _:
             yield SchemaViolation(
-                pointer, error.kind.name, f"is {value_text(value)}, but must {_requirement(error.kind)}"
+                pointer,
+                error.kind.name,
+                f"is {value_text(value)}, but must {_requirement(error.kind)}",
             )
 
 
@@ -181,7 +194,9 @@ def _intended_branch(
     of_its_type = [
         branch
         for branch in branches
-        if not any(isinstance(one.kind, Kind.Type) and list(one.instance_path) == place for one in branch)
+        if not any(
+            isinstance(one.kind, Kind.Type) and list(one.instance_path) == place for one in branch
+        )
     ]
     return of_its_type[0] if len(of_its_type) == 1 else []
 
@@ -191,7 +206,9 @@ def _no_branch_message(value: Json, branches: list[list[jsonschema_rs.Validation
     types = [name for kind in kinds if isinstance(kind, Kind.Type) for name in kind.types]
     if len(types) >= len(branches):
         return f"is {value_text(value)}, but must be {_either(dict.fromkeys(map(with_article, types)))}"
-    requests = dict.fromkeys(_requirement(kind) for kind in kinds if not isinstance(kind, Kind.Type))
+    requests = dict.fromkeys(
+        _requirement(kind) for kind in kinds if not isinstance(kind, Kind.Type)
+    )
     return (
         f"is {value_text(value)}, but must {' or '.join(requests)}"
         if requests
@@ -225,7 +242,9 @@ def _requirement(kind: Kind) -> str:
         case Kind.Type(types=types):
             return "be " + _either(map(with_article, types))
         case Kind.Enum(options=options):
-            return "be one of " + ", ".join(value_text(_as_json_value(option)) for option in options)
+            return "be one of " + ", ".join(
+                value_text(_as_json_value(option)) for option in options
+            )
         case Kind.Constant(expected_value=expected):
             return "be " + value_text(_as_json_value(expected))
         case Kind.OneOfMultipleValid():
@@ -289,7 +308,9 @@ def check_alternatives(root: JsonSchema) -> None:
         part = waiting.pop()
         if isinstance(part, dict):
             schemas.append(part)
-            anchors.update({f"#{part[key]}": part for key in ("$anchor", "$dynamicAnchor") if key in part})
+            anchors.update(
+                {f"#{part[key]}": part for key in ("$anchor", "$dynamicAnchor") if key in part}
+            )
             waiting += part.values()
         elif isinstance(part, list):
             waiting += part

@@ -59,7 +59,9 @@ def scoped_schema(schema: JsonSchema) -> ScopedSchema:
 
 OPEN: Final = scoped_schema({})
 ANYTHING: Final = SchemaView("open", nullable=True, schema={}, root={})
-_JSON_TYPES: Final = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
+_JSON_TYPES: Final = frozenset(
+    {"null", "boolean", "integer", "number", "string", "array", "object"}
+)
 _NULLABLE_KINDS: Final = frozenset({"null", "open"})
 
 
@@ -103,13 +105,17 @@ def _follow_references(place: ScopedSchema) -> ScopedSchema:
         found = look_up_reference(reference, place.root)
         if found is None:
             return OPEN
-        place = subschema(found, place.root) if found is not place.root else ScopedSchema(found, found)
+        place = (
+            subschema(found, place.root) if found is not place.root else ScopedSchema(found, found)
+        )
     return OPEN
 
 
 def _untyped(schema: JsonSchema, root: JsonSchema, depth: int) -> SchemaView:
     if "const" in schema:
-        return view_schema(ScopedSchema({**schema, "type": _kind_of_value(schema["const"])}, root), depth + 1)
+        return view_schema(
+            ScopedSchema({**schema, "type": _kind_of_value(schema["const"])}, root), depth + 1
+        )
     values = schema.get("enum")
     if isinstance(values, list) and values:
         words = sorted({_kind_of_value(value) for value in values})
@@ -157,7 +163,9 @@ def _union(views: Sequence[SchemaView]) -> SchemaView:
     if len(flat) == 1:
         only = flat[0]
         return SchemaView(only.kind, nullable, only.schema, only.root)
-    joined = compose_schema([branch.scoped for branch in flat], lambda branches: {"anyOf": branches})
+    joined = compose_schema(
+        [branch.scoped for branch in flat], lambda branches: {"anyOf": branches}
+    )
     return SchemaView("union", nullable, joined.schema, joined.root, tuple(flat))
 
 
@@ -182,7 +190,9 @@ def _all_of(schema: JsonSchema, parts: list[Json], root: JsonSchema, depth: int)
         needed += required_fields(one)
     merged = object_schema(places, needed)
     # Not what a part says of other fields, which it says of the fields of the other parts, too.
-    others: JsonSchema = {"additionalProperties": True} if any(map(_has_other_fields, views)) else {}
+    others: JsonSchema = (
+        {"additionalProperties": True} if any(map(_has_other_fields, views)) else {}
+    )
     schema = {**merged.schema, **others}
     return SchemaView("object", all(one.nullable for one in views), schema, merged.root)
 
@@ -218,7 +228,9 @@ def _refers(value: Json) -> bool:
     return False
 
 
-def compose_schema(places: Sequence[ScopedSchema], build: Callable[[list[Json]], JsonSchema]) -> ScopedSchema:
+def compose_schema(
+    places: Sequence[ScopedSchema], build: Callable[[list[Json]], JsonSchema]
+) -> ScopedSchema:
     """Return a schema built of others, in which the references of all of them can be looked up.
 
     One that grows beyond 10,000 parts is left open: `.map(x, [x, x])` doubles it each time.
@@ -245,7 +257,9 @@ def _inlined(value: Json, root: JsonSchema, following: tuple[str, ...]) -> Json:
     reference = value.get("$ref")
     if not isinstance(reference, str):
         return {
-            key: _inlined(item, root, following) for key, item in value.items() if key not in _DEFINITIONS
+            key: _inlined(item, root, following)
+            for key, item in value.items()
+            if key not in _DEFINITIONS
         }
     found = look_up_reference(reference, root)
     if found is None or reference in following or len(following) == _REFERENCES_INLINED:
@@ -310,7 +324,11 @@ def field_schema(owner: SchemaView, name: str) -> ScopedSchema | None:
         case "object":
             return _object_field(owner, name)
         case "union":
-            found = [place for branch in owner.branches if (place := field_schema(branch, name)) is not None]
+            found = [
+                place
+                for branch in owner.branches
+                if (place := field_schema(branch, name)) is not None
+            ]
             return reduce(union_schema, found) if found else None
         case _:
             return None
@@ -333,7 +351,11 @@ def _object_field(owner: SchemaView, name: str) -> ScopedSchema | None:
 def field_schemas(owner: SchemaView) -> dict[str, Json]:
     """Return the named fields of an object, or of every branch of a union."""
     if owner.kind == "union":
-        return {name: schema for branch in owner.branches for name, schema in field_schemas(branch).items()}
+        return {
+            name: schema
+            for branch in owner.branches
+            for name, schema in field_schemas(branch).items()
+        }
     return as_object(owner.schema.get("properties"))
 
 
@@ -350,7 +372,11 @@ def element_schema(owner: SchemaView, place: int | None = None) -> ScopedSchema 
                 return OPEN
             return subschema(owner.schema.get("items", {}), owner.root)
         case "union":
-            found = [place_ for one in owner.branches if (place_ := element_schema(one, place)) is not None]
+            found = [
+                place_
+                for one in owner.branches
+                if (place_ := element_schema(one, place)) is not None
+            ]
             return reduce(union_schema, found) if found else None
         case _:
             return None

@@ -68,7 +68,9 @@ _MAX_TRIES: Final = 2
 _ANSWER_TOKENS = 4_000
 _MAX_QUOTES = 8
 _ANSWER_OVERHEAD = 160
-_ANOTHER_JUDGE_HINT = "let another model judge: set models.roles.judge (WAVEWRIGHT_MODEL goes before it)"
+_ANOTHER_JUDGE_HINT = (
+    "let another model judge: set models.roles.judge (WAVEWRIGHT_MODEL goes before it)"
+)
 
 _VERDICT_SCHEMA: Final[JsonSchema] = {
     "type": "object",
@@ -122,7 +124,10 @@ class Measurement(DocumentModel):
 
     def is_of(self, gate: Gate) -> bool:
         """Whether this gate, with this wording of its rubric, was measured."""
-        if gate.judge is None or self.gate not in {gate.id, gate.id.partition(GATE_ID_SEPARATOR)[0]}:
+        if gate.judge is None or self.gate not in {
+            gate.id,
+            gate.id.partition(GATE_ID_SEPARATOR)[0],
+        }:
             return False
         measured = self.rubric_hash if self.rubric is None else rubric_hash(self.rubric)
         return measured == rubric_hash(gate.judge.rubric)
@@ -155,7 +160,9 @@ class Calibration(DocumentModel):
         if found.model != model:
             return f"the calibration is of {found.model}"
         if found.agreement < self.demands.agreement:
-            return f"its agreement is {found.agreement:g}, and {self.demands.agreement:g} is asked for"
+            return (
+                f"its agreement is {found.agreement:g}, and {self.demands.agreement:g} is asked for"
+            )
         if found.cases < self.demands.cases:
             return f"it was measured on {found.cases} cases, and {self.demands.cases} are asked for"
         return None
@@ -227,7 +234,9 @@ class ModelJudge:
             return self._undecided_record(gate, step, index, None, message, hint)
         if not isinstance(answer, FittingAnswer):
             message = f"no verdict that counts: {'; '.join(answer.faults)}"
-            return self._undecided_record(gate, step, index, answer.model, message, _ANOTHER_JUDGE_HINT)
+            return self._undecided_record(
+                gate, step, index, answer.model, message, _ANOTHER_JUDGE_HINT
+            )
         return self._decided_record(gate, step, index, answer, pinned=model)
 
     def _preference(self, gate: Gate) -> str:
@@ -275,10 +284,18 @@ class ModelJudge:
         )
 
     def _decided_record(
-        self, gate: Gate, step: StepId, index: int | None, answer: FittingAnswer[_JudgeAnswer], *, pinned: str
+        self,
+        gate: Gate,
+        step: StepId,
+        index: int | None,
+        answer: FittingAnswer[_JudgeAnswer],
+        *,
+        pinned: str,
     ) -> GateRecord:
         said = answer.value
-        quoted = listing([f"“{shorten(quote, _ANSWER_OVERHEAD)}”" for quote in said.quotes], 2, "; ")
+        quoted = listing(
+            [f"“{shorten(quote, _ANSWER_OVERHEAD)}”" for quote in said.quotes], 2, "; "
+        )
         evidence = f", quoting {quoted}" if quoted else ""
         stood_in = f" in place of {pinned}" if answer.model != pinned else ""
         warning = self._warning_reason(gate, answer.model)
@@ -290,13 +307,27 @@ class ModelJudge:
         )
 
     def _undecided_record(
-        self, gate: Gate, step: StepId, index: int | None, model: str | None, message: str, hint: str
+        self,
+        gate: Gate,
+        step: StepId,
+        index: int | None,
+        model: str | None,
+        message: str,
+        hint: str,
     ) -> GateRecord:
         name = model or self._gate_label(gate)
         inspected = f"{_rubric(gate)}, put to {name}{self._warning_reason(gate, name)}"
         severity, message = self._severity(gate, name), shorten(message, 400)
         return GateRecord(
-            gate.id, step, "judge", severity, "error", inspected, message=message, hint=hint, index=index
+            gate.id,
+            step,
+            "judge",
+            severity,
+            "error",
+            inspected,
+            message=message,
+            hint=hint,
+            index=index,
         )
 
     def _gate_label(self, gate: Gate) -> str:
@@ -307,7 +338,11 @@ class ModelJudge:
 
     def _severity(self, gate: Gate, model: str) -> GateSeverity:
         """Return `block` only where the gate asks for it and the model was measured on it."""
-        return "block" if gate.severity == "block" and self.calibration.may_block(gate, model) else "warn"
+        return (
+            "block"
+            if gate.severity == "block" and self.calibration.may_block(gate, model)
+            else "warn"
+        )
 
     def _warning_reason(self, gate: Gate, model: str) -> str:
         """Return why a measured gate does not block, for the record; empty if it blocks or was not measured."""
@@ -332,7 +367,10 @@ def _verdict_reader(output: Json) -> Callable[[str], _JudgeAnswer]:
         missing = quotable.missing(quotes)
         if missing:
             raise AnswerMisfit(
-                *(f"this quote does not stand in the output: {shorten(each, 120)!r}" for each in missing)
+                *(
+                    f"this quote does not stand in the output: {shorten(each, 120)!r}"
+                    for each in missing
+                )
             )
         if answer.verdict == "pass" and not quotes and not is_empty(output):
             raise AnswerMisfit("a pass needs at least one quote from the output")

@@ -118,13 +118,17 @@ async def measure_judge(
 
     async def one(number: int, output: Json) -> None:
         async with limiter:
-            records[number] = await judge.judge(gate, StepId("case"), output, _EMPTY_VIEW, index=None)
+            records[number] = await judge.judge(
+                gate, StepId("case"), output, _EMPTY_VIEW, index=None
+            )
 
     async with anyio.create_task_group() as group:
         for number, case in enumerate(cases, start=1):
             group.start_soon(one, number, case.output)
     if len(answered) > 1:
-        raise SeveralModelsAnswered(f"{', '.join(sorted(answered))} judged: name one model without fallbacks")
+        raise SeveralModelsAnswered(
+            f"{', '.join(sorted(answered))} judged: name one model without fallbacks"
+        )
     differences = tuple(
         JudgeDifference(number, case.passes, records[number])
         for number, case in enumerate(cases, start=1)

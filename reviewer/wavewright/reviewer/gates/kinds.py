@@ -82,7 +82,9 @@ def make_condition_check(expression: str, now: dt.datetime) -> GateCheck:
         try:
             answer = evaluate(variables, now)
         except ExpressionError as fault:
-            return GateFinding("error", inspected, f"could not be evaluated: {shorten(fault.message, 200)}")
+            return GateFinding(
+                "error", inspected, f"could not be evaluated: {shorten(fault.message, 200)}"
+            )
         if not isinstance(answer, bool):
             return GateFinding("error", inspected, f"gave {brief(answer)} instead of true or false")
         if answer:
@@ -97,7 +99,9 @@ def make_schema_check(schema: JsonSchema) -> GateCheck:
     try:
         validator = validator_of(schema)
     except InvalidSchemaError as error:
-        return make_unevaluable_check("the gate's schema", f"not a JSON Schema: {shorten(str(error), 200)}")
+        return make_unevaluable_check(
+            "the gate's schema", f"not a JSON Schema: {shorten(str(error), 200)}"
+        )
 
     def ask(call: GateSubject) -> GateFinding:
         inspected = f"the output, {brief(call.output)}"
@@ -133,7 +137,9 @@ def make_freshness_check(
                 return GateFinding("fail", inspected, _no_time_message(place, value, found=found))
             if span.is_after(now, leeway):
                 ahead = duration_text((span.begin - now).total_seconds())
-                return GateFinding("fail", inspected, f"{place} is from the future, {ahead} after now")
+                return GateFinding(
+                    "fail", inspected, f"{place} is from the future, {ahead} after now"
+                )
             age = span.age(now)
             if age > oldest:
                 oldest, worst = age, _age_finding(place, age, seconds, inspected)
@@ -167,7 +173,8 @@ def make_required_check(fields: tuple[str, ...]) -> GateCheck:
 def make_judge_check(rubric: str) -> GateCheck:
     """Return the check of a judge gate without a configured model, which cannot be evaluated."""
     return make_unevaluable_check(
-        f"rubric: {shorten(rubric, 120)}", "needs a model and none is configured, so it was not judged"
+        f"rubric: {shorten(rubric, 120)}",
+        "needs a model and none is configured, so it was not judged",
     )
 
 
@@ -177,7 +184,9 @@ def make_unevaluable_check(inspected: str, message: str) -> GateCheck:
     return lambda _call: finding
 
 
-def _variables(call: GateSubject, roots: frozenset[str], names: frozenset[str | None]) -> JsonObject:
+def _variables(
+    call: GateSubject, roots: frozenset[str], names: frozenset[str | None]
+) -> JsonObject:
     """Return only the variables that an expression reads: a run may have ten thousand steps."""
     variables: JsonObject = {"inputs": call.view.inputs}
     if "steps" in roots:
@@ -198,7 +207,9 @@ def _variables(call: GateSubject, roots: frozenset[str], names: frozenset[str | 
 _STRING_LITERAL = re.compile(
     r"""r?('''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")""", re.DOTALL
 )
-_DOTTED_PATH = re.compile(r"(?<![\w.])(?:inputs|steps|output|item|index)\b(?:\.[A-Za-z_]\w*(?!\w*\s*\())*")
+_DOTTED_PATH = re.compile(
+    r"(?<![\w.])(?:inputs|steps|output|item|index)\b(?:\.[A-Za-z_]\w*(?!\w*\s*\())*"
+)
 
 
 def _paths_of(expression: str) -> Iterator[str]:

@@ -68,7 +68,9 @@ def make_verifier(
     asker = _GatePreparer(plan, tools, goal, now)
     prepared: dict[StepId, tuple[_PreparedGate, ...]] = {}
 
-    def verify(step_id: StepId, output: Json, view: GateView) -> GateRecords | Awaitable[GateRecords]:
+    def verify(
+        step_id: StepId, output: Json, view: GateView
+    ) -> GateRecords | Awaitable[GateRecords]:
         gates = by_step.get(step_id)
         if gates is None:
             return ()
@@ -167,7 +169,9 @@ class _GatePreparer:
             assert gate.on is not None
             tool = self._tool_of.get(gate.on, "")
             field = self._tools[tool].freshness_field if tool in self._tools else None
-            return make_freshness_check(gate.fresh_within, field, tool, self._now, leeway=self._leeway)
+            return make_freshness_check(
+                gate.fresh_within, field, tool, self._now, leeway=self._leeway
+            )
         if gate.required is not None:
             return make_required_check(gate.required)
         assert gate.judge is not None
@@ -192,7 +196,10 @@ def _is_per_call(gate: Gate) -> bool:
     if gate.check is None:
         return gate.judge is None
     try:
-        return any(read.root in {"output", "item", "index"} for read in reads(_strip_delimiters(gate.check)))
+        return any(
+            read.root in {"output", "item", "index"}
+            for read in reads(_strip_delimiters(gate.check))
+        )
     except ExpressionError:
         # An invalid expression is evaluated once, not for every item.
         return False
@@ -203,7 +210,9 @@ def _strip_delimiters(condition: str) -> str:
     return condition_use(condition, "", "gate").expression
 
 
-def _evaluate(prepared: _PreparedGate, step: StepId, output: Json, view: GateView) -> Iterator[GateRecord]:
+def _evaluate(
+    prepared: _PreparedGate, step: StepId, output: Json, view: GateView
+) -> Iterator[GateRecord]:
     if not (prepared.is_per_call and view.items is not None and isinstance(output, list)):
         yield _record(prepared, GateSubject(step, output, output, view))
         return
@@ -229,7 +238,9 @@ def _thinned(records: Iterable[GateRecord]) -> Iterator[GateRecord]:
             yield record
     if last_green is not None and greens > _MAX_PASSED_RECORDS:
         yield replace(
-            last_green, index=None, inspected=f"{greens - _MAX_PASSED_RECORDS} more calls, all of which pass"
+            last_green,
+            index=None,
+            inspected=f"{greens - _MAX_PASSED_RECORDS} more calls, all of which pass",
         )
 
 
@@ -256,7 +267,13 @@ def _no_items_record(prepared: _PreparedGate, step: StepId) -> GateRecord:
     inspected = "no calls: the list of items is empty"
     if gate.on_empty == "pass":
         return GateRecord(
-            gate.id, step, gate.kind, prepared.severity, "pass", inspected, template_gate=of_template
+            gate.id,
+            step,
+            gate.kind,
+            prepared.severity,
+            "pass",
+            inspected,
+            template_gate=of_template,
         )
     message = f"not evaluated: step {step!r} had no items"
     hint = f"find out why step {step!r} had no items, or set 'on_empty: pass' on the gate where that is right"

@@ -59,7 +59,9 @@ class RedactedRun:
 
     def review(self, review: ReviewResult) -> ReviewResult:
         """Return a review without secrets in its texts."""
-        return ReviewResult.model_validate(self._redactor.redact_texts(review.model_dump(mode="json")))
+        return ReviewResult.model_validate(
+            self._redactor.redact_texts(review.model_dump(mode="json"))
+        )
 
 
 _SOURCE_FACTS = ("value", "hash", "sha256", "checksum", "location", "tier")
@@ -79,7 +81,9 @@ class Artifacts:
     warnings: tuple[str, ...] = ()
 
 
-def collect_artifacts(outputs: Iterable[tuple[StepId, Json]], terminal: Collection[StepId] = ()) -> Artifacts:
+def collect_artifacts(
+    outputs: Iterable[tuple[StepId, Json]], terminal: Collection[StepId] = ()
+) -> Artifacts:
     """Return the artifacts of outputs; equal documents, sources and charts count once.
 
     Args:
@@ -97,10 +101,14 @@ def collect_artifacts(outputs: Iterable[tuple[StepId, Json]], terminal: Collecti
         *_disagreeing_sources(collected.mentions),
         *_disagreeing_documents(collected.documents),
     ]
-    tool_warnings = [f"{', '.join(steps)}: {warning}" for warning, steps in collected.tool_warnings.items()]
+    tool_warnings = [
+        f"{', '.join(steps)}: {warning}" for warning, steps in collected.tool_warnings.items()
+    ]
     results_first = sorted(collected.documents, key=lambda found: not found.is_result)
     return Artifacts(
-        documents=_unique(results_first, lambda found: found.model_dump_json(exclude={"step", "is_result"})),
+        documents=_unique(
+            results_first, lambda found: found.model_dump_json(exclude={"step", "is_result"})
+        ),
         sources=_unique(collected.sources, lambda found: found.model_dump_json(exclude={"step"})),
         charts=_unique(collected.charts, lambda found: found.model_dump_json(exclude={"step"})),
         conflicts=_unique(conflicts, lambda found: found.model_dump_json()),
@@ -122,9 +130,13 @@ class _ArtifactCollector:
     charts: list[Chart] = field(default_factory=list[Chart])
     conflicts: list[Conflict] = field(default_factory=list[Conflict])
     warnings: list[str] = field(default_factory=list[str])
-    tool_warnings: dict[str, dict[StepId, None]] = field(default_factory=dict[str, dict[StepId, None]])
+    tool_warnings: dict[str, dict[StepId, None]] = field(
+        default_factory=dict[str, dict[StepId, None]]
+    )
     """Warnings in outputs, with their steps."""
-    mentions: dict[str, list[_SourceMention]] = field(default_factory=dict[str, list[_SourceMention]])
+    mentions: dict[str, list[_SourceMention]] = field(
+        default_factory=dict[str, list[_SourceMention]]
+    )
 
     def add(self, step: StepId, carrier: JsonObject) -> None:
         if _is_document(carrier):
@@ -152,7 +164,9 @@ class _ArtifactCollector:
         if not isinstance(markdown, str):
             markdown = None
         if not markdown and content is None:
-            self.warnings.append(f"step {step!r} brought a document without content: {brief(found)}")
+            self.warnings.append(
+                f"step {step!r} brought a document without content: {brief(found)}"
+            )
             return
         name = (
             _first_text(found, "id")
@@ -200,7 +214,9 @@ class _ArtifactCollector:
         if not isinstance(found, dict) or not isinstance(series, list):
             self.warnings.append(f"step {step!r} brought a chart without series: {brief(found)}")
             return
-        lines = [line for entry in series if isinstance(entry, dict) for line in _chart_series(entry)]
+        lines = [
+            line for entry in series if isinstance(entry, dict) for line in _chart_series(entry)
+        ]
         if len(lines) < len(series):
             left_out = len(series) - len(lines)
             self.warnings.append(
@@ -224,7 +240,9 @@ class _ArtifactCollector:
         message = _first_text(fields, "message", "description", "note")
         subject = _first_text(fields, "subject", "data_point", "field", "name", "id")
         if message is None and subject is None:
-            self.warnings.append(f"step {step!r} reported a conflict that says nothing: {brief(found)}")
+            self.warnings.append(
+                f"step {step!r} reported a conflict that says nothing: {brief(found)}"
+            )
             return
         values = fields.get("values")
         self.conflicts.append(
@@ -323,7 +341,9 @@ def _distinct(values: list[Json]) -> list[Json]:
     return distinct
 
 
-def _unique(entries: Iterable[_EntryT], identity: Callable[[_EntryT], Hashable]) -> tuple[_EntryT, ...]:
+def _unique(
+    entries: Iterable[_EntryT], identity: Callable[[_EntryT], Hashable]
+) -> tuple[_EntryT, ...]:
     seen: dict[Hashable, _EntryT] = {}
     for entry in entries:
         seen.setdefault(identity(entry), entry)

@@ -80,7 +80,9 @@ def build_package(
     assert state.started is not None
     run, outputs = ReviewedRun(plan, goal, state, tools), state.outputs()
     counted = (step.id for step in plan.steps if step.id in outputs and step.id not in run.replaced)
-    found = collect_artifacts(((step_id, outputs[step_id]) for step_id in counted), terminal_steps(plan))
+    found = collect_artifacts(
+        ((step_id, outputs[step_id]) for step_id in counted), terminal_steps(plan)
+    )
     caps = () if review is None else review.caps
     orchestrator_tokens, worker_tokens = token_shares(state)
     return Package(
@@ -103,11 +105,17 @@ def build_package(
         review=review,
         earlier_reviews=_earlier_reviews(state, review),
         gates=state.gates,
-        plan=plan.model_dump(mode="json", by_alias=True, exclude_defaults=True) | {"version": plan.version},
+        plan=plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        | {"version": plan.version},
         plan_hash=state.plan_hash or plan_hash(plan),
         rung=state.rung or "given",
         kept_plan=next(
-            (KeptPlanUse.model_validate(note.body) for note in state.notes if note.topic == "kept_plan"), None
+            (
+                KeptPlanUse.model_validate(note.body)
+                for note in state.notes
+                if note.topic == "kept_plan"
+            ),
+            None,
         ),
         patches=tuple(_patches(state, tools)),
         execution_log=_execution_log(run),
@@ -191,7 +199,9 @@ def _capped_result(plan: Plan, result: RunResult, review: ReviewResult | None) -
     return cap_stated_confidence(value, review.caps, review.confidences)
 
 
-_NO_END_REASON = "The run has no end yet: it still runs, or its process was ended before it could stop."
+_NO_END_REASON = (
+    "The run has no end yet: it still runs, or its process was ended before it could stop."
+)
 
 
 def _package_status(state: RunState, review: ReviewResult | None) -> RunStatus:
@@ -281,7 +291,11 @@ def _note_messages(note: Noted) -> list[str]:
 
 
 def _refused_action_text(action: JsonObject) -> str:
-    named = [f"{word} {shorten(str(action[word]), 80)!r}" for word in ("step", "tool") if action.get(word)]
+    named = [
+        f"{word} {shorten(str(action[word]), 80)!r}"
+        for word in ("step", "tool")
+        if action.get(word)
+    ]
     on = f" on {', '.join(named)}" if named else ""
     return f"the reviewing model asked for {str(action.get('action'))!r}{on}: refused, {action.get('why')}"
 
@@ -313,7 +327,9 @@ def _patches(state: RunState, tools: Mapping[str, ToolSignature]) -> list[PatchR
 
 def _diff(before: PlanAccepted, after: PlanAccepted, tools: Mapping[str, ToolSignature]) -> str:
     try:
-        old, new = (Plan.model_validate_json(json.dumps(accepted.plan)) for accepted in (before, after))
+        old, new = (
+            Plan.model_validate_json(json.dumps(accepted.plan)) for accepted in (before, after)
+        )
     except ValidationError:
         # Journaled by another version of the plan language: the patch itself still says what it did.
         return ""
@@ -344,7 +360,9 @@ def _execution_log(run: ReviewedRun) -> tuple[StepReport, ...]:
                 seconds=end.seconds if end else 0.0,
                 attempts=end.attempts if end else 0,
                 items=end.items if end else None,
-                labels=item_labels(run, step.id)[:_MAX_LABELS] if end and end.items is not None else (),
+                labels=item_labels(run, step.id)[:_MAX_LABELS]
+                if end and end.items is not None
+                else (),
                 output=shape(end.output) if end and end.status in SUCCESSES else None,
                 error=end.error if end else None,
                 reason=end.reason if end else "never ran",

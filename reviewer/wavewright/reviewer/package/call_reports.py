@@ -18,7 +18,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from wavewright.executor.events.state import SUCCESSES, RunState
-from wavewright.executor.events.types import ItemFinished, LoopToolCalled, StepFinished, TracebackFrame
+from wavewright.executor.events.types import (
+    ItemFinished,
+    LoopToolCalled,
+    StepFinished,
+    TracebackFrame,
+)
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.language.goals import AvailableTool
@@ -81,7 +86,12 @@ def list_calls(run: ReviewedRun) -> tuple[CallReport, ...]:
     allowed = {tool.name: tool for tool in run.goal.tools}
     return tuple(
         _call_report(
-            step, ending, maker, state, allowed.get(step.tool, _UNKNOWN_TOOL), run.tools.get(step.tool)
+            step,
+            ending,
+            maker,
+            state,
+            allowed.get(step.tool, _UNKNOWN_TOOL),
+            run.tools.get(step.tool),
         )
         for step in plan.steps
         if (endings := _finished_calls(step, state))
@@ -100,7 +110,11 @@ def _finished_calls(step: Step, state: RunState) -> list[StepFinished | ItemFini
     if items is not None:
         return [items[index] for index in sorted(items)[:MAX_CALLS]]
     end = state.steps.get(step.id)
-    if end is None or end.items is not None or end.status not in {*SUCCESSES, "failed", "cancelled"}:
+    if (
+        end is None
+        or end.items is not None
+        or end.status not in {*SUCCESSES, "failed", "cancelled"}
+    ):
         return []
     # A step that was cancelled before its turn has no key.
     return [end] if end.key is not None or end.attempts else []
@@ -109,7 +123,9 @@ def _finished_calls(step: Step, state: RunState) -> list[StepFinished | ItemFini
 def _params_renderer(
     step: Step, plan: Plan, graph: PlanGraph, outputs: Mapping[StepId, Json], now: dt.datetime
 ) -> _ParamsRenderer | None:
-    seen: JsonObject = {name: outputs[name] for name in graph.dependencies[step.id] if name in outputs}
+    seen: JsonObject = {
+        name: outputs[name] for name in graph.dependencies[step.id] if name in outputs
+    }
     visible: JsonObject = {"inputs": plan.inputs, "steps": seen}
     try:
         items = compile_render(step.for_each)(visible, now) if step.for_each is not None else None
@@ -151,7 +167,10 @@ def _call_report(
 def _summarized_value(value: Json) -> Json:
     if isinstance(value, str):
         return shorten(value, _MAX_PARAM_CHARS)
-    if isinstance(value, list | dict) and len(json.dumps(value, ensure_ascii=False)) > _MAX_PARAM_CHARS:
+    if (
+        isinstance(value, list | dict)
+        and len(json.dumps(value, ensure_ascii=False)) > _MAX_PARAM_CHARS
+    ):
         return shape(value)
     return value
 
@@ -258,9 +277,13 @@ def usd_text(usd: float) -> str:
     return f"{usd:.4f} USD" if usd == 0 or usd >= 0.0001 else "under 0.0001 USD"
 
 
-def _costs_by(uses: Iterable[ModelUse], name_of: Callable[[ModelUse], str | None]) -> tuple[NamedCost, ...]:
+def _costs_by(
+    uses: Iterable[ModelUse], name_of: Callable[[ModelUse], str | None]
+) -> tuple[NamedCost, ...]:
     groups = grouped(uses, name_of).items()
-    return tuple(NamedCost(name=name, cost=sum_costs(group)) for name, group in groups if name is not None)
+    return tuple(
+        NamedCost(name=name, cost=sum_costs(group)) for name, group in groups if name is not None
+    )
 
 
 def _loop_call_report(made: LoopToolCalled) -> LoopCallReport:

@@ -89,7 +89,11 @@ class RunComparison:
             "review": [*self.review],
             "plan_diff": None if self.diff is None else self.diff.to_json(),
             "costs": [
-                {"role": cost.role, "before": _cost_json(cost.before), "after": _cost_json(cost.after)}
+                {
+                    "role": cost.role,
+                    "before": _cost_json(cost.before),
+                    "after": _cost_json(cost.after),
+                }
                 for cost in self.costs
             ],
         }
@@ -156,7 +160,9 @@ def _why(report: StepReport) -> str:
 
 
 def _reports(side: ComparedRun) -> dict[str, StepReport]:
-    return {} if side.package is None else {report.id: report for report in side.package.execution_log}
+    return (
+        {} if side.package is None else {report.id: report for report in side.package.execution_log}
+    )
 
 
 def _gates(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
@@ -171,7 +177,9 @@ def _gates(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
             yield f"gate {name} {earlier.verdict} → {record.verdict}"
         if earlier.severity != record.severity:
             yield f"gate {name} now {'blocks' if record.severity == 'block' else 'only warns'}"
-    yield from (f"gate {_gate_name(old[place])} is not evaluated" for place in old if place not in new)
+    yield from (
+        f"gate {_gate_name(old[place])} is not evaluated" for place in old if place not in new
+    )
 
 
 def _records(side: ComparedRun) -> dict[tuple[str, str, int | None], GateRecord]:
@@ -225,7 +233,9 @@ def _review(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
         yield f"recovery rounds {before.state.round} → {after.state.round}"
     if (reviewer := _reviewer(before)) != (other := _reviewer(after)):
         yield f"reviewed by {reviewer} → {other}"
-    old, new = (side.review.missing_data if side.review is not None else () for side in (before, after))
+    old, new = (
+        side.review.missing_data if side.review is not None else () for side in (before, after)
+    )
     yield from (f"missing now: {line}" for line in new if line not in old)
     yield from (f"not missing now: {line}" for line in old if line not in new)
 

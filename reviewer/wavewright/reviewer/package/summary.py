@@ -47,7 +47,9 @@ def result_lines(package: Package, width: int) -> Iterator[str]:
     if package.result is None:
         return
     text = result_text(package)
-    lines = list(_text_lines(text[:_MAX_TEXT_CHARS], width) if text is not None else _json_lines(package))
+    lines = list(
+        _text_lines(text[:_MAX_TEXT_CHARS], width) if text is not None else _json_lines(package)
+    )
     most = _MAX_LINES if text is None else _MAX_TEXT_LINES
     is_cut = text is not None and len(text) > _MAX_TEXT_CHARS
     for line in lines[:most]:
@@ -62,7 +64,11 @@ def result_text(package: Package) -> str | None:
     """Return the result if it is a text, or the text of the document that it is; else None."""
     if isinstance(package.result, str):
         return package.result
-    texts = [document.markdown for document in package.documents if document.is_result and document.markdown]
+    texts = [
+        document.markdown
+        for document in package.documents
+        if document.is_result and document.markdown
+    ]
     return texts[0] if texts and package.result is not None else None
 
 
@@ -72,12 +78,16 @@ def _json_lines(package: Package) -> list[str]:
 
 def _text_lines(markdown: str, width: int) -> Iterator[str]:
     """Yield the lines of a text with wrapped prose, without blank lines at both ends."""
-    for is_table, lines in groupby(markdown.strip().splitlines(), key=lambda line: line.startswith("|")):
+    for is_table, lines in groupby(
+        markdown.strip().splitlines(), key=lambda line: line.startswith("|")
+    ):
         if is_table:
             yield from _aligned(list(lines), width)
         else:
             for line in lines:
-                yield from textwrap.wrap(line, width, subsequent_indent="  " * line.startswith("- ")) or [""]
+                yield from textwrap.wrap(
+                    line, width, subsequent_indent="  " * line.startswith("- ")
+                ) or [""]
 
 
 def _aligned(rows: list[str], width: int) -> Iterator[str]:
@@ -127,7 +137,9 @@ class _TerminalText(str):
     __slots__ = ()
 
 
-def render_summary(package: Package, result: Sequence[str] | None = None, *, width: int = MAX_WIDTH) -> str:
+def render_summary(
+    package: Package, result: Sequence[str] | None = None, *, width: int = MAX_WIDTH
+) -> str:
     """Return a package as plain text that ends with a line break.
 
     Args:
@@ -137,7 +149,8 @@ def render_summary(package: Package, result: Sequence[str] | None = None, *, wid
     """
     width = max(_MIN_WIDTH, min(width, MAX_WIDTH))
     lines = (
-        line if isinstance(line, _TerminalText) else visible(line) for line in _lines(package, result, width)
+        line if isinstance(line, _TerminalText) else visible(line)
+        for line in _lines(package, result, width)
     )
     return "\n".join(lines) + "\n"
 
@@ -160,7 +173,9 @@ def _lines(package: Package, result: Sequence[str] | None, width: int) -> Iterat
     costs = cost_lines(package.model_uses, package.orchestrator_tokens, package.worker_tokens)
     for number, line in enumerate(costs):
         yield f"{'models' if number == 0 else '':<8}{shorten(line, width - 8)}"
-    yield from _result(package, width) if result is None else ("", "Result", *map(_TerminalText, result))
+    yield from (
+        _result(package, width) if result is None else ("", "Result", *map(_TerminalText, result))
+    )
     yield ""
     yield from _steps(package.execution_log, width)
     yield from _failures(package, width)
@@ -174,14 +189,20 @@ def _lines(package: Package, result: Sequence[str] | None, width: int) -> Iterat
                 yield from _wrapped(why, width, "      ")
         yield from _section("Missing", review.missing_data, width)
         yield from _section(
-            "What would fix it", dict.fromkeys(action.hint for action in review.recovery_actions), width
+            "What would fix it",
+            dict.fromkeys(action.hint for action in review.recovery_actions),
+            width,
         )
     yield from _section(
-        "Conflicts", (f"{conflict.subject}: {conflict.message}" for conflict in package.conflicts), width
+        "Conflicts",
+        (f"{conflict.subject}: {conflict.message}" for conflict in package.conflicts),
+        width,
     )
     yield from _section("Warnings", package.warnings, width)
     yield from _section(
-        "Documents", (_document_line(document.title, document.tags) for document in package.documents), width
+        "Documents",
+        (_document_line(document.title, document.tags) for document in package.documents),
+        width,
     )
     yield from _section(
         "Sources", (_source_line(source.name, source.as_of) for source in package.sources), width
@@ -210,19 +231,27 @@ def _steps(log: tuple[StepReport, ...], width: int) -> Iterator[str]:
     for entry in log:
         items = f"{entry.items[0]}/{entry.items[1]}" if entry.items else ""
         took = duration_text(entry.seconds) if entry.seconds else ""
-        reason = (entry.error.message if entry.error else None) or entry.reason or entry.output or ""
+        reason = (
+            (entry.error.message if entry.error else None) or entry.reason or entry.output or ""
+        )
         step, tool = shorten(entry.id, id_width), shorten(entry.tool, tool_width)
         line = (
             f"  {entry.wave:>3}  {step:<{id_width}}  {tool:<{tool_width}}"
             f"  {_SIGNS[entry.status]:<9} {items:>7}  {took:>8}"
         )
         room = width - len(line) - 2
-        yield f"{line}  {shorten(reason, room)}".rstrip() if room >= _MIN_TEXT_WIDTH else line.rstrip()
+        yield (
+            f"{line}  {shorten(reason, room)}".rstrip()
+            if room >= _MIN_TEXT_WIDTH
+            else line.rstrip()
+        )
 
 
 def _failures(package: Package, width: int) -> Iterator[str]:
     """Yield where in the user's own code steps failed."""
-    failed = [entry for entry in package.execution_log if entry.error is not None and entry.error.frames]
+    failed = [
+        entry for entry in package.execution_log if entry.error is not None and entry.error.frames
+    ]
     if not failed:
         return
     yield ""
@@ -272,14 +301,18 @@ class StepRecord:
     """Each call: its item, its resolved parameters, its end."""
     attempts: list[AttemptLogged] = field(default_factory=list[AttemptLogged])
     uses: list[ModelCalled] = field(default_factory=list[ModelCalled])
-    questions: list[tuple[ModelQuestion, str]] = field(default_factory=list[tuple[ModelQuestion, str]])
+    questions: list[tuple[ModelQuestion, str]] = field(
+        default_factory=list[tuple[ModelQuestion, str]]
+    )
     """To models, with their answers."""
 
 
 def step_record(plan: Plan, step: Step, state: RunState, events: Sequence[Event]) -> StepRecord:
     """Return what the events of a run tell of a step of its plan."""
     ending, items = state.steps.get(step.id), state.items.get(step.id)
-    ended: list[StepFinished | ItemFinished] = [items[index] for index in sorted(items)] if items else []
+    ended: list[StepFinished | ItemFinished] = (
+        [items[index] for index in sorted(items)] if items else []
+    )
     if not ended and ending is not None:
         ended = [ending]
     now = run_instant(state)
@@ -295,7 +328,9 @@ def step_record(plan: Plan, step: Step, state: RunState, events: Sequence[Event]
                 record.uses.append(event)
             case _:
                 pass
-    record.questions += [(asked, answer) for asked, answer in model_messages(events) if asked.step == step.id]
+    record.questions += [
+        (asked, answer) for asked, answer in model_messages(events) if asked.step == step.id
+    ]
     return record
 
 
@@ -311,7 +346,9 @@ def model_messages(events: Iterable[Event]) -> list[tuple[ModelQuestion, str]]:
 def _answer_text(answer: JsonObject) -> str:
     if isinstance(text := answer.get("text"), str) and text:
         return text
-    return json.dumps(answer.get("parts") or answer.get("calls") or answer, indent=2, ensure_ascii=False)
+    return json.dumps(
+        answer.get("parts") or answer.get("calls") or answer, indent=2, ensure_ascii=False
+    )
 
 
 def reviewed_fields(package: Package, review: ReviewResult) -> list[str]:
@@ -350,7 +387,11 @@ class ConfidenceProof:
                 yield f"    its condition could not be evaluated, so it holds: {cap.fault}"
         for cap in self.review.caps:
             if cap not in self.caps and (cap.field == found.field or found.field in cap.spares):
-                why = "nothing of it leads here" if cap.applied else f"its condition is false: {cap.when}"
+                why = (
+                    "nothing of it leads here"
+                    if cap.applied
+                    else f"its condition is false: {cap.when}"
+                )
                 yield f"  not at most {cap.max:.2f}: {cap.because} ({why})"
         lowest = self.caps[-1] if self.caps and self.caps[-1].max < found.raw else None
         why = ", as no cap lowers it" if lowest is None else f": {lowest.because}"
@@ -363,7 +404,9 @@ class ConfidenceProof:
         for name in self._way(cap):
             figure = below[name].confidence if name in below else 1.0
             tool = log[name].tool if name in log else "?"
-            gates = [f"{gate.gate} {gate.verdict}" for gate in self.package.gates if gate.step == name]
+            gates = [
+                f"{gate.gate} {gate.verdict}" for gate in self.package.gates if gate.step == name
+            ]
             asked = f"  gates: {', '.join(dict.fromkeys(gates))}" if gates else ""
             yield f"{name} ({tool}) {figure:.2f}{asked}"
 

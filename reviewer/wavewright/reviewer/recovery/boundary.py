@@ -37,7 +37,15 @@ from wavewright.planner.language.plan import (
 )
 from wavewright.planner.reading.normalization import ALIASES
 from wavewright.planner.reading.reader import read_model
-from wavewright.planner.types import ID_PATTERN, GateId, GateKind, Json, JsonObject, JsonSchema, StepId
+from wavewright.planner.types import (
+    ID_PATTERN,
+    GateId,
+    GateKind,
+    Json,
+    JsonObject,
+    JsonSchema,
+    StepId,
+)
 from wavewright.reviewer.records import Action, ReviewResult
 from wavewright.reviewer.review.findings import failed_gates
 from wavewright.reviewer.review.results import ReviewedRun
@@ -118,7 +126,9 @@ def view_for_recovery(
     for step in plan.steps:
         end = state.steps.get(step.id)
         error = end.error.kind if end and end.error else None
-        steps.append(StepEndView(step.id, end.status if end else None, error, end.items if end else None))
+        steps.append(
+            StepEndView(step.id, end.status if end else None, error, end.items if end else None)
+        )
     gates = {gate.id: gate for gate in plan.gates}
     gate_views = tuple(
         FailedGateView(
@@ -132,7 +142,9 @@ def view_for_recovery(
         for found in failed_gates(ReviewedRun(plan, goal, state, {}))
         if found.severity == "block" and found.gate in gates
     )
-    return RecoveryView(state.round, tuple(steps), gate_views, tuple(_requested_actions(plan, goal, review)))
+    return RecoveryView(
+        state.round, tuple(steps), gate_views, tuple(_requested_actions(plan, goal, review))
+    )
 
 
 def _failed_items(state: RunState, step: StepId, gate: GateId) -> tuple[int, ...]:
@@ -158,14 +170,18 @@ def _missing_fields(gate: Gate, state: RunState, step: StepId) -> Iterator[str]:
             yield name
 
 
-def _requested_actions(plan: Plan, goal: Goal, review: ReviewResult | None) -> Iterator[RequestedActionView]:
+def _requested_actions(
+    plan: Plan, goal: Goal, review: ReviewResult | None
+) -> Iterator[RequestedActionView]:
     if review is None:
         return
     steps = {step.id for step in plan.steps}
     wanted = [action for action in review.recovery_actions if action.origin == "model"]
     views = (RequestedActionView(action.action, action.step, action.tool) for action in wanted)
     for view in dict.fromkeys(views):
-        if (view.step is None or view.step in steps) and (view.tool is None or view.tool in goal.tool_names):
+        if (view.step is None or view.step in steps) and (
+            view.tool is None or view.tool in goal.tool_names
+        ):
             yield view
 
 
@@ -203,7 +219,8 @@ class EmittedPatch(DocumentModel):
     """Not read: code knows which plan the patch is for."""
     reason: Annotated[str, Field(min_length=1)]
     ops: Annotated[
-        tuple[Annotated[_EmittedOp, Field(discriminator="op")], ...], Field(strict=False, min_length=1)
+        tuple[Annotated[_EmittedOp, Field(discriminator="op")], ...],
+        Field(strict=False, min_length=1),
     ]
     expect: Annotated[tuple[GateId, ...], Field(strict=False)] = ()
 
@@ -233,7 +250,10 @@ def patch_schema(tools: Sequence[str], steps: Collection[StepId]) -> JsonSchema:
             "why": _text_schema("One line: why this step is needed."),
             "id": _text_schema("A new id; for replace the id of the replaced step."),
             "tool": {"type": "string", "enum": [*tools]},
-            "params": {"type": "object", "description": "Arguments; strings may hold ${…} references."},
+            "params": {
+                "type": "object",
+                "description": "Arguments; strings may hold ${…} references.",
+            },
             "for_each": {
                 "description": "A ${…} reference to a list, or a list: the step runs once per item.",
                 "anyOf": [{"type": "string"}, {"type": "array", "items": {}}],
@@ -256,7 +276,11 @@ def patch_schema(tools: Sequence[str], steps: Collection[StepId]) -> JsonSchema:
             "op": {"type": "string", "enum": ["add", "replace", "remove", "rewire"]},
             "step": step,
             "id": _text_schema("For remove and rewire: the id of the step."),
-            "depends_on": {"type": "array", "items": {"type": "string"}, "description": "For rewire."},
+            "depends_on": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "For rewire.",
+            },
         },
         "op",
     )
@@ -326,7 +350,9 @@ def _normalized_op(op: Json) -> Json:
 
 
 def _without_empty_fields(fields: JsonObject) -> JsonObject:
-    return {name: entry for name, entry in fields.items() if entry is not None and entry is not False}
+    return {
+        name: entry for name, entry in fields.items() if entry is not None and entry is not False
+    }
 
 
 def _canonical_names(step: JsonObject) -> JsonObject:

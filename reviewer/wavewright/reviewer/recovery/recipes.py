@@ -55,7 +55,10 @@ def propose_patch(
     if view.round >= goal.limits.rounds:
         return None
     patch = _patch_from_recipes(plan, goal, view)
-    if patch is None or patch_fingerprint(plan, patch, [gate.gate for gate in view.failed_gates]) in seen:
+    if (
+        patch is None
+        or patch_fingerprint(plan, patch, [gate.gate for gate in view.failed_gates]) in seen
+    ):
         return None
     return patch
 
@@ -233,7 +236,9 @@ def patch_from_feedback(
     again = _with_readers({*takers, *changed}, plan, {step.id for step in live})
     if not (again or added):
         return None
-    reason = "; ".join(dict.fromkeys([*([reason] if takers else []), *(one.reason for one in recipes)]))
+    reason = "; ".join(
+        dict.fromkeys([*([reason] if takers else []), *(one.reason for one in recipes)])
+    )
     taken |= {step.id.lower() for step in added}
     reference = f"${{inputs.{feedback_input(feedback.package)}}}"
     ops = [AddStep(step=step) for step in {step.id: step for step in added}.values()]
@@ -250,7 +255,9 @@ def patch_from_feedback(
     return PlanPatch(base=plan_hash(plan), reason=reason, ops=tuple(ops), expect=())
 
 
-def _params_by_step(recipes: Sequence[Recipe], plan: Plan, live: Sequence[Step]) -> dict[StepId, JsonObject]:
+def _params_by_step(
+    recipes: Sequence[Recipe], plan: Plan, live: Sequence[Step]
+) -> dict[StepId, JsonObject]:
     """Return what recipes set, by the live step that stands for the one that a recipe names, where it changes any."""
     origins = superseding_origins(plan)
     found: dict[StepId, JsonObject] = {}

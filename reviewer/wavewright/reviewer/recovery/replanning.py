@@ -26,7 +26,13 @@ from wavewright.planner.language.signatures import ToolSignature, is_feedback_in
 from wavewright.planner.planning.tool_descriptions import tool_entries
 from wavewright.planner.plans.patches import PatchCheck, check_patch
 from wavewright.planner.ports.budgets import CallHistory
-from wavewright.planner.ports.fallback_ladder import FallbackFailure, Ladder, Rung, RungRecord, run_ladder
+from wavewright.planner.ports.fallback_ladder import (
+    FallbackFailure,
+    Ladder,
+    Rung,
+    RungRecord,
+    run_ladder,
+)
 from wavewright.planner.ports.model_port import (
     ModelCall,
     ModelClient,
@@ -133,7 +139,12 @@ async def replan(  # noqa: PLR0913 - what a replan depends on, each by its name
     if why_not is not None:
         return ReplanResult(None, None, (why_not,), (), ())
     checker = _PatchChecker(
-        plan, goal, view, tools, state.finished_steps(), frozenset(seen) if feedback is None else frozenset()
+        plan,
+        goal,
+        view,
+        tools,
+        state.finished_steps(),
+        frozenset(seen) if feedback is None else frozenset(),
     )
     refused = checker.refused
 
@@ -154,15 +165,21 @@ async def replan(  # noqa: PLR0913 - what a replan depends on, each by its name
         checked, faults = checker.check(patch)
         if faults:
             refused[:] = faults
-            return FallbackFailure(shorten(f"the recipe's patch is refused: {faults[0].message}", 300))
+            return FallbackFailure(
+                shorten(f"the recipe's patch is refused: {faults[0].message}", 300)
+            )
         return CheckedPatch(patch, checked)
 
     async def by_model(rung: Rung) -> CheckedPatch | FallbackFailure:
         assert models is not None
         try:
             call = recovery_call(plan, goal, view, tools, prompts, rung=rung.name)
-            call = replace(call, run=state.run, timeout=await rung_seconds(rung, call, models, history))
-            brief = partial(recovery_call, plan, goal, view, tools, prompts, rung=rung.name, is_brief=True)
+            call = replace(
+                call, run=state.run, timeout=await rung_seconds(rung, call, models, history)
+            )
+            brief = partial(
+                recovery_call, plan, goal, view, tools, prompts, rung=rung.name, is_brief=True
+            )
 
             async def smaller() -> ModelCall:
                 return replace(call, prompt=(await anyio.to_thread.run_sync(brief)).prompt)
@@ -180,7 +197,9 @@ async def replan(  # noqa: PLR0913 - what a replan depends on, each by its name
             return FallbackFailure(shorten(f"the model could not be asked: {error}", 300))
         if isinstance(answer, NoFittingAnswer):
             first = answer.faults[0].partition("\n")[0]
-            return FallbackFailure(shorten(f"{answer.model} gave no patch that can be applied: {first}", 300))
+            return FallbackFailure(
+                shorten(f"{answer.model} gave no patch that can be applied: {first}", 300)
+            )
         return answer.value
 
     ways = {"recipe": by_recipe} if models is None else {"recipe": by_recipe, "model": by_model}
@@ -269,7 +288,10 @@ def _feedback_as_json(view: RecoveryView) -> JsonObject | None:
 
 def _plan_as_json(plan: Plan) -> JsonObject:
     fields: JsonObject = plan.model_dump(
-        mode="json", by_alias=True, exclude_defaults=True, exclude={"inputs", "goal", "reasoning", "caps"}
+        mode="json",
+        by_alias=True,
+        exclude_defaults=True,
+        exclude={"inputs", "goal", "reasoning", "caps"},
     )
     return fields
 
@@ -321,7 +343,9 @@ class _PatchChecker:
             raise self._misfit(error.diagnostics, "the patch") from error
         checked, faults = self.check(patch)
         if faults:
-            raise self._misfit(faults, "the patch" if checked.plan is None else "the plan with the patch")
+            raise self._misfit(
+                faults, "the patch" if checked.plan is None else "the plan with the patch"
+            )
         assert checked.plan is not None
         known = {gate.id for gate in checked.plan.gates}
         kept = tuple(gate for gate in patch.expect if gate in known)

@@ -38,8 +38,12 @@ def linear_ticks(low: float, high: float, most: int) -> list[Tick]:
     step = _round_step(span / max(1, most - 1))
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
-    digits = next((places for places in range(12) if abs(round(step, places) - step) < step * 1e-6), 12)
-    return [Tick(number * step, f"{number * step:,.{digits}f}") for number in range(first, last + 1)]
+    digits = next(
+        (places for places in range(12) if abs(round(step, places) - step) < step * 1e-6), 12
+    )
+    return [
+        Tick(number * step, f"{number * step:,.{digits}f}") for number in range(first, last + 1)
+    ]
 
 
 def log_ticks(low: float, high: float, most: int) -> list[Tick]:
@@ -108,7 +112,8 @@ def _scale(low: float, high: float, start: float, end: float, *, log: bool = Fal
 def _round_step(least: float) -> float:
     power = 10.0 ** math.floor(math.log10(least))
     return next(
-        (factor * power for factor in (1, 2, 2.5, 5) if factor * power >= least * (1 - 1e-9)), 10 * power
+        (factor * power for factor in (1, 2, 2.5, 5) if factor * power >= least * (1 - 1e-9)),
+        10 * power,
     )
 
 
@@ -230,7 +235,9 @@ def draw_chart(chart: Chart) -> DrawnChart | None:
 
 def _dated(line: ChartSeries) -> _Points:
     dated = [
-        (span.begin.timestamp(), figure, date) for date, figure in line.points if (span := read_time(date))
+        (span.begin.timestamp(), figure, date)
+        for date, figure in line.points
+        if (span := read_time(date))
     ]
     dated.sort()
     return _thinned(dated)
@@ -250,14 +257,18 @@ def _thinned(points: _Points) -> _Points:
     return list(dict.fromkeys(kept))
 
 
-def _indexed(series: Sequence[tuple[str, _Points]]) -> tuple[list[tuple[str, _Points]], float | None]:
+def _indexed(
+    series: Sequence[tuple[str, _Points]],
+) -> tuple[list[tuple[str, _Points]], float | None]:
     start = max(points[0][0] for _name, points in series)
     shared = all(points[-1][0] >= start for _name, points in series)
     indexed: list[tuple[str, _Points]] = []
     for name, points in series:
         first = next((figure for when, figure, _date in points if not shared or when >= start), 0.0)
         if first > 0:
-            indexed.append((name, [(when, figure / first * 100, date) for when, figure, date in points]))
+            indexed.append(
+                (name, [(when, figure / first * 100, date) for when, figure, date in points])
+            )
     return (indexed, start if shared else None) if indexed else (list(series), None)
 
 

@@ -28,7 +28,13 @@ from wavewright.planner.types import Json, StepId
 from wavewright.prompts.environments import page_environment
 from wavewright.reviewer.atomic_files import write_atomically
 from wavewright.reviewer.package.call_reports import frame_line, money_text
-from wavewright.reviewer.records import AttemptReport, Confidence, OutputDocument, Package, StepReport
+from wavewright.reviewer.records import (
+    AttemptReport,
+    Confidence,
+    OutputDocument,
+    Package,
+    StepReport,
+)
 from wavewright.reviewer.report.charts import draw_chart
 from wavewright.reviewer.report.plan_picture import MAX_DRAWN, StepNode, fold_waves, statuses
 from wavewright.reviewer.report.sections import (
@@ -116,7 +122,9 @@ def render_run(
     return template.render(**_values(package, live, drawings), links=links)
 
 
-def _values(package: Package, live: LiveRun | None, drawings: Drawings = "both") -> dict[str, object]:
+def _values(
+    package: Package, live: LiveRun | None, drawings: Drawings = "both"
+) -> dict[str, object]:
     """Return what the templates show."""
     log = package.execution_log
     replaced = {entry.supersedes: entry.id for entry in log if entry.supersedes is not None}
@@ -125,7 +133,9 @@ def _values(package: Package, live: LiveRun | None, drawings: Drawings = "both")
     failed = defaultdict[StepId, str](str, failed_gate_steps(gates))
     review = package.review
     overall = (
-        next((found for found in review.confidences if found.field == "overall"), None) if review else None
+        next((found for found in review.confidences if found.field == "overall"), None)
+        if review
+        else None
     )
     charts = [drawn for chart in package.charts if (drawn := draw_chart(chart))]
     return {
@@ -141,9 +151,13 @@ def _values(package: Package, live: LiveRun | None, drawings: Drawings = "both")
         "facts": _facts(package),
         "sections": _sections(package, has_charts=bool(charts)),
         "charts": charts,
-        "documents": [_render_document(document) for document in package.documents[:_MAX_DOCUMENTS]],
+        "documents": [
+            _render_document(document) for document in package.documents[:_MAX_DOCUMENTS]
+        ],
         "most_documents": _MAX_DOCUMENTS,
-        "result_text": markdown_to_html(package.result) if isinstance(package.result, str) else None,
+        "result_text": markdown_to_html(package.result)
+        if isinstance(package.result, str)
+        else None,
         "result_title": _result_title(package),
         "opened": _opened(package.documents),
         "counts": statuses(log),
@@ -185,7 +199,11 @@ def _content_security_policy(css: str) -> str:
 @lru_cache(maxsize=1)
 def style_sheet() -> str:
     """Return the style sheet of reports."""
-    css = files("wavewright.reviewer.report").joinpath("templates", "report.css").read_text(encoding="utf-8")
+    css = (
+        files("wavewright.reviewer.report")
+        .joinpath("templates", "report.css")
+        .read_text(encoding="utf-8")
+    )
     assert "</" not in css, "the style sheet could end its own element"
     return "\n" + css
 
@@ -242,7 +260,9 @@ def _lowering(package: Package, overall: Confidence | None) -> list[str]:
 
 def _facts(package: Package) -> list[tuple[str, str, str]]:
     timings = package.timings
-    ended_well = sum(1 for entry in package.execution_log if entry.status in {"ok", "reused", "empty"})
+    ended_well = sum(
+        1 for entry in package.execution_log if entry.status in {"ok", "reused", "empty"}
+    )
     together = duration_text(timings.step_seconds)
     return [
         ("As of", _instant(package.now), package.now),
@@ -264,9 +284,17 @@ def _sections(package: Package, *, has_charts: bool) -> list[tuple[str, str]]:
     review = package.review
     known = (
         ("verdict", "Verdict", True),
-        ("missing", "Missing", review is not None and bool(review.missing_data or review.recovery_actions)),
+        (
+            "missing",
+            "Missing",
+            review is not None and bool(review.missing_data or review.recovery_actions),
+        ),
         ("charts", "Charts", has_charts),
-        ("documents", _result_title(package), bool(package.documents) or package.result is not None),
+        (
+            "documents",
+            _result_title(package),
+            bool(package.documents) or package.result is not None,
+        ),
         ("confidence", "Confidence", review is not None),
         ("plan", "Plan", True),
         ("failures", "Failures", bool(_failures(package))),
@@ -310,7 +338,9 @@ def _rows(log: Sequence[StepReport]) -> Sequence[StepReport]:
 
 
 def _result_title(package: Package) -> str:
-    has_result = package.result is not None or any(document.is_result for document in package.documents)
+    has_result = package.result is not None or any(
+        document.is_result for document in package.documents
+    )
     return "Result" if has_result else "Documents"
 
 

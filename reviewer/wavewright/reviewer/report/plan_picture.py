@@ -227,7 +227,9 @@ def _order(layers: list[list[_Slot]]) -> None:
             layer.sort(key=_barycentres(layers, layer, down=down).__getitem__)
 
 
-def _barycentres(layers: list[list[_Slot]], layer: list[_Slot], *, down: bool) -> dict[_Slot, float]:
+def _barycentres(
+    layers: list[list[_Slot]], layer: list[_Slot], *, down: bool
+) -> dict[_Slot, float]:
     if not layer:
         return {}
     other = layer[0].layer + (-1 if down else 1)
@@ -235,7 +237,9 @@ def _barycentres(layers: list[list[_Slot]], layer: list[_Slot], *, down: bool) -
     place = {slot: number / max(1, len(neighbours) - 1) for number, slot in enumerate(neighbours)}
     own = {slot: number / max(1, len(layer) - 1) for number, slot in enumerate(layer)}
     return {
-        slot: _mean([place[neighbour] for neighbour in (slot.before if down else slot.after)], own[slot])
+        slot: _mean(
+            [place[neighbour] for neighbour in (slot.before if down else slot.after)], own[slot]
+        )
         for slot in layer
     }
 
@@ -341,12 +345,20 @@ def _path(chain: _Chain, main: Sequence[float], across: float, depth: float, *, 
             parts.append(f"L{at(next_one)}")
             continue
         bend = (next_one[0] - one[0]) / 2
-        parts.append(f"C{at((one[0] + bend, one[1]))} {at((next_one[0] - bend, next_one[1]))} {at(next_one)}")
+        parts.append(
+            f"C{at((one[0] + bend, one[1]))} {at((next_one[0] - bend, next_one[1]))} {at(next_one)}"
+        )
     return "".join(parts)
 
 
 def _bands(
-    waves: Sequence[int], main: Sequence[float], depth: float, width: float, height: float, *, down: bool
+    waves: Sequence[int],
+    main: Sequence[float],
+    depth: float,
+    width: float,
+    height: float,
+    *,
+    down: bool,
 ) -> Iterator[WaveBand]:
     for wave, start in zip(waves, main, strict=True):
         if down:
@@ -363,7 +375,10 @@ def fold_waves(log: Sequence[StepReport]) -> list[FoldedWave]:
             number,
             len(steps),
             statuses(steps),
-            next((step for step in steps if step.status in {"failed", "blocked", "cancelled"}), steps[0]),
+            next(
+                (step for step in steps if step.status in {"failed", "blocked", "cancelled"}),
+                steps[0],
+            ),
         )
         for number, steps in sorted(waves.items())
     ]

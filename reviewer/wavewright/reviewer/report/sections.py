@@ -106,10 +106,14 @@ class GateGroup:
         return "s-failed" if self.severity == "block" else "s-blocked"
 
 
-def group_gates(records: Sequence[GateRecord], replaced: Mapping[StepId, StepId]) -> list[GateGroup]:
+def group_gates(
+    records: Sequence[GateRecord], replaced: Mapping[StepId, StepId]
+) -> list[GateGroup]:
     """Return the gates in groups: failed block gates, failed warn gates, passed ones, last those of replaced steps."""
     by_gate = grouped(records, lambda record: (record.gate, record.step))
-    groups = [_group(found, is_replaced=step in replaced) for (_gate, step), found in by_gate.items()]
+    groups = [
+        _group(found, is_replaced=step in replaced) for (_gate, step), found in by_gate.items()
+    ]
     rank = {"s-failed": 0, "s-blocked": 1, "s-ok": 2}
     return sorted(groups, key=lambda group: (group.is_replaced, rank[group.colour]))
 
@@ -164,7 +168,9 @@ def model_cost_section(package: Package) -> ModelCostSection | None:
         ("All together", (NamedCost(name="the run", cost=uses.total),)),
     )
     lines = tuple(cost_lines(uses, package.orchestrator_tokens, package.worker_tokens))
-    return ModelCostSection(lines, tuple((title, rows[:_MAX_ROWS]) for title, rows in groups if rows))
+    return ModelCostSection(
+        lines, tuple((title, rows[:_MAX_ROWS]) for title, rows in groups if rows)
+    )
 
 
 _MIN_BAR_PERCENT = 0.35
@@ -201,7 +207,9 @@ def draw_gantt(log: Sequence[StepReport]) -> Gantt:
     for started, entry in at_work:
         width = max(_MIN_BAR_PERCENT, entry.seconds / whole * 100)
         bars.append(Bar(entry, min((started - begin) / whole * 100, 100 - width), width))
-    marks = tuple(PlacedTick(tick.value / whole * 100, tick.label) for tick in duration_ticks(whole, 6))
+    marks = tuple(
+        PlacedTick(tick.value / whole * 100, tick.label) for tick in duration_ticks(whole, 6)
+    )
     return Gantt(tuple(bars), marks)
 
 
@@ -210,11 +218,17 @@ def duration_ticks(seconds: float, most: int) -> list[Tick]:
     if seconds <= 0:
         return [Tick(0.0, "0")]
     unit, name = next(
-        ((size, name) for size, name in ((3600.0, "h"), (60.0, "min"), (1.0, "s")) if seconds >= 2 * size),
+        (
+            (size, name)
+            for size, name in ((3600.0, "h"), (60.0, "min"), (1.0, "s"))
+            if seconds >= 2 * size
+        ),
         (0.001, "ms"),
     )
     ticks = linear_ticks(0.0, seconds / unit, most)
-    return [Tick(tick.value * unit, f"{tick.label} {name}" if tick.value else "0") for tick in ticks]
+    return [
+        Tick(tick.value * unit, f"{tick.label} {name}" if tick.value else "0") for tick in ticks
+    ]
 
 
 MAX_NODES = 200
@@ -298,13 +312,17 @@ def draw_relations(content: Json) -> RelationPicture | None:
     colours = {group: index % _COLOURS for index, group in enumerate(groups)}
     first, *others = shown
     # Things of one group stand side by side.
-    ring = sorted(others[: MAX_LABELS - 1], key=lambda name: [*groups].index(_text(shown[name], of)))
+    ring = sorted(
+        others[: MAX_LABELS - 1], key=lambda name: [*groups].index(_text(shown[name], of))
+    )
     radius = max(130.0, 24.0 * len(ring) / math.tau)
     centre = (_WIDTH / 2, radius + _MARGIN)
     places = {first: centre, **_ring(ring, centre, radius)}
     rest = others[MAX_LABELS - 1 :]
     for part in _RINGS:
-        places |= _ring(rest[: (size := int(math.tau * radius * part / _GAP))], centre, radius * part)
+        places |= _ring(
+            rest[: (size := int(math.tau * radius * part / _GAP))], centre, radius * part
+        )
         rest = rest[size:]
     labelled = {first, *ring}
     nodes = [
@@ -313,9 +331,12 @@ def draw_relations(content: Json) -> RelationPicture | None:
             ", ".join(filter(None, (_text(node, "kind"), _text(node, "origin")))),
             colours[_text(node, of)],
             *places[name],
-            anchor="" if name not in labelled else _anchor(places[name][0], is_centre=name == first),
+            anchor=""
+            if name not in labelled
+            else _anchor(places[name][0], is_centre=name == first),
             quotes=tuple(
-                NodeQuote(_text(one, "quote"), _text(one, "source")) for one in _objects(node.get("evidence"))
+                NodeQuote(_text(one, "quote"), _text(one, "source"))
+                for one in _objects(node.get("evidence"))
             ),
         )
         for name, node in shown.items()
@@ -326,7 +347,12 @@ def draw_relations(content: Json) -> RelationPicture | None:
         if (start := str(edge.get("from"))) in places and (end := str(edge.get("to"))) in places
     ]
     return RelationPicture(
-        _WIDTH, 2 * centre[1], tuple(nodes), tuple(lines), tuple(colours.items()), len(named) - len(shown)
+        _WIDTH,
+        2 * centre[1],
+        tuple(nodes),
+        tuple(lines),
+        tuple(colours.items()),
+        len(named) - len(shown),
     )
 
 
@@ -334,7 +360,9 @@ def _objects(found: Json) -> list[JsonObject]:
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
-def _ring(names: Sequence[str], centre: tuple[float, float], radius: float) -> dict[str, tuple[float, float]]:
+def _ring(
+    names: Sequence[str], centre: tuple[float, float], radius: float
+) -> dict[str, tuple[float, float]]:
     """Return a place for each name on an ellipse, the first one at the top."""
     angles = [math.tau * number / len(names) - math.pi / 2 for number in range(len(names))]
     return {
@@ -352,4 +380,6 @@ def _text(node: JsonObject, field: str) -> str:
 
 
 def _title(edge: JsonObject, start: JsonObject, end: JsonObject) -> str:
-    return " ".join(str(one) for one in (start.get("label"), edge.get("label"), end.get("label")) if one)
+    return " ".join(
+        str(one) for one in (start.get("label"), edge.get("label"), end.get("label")) if one
+    )

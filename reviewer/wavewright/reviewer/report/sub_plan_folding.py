@@ -44,7 +44,11 @@ def draw_plans(
     callers = _callers(log)
     folded = _fold_sub_plans(log, callers) if callers else None
     if folded is None or drawings == "open":
-        return [DrawnPlan(draw_plan(log), failed_gate_steps, running, shows_sub_plans=folded is not None)]
+        return [
+            DrawnPlan(
+                draw_plan(log), failed_gate_steps, running, shows_sub_plans=folded is not None
+            )
+        ]
     gates = defaultdict[StepId, str](str)
     for step, severity in failed_gate_steps.items():
         caller = callers.get(step, step)
@@ -56,7 +60,9 @@ def draw_plans(
     return [closed, DrawnPlan(draw_plan(log), failed_gate_steps, running, shows_sub_plans=True)]
 
 
-def _fold_sub_plans(log: Sequence[StepReport], callers: Mapping[StepId, StepId]) -> list[StepReport] | None:
+def _fold_sub_plans(
+    log: Sequence[StepReport], callers: Mapping[StepId, StepId]
+) -> list[StepReport] | None:
     """Return a log with one entry for each sub-plan, in the waves that follow; None where that has no order.
 
     Args:

@@ -80,7 +80,9 @@ class Assessment:
     @property
     def is_achieved(self) -> bool:
         """Whether every block gate that counts passed, nothing is missing and the result fits its schema."""
-        return not (self.stopping_gates or self.failing_problems or self.result.missing or self.faults)
+        return not (
+            self.stopping_gates or self.failing_problems or self.result.missing or self.faults
+        )
 
     @property
     def warnings(self) -> int:
@@ -168,7 +170,8 @@ _MAX_LABELS = 8
 def missing_data(found: Assessment) -> tuple[str, ...]:
     """Return what is missing or wrong, one line each, by the plan's names."""
     lines = [
-        f"{_step_label(gate.step, gate.labels)}: {gate.message} (gate {gate.gate!r})" for gate in found.gates
+        f"{_step_label(gate.step, gate.labels)}: {gate.message} (gate {gate.gate!r})"
+        for gate in found.gates
     ]
     # The cause of a blocked step has a line of its own.
     listed = [end for end in found.problems if end.status != "blocked"]
@@ -285,7 +288,9 @@ def review_by_code(
 
 def _summary_sentences(found: Assessment, settled: SettledConfidences, goal: Goal) -> Iterator[str]:
     if found.is_achieved:
-        evaluated = " that was evaluated" if any(gate.is_unevaluated for gate in found.gates) else ""
+        evaluated = (
+            " that was evaluated" if any(gate.is_unevaluated for gate in found.gates) else ""
+        )
         yield f"Goal achieved: every mandatory gate{evaluated} passed and everything that the result needs is there."
     else:
         yield "Goal not achieved."
@@ -320,7 +325,9 @@ def _step_confidences(run: ReviewedRun) -> tuple[StepConfidence, ...]:
 
 
 _NO_JUDGE_HINT = "configure a model, so that the rubric can be judged"
-_LIMIT_HINT = "raise the limit that was reached, under 'limits' in the goal template or the job's overrides"
+_LIMIT_HINT = (
+    "raise the limit that was reached, under 'limits' in the goal template or the job's overrides"
+)
 """Hint for a cancelled step: a run that was interrupted is resumed before its review, so a limit was reached."""
 
 
@@ -341,7 +348,9 @@ def _gate_action(gate: FailedGate, goal: Goal) -> RecoveryAction:
     if recipe is not None:
         action: Action = "add_step" if recipe.add and not recipe.set_params else "refetch"
         hint = gate.hint or recipe.reason
-        return RecoveryAction(action=action, step=gate.step, gate=gate.gate, hint=hint, recipe=recipe.gate)
+        return RecoveryAction(
+            action=action, step=gate.step, gate=gate.gate, hint=hint, recipe=recipe.gate
+        )
     action, hint = _default_action(gate.kind)
     return RecoveryAction(action=action, step=gate.step, gate=gate.gate, hint=gate.hint or hint)
 
@@ -350,7 +359,10 @@ def _default_action(kind: GateKind) -> tuple[Action, str]:
     """Return what is done about a failed gate without a recipe, and the hint where the gate has none."""
     match kind:
         case "fresh_within":
-            return "refetch", "fetch newer data, or set the job's as_of to the day that the data is of"
+            return (
+                "refetch",
+                "fetch newer data, or set the job's as_of to the day that the data is of",
+            )
         case "required":
             return "refetch", "fetch again, or from a source that has the missing fields"
         case "schema":
@@ -373,15 +385,21 @@ def _problem_actions(end: StepProblem) -> Iterator[RecoveryAction]:
         case "cancelled" | "interrupted":
             yield RecoveryAction(action="refetch", step=end.step, hint=end.hint or _LIMIT_HINT)
         case "params" | "expression" | "items":
-            hint = end.hint or "correct the step's parameters, or the inputs that they are made from"
+            hint = (
+                end.hint or "correct the step's parameters, or the inputs that they are made from"
+            )
             yield RecoveryAction(action="replace_step", step=end.step, hint=hint)
         case "output":
             hint = (
-                end.hint or "the tool's output breaks its own schema: correct the source or use another tool"
+                end.hint
+                or "the tool's output breaks its own schema: correct the source or use another tool"
             )
             yield RecoveryAction(action="replace_step", step=end.step, hint=hint)
         case "tool":
-            hint = end.hint or "correct the tool or what it was given; `wavewright logs` shows what it raised"
+            hint = (
+                end.hint
+                or "correct the tool or what it was given; `wavewright logs` shows what it raised"
+            )
             yield RecoveryAction(action="provide_input", step=end.step, hint=hint)
         case "refused":
             return  # a person has decided

@@ -19,7 +19,13 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.ports.budgets import CallHistory
-from wavewright.planner.ports.fallback_ladder import FallbackFailure, Ladder, Rung, RungRecord, run_ladder
+from wavewright.planner.ports.fallback_ladder import (
+    FallbackFailure,
+    Ladder,
+    Rung,
+    RungRecord,
+    run_ladder,
+)
 from wavewright.planner.ports.model_port import ModelCall, ModelClient, ModelError, OnUse
 from wavewright.planner.types import Json
 from wavewright.prompts import PromptError, Prompts
@@ -117,7 +123,9 @@ async def review_by_model(  # noqa: PLR0913 - what the review depends on, each b
         if isinstance(answer, NoFittingAnswer):
             unread.extend(answer.faults[:_MAX_FAULTS])
             return FallbackFailure(
-                shorten(f"no review in the answer of {answer.model}: {'; '.join(answer.faults)}", 300)
+                shorten(
+                    f"no review in the answer of {answer.model}: {'; '.join(answer.faults)}", 300
+                )
             )
         return assessed.merged(by_code, answer, _rung_ceiling(ladder, rung))
 
@@ -150,7 +158,9 @@ class _AssessedRun:
                 "goal_achieved": is_achieved,
                 "confidence": settled.overall.capped,
                 "summary": " ".join(sentences),
-                "missing_data": tuple(dict.fromkeys((*by_code.missing_data, *opinion.missing_data))),
+                "missing_data": tuple(
+                    dict.fromkeys((*by_code.missing_data, *opinion.missing_data))
+                ),
                 "recovery_actions": tuple(dict.fromkeys((*by_code.recovery_actions, *actions))),
                 "reviewer": "model",
                 "confidences": settled.confidences,
@@ -235,7 +245,12 @@ class _ReviewQuestion:
             timed = replace(call, timeout=await rung_seconds(rung, call, self.models, self.history))
             try:
                 return await ask_until_fit(
-                    self.models, timed, read_review, tries=rung.tries, repair=self._repair, on_use=self.on_use
+                    self.models,
+                    timed,
+                    read_review,
+                    tries=rung.tries,
+                    repair=self._repair,
+                    on_use=self.on_use,
                 )
             except ModelError as error:
                 if error.kind not in _TOO_LARGE_KINDS:
@@ -245,7 +260,9 @@ class _ReviewQuestion:
                     raise
                 call, tokens = smaller
 
-    def _smaller_call(self, rung: Rung, asked: ModelCall, tokens: int) -> tuple[ModelCall, int] | None:
+    def _smaller_call(
+        self, rung: Rung, asked: ModelCall, tokens: int
+    ) -> tuple[ModelCall, int] | None:
         """Return a question with fewer outputs and its token limit for them; None if it would be the same."""
         while (tokens := tokens // 2) >= _MIN_OUTPUT_TOKENS:
             call = self._call(rung, tokens)

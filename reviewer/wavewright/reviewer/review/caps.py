@@ -70,7 +70,9 @@ def patch_rungs(state: RunState) -> tuple[RungRecord | None, ...]:
     found: list[RungRecord | None] = []
     since = state.plans[0].at if state.plans else 0.0
     for accepted in state.plans[1:]:
-        made = [taken.rung for taken in _rungs_of(state, _RECOVERY) if since <= taken.at <= accepted.at]
+        made = [
+            taken.rung for taken in _rungs_of(state, _RECOVERY) if since <= taken.at <= accepted.at
+        ]
         found.append(made[-1] if made else None)
         since = accepted.at
     return tuple(found)
@@ -110,7 +112,11 @@ def _comparable_record(record: RungRecord) -> RungRecord:
 
 
 def _rungs_of(state: RunState, ladder: str) -> list[RungTaken]:
-    return [taken for taken in state.rungs if taken.rung.ladder == ladder and taken.rung.outcome == "reached"]
+    return [
+        taken
+        for taken in state.rungs
+        if taken.rung.ladder == ladder and taken.rung.outcome == "reached"
+    ]
 
 
 def _ceilings(records: Iterable[RungRecord | None]) -> Iterator[Ceiling]:
@@ -143,7 +149,11 @@ def evaluate_caps(
     """
     plan, goal, tools = run.plan, run.goal, run.tools
     asked = [_evaluate_cap(cap, run, "goal" if cap in goal.caps else "plan") for cap in plan.caps]
-    of_rungs = (*_plan_ceilings(run.state), *_ceilings(patch_rungs(run.state)), *_worker_ceilings(run))
+    of_rungs = (
+        *_plan_ceilings(run.state),
+        *_ceilings(patch_rungs(run.state)),
+        *_worker_ceilings(run),
+    )
     of_review = (review,) if review is not None else ()
     ceilings = (*dict.fromkeys(of_rungs), *_gate_ceilings(run), *of_review)
     made_of = {step.id: tools[step.tool].output_data for step in plan.steps if step.tool in tools}
@@ -151,7 +161,9 @@ def evaluate_caps(
 
 
 def compute_confidences(
-    evidence: tuple[StepEvidence, ...], claims: Mapping[str, Mapping[str, float]], caps: tuple[CapRecord, ...]
+    evidence: tuple[StepEvidence, ...],
+    claims: Mapping[str, Mapping[str, float]],
+    caps: tuple[CapRecord, ...],
 ) -> tuple[Confidence, ...]:
     """Return the confidence of `overall`, of every field for which an output states a figure, and of every capped one.
 
@@ -164,7 +176,10 @@ def compute_confidences(
     named = [field for field in claims if field != OVERALL]
     capped = [cap.field for cap in caps if cap.field not in {EVERY_FIELD, OVERALL}]
     fields = dict.fromkeys((*named, *capped))
-    raws = [overall, *(_field_confidence(field, claims.get(field), overall.raw) for field in fields)]
+    raws = [
+        overall,
+        *(_field_confidence(field, claims.get(field), overall.raw) for field in fields),
+    ]
     return tuple(_capped(raw, caps) for raw in raws)
 
 
@@ -192,7 +207,9 @@ def stated_confidence(outputs: Iterable[tuple[str, Json]]) -> dict[str, dict[str
     return claims
 
 
-def cap_stated_confidence(value: Json, caps: Iterable[CapRecord], settled: Iterable[Confidence] = ()) -> Json:
+def cap_stated_confidence(
+    value: Json, caps: Iterable[CapRecord], settled: Iterable[Confidence] = ()
+) -> Json:
     """Return a value in which no `confidence`, however deep, exceeds the caps on its field.
 
     `{"confidence": {"trend": 0.8}}` is bounded by the caps on `trend`. A plain number speaks of the key that holds its
@@ -205,14 +222,19 @@ def cap_stated_confidence(value: Json, caps: Iterable[CapRecord], settled: Itera
     def of_value(node: Json, fields: tuple[str, ...]) -> Json:
         if isinstance(node, dict):
             return {
-                name: of_claim(member, fields) if name == "confidence" else of_value(member, (name, *fields))
+                name: of_claim(member, fields)
+                if name == "confidence"
+                else of_value(member, (name, *fields))
                 for name, member in node.items()
             }
         return [of_value(entry, fields) for entry in node] if isinstance(node, list) else node
 
     def of_claim(claim: Json, fields: tuple[str, ...], *, is_top: bool = False) -> Json:
         if isinstance(claim, dict):
-            return {name: of_claim(figure, (name, *fields), is_top=is_top) for name, figure in claim.items()}
+            return {
+                name: of_claim(figure, (name, *fields), is_top=is_top)
+                for name, figure in claim.items()
+            }
         if isinstance(claim, (int, float)) and not isinstance(claim, bool):
             bounds = [cap.max for cap in holding if is_cap_on(cap, *fields)]
             own = figures.get(fields[0], math.inf) if is_top else math.inf
@@ -231,7 +253,11 @@ def _figures(output: Json) -> Iterator[tuple[str, float]]:
     stated = output.get("confidence")
     fields = stated if isinstance(stated, dict) else {OVERALL: stated}
     for field, figure in fields.items():
-        if isinstance(figure, (int, float)) and not isinstance(figure, bool) and math.isfinite(figure):
+        if (
+            isinstance(figure, (int, float))
+            and not isinstance(figure, bool)
+            and math.isfinite(figure)
+        ):
             yield field, float(figure)
 
 
@@ -280,7 +306,9 @@ def _engine_cap(ceiling: Ceiling, feeders: Mapping[str, Feeders], made_of: _Made
     ways = {
         field: " → ".join(way_of(found, step))
         for field, found in feeders.items()
-        if step is not None and step in found and not _is_of_other_data(ceiling, field, found[step], made_of)
+        if step is not None
+        and step in found
+        and not _is_of_other_data(ceiling, field, found[step], made_of)
     }
     return CapRecord(
         field=EVERY_FIELD,
@@ -293,7 +321,9 @@ def _engine_cap(ceiling: Ceiling, feeders: Mapping[str, Feeders], made_of: _Made
     )
 
 
-def _is_of_other_data(ceiling: Ceiling, field: str, reader: StepId | None, made_of: _MadeOf) -> bool:
+def _is_of_other_data(
+    ceiling: Ceiling, field: str, reader: StepId | None, made_of: _MadeOf
+) -> bool:
     """Whether the data that a ceiling is about makes other fields of the reader's output, and not this one.
 
     Data that makes no field may have gone into any.
@@ -314,7 +344,9 @@ def is_cap_on(cap: CapRecord, *fields: str) -> bool:
     return not known or known[-1] not in cap.spares
 
 
-def _overall_confidence(evidence: tuple[StepEvidence, ...], stated: Mapping[str, float]) -> Confidence:
+def _overall_confidence(
+    evidence: tuple[StepEvidence, ...], stated: Mapping[str, float]
+) -> Confidence:
     found = raw_overall(evidence)
     whole = sum(1 for part in evidence if part.share == 1.0)
     why = [f"{whole} of {len(evidence)} steps complete, weighted share {found:.2f}"]
@@ -353,7 +385,9 @@ def confidence_claims(
     terminal: Iterable[StepId], state: RunState, result: Json
 ) -> Iterator[tuple[str, Json]]:
     """Yield the values that may state a confidence, with their names: present terminal outputs and the result."""
-    outputs = {step_id: state.steps[step_id].output for step_id in terminal if state.is_present(step_id)}
+    outputs = {
+        step_id: state.steps[step_id].output for step_id in terminal if state.is_present(step_id)
+    }
     for step_id, output in outputs.items():
         yield f"step {step_id!r}", output
     if result not in outputs.values():

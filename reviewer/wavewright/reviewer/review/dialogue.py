@@ -22,7 +22,13 @@ from wavewright.executor.events.types import GateRecord, StepFinished
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
-from wavewright.reviewer.asking_models import AnswerModel, allot_chars, prompt_size, read_answer, truncate
+from wavewright.reviewer.asking_models import (
+    AnswerModel,
+    allot_chars,
+    prompt_size,
+    read_answer,
+    truncate,
+)
 from wavewright.reviewer.records import Action, Opinion, RecoveryAction, RefusedAction
 from wavewright.reviewer.review.findings import item_labels
 from wavewright.reviewer.review.results import ReviewedRun, RunResult
@@ -69,10 +75,14 @@ def digest_run(run: ReviewedRun, result: RunResult, *, tokens: int) -> Digest:
     """Return what a model is shown of a run; the outputs take about `tokens` tokens at most."""
     ends, given = run.state.steps, run.plan.steps
     steps = tuple(_step(step, ends.get(step.id), run.replaced.get(step.id)) for step in given)
-    with_items = [step.id for step in given if step.for_each and (end := ends.get(step.id)) and end.items]
+    with_items = [
+        step.id for step in given if step.for_each and (end := ends.get(step.id)) and end.items
+    ]
     labels = {step_id: item_labels(run, step_id) for step_id in with_items}
     gates = tuple(_gates(run, labels))
-    shown, left_out = _allot_outputs(list(_ranked_outputs(run, result, labels)), tokens * CHARS_PER_TOKEN)
+    shown, left_out = _allot_outputs(
+        list(_ranked_outputs(run, result, labels)), tokens * CHARS_PER_TOKEN
+    )
     return Digest(steps, gates, tuple(shown), tuple(left_out))
 
 
@@ -90,11 +100,15 @@ def _ranked_outputs(
 ) -> Iterator[_RankedOutput]:
     """Yield the outputs, by rank and then in the plan's order; a result that equals one of them is not repeated."""
     plan, state = run.plan, run.state
-    counted = [step.id for step in plan.steps if step.id not in run.replaced and step.id in state.steps]
+    counted = [
+        step.id for step in plan.steps if step.id not in run.replaced and step.id in state.steps
+    ]
     ends = {step_id: state.steps[step_id] for step_id in counted}
     outputs = {step_id: end.output for step_id, end in ends.items() if end.status in SUCCESSES}
     found: list[_RankedOutput] = []
-    if plan.result is not None and not any(result.value == outputs.get(name) for name in result.terminal):
+    if plan.result is not None and not any(
+        result.value == outputs.get(name) for name in result.terminal
+    ):
         found.append(_RankedOutput("result", 1, result.value))
     judged = {gate.on for gate in plan.gates if gate.judge is not None}
     for step_id, output in outputs.items():
@@ -149,13 +163,19 @@ def _allot_outputs(
         for candidate, need, share in zip(ranked, needs, shares, strict=True):
             value = truncate(candidate.value, share - _ENTRY_OVERHEAD_CHARS, candidate.first)
             is_whole = value is candidate.value
-            shown.append(ShownOutput(candidate.name, value, need - _ENTRY_OVERHEAD_CHARS, is_whole=is_whole))
+            shown.append(
+                ShownOutput(candidate.name, value, need - _ENTRY_OVERHEAD_CHARS, is_whole=is_whole)
+            )
             room -= prompt_size(value) + _ENTRY_OVERHEAD_CHARS
     return shown, [(candidate.name, shape(candidate.value)) for candidate in left_out]
 
 
 def _step(step: Step, end: StepFinished | None, replaced_by: StepId | None) -> JsonObject:
-    summary: JsonObject = {"id": step.id, "tool": step.tool, "status": end.status if end else "not_run"}
+    summary: JsonObject = {
+        "id": step.id,
+        "tool": step.tool,
+        "status": end.status if end else "not_run",
+    }
     if step.why:
         summary["why"] = shorten(step.why, _MAX_TEXT)
     if step.optional:
@@ -169,7 +189,10 @@ def _step(step: Step, end: StepFinished | None, replaced_by: StepId | None) -> J
     if end.items is not None:
         summary["items"] = f"{end.items[0]} of {end.items[1]}"
     if end.error is not None:
-        summary["error"] = {"kind": end.error.kind, "message": shorten(end.error.message, _MAX_TEXT)}
+        summary["error"] = {
+            "kind": end.error.kind,
+            "message": shorten(end.error.message, _MAX_TEXT),
+        }
     elif end.reason:
         summary["reason"] = shorten(end.reason, _MAX_TEXT)
     return summary
@@ -179,7 +202,9 @@ def _gates(run: ReviewedRun, labels: Mapping[StepId, Sequence[str]]) -> Iterator
     """Yield one entry for each gate on a step, failed ones first."""
     counted = (record for record in run.state.gates if record.step not in run.replaced)
     by_gate = grouped(counted, lambda record: (record.gate, record.step))
-    groups = sorted(by_gate.values(), key=lambda records: not any(record.has_failed for record in records))
+    groups = sorted(
+        by_gate.values(), key=lambda records: not any(record.has_failed for record in records)
+    )
     for records in groups[:_MAX_GATES]:
         yield _gate(records, labels.get(records[0].step, ()))
     if len(groups) > _MAX_GATES:
@@ -258,7 +283,9 @@ def to_opinion(answer: ReviewAnswer, model: str) -> Opinion:
         goal_achieved=answer.goal_achieved,
         confidence=answer.confidence,
         summary=shorten(answer.summary, _MAX_SUMMARY),
-        missing_data=tuple(shorten(line, _MAX_LINE) for line in answer.missing_data[:_MAX_LINES] if line),
+        missing_data=tuple(
+            shorten(line, _MAX_LINE) for line in answer.missing_data[:_MAX_LINES] if line
+        ),
     )
 
 
@@ -287,7 +314,8 @@ def accept_actions(
                 action=action,
                 step=StepId(wanted.step) if wanted.step else None,
                 tool=wanted.tool or None,
-                hint=shorten(wanted.hint, _MAX_LINE) or f"{action.replace('_', ' ')}, as the model asks",
+                hint=shorten(wanted.hint, _MAX_LINE)
+                or f"{action.replace('_', ' ')}, as the model asks",
                 origin="model",
             )
         )
@@ -300,7 +328,11 @@ def review_schema(steps: Sequence[StepId], tools: Collection[str]) -> JsonSchema
         "type": "object",
         "properties": {
             "action": {"type": "string", "enum": [*ACTIONS]},
-            "step": {"type": "string", "enum": [*steps], "description": "The step that it is about."},
+            "step": {
+                "type": "string",
+                "enum": [*steps],
+                "description": "The step that it is about.",
+            },
             "tool": {
                 "type": "string",
                 "enum": [*sorted(tools)],
@@ -321,7 +353,10 @@ def review_schema(steps: Sequence[StepId], tools: Collection[str]) -> JsonSchema
             },
             "goal_achieved": {"type": "boolean"},
             "confidence": {"type": "number", "minimum": 0, "maximum": 1},
-            "missing_data": {**lines, "description": "What the goal asks for and the outputs do not hold."},
+            "missing_data": {
+                **lines,
+                "description": "What the goal asks for and the outputs do not hold.",
+            },
             "recovery_actions": {"type": "array", "items": action},
         },
         "required": ["summary", "goal_achieved", "confidence", "missing_data", "recovery_actions"],
@@ -329,7 +364,9 @@ def review_schema(steps: Sequence[StepId], tools: Collection[str]) -> JsonSchema
     }
 
 
-def _refusal_reason(wanted: ReviewAction, steps: Collection[str], tools: Collection[str]) -> str | None:
+def _refusal_reason(
+    wanted: ReviewAction, steps: Collection[str], tools: Collection[str]
+) -> str | None:
     if wanted.step is not None and wanted.step not in steps:
         return "the plan has no such step"
     if wanted.tool and wanted.tool not in tools:

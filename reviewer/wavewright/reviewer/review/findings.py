@@ -51,10 +51,14 @@ def item_labels(run: ReviewedRun, step_id: StepId) -> tuple[str, ...]:
     if isinstance(items, str):
         variables: JsonObject = {
             "inputs": run.plan.inputs,
-            "steps": {name: end.output for name, end in run.state.steps.items() if end.status in SUCCESSES},
+            "steps": {
+                name: end.output for name, end in run.state.steps.items() if end.status in SUCCESSES
+            },
         }
         try:
-            items = as_list(render(items, lambda expression: evaluate(expression, variables, run.now)))
+            items = as_list(
+                render(items, lambda expression: evaluate(expression, variables, run.now))
+            )
         except ExpressionError:
             return ()
     key = run.goal.targets.key
@@ -114,7 +118,9 @@ def failed_gates(run: ReviewedRun) -> tuple[FailedGate, ...]:
     ends = run.state.steps
     found: list[FailedGate] = []
     for end in (ends[step.id] for step in run.plan.steps if step.id in ends):
-        failed = (entry for entry in end.gates if entry.has_failed and not _is_asked_again(entry, run))
+        failed = (
+            entry for entry in end.gates if entry.has_failed and not _is_asked_again(entry, run)
+        )
         by_gate = grouped(failed, lambda entry: entry.gate)
         found += [_failed_gate(run, entries) for entries in by_gate.values()]
     return tuple(sorted(found, key=lambda gate: gate.severity != "block"))
@@ -129,7 +135,12 @@ def unchecked_gates(run: ReviewedRun) -> tuple[FailedGate, ...]:
     steps = {step.id: step for step in run.plan.steps}
     found: list[FailedGate] = []
     for gate in run.plan.gates:
-        if gate.on is None or gate.on in run.replaced or gate.judge is not None or gate.severity != "block":
+        if (
+            gate.on is None
+            or gate.on in run.replaced
+            or gate.judge is not None
+            or gate.severity != "block"
+        ):
             continue
         step, end = steps.get(gate.on), run.state.steps.get(gate.on)
         if step is None or step.optional or end is None or end.status not in SUCCESSES:
@@ -164,7 +175,11 @@ def _step_problem(run: ReviewedRun, step: Step) -> Iterator[StepProblem]:
         yield StepProblem(step.id, None, step.optional, None, "never ran", None)
         return
     items = run.state.items.get(step.id)
-    failed = {index: item.error for index, item in items.items() if item.error is not None} if items else {}
+    failed = (
+        {index: item.error for index, item in items.items() if item.error is not None}
+        if items
+        else {}
+    )
     lost_items = end.items is not None and end.items[0] < end.items[1]
     if end.status == "skipped" or (end.status in SUCCESSES and not lost_items):
         return
@@ -187,7 +202,9 @@ def _is_asked_again(entry: GateRecord, run: ReviewedRun) -> bool:
     """
     successor = run.replaced.get(entry.step)
     end = run.state.steps.get(successor) if successor is not None else None
-    return end is not None and any(_template_gate(other) == _template_gate(entry) for other in end.gates)
+    return end is not None and any(
+        _template_gate(other) == _template_gate(entry) for other in end.gates
+    )
 
 
 def _template_gate(entry: GateRecord) -> str:
@@ -230,7 +247,9 @@ _NO_MAKERS: Final[Mapping[StepId, Collection[StepId]]] = {}
 _NO_TOOLS: Final[Mapping[str, ToolSignature]] = {}
 
 
-def confidence_sources(plan: Plan, tools: Mapping[str, ToolSignature]) -> dict[StepId, frozenset[StepId]]:
+def confidence_sources(
+    plan: Plan, tools: Mapping[str, ToolSignature]
+) -> dict[StepId, frozenset[StepId]]:
     """Return the steps whose confidence bounds that of each step: all that it depends on, unless it has its own."""
     own = {name for name, tool in tools.items() if tool.confidence == "own"}
     graph = PlanGraph.of(plan)
@@ -246,7 +265,9 @@ def data_writers(run: ReviewedRun) -> Writers:
     for step in run.plan.steps:
         made_of = run.tools[step.tool].output_data if step.tool in run.tools else {}
         before = sorted(graph.ancestors(step.id)) if made_of else []
-        written = {one: {name for part in written_data(run.state, one) for name in part} for one in before}
+        written = {
+            one: {name for part in written_data(run.state, one) for name in part} for one in before
+        }
         if made_of:
             found[step.id] = {
                 field: [one for one, names in written.items() if names & made]

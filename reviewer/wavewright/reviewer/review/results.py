@@ -125,7 +125,9 @@ def _may_be_empty(end: StepFinished, signature: ToolSignature | None) -> bool:
     """Whether this step's output can only be empty."""
     if end.items is not None and end.items[1] == 0:
         return True
-    return signature is not None and (signature.writes or signature.output_schema.get("type") == "null")
+    return signature is not None and (
+        signature.writes or signature.output_schema.get("type") == "null"
+    )
 
 
 def _present_share(end: StepFinished | None, signature: ToolSignature | None) -> tuple[float, str]:
@@ -209,7 +211,9 @@ def result_faults(run: ReviewedRun, result: RunResult) -> tuple[str, ...]:
         return (f"the goal's output schema is not a JSON Schema: {shorten(str(error), 200)}",)
     ruled = {rule.tool for rule in goal.rules.terminal}
     checked = [
-        step_id for step_id in result.terminal if step_id in outputs and plan.step(step_id).tool in ruled
+        step_id
+        for step_id in result.terminal
+        if step_id in outputs and plan.step(step_id).tool in ruled
     ]
     if not checked and plan.result is not None:
         return tuple(_schema_faults(validator, "result", result.value))
@@ -241,7 +245,9 @@ def _declared_result(run: ReviewedRun, terminal: tuple[StepId, ...]) -> RunResul
         except ExpressionError as fault:
             # A missing value is listed already; this lists any other reason why the text cannot be rendered.
             if not missing and not absent:
-                missing.append(f"result: {shorten(text, 80)} could not be rendered ({fault.message})")
+                missing.append(
+                    f"result: {shorten(text, 80)} could not be rendered ({fault.message})"
+                )
             return None
 
     value = _render_result(run.plan.result, text_of)
@@ -266,11 +272,15 @@ def _may_be_absent(expression: str, run: ReviewedRun) -> bool:
     """Whether all outputs that an expression reads and that are absent may be absent."""
     steps, state = {step.id: step for step in run.plan.steps}, run.state
     try:
-        names = {StepId(read.name) for read in reads(expression) if read.root == "steps" and read.name}
+        names = {
+            StepId(read.name) for read in reads(expression) if read.root == "steps" and read.name
+        }
     except ExpressionError:
         return False
     lacking = [steps[name] for name in names if name in steps and not state.is_present(name)]
-    return bool(lacking) and all(step.optional or state.status(step.id) == "skipped" for step in lacking)
+    return bool(lacking) and all(
+        step.optional or state.status(step.id) == "skipped" for step in lacking
+    )
 
 
 def _all_may_be_empty(run: ReviewedRun, terminal: tuple[StepId, ...]) -> bool:

@@ -77,7 +77,10 @@ def test_ctrl_c_at_the_question_ends_the_run_and_says_how_to_resume_it(
 @pytest.mark.parametrize(
     ("step", "what"),
     [
-        ("{id: post, tool: post, params: {text: hello}}", "'post' calls 'post', which needs approval"),
+        (
+            "{id: post, tool: post, params: {text: hello}}",
+            "'post' calls 'post', which needs approval",
+        ),
         ("{id: who, tool: ask_person, params: {question: Who?}}", "'who' asks a person"),
     ],
 )
@@ -86,13 +89,17 @@ def test_a_plan_that_needs_a_person_is_refused_where_nobody_can_be_asked(
 ) -> None:
     (posting_project / "person.yaml").write_text(f"steps: [{step}]\n")
 
-    refused = [wavewright(command, "person.yaml", "--approve", choice) for choice in ("never", "ask")]
+    refused = [
+        wavewright(command, "person.yaml", "--approve", choice) for choice in ("never", "ask")
+    ]
 
     for answer in refused:
         assert answer.code == 1
         assert f"error[E602]: step {what}, and nobody can be asked here" in answer.out + answer.err
     assert not (posting_project / "posted.txt").exists()
-    assert wavewright(command, "person.yaml", "--approve", "wait").code == (130 if command == "run" else 0)
+    assert wavewright(command, "person.yaml", "--approve", "wait").code == (
+        130 if command == "run" else 0
+    )
 
 
 def test_what_is_checked_without_a_choice_may_need_a_person(

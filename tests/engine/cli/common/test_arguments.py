@@ -46,7 +46,9 @@ def test_tools_run_in_the_root_wherever_the_command_is_given(
     wavewright: CommandLine, place: Path, monkeypatch: pytest.MonkeyPatch, below: str
 ) -> None:
     monkeypatch.chdir(place / below)
-    job = {".": Path("plans"), "plans": Path(), "tools": Path("../plans")}[below] / "where.plan.yaml"
+    job = {".": Path("plans"), "plans": Path(), "tools": Path("../plans")}[
+        below
+    ] / "where.plan.yaml"
 
     ran = wavewright("run", job, "--output", "out")
 
@@ -99,7 +101,8 @@ def test_a_job_of_another_project_is_told_with_how_to_use_its_own(
 
     job = str(other / "plans" / "words.job.yaml")
     assert (
-        f"warning: {job!r} lies in the project {other}, but settings and tools are of {place}" in answer.err
+        f"warning: {job!r} lies in the project {other}, but settings and tools are of {place}"
+        in answer.err
     )
     assert f"`wavewright -C {other} ...` uses those of the job" in answer.err
 
@@ -142,7 +145,9 @@ async def test_for_a_run_without_events_no_run_that_has_ended_is_read() -> None:
     journal, begun = ReadJournal(), RunId("20261127-080000-aaaaaa")
     for number in range(3):
         run = RunId(f"20261127-070000-00000{number}")
-        await journal.append(run, [RunStarted(run, 1.0, "job", {}, 1.0), RunFinished(2.0, "achieved")])
+        await journal.append(
+            run, [RunStarted(run, 1.0, "job", {}, 1.0), RunFinished(2.0, "achieved")]
+        )
         await journal.close_run(run)
     await journal.open_run(begun)
 

@@ -69,7 +69,11 @@ def project(tmp_path: Path) -> Path:
 
 def steering(text: str) -> set[str]:
     """Return the characters of a text that a terminal does not just print."""
-    return {char for char in text if char not in "\n\t" and unicodedata.category(char) in {"Cc", "Cf", "Cs"}}
+    return {
+        char
+        for char in text
+        if char not in "\n\t" and unicodedata.category(char) in {"Cc", "Cf", "Cs"}
+    }
 
 
 def test_no_command_prints_a_character_of_a_tool_that_steers_a_terminal(
@@ -96,6 +100,11 @@ def test_no_command_prints_a_character_of_a_tool_that_steers_a_terminal(
 
 def test_the_lines_of_gates_below_the_live_view_are_printable() -> None:
     inspected = "output = a\u202eb\x1b[2J"
-    record = GateRecord(GateId("g"), StepId("s"), "check", "warn", "fail", inspected, hint="mend\u200b")
+    record = GateRecord(
+        GateId("g"), StepId("s"), "check", "warn", "fail", inspected, hint="mend\u200b"
+    )
 
-    assert gate_lines([record]) == [r"gate g warns: output = a\u202eb\x1b[2J", r"  = help: mend\u200b"]
+    assert gate_lines([record]) == [
+        r"gate g warns: output = a\u202eb\x1b[2J",
+        r"  = help: mend\u200b",
+    ]

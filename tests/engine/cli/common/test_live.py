@@ -60,7 +60,9 @@ def model_of(_goal: JsonObject, phase: str) -> str | None:
 class Terminal:
     """A live view on a terminal of so many columns and lines; `picture` is what stands there."""
 
-    def __init__(self, *, width: int = 80, height: int = 24, at_work: ModelLookup | None = None) -> None:
+    def __init__(
+        self, *, width: int = 80, height: int = 24, at_work: ModelLookup | None = None
+    ) -> None:
         self.written = io.StringIO()
         self.clock = Clock()
         self.console = Console(
@@ -89,14 +91,18 @@ BEGUN = RunStarted(RunId("20100301-000000-abc123"), 100.0, "Stocks", {}, 100.0)
 def started(plan: JsonObject = PLAN) -> list[Event]:
     return [
         BEGUN,
-        PlanAccepted(100.0, Plan.model_validate(plan).model_dump(mode="json"), PlanHash("sha256:0"), "given"),
+        PlanAccepted(
+            100.0, Plan.model_validate(plan).model_dump(mode="json"), PlanHash("sha256:0"), "given"
+        ),
     ]
 
 
 def ended(
     step: str, status: StepStatus = "ok", *, at: float = 101.0, gates: Sequence[GateRecord] = ()
 ) -> StepFinished:
-    return StepFinished(at, StepId(step), status, started=100.0, seconds=at - 100.0, gates=tuple(gates))
+    return StepFinished(
+        at, StepId(step), status, started=100.0, seconds=at - 100.0, gates=tuple(gates)
+    )
 
 
 def item(index: int) -> ItemFinished:
@@ -118,7 +124,9 @@ def red(step: str, severity: str = "block") -> GateRecord:
 
 def wide_plan(count: int) -> JsonObject:
     return {
-        "steps": [{"id": f"s{number}", "tool": "work", "params": {"n": number}} for number in range(count)]
+        "steps": [
+            {"id": f"s{number}", "tool": "work", "params": {"n": number}} for number in range(count)
+        ]
     }
 
 
@@ -128,7 +136,9 @@ def test_before_the_run_is_open_the_table_says_so() -> None:
 
 def test_what_waits_what_runs_and_how_far_the_items_are(snapshot: SnapshotAssertion) -> None:
     terminal = Terminal()
-    terminal.show(*started(), WaveStarted(100.0, 0, (StepId("prices"), StepId("index"))), item(0), item(2))
+    terminal.show(
+        *started(), WaveStarted(100.0, 0, (StepId("prices"), StepId("index"))), item(0), item(2)
+    )
     terminal.clock.now = 101.5
 
     assert terminal.picture() == snapshot
@@ -150,9 +160,16 @@ def test_a_red_gate_stands_below_with_its_mend(snapshot: SnapshotAssertion) -> N
 def test_a_round_of_recovery_stands_in_the_headline_and_its_steps_in_the_table() -> None:
     terminal = Terminal()
     terminal.show(*started(), ended("prices"), ended("index"), ended("summary", "failed"))
-    patched = {**PLAN, "steps": [*PLAN["steps"], {"id": "summary_2", "tool": "summarise", "params": {}}]}  # type: ignore[misc]
+    patched = {
+        **PLAN,
+        "steps": [*PLAN["steps"], {"id": "summary_2", "tool": "summarise", "params": {}}],
+    }  # type: ignore[misc]
     again = PlanAccepted(
-        102.0, Plan.model_validate(patched).model_dump(mode="json"), PlanHash("sha256:1"), "patch", 1
+        102.0,
+        Plan.model_validate(patched).model_dump(mode="json"),
+        PlanHash("sha256:1"),
+        "patch",
+        1,
     )
 
     terminal.show(again, WaveStarted(102.0, 0, (StepId("summary_2"),), 1))
@@ -205,7 +222,9 @@ def test_a_plan_that_is_taller_than_the_terminal_shows_what_matters(height: int)
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     terminal = Terminal(width=width)
     name = "a_step_with_a_name_that_is_as_long_as_a_name_may_be_in_a_plan"
-    terminal.show(*started({"steps": [{"id": name, "tool": name, "params": {}}]}), ended(name, "failed"))
+    terminal.show(
+        *started({"steps": [{"id": name, "tool": name, "params": {}}]}), ended(name, "failed")
+    )
 
     assert max(map(len, terminal.picture().splitlines())) <= width
 
@@ -213,7 +232,9 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
 def test_cancelled_steps_count_as_neither_begun_nor_done() -> None:
     terminal = Terminal()
     terminal.show(*started(), ended("index"))
-    terminal.show(*(StepFinished(102.0, StepId(step), "cancelled") for step in ("prices", "summary")))
+    terminal.show(
+        *(StepFinished(102.0, StepId(step), "cancelled") for step in ("prices", "summary"))
+    )
 
     assert "1 of 3 steps · wave 1 of 2" in terminal.picture()
 
@@ -294,14 +315,18 @@ def test_what_a_worker_writes_is_the_last_line_until_its_step_ends() -> None:
 def test_a_rung_that_gave_nothing_is_a_line_above_the_table() -> None:
     terminal = Terminal()
     with terminal.live:
-        terminal.show(*started(), RungTaken(101.0, RungRecord("planner", "llm", "fallen", "two faults")))
+        terminal.show(
+            *started(), RungTaken(101.0, RungRecord("planner", "llm", "fallen", "two faults"))
+        )
 
     assert "planner: rung llm gave nothing: two faults" in terminal.written.getvalue()
 
 
 def test_a_rung_that_many_calls_take_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     terminal, plain = Terminal(), PlainProgress()
-    generated = RungRecord("worker notes", "generated", "reached", ceiling=0.6, because="code made it")
+    generated = RungRecord(
+        "worker notes", "generated", "reached", ceiling=0.6, because="code made it"
+    )
     forced = RungRecord("worker notes", "forced", "reached", ceiling=0.2)
 
     with terminal.live as live:
@@ -325,7 +350,9 @@ def test_notes_are_lines_above_the_table_and_nothing_flickers_behind() -> None:
     assert "3 of 3 steps" in last
     # The cursor is hidden while the table is drawn, and shown again.
     assert (
-        terminal.written.getvalue().count("\x1b[?25l") == terminal.written.getvalue().count("\x1b[?25h") == 1
+        terminal.written.getvalue().count("\x1b[?25l")
+        == terminal.written.getvalue().count("\x1b[?25h")
+        == 1
     )
 
 

@@ -41,7 +41,9 @@ def test_markdown_is_rendered_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> 
     assert "\x1b[1mup\x1b[0m by 3" in summary
 
 
-def test_a_terminals_own_codes_in_a_result_are_made_harmless(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminals_own_codes_in_a_result_are_made_harmless(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     open_screen(monkeypatch)
 
     lines = rendered_result(package("# Prices\n\n\x1b[2Jgone [here](https://example.org)"))
@@ -66,7 +68,9 @@ def test_in_a_pipe_markdown_stays_as_it_is() -> None:
     assert "  - **up** by 3\n" in render_summary(found, rendered_result(found))
 
 
-def test_the_texts_of_a_summary_are_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_texts_of_a_summary_are_as_wide_as_the_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     open_screen(monkeypatch)
     monkeypatch.setenv("COLUMNS", "60")
     found = package("word " * 40)

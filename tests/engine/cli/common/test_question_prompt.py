@@ -21,7 +21,9 @@ ASK: JsonObject = {"ask": {"question": "Which notes?", "options": ["all of them"
 
 
 @pytest.fixture
-def asking(project: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch) -> FakeModelServer:
+def asking(
+    project: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+) -> FakeModelServer:
     """A planner that has one question."""
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
@@ -41,7 +43,9 @@ def at_the_terminal(folder: Path, *arguments: str) -> Generator[Conversation]:
 
 
 @pytest.mark.parametrize("command", ["plan", "run"])
-def test_a_person_at_the_terminal_is_asked(project: Path, asking: FakeModelServer, command: str) -> None:
+def test_a_person_at_the_terminal_is_asked(
+    project: Path, asking: FakeModelServer, command: str
+) -> None:
     with at_the_terminal(project, command, "plans/ranking.job.yaml") as talk:
         talk.read_until("2. the newest")
         talk.type("2\n")
@@ -63,7 +67,9 @@ def test_an_empty_line_is_no_answer(project: Path, asking: FakeModelServer) -> N
 
 
 @pytest.mark.parametrize("thread", ["main", "other"])
-def test_ctrl_c_at_the_question_ends_planning(project: Path, asking: FakeModelServer, thread: Thread) -> None:
+def test_ctrl_c_at_the_question_ends_planning(
+    project: Path, asking: FakeModelServer, thread: Thread
+) -> None:
     with at_the_terminal(project, "plan", "plans/ranking.job.yaml") as talk:
         talk.read_until("\n> ")
         talk.interrupt(thread)
@@ -100,7 +106,13 @@ def test_a_question_is_shown_with_its_options_and_without_what_steers_a_terminal
 
 @pytest.mark.parametrize(
     ("typed", "answer"),
-    [("1", "all of them"), ("2", "the newest"), ("3", "3"), ("0", "0"), ("the newest", "the newest")],
+    [
+        ("1", "all of them"),
+        ("2", "the newest"),
+        ("3", "3"),
+        ("0", "0"),
+        ("the newest", "the newest"),
+    ],
 )
 def test_an_option_is_named_by_its_number_or_in_words(typed: str, answer: str) -> None:
     assert chosen_option(QUESTION, typed) == answer

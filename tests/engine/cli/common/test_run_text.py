@@ -45,7 +45,9 @@ def test_a_use_of_a_step_names_worker_step_item_and_attempts() -> None:
         ("over_budget", "was not asked: over budget"),
     ],
 )
-def test_an_outcome_that_is_no_answer_says_so_with_its_reason(outcome: ModelOutcome, words: str) -> None:
+def test_an_outcome_that_is_no_answer_says_so_with_its_reason(
+    outcome: ModelOutcome, words: str
+) -> None:
     use = replace(USE, outcome=outcome, message="because\nof this")
 
     assert f"openai:gpt-5 {words}: because of this (" in use_line(use)
@@ -69,7 +71,13 @@ def test_a_sum_says_what_it_lacks() -> None:
 
 def test_a_call_that_spent_nothing_has_no_unknown_price() -> None:
     never_asked = replace(
-        USE, outcome="over_budget", input_tokens=0, output_tokens=0, usd=None, attempts=0, seconds=0.0
+        USE,
+        outcome="over_budget",
+        input_tokens=0,
+        output_tokens=0,
+        usd=None,
+        attempts=0,
+        seconds=0.0,
     )
 
     assert "price" not in cost_words(sum_costs([never_asked]))

@@ -33,7 +33,9 @@ def address(project: Path) -> Iterator[str]:
     """Serve the project over HTTP; return its address."""
     require_installed_servers()
     environment = {**os.environ, "WAVEWRIGHT_MCP_TOKEN": TOKEN}
-    with PipedCommand("mcp", "--http", "127.0.0.1:0", folder=project, environment=environment) as server:
+    with PipedCommand(
+        "mcp", "--http", "127.0.0.1:0", folder=project, environment=environment
+    ) as server:
         found = re.search(r"http://\S+", server.stdout.readline())
         assert found is not None
         yield found.group()
@@ -70,10 +72,19 @@ def inspected(project: Path, *arguments: str) -> Json:
     ],
 )
 def test_the_server_passes_a_scenario(scenario: str, address: str, tmp_path: Path) -> None:
-    suite: list[str | Path] = [PROGRAMS / "node", PROGRAMS / "conformance", "server", "--scenario", scenario]
+    suite: list[str | Path] = [
+        PROGRAMS / "node",
+        PROGRAMS / "conformance",
+        "server",
+        "--scenario",
+        scenario,
+    ]
     with token_proxy(address, TOKEN) as url:
         ended = subprocess.run(
-            [*suite, "--url", url, "--output-dir", tmp_path], capture_output=True, text=True, check=False
+            [*suite, "--url", url, "--output-dir", tmp_path],
+            capture_output=True,
+            text=True,
+            check=False,
         )
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -87,7 +98,14 @@ def test_the_inspector_finds_no_fault_in_the_schemas_of_the_tools(project: Path)
     tools = listed["tools"]
     assert isinstance(tools, list)
     named = {str(tool["name"]): tool for tool in tools if isinstance(tool, dict)}
-    assert {"check_plan", "dry_run", "run_plan", "show_run", "list_tools", "explain_diagnostic"} == set(named)
+    assert {
+        "check_plan",
+        "dry_run",
+        "run_plan",
+        "show_run",
+        "list_tools",
+        "explain_diagnostic",
+    } == set(named)
     assert all("outputSchema" in tool for tool in named.values())
 
 

@@ -50,8 +50,12 @@ def test_a_client_with_the_printed_token_is_served(served: tuple[str, str]) -> N
     assert '"name":"wavewright"' in answer.text
 
 
-@pytest.mark.parametrize("given", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic wrong"}])
-def test_a_client_without_the_token_is_refused(served: tuple[str, str], given: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "given", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic wrong"}]
+)
+def test_a_client_without_the_token_is_refused(
+    served: tuple[str, str], given: dict[str, str]
+) -> None:
     answer = asked(served, **given)
     assert answer.status_code == 401
     assert answer.headers["WWW-Authenticate"] == "Bearer"
@@ -68,7 +72,9 @@ def test_a_client_without_the_token_is_refused(served: tuple[str, str], given: d
 def test_a_page_of_another_site_is_refused_even_with_the_token(
     served: tuple[str, str], header: str, value: str, status: int
 ) -> None:
-    assert asked(served, Authorization=f"Bearer {served[1]}", **{header: value}).status_code == status
+    assert (
+        asked(served, Authorization=f"Bearer {served[1]}", **{header: value}).status_code == status
+    )
 
 
 @pytest.mark.usefixtures("project")

@@ -12,8 +12,16 @@ from tests.engine.conftest import CommandLine
     [
         (("lore-stor",), "no pack brings an MCP server 'lore-stor'", "did you mean 'lore-store'?"),
         (("lore-store",), "lore-store needs a role", "--role, one of researcher, validator"),
-        (("lore-store", "--role", "visitor"), "lore-store has no role 'visitor'", "researcher, validator"),
-        (("--role", "validator"), "--role goes with the name of a server", "wavewright mcp NAME --role ROLE"),
+        (
+            ("lore-store", "--role", "visitor"),
+            "lore-store has no role 'visitor'",
+            "researcher, validator",
+        ),
+        (
+            ("--role", "validator"),
+            "--role goes with the name of a server",
+            "wavewright mcp NAME --role ROLE",
+        ),
     ],
 )
 def test_a_server_or_a_role_that_is_not_there_is_named(
@@ -26,7 +34,9 @@ def test_a_server_or_a_role_that_is_not_there_is_named(
     assert hint in answer.err
 
 
-def test_a_token_leads_to_one_role(wavewright: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_leads_to_one_role(
+    wavewright: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for role in ("RESEARCHER", "VALIDATOR"):
         monkeypatch.setenv(f"WAVEWRIGHT_MCP_TOKEN_{role}", "the same token for both")
 

@@ -87,7 +87,9 @@ class Person:
         self.approves = approves
         self.questions: list[str] = []
 
-    async def answer(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+    async def answer(
+        self, context: ClientRequestContext, params: ElicitRequestParams
+    ) -> ElicitResult:
         self.questions.append(params.message)
         return ElicitResult(action="accept", content={"approve": self.approves})
 
@@ -148,9 +150,18 @@ async def test_every_tool_has_a_description_and_an_output_schema(connect: Connec
     async with connect() as client:
         tools = (await client.list_tools()).tools
         names = {tool.name for tool in tools}
-        assert names == {"check_plan", "dry_run", "run_plan", "show_run", "list_tools", "explain_diagnostic"}
+        assert names == {
+            "check_plan",
+            "dry_run",
+            "run_plan",
+            "show_run",
+            "list_tools",
+            "explain_diagnostic",
+        }
         assert all(tool.description and tool.output_schema for tool in tools)
-        reading = {tool.name for tool in tools if tool.annotations and tool.annotations.read_only_hint}
+        reading = {
+            tool.name for tool in tools if tool.annotations and tool.annotations.read_only_hint
+        }
         assert reading == names - {"run_plan"}
 
 
@@ -165,7 +176,10 @@ async def test_check_plan_returns_faults_with_their_place_and_fix(connect: Conne
 
 
 async def test_a_plan_may_be_sent_as_an_object(connect: Connect) -> None:
-    plan = {"version": 1, "steps": [{"id": "a", "tool": "list_notes", "params": {"folder": "notes"}}]}
+    plan = {
+        "version": 1,
+        "steps": [{"id": "a", "tool": "list_notes", "params": {"folder": "notes"}}],
+    }
     async with connect() as client:
         assert (await called(client, "check_plan", plan=plan))["valid"]
 
@@ -209,12 +223,18 @@ async def test_dry_run_returns_waves_effects_and_estimates(connect: Connect) -> 
     async with connect() as client:
         answer = await called(client, "dry_run", file=JOB, inputs={"top": 2})
         assert answer["waves"] == [["files"], ["notes"], ["ranking"]]
-        assert [step["tool"] for step in answer["steps"]] == ["list_notes", "read_note", "rank_words"]
+        assert [step["tool"] for step in answer["steps"]] == [
+            "list_notes",
+            "read_note",
+            "rank_words",
+        ]
         assert answer["estimate"]["seconds"]["p90"] > 0
         assert "E201" in await refused(client, "dry_run", plan=UNKNOWN_TOOL)
 
 
-async def test_dry_run_refuses_found_names_that_would_be_written(connect: Connect, project: Path) -> None:
+async def test_dry_run_refuses_found_names_that_would_be_written(
+    connect: Connect, project: Path
+) -> None:
     options = "{read_page: {untrusted_output: true}, keep: {effects: [write]}}"
     add_tool(project, "pages", PAGE_TOOLS, options)
     (project / "found.job.yaml").write_text(FOUND_TARGETS)
@@ -238,11 +258,15 @@ async def test_a_diagnostic_is_explained_by_its_code_or_kind(connect: Connect, n
         answer = await called(client, "explain_diagnostic", code=name)
         assert (answer["code"], answer["severity"]) == ("E201", "error")
         assert answer["fix"]
-        assert "there is no diagnostic 'E999'" in await refused(client, "explain_diagnostic", code="E999")
+        assert "there is no diagnostic 'E999'" in await refused(
+            client, "explain_diagnostic", code="E999"
+        )
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_a_run_begins_once_a_person_has_agreed_to_what_it_calls(connect: Connect, mode: str) -> None:
+async def test_a_run_begins_once_a_person_has_agreed_to_what_it_calls(
+    connect: Connect, mode: str
+) -> None:
     person, seen = Person(), list[tuple[float, float | None, str | None]]()
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
@@ -261,7 +285,9 @@ async def test_a_run_begins_once_a_person_has_agreed_to_what_it_calls(connect: C
         assert seen == [(1, 3, "files"), (2, 3, "notes"), (3, 3, "ranking")]
         assert await called(client, "show_run") == answer
         assert json.loads(await read(client, answer["package"]))["run"] == answer["run"]
-        assert [row["run"] for row in json.loads(await read(client, "wavewright://runs"))] == [answer["run"]]
+        assert [row["run"] for row in json.loads(await read(client, "wavewright://runs"))] == [
+            answer["run"]
+        ]
 
 
 async def test_no_run_begins_without_consent(connect: Connect, project: Path) -> None:
@@ -286,15 +312,21 @@ async def test_allowing_runs_gives_no_approval_that_a_step_needs(connect: Connec
         assert f"wavewright answer {answer['run']} approve" in answer["hint"]
 
 
-async def test_a_cancelled_run_is_interrupted_and_can_be_resumed(connect: Connect, project: Path) -> None:
+async def test_a_cancelled_run_is_interrupted_and_can_be_resumed(
+    connect: Connect, project: Path
+) -> None:
     add_tool(project, "gate", WAITING_TOOL)
     async with connect(allows_runs=True) as client:
         with anyio.CancelScope() as scope:
 
-            async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            async def on_progress(
+                progress: float, total: float | None, message: str | None
+            ) -> None:
                 scope.cancel()
 
-            await client.call_tool("run_plan", {"plan": WAITING_PLAN}, progress_callback=on_progress)
+            await client.call_tool(
+                "run_plan", {"plan": WAITING_PLAN}, progress_callback=on_progress
+            )
         while (shown := await called(client, "show_run"))["status"] == "running":
             await anyio.lowlevel.checkpoint()
         assert shown["status"] == "interrupted"
@@ -302,7 +334,9 @@ async def test_a_cancelled_run_is_interrupted_and_can_be_resumed(connect: Connec
         (project / "gate").touch()
         resumed = await called(client, "run_plan", resume=shown["run"])
         assert (resumed["run"], resumed["status"]) == (shown["run"], "achieved")
-        assert "there is nothing to resume" in await refused(client, "run_plan", resume=shown["run"])
+        assert "there is nothing to resume" in await refused(
+            client, "run_plan", resume=shown["run"]
+        )
 
 
 async def test_schemas_and_the_language_page_are_resources(connect: Connect) -> None:
@@ -318,7 +352,9 @@ async def test_schemas_and_the_language_page_are_resources(connect: Connect) -> 
             await read(client, "wavewright://runs/none/package")
 
 
-async def test_the_prompt_teaches_the_plan_language_with_the_tools_of_the_project(connect: Connect) -> None:
+async def test_the_prompt_teaches_the_plan_language_with_the_tools_of_the_project(
+    connect: Connect,
+) -> None:
     async with connect() as client:
         prompt = await client.get_prompt("write_plan", {"goal": "Count ${the} words"})
         text = str(getattr(prompt.messages[0].content, "text", ""))
@@ -331,6 +367,8 @@ async def test_what_a_tool_prints_stays_off_the_protocol(project: Path) -> None:
     add_tool(project, "shout", LOUD_TOOL)
     program = ["-m", "wavewright.engine.main", "mcp", "--allow-runs"]
     plan = "version: 1\nsteps: [{id: a, tool: shout, params: {word: hello}}]"
-    async with Client(StdioServerParameters(command=sys.executable, args=program, cwd=project)) as client:
+    async with Client(
+        StdioServerParameters(command=sys.executable, args=program, cwd=project)
+    ) as client:
         answer = await called(client, "run_plan", plan=plan)
         assert (answer["status"], answer["result"]) == ("achieved", "hello")

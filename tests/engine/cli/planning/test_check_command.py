@@ -78,7 +78,9 @@ def test_a_sound_plan_is_told_in_a_line_and_exits_0(wavewright: CommandLine, fol
 def test_faults_are_printed_in_every_format_and_exit_1(
     wavewright: CommandLine, folder: Path, snapshot: SnapshotAssertion, output_format: str
 ) -> None:
-    checked = wavewright("check", "unsound.json", "--tools", "tools.json", "--format", output_format)
+    checked = wavewright(
+        "check", "unsound.json", "--tools", "tools.json", "--format", output_format
+    )
 
     assert folder.is_dir()
     assert checked.code == 1
@@ -127,7 +129,9 @@ def test_a_plan_is_read_from_standard_input(
     assert "--> <stdin>:1:" in checked.out
 
 
-@pytest.mark.parametrize("goal", ["word_ranking", "config/goals/word_ranking.yaml", "plans/words.job.yaml"])
+@pytest.mark.parametrize(
+    "goal", ["word_ranking", "config/goals/word_ranking.yaml", "plans/words.job.yaml"]
+)
 def test_a_goal_is_a_template_by_name_or_file_or_a_job(
     wavewright: CommandLine, project: Path, goal: str
 ) -> None:
@@ -138,17 +142,23 @@ def test_a_goal_is_a_template_by_name_or_file_or_a_job(
 
     alone = wavewright("check", plan)
     held = wavewright("check", plan, "--goal", goal, "--format", "json")
-    bound = as_json(wavewright("check", "plans/words.plan.yaml", "--goal", goal, "--format", "json").out)
+    bound = as_json(
+        wavewright("check", "plans/words.plan.yaml", "--goal", goal, "--format", "json").out
+    )
 
     assert alone.code == 0
     assert held.code == 0
     assert isinstance(bound["plan"], dict)
-    assert [gate["id"] for gate in cast("list[JsonObject]", bound["plan"]["gates"])] == ["has_text__notes"]
+    assert [gate["id"] for gate in cast("list[JsonObject]", bound["plan"]["gates"])] == [
+        "has_text__notes"
+    ]
 
 
 def test_a_goal_forbids_what_it_does_not_name(wavewright: CommandLine, project: Path) -> None:
     plan = project / "plan.yaml"
-    plan.write_text("inputs: {top: 3}\nsteps: [{id: a, tool: equities.search_web, params: {query: words}}]\n")
+    plan.write_text(
+        "inputs: {top: 3}\nsteps: [{id: a, tool: equities.search_web, params: {query: words}}]\n"
+    )
 
     alone = wavewright("check", plan)
     held = wavewright("check", plan, "--goal", "word_ranking", "--format", "json")
@@ -174,12 +184,17 @@ def test_a_plan_of_its_own_gives_its_agents_the_tools_that_it_names_for_them(
     assert "may not call" not in run.out + run.err
     assert "calls 'agent': it needs a model, and none is configured" in run.err
     assert misspelt.code == 1
-    assert "argument 'tools[1]' of 'agent' is 'red_note', but must be one of 'list_notes'" in misspelt.out
+    assert (
+        "argument 'tools[1]' of 'agent' is 'red_note', but must be one of 'list_notes'"
+        in misspelt.out
+    )
 
 
 def test_a_shipped_template_is_known_by_its_name(wavewright: CommandLine, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
-    plan.write_text('{"steps": [{"id": "p", "tool": "fetch_stock_data", "params": {"code": "AAPL"}}]}')
+    plan.write_text(
+        '{"steps": [{"id": "p", "tool": "fetch_stock_data", "params": {"code": "AAPL"}}]}'
+    )
 
     checked = wavewright("check", plan, "--goal", "stock_analysis", "--format", "json")
 
@@ -201,7 +216,9 @@ def test_inputs_of_the_plan_that_do_not_fit_the_goal_are_faults_of_the_plan(
     assert "--> plan.yaml:1:" in checked.out
 
 
-def test_a_faulty_goal_is_misuse_and_no_fault_of_the_plan(wavewright: CommandLine, project: Path) -> None:
+def test_a_faulty_goal_is_misuse_and_no_fault_of_the_plan(
+    wavewright: CommandLine, project: Path
+) -> None:
     (project / "goal.yaml").write_text("version: 1\nname: g\navailable_tools: 3\n")
 
     checked = wavewright("check", "plans/words.plan.yaml", "--goal", "goal.yaml")
@@ -245,7 +262,9 @@ def test_a_models_answer_is_read_through_the_tolerant_reader(
     answer = f"Here is the plan:\n```json\n{SOUND}\n```\n"
     monkeypatch.setattr("sys.stdin", Piped(answer))
 
-    checked = wavewright("check", "-", "--from-model", "--tools", folder / "tools.json", "--format", "json")
+    checked = wavewright(
+        "check", "-", "--from-model", "--tools", folder / "tools.json", "--format", "json"
+    )
     told = as_json(checked.out)
 
     assert checked.code == 0
@@ -291,7 +310,9 @@ def test_limits_are_the_defaults_or_what_the_flags_say(
 ) -> None:
     (folder / "plan.json").write_text(content)
 
-    checked = wavewright("check", "plan.json", "--tools", "tools.json", "-f", "json", *reader, *flags)
+    checked = wavewright(
+        "check", "plan.json", "--tools", "tools.json", "-f", "json", *reader, *flags
+    )
 
     assert checked.code == 1
     assert code in codes(checked.out)
@@ -367,7 +388,9 @@ def test_a_job_that_a_model_plans_is_no_fault_of_the_project(
     assert wavewright("check", "job.yaml", "--fix").out == checked.out
 
 
-def test_a_goal_template_is_checked_before_there_is_a_job(wavewright: CommandLine, project: Path) -> None:
+def test_a_goal_template_is_checked_before_there_is_a_job(
+    wavewright: CommandLine, project: Path
+) -> None:
     template = project / "config" / "goals" / "word_ranking.yaml"
     sound = wavewright("check", template)
     template.write_text(template.read_text().replace("on_tool: read_note", "on_tool: read_not"))
@@ -438,12 +461,15 @@ def test_the_faults_of_a_job_and_of_its_plan_are_told_at_once(
     assert told.count("error[") == 7
 
 
-def test_programs_are_told_which_file_each_fault_is_in(wavewright: CommandLine, project: Path) -> None:
+def test_programs_are_told_which_file_each_fault_is_in(
+    wavewright: CommandLine, project: Path
+) -> None:
     (project / "job.yaml").write_text(JOB_WITH_FAULTS)
     (project / "plan.yaml").write_text(PLAN_WITH_FAULTS)
 
     found = cast(
-        "list[JsonObject]", as_json(wavewright("check", "job.yaml", "-f", "json").out)["diagnostics"]
+        "list[JsonObject]",
+        as_json(wavewright("check", "job.yaml", "-f", "json").out)["diagnostics"],
     )
     sarif = wavewright("check", "job.yaml", "-f", "sarif").out
 
@@ -455,23 +481,30 @@ def test_programs_are_told_which_file_each_fault_is_in(wavewright: CommandLine, 
     "job",
     [
         pytest.param(
-            "goal_templat: word_ranking\ninputs: {top: 5}\nplan: plans/words.plan.yaml\n", id="template"
+            "goal_templat: word_ranking\ninputs: {top: 5}\nplan: plans/words.plan.yaml\n",
+            id="template",
         ),
         pytest.param(
-            "goal_template: word_ranking\ninput: {top: 5}\nplan: plans/words.plan.yaml\n", id="inputs"
+            "goal_template: word_ranking\ninput: {top: 5}\nplan: plans/words.plan.yaml\n",
+            id="inputs",
         ),
         pytest.param(
-            "goal_template: word_ranking\ninputs: 5\nplan: plans/words.plan.yaml\n", id="inputs_type"
+            "goal_template: word_ranking\ninputs: 5\nplan: plans/words.plan.yaml\n",
+            id="inputs_type",
         ),
         pytest.param(
-            "goal_template: word_rankin\ninputs: {top: 5}\nplan: plans/words.plan.yaml\n", id="no_template"
+            "goal_template: word_rankin\ninputs: {top: 5}\nplan: plans/words.plan.yaml\n",
+            id="no_template",
         ),
         pytest.param(
-            "goal_template: word_ranking\ninputs: {top: 5}\nplan: plans/word.plan.yaml\n", id="no_plan"
+            "goal_template: word_ranking\ninputs: {top: 5}\nplan: plans/word.plan.yaml\n",
+            id="no_plan",
         ),
     ],
 )
-def test_one_fault_of_a_job_brings_none_that_follow(wavewright: CommandLine, project: Path, job: str) -> None:
+def test_one_fault_of_a_job_brings_none_that_follow(
+    wavewright: CommandLine, project: Path, job: str
+) -> None:
     (project / "words.job.yaml").write_text(job)
 
     answer = wavewright("check", "words.job.yaml")
@@ -516,7 +549,9 @@ def test_tools_of_the_settings_that_cannot_be_had_are_faults_at_their_place(
     assert "wavewright.yaml:3:" in faulty.out
 
 
-def test_a_worker_with_a_misspelt_field_is_still_a_worker(wavewright: CommandLine, project: Path) -> None:
+def test_a_worker_with_a_misspelt_field_is_still_a_worker(
+    wavewright: CommandLine, project: Path
+) -> None:
     worker = project / "config" / "workers" / "sort.yaml"
     worker.parent.mkdir(parents=True, exist_ok=True)
     worker.write_text(
@@ -531,7 +566,9 @@ def test_a_worker_with_a_misspelt_field_is_still_a_worker(wavewright: CommandLin
     assert "goal_template" not in faulty.out
 
 
-def test_a_worker_is_checked_as_a_worker_with_its_prompt(wavewright: CommandLine, project: Path) -> None:
+def test_a_worker_is_checked_as_a_worker_with_its_prompt(
+    wavewright: CommandLine, project: Path
+) -> None:
     worker, prompt = (
         project / "config" / "workers" / "note.yaml",
         project / "prompts" / "workers" / "note.md.j2",
@@ -551,5 +588,7 @@ def test_a_worker_is_checked_as_a_worker_with_its_prompt(wavewright: CommandLine
     assert "error[E207]" in unrendered.out
     assert "config/workers/note.yaml:3:9" in unrendered.out
     assert faulty.code == 1
-    assert "'colour' is no field of the worker spec\n --> config/workers/note.yaml:6:1" in faulty.out
+    assert (
+        "'colour' is no field of the worker spec\n --> config/workers/note.yaml:6:1" in faulty.out
+    )
     assert "config/workers/note.yaml:7:10" in faulty.out

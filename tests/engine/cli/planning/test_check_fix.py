@@ -127,7 +127,9 @@ def test_a_job_of_a_template_whose_plan_needs_no_mending_is_checked_as_it_is(
 ) -> None:
     template = project / "config" / "goals" / "word_ranking.yaml"
     template.write_text(f"{template.read_text()}plan:\n{indented(FIXED)}")
-    (project / "job.yaml").write_text("name: j\ngoal_template: word_ranking\ninputs: {folder: notes}\n")
+    (project / "job.yaml").write_text(
+        "name: j\ngoal_template: word_ranking\ninputs: {folder: notes}\n"
+    )
 
     checked = wavewright("check", "job.yaml", "--fix")
 
@@ -141,7 +143,9 @@ def test_the_plan_of_a_goal_template_is_fixed_in_the_template_alone(
     template = project / "config" / "goals" / "word_ranking.yaml"
     head = template.read_text()
     template.write_text(f"{head}plan:\n{indented(PLAN)}")
-    (project / "job.yaml").write_text("name: j\ngoal_template: word_ranking\ninputs: {folder: notes}\n")
+    (project / "job.yaml").write_text(
+        "name: j\ngoal_template: word_ranking\ninputs: {folder: notes}\n"
+    )
 
     by_job = wavewright("check", "job.yaml", "--fix")
     kept = template.read_text()
@@ -154,7 +158,9 @@ def test_the_plan_of_a_goal_template_is_fixed_in_the_template_alone(
     assert template.read_text() == f"{head}plan:\n{indented(FIXED)}"
 
 
-def test_a_file_keeps_its_rights_its_mark_and_the_link_to_it(wavewright: CommandLine, plan: Path) -> None:
+def test_a_file_keeps_its_rights_its_mark_and_the_link_to_it(
+    wavewright: CommandLine, plan: Path
+) -> None:
     plan.write_bytes(b"\xef\xbb\xbf" + PLAN.encode())
     plan.chmod(0o640)
     link = plan.with_name("link.yaml")
@@ -169,7 +175,9 @@ def test_a_file_keeps_its_rights_its_mark_and_the_link_to_it(wavewright: Command
     assert sorted(path.name for path in plan.parent.iterdir() if path.name.startswith(".")) == []
 
 
-@pytest.mark.parametrize(("name", "told"), [("plan.toml", "is TOML"), ("-", "only a file can be fixed")])
+@pytest.mark.parametrize(
+    ("name", "told"), [("plan.toml", "is TOML"), ("-", "only a file can be fixed")]
+)
 def test_what_cannot_be_fixed_is_refused(
     wavewright: CommandLine, project: Path, name: str, told: str
 ) -> None:

@@ -32,13 +32,19 @@ def planning(
 def test_a_confirmed_goal_is_planned_and_run_to_its_package(
     wavewright: CommandLine, planning: FakeModelServer, project: Path
 ) -> None:
-    answer = wavewright("do", GOAL, *SET, "--yes", "--tools", "list_notes,read_note,rank_words", "--quiet")
+    answer = wavewright(
+        "do", GOAL, *SET, "--yes", "--tools", "list_notes,read_note,rank_words", "--quiet"
+    )
 
     assert answer.code == 0, answer.err
     (package,) = project.glob(".wavewright/runs/*/package.json")
     made = json.loads(package.read_text())
     assert made["status"] == "achieved"
-    assert [step["tool"] for step in made["plan"]["steps"]] == ["list_notes", "read_note", "rank_words"]
+    assert [step["tool"] for step in made["plan"]["steps"]] == [
+        "list_notes",
+        "read_note",
+        "rank_words",
+    ]
     assert sum(asked_for("plan")(request) for request in planning.requests) == 1
 
 

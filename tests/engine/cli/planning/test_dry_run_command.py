@@ -88,7 +88,10 @@ def test_side_effects_approvals_and_skipped_steps_are_shown(
 
 @pytest.mark.parametrize("output_format", FORMATS)
 def test_nothing_is_called_and_nothing_is_journaled(
-    wavewright: CommandLine, touching_project: Path, monkeypatch: pytest.MonkeyPatch, output_format: str
+    wavewright: CommandLine,
+    touching_project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    output_format: str,
 ) -> None:
     def refuse(*_: object) -> NoReturn:
         pytest.fail("a dry run opened a connection")
@@ -99,7 +102,9 @@ def test_nothing_is_called_and_nothing_is_journaled(
     answer = wavewright("dry-run", "touch.yaml", "--format", output_format)
 
     assert answer.code == 0
-    assert {path for path in touching_project.rglob("*") if "__pycache__" not in path.parts} == before
+    assert {
+        path for path in touching_project.rglob("*") if "__pycache__" not in path.parts
+    } == before
 
 
 def test_calls_are_counted_where_the_inputs_say_how_many(
@@ -112,16 +117,23 @@ def test_calls_are_counted_where_the_inputs_say_how_many(
     assert told["critical_path"] == {"steps": ["each", "echoes"], "seconds": 180.0}
 
 
-def test_the_schedule_of_the_option_is_in_the_record(wavewright: CommandLine, project: Path) -> None:
+def test_the_schedule_of_the_option_is_in_the_record(
+    wavewright: CommandLine, project: Path
+) -> None:
     assert project.is_dir()
-    assert record(wavewright, "plans/words.job.yaml", "--schedule", "dataflow")["schedule"] == "dataflow"
+    assert (
+        record(wavewright, "plans/words.job.yaml", "--schedule", "dataflow")["schedule"]
+        == "dataflow"
+    )
 
 
 @pytest.mark.parametrize("output_format", FORMATS)
 def test_an_unsound_plan_gives_its_faults_and_exits_1(
     wavewright: CommandLine, project: Path, output_format: str
 ) -> None:
-    (project / "plan.yaml").write_text("steps: [{id: a, tool: list_notes, params: {folders: notes}}]\n")
+    (project / "plan.yaml").write_text(
+        "steps: [{id: a, tool: list_notes, params: {folders: notes}}]\n"
+    )
 
     answer = wavewright("dry-run", "plan.yaml", "--format", output_format)
 
@@ -132,7 +144,9 @@ def test_an_unsound_plan_gives_its_faults_and_exits_1(
 
 
 def test_a_plan_option_replaces_the_jobs_plan(wavewright: CommandLine, project: Path) -> None:
-    (project / "plan.yaml").write_text("steps: [{id: only, tool: list_notes, params: {folder: notes}}]\n")
+    (project / "plan.yaml").write_text(
+        "steps: [{id: only, tool: list_notes, params: {folder: notes}}]\n"
+    )
 
     told = record(wavewright, "plans/words.job.yaml", "--plan", "plan.yaml")
 
@@ -198,13 +212,17 @@ def test_gates_keep_their_names_and_a_cap_without_a_condition_has_none(
 def test_what_cannot_be_written_is_told(
     wavewright: CommandLine, project: Path, snapshot: SnapshotAssertion
 ) -> None:
-    answer = wavewright("dry-run", "plans/words.job.yaml", "--output", "notes/planning.md/page.html")
+    answer = wavewright(
+        "dry-run", "plans/words.job.yaml", "--output", "notes/planning.md/page.html"
+    )
 
     assert answer.code == 3
     assert worded(answer, project) == snapshot
 
 
-def test_names_from_data_are_quoted_in_graph_languages(wavewright: CommandLine, project: Path) -> None:
+def test_names_from_data_are_quoted_in_graph_languages(
+    wavewright: CommandLine, project: Path
+) -> None:
     (project / "plan.yaml").write_text(
         "steps:\n  - {id: end, tool: list_notes, params: {folder: notes}}\n"
         "  - {id: graph, tool: list_notes, params: {folder: notes}, depends_on: [end]}\n"

@@ -17,7 +17,12 @@ GOAL = "Rank the words in notes"
 LITERAL: JsonObject = {
     "steps": [
         {"id": "files", "tool": "list_notes", "params": {"folder": "notes"}},
-        {"id": "notes", "tool": "read_note", "for_each": "${steps.files}", "params": {"path": "${item}"}},
+        {
+            "id": "notes",
+            "tool": "read_note",
+            "for_each": "${steps.files}",
+            "params": {"path": "${item}"},
+        },
         {"id": "ranking", "tool": "rank_words", "params": {"notes": "${steps.notes}", "top": 5}},
     ],
     "result": "${steps.ranking}",
@@ -27,7 +32,10 @@ LITERAL: JsonObject = {
 
 @pytest.fixture
 def kept(
-    project: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch, wavewright: CommandLine
+    project: Path,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
+    wavewright: CommandLine,
 ) -> FakeModelServer:
     """A project in which the plan of an achieved run was kept, and its model server."""
     for name, value in model_server.environment().items():
@@ -79,7 +87,14 @@ def test_the_same_goal_with_other_inputs_runs_without_a_planner(
         monkeypatch.delenv("WAVEWRIGHT_MODEL")
 
     answer = wavewright(
-        "do", "Rank the words in pages", "--set", "folder=pages", "--set", "top=3", "--yes", "--quiet"
+        "do",
+        "Rank the words in pages",
+        "--set",
+        "folder=pages",
+        "--set",
+        "top=3",
+        "--yes",
+        "--quiet",
     )
 
     assert answer.code == 0, answer.err
@@ -96,7 +111,14 @@ def test_a_similar_goal_shows_the_kept_plan_to_the_planner(
     wavewright: CommandLine, kept: FakeModelServer, project: Path
 ) -> None:
     wavewright(
-        "do", "Rank words of all pages by use", "--set", "folder=pages", "--set", "top=3", "--yes", "--quiet"
+        "do",
+        "Rank words of all pages by use",
+        "--set",
+        "folder=pages",
+        "--set",
+        "top=3",
+        "--yes",
+        "--quiet",
     )
 
     assert plans_asked(kept) == 2
@@ -114,7 +136,14 @@ def test_a_kept_plan_takes_the_rung_suggested_where_the_planner_fails(
     kept.answer(REVIEW, when=asked_for("review"))
 
     wavewright(
-        "do", "Rank words of all pages by use", "--set", "folder=pages", "--set", "top=3", "--yes", "--quiet"
+        "do",
+        "Rank words of all pages by use",
+        "--set",
+        "folder=pages",
+        "--set",
+        "top=3",
+        "--yes",
+        "--quiet",
     )
 
     package = newest_package(project)
@@ -131,7 +160,9 @@ def test_a_changed_tool_has_the_planner_asked_again(
     template["kept"]["tools"]["rank_words"] = "sha256:0"
     file.write_text(yaml.safe_dump(template))
 
-    wavewright("do", "Rank the words in pages", "--set", "folder=pages", "--set", "top=3", "--yes", "-q")
+    wavewright(
+        "do", "Rank the words in pages", "--set", "folder=pages", "--set", "top=3", "--yes", "-q"
+    )
 
     assert plans_asked(kept) == 2
 

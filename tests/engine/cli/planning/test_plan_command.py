@@ -57,7 +57,9 @@ def test_what_is_printed_is_a_plan_file(wavewright: CommandLine, planning: FakeM
     assert [step.id for step in found.plan.steps] == ["files", "notes", "ranking"]
 
 
-def test_a_plan_that_was_repaired_says_so_and_why(wavewright: CommandLine, planning: FakeModelServer) -> None:
+def test_a_plan_that_was_repaired_says_so_and_why(
+    wavewright: CommandLine, planning: FakeModelServer
+) -> None:
     planning.answer(misspelt(), PLAN, when=asked_for("plan"))
 
     code, report = planned(wavewright)
@@ -65,7 +67,9 @@ def test_a_plan_that_was_repaired_says_so_and_why(wavewright: CommandLine, plann
     assert code == 0
     assert report["rung"] == "repaired"
     assert report["attempts"] == report["calls"] == 2
-    assert [(rung["rung"], rung["outcome"]) for rung in cast("list[JsonObject]", report["rungs"])] == [
+    assert [
+        (rung["rung"], rung["outcome"]) for rung in cast("list[JsonObject]", report["rungs"])
+    ] == [
         ("llm", "fallen"),
         ("repaired", "reached"),
     ]
@@ -74,7 +78,9 @@ def test_a_plan_that_was_repaired_says_so_and_why(wavewright: CommandLine, plann
     assert report["diagnostics"] == []
 
 
-def test_the_figures_are_those_of_the_wire(wavewright: CommandLine, planning: FakeModelServer) -> None:
+def test_the_figures_are_those_of_the_wire(
+    wavewright: CommandLine, planning: FakeModelServer
+) -> None:
     planning.answer(PLAN, when=asked_for("plan"))
 
     report = planned(wavewright)[1]
@@ -155,10 +161,15 @@ def test_a_question_that_nobody_answers_is_printed_with_the_way_to_answer_it(
     assert worded(answer, project) == snapshot
     assert report["plan"] is None
     assert report["rung"] is None
-    assert report["question"] == {"question": "Which notes?", "options": ["all of them", "the newest"]}
+    assert report["question"] == {
+        "question": "Which notes?",
+        "options": ["all of them", "the newest"],
+    }
 
 
-@pytest.mark.parametrize(("given", "told"), [("the newest", "the newest"), ("2", "the newest"), ("9", "9")])
+@pytest.mark.parametrize(
+    ("given", "told"), [("the newest", "the newest"), ("2", "the newest"), ("9", "9")]
+)
 def test_an_answer_of_the_command_line_goes_to_the_planner(
     wavewright: CommandLine, planning: FakeModelServer, given: str, told: str
 ) -> None:
@@ -171,7 +182,9 @@ def test_an_answer_of_the_command_line_goes_to_the_planner(
     assert told in planning.requests[1].text
 
 
-def test_answers_are_taken_in_their_order(wavewright: CommandLine, planning: FakeModelServer) -> None:
+def test_answers_are_taken_in_their_order(
+    wavewright: CommandLine, planning: FakeModelServer
+) -> None:
     second: JsonObject = {"ask": {"question": "How many words?"}}
     planning.answer(ASK, second, PLAN, when=asked_for("plan"))
 
@@ -262,7 +275,10 @@ def test_the_key_is_in_no_output(wavewright: CommandLine, planning: FakeModelSer
 
 
 def test_a_missing_key_is_misuse_with_its_mend(
-    wavewright: CommandLine, project: Path, monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion
+    wavewright: CommandLine,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    snapshot: SnapshotAssertion,
 ) -> None:
     write_job(project)
     monkeypatch.setenv("WAVEWRIGHT_MODEL", "openai:gpt-5")
@@ -277,7 +293,9 @@ def test_a_missing_key_is_misuse_with_its_mend(
 def test_a_faulty_prompt_is_misuse_at_its_line(
     wavewright: CommandLine, planning: FakeModelServer, project: Path, snapshot: SnapshotAssertion
 ) -> None:
-    (project / "prompts" / "planner" / "instructions.md.j2").write_text("Plan.\n{{ nobody.knows }}\n")
+    (project / "prompts" / "planner" / "instructions.md.j2").write_text(
+        "Plan.\n{{ nobody.knows }}\n"
+    )
 
     answer = wavewright("plan", "plans/ranking.job.yaml")
 

@@ -25,7 +25,11 @@ from wavewright.tools.functions.tool import ToolCall
 
 LOOK = ToolSignature(
     name="look",
-    input_schema={"type": "object", "properties": {"at": {}, "also": {}}, "additionalProperties": False},
+    input_schema={
+        "type": "object",
+        "properties": {"at": {}, "also": {}},
+        "additionalProperties": False,
+    },
     output_schema={"type": "string"},
 )
 TOOLS = {
@@ -398,7 +402,9 @@ def test_what_can_be_fixed_alone_is_fixed_where_all_together_cannot() -> None:
     """
     fixed = fix(dedent(text))
 
-    assert [mend.message for mend in fixed.fixes] == ["step 'd' no longer names 'a' in `depends_on`"]
+    assert [mend.message for mend in fixed.fixes] == [
+        "step 'd' no longer names 'a' in `depends_on`"
+    ]
     assert [left.warning.code for left in fixed.unfixed] == ["W803"]
 
 
@@ -427,7 +433,9 @@ def _read(name: str) -> str:
 
 @settings(max_examples=60)
 @given(plan=plans(), form=st.sampled_from(["json", "lines", "yaml"]))
-def test_a_fixed_plan_does_the_same_and_has_nothing_left_to_fix(plan: dict[str, object], form: str) -> None:
+def test_a_fixed_plan_does_the_same_and_has_nothing_left_to_fix(
+    plan: dict[str, object], form: str
+) -> None:
     text = (
         yaml.safe_dump(plan, sort_keys=False)
         if form == "yaml"
@@ -497,9 +505,14 @@ def test_another_call_another_order_and_another_result_are_differences() -> None
     base = "steps: [{id: a, tool: look}, {id: b, tool: look, params: {at: 1}, depends_on: [a]}]\nresult: 2\n"
 
     assert difference(plan(base), plan(base), {}) is None
-    assert difference(plan(base), plan(base.replace("at: 1", "at: 2")), {}) == "step 'b' makes another call"
+    assert (
+        difference(plan(base), plan(base.replace("at: 1", "at: 2")), {})
+        == "step 'b' makes another call"
+    )
     assert "wait for other steps" in (
         difference(plan(base), plan(base.replace(", depends_on: [a]", "")), {}) or ""
     )
-    assert "result" in (difference(plan(base), plan(base.replace("result: 2", "result: 3")), {}) or "")
+    assert "result" in (
+        difference(plan(base), plan(base.replace("result: 2", "result: 3")), {}) or ""
+    )
     assert difference(plan(base), plan("steps: [{id: a, tool: look}]"), {}) == "it has other steps"

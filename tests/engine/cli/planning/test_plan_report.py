@@ -52,7 +52,22 @@ def test_no_character_of_a_plan_can_steer_a_terminal(plan: Plan) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["on", "No", "null", "~", "1e3", "0x1f", "2010-03-01", "1:30", "- a", "a: b", "#x", " a", "a ", ""],
+    [
+        "on",
+        "No",
+        "null",
+        "~",
+        "1e3",
+        "0x1f",
+        "2010-03-01",
+        "1:30",
+        "- a",
+        "a: b",
+        "#x",
+        " a",
+        "a ",
+        "",
+    ],
 )
 def test_a_text_that_looks_like_something_else_stays_a_text(text: str) -> None:
     plan = Plan(steps=(Step(id=StepId("a"), tool="look", params={"text": text}),))
@@ -64,7 +79,10 @@ def test_a_text_that_looks_like_something_else_stays_a_text(text: str) -> None:
 
 def test_a_plan_is_written_as_people_write_one() -> None:
     step = Step(
-        id=StepId("files"), why="every note counts", tool="list_notes", params={"folder": "${inputs.folder}"}
+        id=StepId("files"),
+        why="every note counts",
+        tool="list_notes",
+        params={"folder": "${inputs.folder}"},
     )
 
     assert plan_as_yaml(Plan(goal="Find the words", steps=(step,))) == (

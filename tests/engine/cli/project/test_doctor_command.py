@@ -76,11 +76,15 @@ def test_a_misspelt_setting_is_told_with_its_line_and_the_word_that_was_meant(
 
     settings = findings(wavewright)[1]["settings"]
 
-    assert settings["detail"].startswith(f"{project / 'wavewright.yaml'}:2: 'concurency' is no field")
+    assert settings["detail"].startswith(
+        f"{project / 'wavewright.yaml'}:2: 'concurency' is no field"
+    )
     assert settings["hint"] == "did you mean 'concurrency'?"
 
 
-@pytest.mark.parametrize("content", ["name: [\n", "version: 1\nname: torn\n"], ids=["no_yaml", "half"])
+@pytest.mark.parametrize(
+    "content", ["name: [\n", "version: 1\nname: torn\n"], ids=["no_yaml", "half"]
+)
 def test_a_faulty_template_leaves_the_sound_ones_on_the_list(
     wavewright: CommandLine, project: Path, content: str
 ) -> None:
@@ -90,9 +94,12 @@ def test_a_faulty_template_leaves_the_sound_ones_on_the_list(
 
     assert answer.code == 1
     assert any(
-        line.startswith("fault templates") and "torn.yaml:" in line for line in answer.out.splitlines()
+        line.startswith("fault templates") and "torn.yaml:" in line
+        for line in answer.out.splitlines()
     )
-    assert re.search(r"^ok    templates   .*stock_analysis, .*\bword_ranking\b", answer.out, re.MULTILINE)
+    assert re.search(
+        r"^ok    templates   .*stock_analysis, .*\bword_ranking\b", answer.out, re.MULTILINE
+    )
 
 
 def test_the_text_is_a_line_a_finding(wavewright: CommandLine, project: Path) -> None:
@@ -115,7 +122,9 @@ def use(model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def lines_about_models(out: str) -> str:
     lines = [
-        line for line in out.splitlines() if line[6:12].strip() in ("model", "answer", "budget", "casset")
+        line
+        for line in out.splitlines()
+        if line[6:12].strip() in ("model", "answer", "budget", "casset")
     ]
     return "\n".join(lines)
 
@@ -144,7 +153,10 @@ def test_a_model_is_named_with_the_reason_asked_once_and_its_cost_shown(
 
 
 def test_offline_asks_nobody(
-    wavewright: CommandLine, project: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine,
+    project: Path,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     use(model_server, monkeypatch)
 
@@ -157,7 +169,10 @@ def test_offline_asks_nobody(
 
 
 def test_each_model_of_the_roles_is_asked_once(
-    wavewright: CommandLine, project: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine,
+    project: Path,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("WAVEWRIGHT_API_KEY", API_KEY)
     with (project / "wavewright.yaml").open("a") as settings:
@@ -205,7 +220,10 @@ def test_a_model_that_gives_no_answer_is_a_fault(
 
 
 def test_a_fallback_that_answered_instead_is_named(
-    wavewright: CommandLine, project: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine,
+    project: Path,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("WAVEWRIGHT_API_KEY", API_KEY)
     with (project / "wavewright.yaml").open("a") as settings:
@@ -226,16 +244,30 @@ def test_a_fallback_that_answered_instead_is_named(
 @pytest.mark.parametrize(
     ("settings", "variables", "words", "hint"),
     [
-        pytest.param("model: gpt-5\n", {}, "the provider is missing", "openai:gpt-5", id="no provider"),
-        pytest.param("model: opnai:gpt-5\n", {}, "unknown provider", "openai", id="unknown provider"),
+        pytest.param(
+            "model: gpt-5\n", {}, "the provider is missing", "openai:gpt-5", id="no provider"
+        ),
+        pytest.param(
+            "model: opnai:gpt-5\n", {}, "unknown provider", "openai", id="unknown provider"
+        ),
         pytest.param("model: openai:gpt-5\n", {}, "no key", "OPENAI_API_KEY", id="no key"),
         pytest.param(
-            "model: ollama:small\nmodels: {roles: {planner: prow}}\n", {}, "'prow'", "pro", id="preference"
+            "model: ollama:small\nmodels: {roles: {planner: prow}}\n",
+            {},
+            "'prow'",
+            "pro",
+            id="preference",
         ),
         pytest.param(
-            "model: ollama:small\nmodels: {thinking: {low: lots}}\n", {}, "'lots'", "high", id="thinking"
+            "model: ollama:small\nmodels: {thinking: {low: lots}}\n",
+            {},
+            "'lots'",
+            "high",
+            id="thinking",
         ),
-        pytest.param("", {"WAVEWRIGHT_MODEL": "gpt-5"}, "the provider is missing", "gpt-5", id="variable"),
+        pytest.param(
+            "", {"WAVEWRIGHT_MODEL": "gpt-5"}, "the provider is missing", "gpt-5", id="variable"
+        ),
     ],
 )
 def test_a_faulty_name_or_a_missing_key_is_reported_with_its_fix(
@@ -261,7 +293,10 @@ def test_a_faulty_name_or_a_missing_key_is_reported_with_its_fix(
 
 
 def test_what_is_left_of_the_budgets_is_shown(
-    wavewright: CommandLine, project: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine,
+    project: Path,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     use(model_server, monkeypatch)
     with (project / "wavewright.yaml").open("a") as settings:
@@ -282,7 +317,10 @@ def test_what_is_left_of_the_budgets_is_shown(
 
 
 def test_a_cassette_is_named_as_one_and_nobody_is_asked(
-    wavewright: CommandLine, project: Path, model_server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+    wavewright: CommandLine,
+    project: Path,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     use(model_server, monkeypatch)
     model_server.answer("ready")
@@ -295,7 +333,10 @@ def test_a_cassette_is_named_as_one_and_nobody_is_asked(
     assert "WAVEWRIGHT_CASSETTE_MODE=record" in missing[0]["hint"]
     assert recording[0]["detail"].endswith("answers.json: missing answers are asked and recorded")
     assert len(model_server.requests) == 1
-    assert not (project / "answers.json").exists() or "ready" not in (project / "answers.json").read_text()
+    assert (
+        not (project / "answers.json").exists()
+        or "ready" not in (project / "answers.json").read_text()
+    )
 
 
 def test_a_projects_own_prompts_are_listed_and_faulty_ones_found(

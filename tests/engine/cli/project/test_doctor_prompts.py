@@ -81,26 +81,40 @@ def test_a_value_that_a_prompt_is_never_given_is_found_at_its_line_with_those_th
     ("name", "text"),
     [
         pytest.param(
-            "planner/request", "{{ other_values.folder | upper }} {{ primary.shown[0].code }}", id="inputs"
+            "planner/request",
+            "{{ other_values.folder | upper }} {{ primary.shown[0].code }}",
+            id="inputs",
         ),
         pytest.param(
-            "planner/request", "{% if house is defined %}{{ house }}{% endif %}", id="asked for first"
+            "planner/request",
+            "{% if house is defined %}{{ house }}{% endif %}",
+            id="asked for first",
         ),
         pytest.param(
-            "planner/request", "{{ other_values.codes | first | join(', ') }}", id="a list of the job's"
+            "planner/request",
+            "{{ other_values.codes | first | join(', ') }}",
+            id="a list of the job's",
         ),
         pytest.param(
-            "reviewer/request", "{% for step in steps %}{{ step.error.kind }}{% endfor %}", id="records"
+            "reviewer/request",
+            "{% for step in steps %}{{ step.error.kind }}{% endfor %}",
+            id="records",
         ),
         pytest.param("reviewer/request", "{{ inputs.top + 1 }}", id="a number of the job's"),
         pytest.param(
-            "recovery/request", "{% for k, v in inputs.items() %}{{ k }}: {{ v }}{% endfor %}", id="items"
+            "recovery/request",
+            "{% for k, v in inputs.items() %}{{ k }}: {{ v }}{% endfor %}",
+            id="items",
         ),
         pytest.param(
-            "judge/request", "{{ output.rows | length }} {{ output | data('output') }}", id="an output"
+            "judge/request",
+            "{{ output.rows | length }} {{ output | data('output') }}",
+            id="an output",
         ),
         pytest.param(
-            "planner/instructions", '{% include "shipped/planner/instructions.md.j2" %} More.', id="include"
+            "planner/instructions",
+            '{% include "shipped/planner/instructions.md.j2" %} More.',
+            id="include",
         ),
     ],
 )
@@ -114,7 +128,9 @@ def test_what_a_job_a_plan_or_a_tool_decides_is_taken_as_given(
     assert states == ["ok"]
 
 
-@pytest.mark.parametrize(("text", "state"), [("{{ inputs.word }}", "ok"), ("{{ inputs.wrod }}", "fault")])
+@pytest.mark.parametrize(
+    ("text", "state"), [("{{ inputs.word }}", "ok"), ("{{ inputs.wrod }}", "fault")]
+)
 def test_the_prompt_of_a_worker_is_given_the_inputs_that_it_declares(
     wavewright: CommandLine, project: Path, text: str, state: str
 ) -> None:
@@ -132,7 +148,9 @@ def test_a_fault_of_a_template_that_others_include_is_told_once(
     for name in ("reviewer/instructions", "recovery/instructions"):
         write_prompt(project, name, '{% include "planner/house.md.j2" %}')
 
-    faults = [found["detail"] for found in findings(wavewright, "prompts") if found["state"] == "fault"]
+    faults = [
+        found["detail"] for found in findings(wavewright, "prompts") if found["state"] == "fault"
+    ]
 
     assert all(fault.endswith("house.md.j2:1: 'nobody' is undefined") for fault in faults)
     assert len(faults) == 2  # one a prompt, for each is given something else
@@ -168,7 +186,9 @@ def test_a_calibration_that_is_absent_or_faulty_is_found_with_place_and_fix(
     assert hint in found["hint"]
 
 
-def test_a_sound_calibration_is_named_with_its_measurements(wavewright: CommandLine, project: Path) -> None:
+def test_a_sound_calibration_is_named_with_its_measurements(
+    wavewright: CommandLine, project: Path
+) -> None:
     with (project / "wavewright.yaml").open("a") as settings:
         settings.write("models: {calibration: judges.yaml}\n")
     (project / "judges.yaml").write_text(MEASURED)
@@ -178,6 +198,8 @@ def test_a_sound_calibration_is_named_with_its_measurements(wavewright: CommandL
     assert (found["state"], found["detail"]) == ("ok", f"{project / 'judges.yaml'} (1 measurement)")
 
 
-def test_without_a_calibration_there_is_no_word_of_one(wavewright: CommandLine, project: Path) -> None:
+def test_without_a_calibration_there_is_no_word_of_one(
+    wavewright: CommandLine, project: Path
+) -> None:
     assert project.is_dir()
     assert findings(wavewright, "calibration") == []

@@ -20,7 +20,9 @@ def test_a_project_runs_over_the_fake_model_until_it_is_interrupted(
     (project / "answers.yaml").write_text(
         "answers: [{when: {contains: Answer with the one word}, text: ready}]\n", encoding="utf-8"
     )
-    with PipedCommand("fake-model", "--port", "0", "--script", "answers.yaml", folder=project) as server:
+    with PipedCommand(
+        "fake-model", "--port", "0", "--script", "answers.yaml", folder=project
+    ) as server:
         first = server.stdout.readline()
         address = re.search(r"http://\S+", first)
         assert address is not None, first
@@ -37,7 +39,9 @@ def test_a_project_runs_over_the_fake_model_until_it_is_interrupted(
         server.wait()
 
     assert "openai-chat:fake answered in" in asked.out
-    assert re.search(r"1  chat +fake: text, (streamed|whole), \d+ characters -> rule 1: reply", told)
+    assert re.search(
+        r"1  chat +fake: text, (streamed|whole), \d+ characters -> rule 1: reply", told
+    )
     assert server.returncode == 0
 
 
@@ -54,7 +58,9 @@ def test_a_port_that_is_taken_is_named(wavewright: CommandLine, project: Path) -
     assert refused.code == 2
 
 
-def test_a_fault_of_the_script_is_told_with_its_line(wavewright: CommandLine, project: Path) -> None:
+def test_a_fault_of_the_script_is_told_with_its_line(
+    wavewright: CommandLine, project: Path
+) -> None:
     (project / "answers.yaml").write_text("answers:\n  - txt: hello\n", encoding="utf-8")
 
     refused = wavewright("fake-model", "--script", "answers.yaml")

@@ -19,7 +19,9 @@ def test_the_written_project_and_what_to_do_next(
     wavewright: CommandLine, tmp_path: Path, snapshot: SnapshotAssertion
 ) -> None:
     answer = wavewright("init", "my project")
-    written = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
+    written = sorted(
+        str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()
+    )
 
     assert answer.code == 0
     assert (worded(answer, tmp_path), written) == snapshot
@@ -62,7 +64,9 @@ def test_the_settings_that_stand_in_comments_are_settings(project: Path) -> None
 def test_the_written_prompt_adds_to_the_one_that_it_replaces(project: Path) -> None:
     shipped = Prompts().render("planner/instructions", may_ask=False, calls_plans=False)
 
-    own = Prompts([project / "prompts"]).render("planner/instructions", may_ask=False, calls_plans=False)
+    own = Prompts([project / "prompts"]).render(
+        "planner/instructions", may_ask=False, calls_plans=False
+    )
 
     assert own.startswith(shipped.rstrip())
     assert own.endswith("never with a step for each file.")
@@ -119,11 +123,15 @@ def test_a_project_is_written_beside_what_is_here(
 
     assert answer.code == 0, answer.err
     assert answer.out.startswith("kept README.md and .gitignore\n")
-    assert {(tmp_path / name).read_text() for name in ("letter.txt", "README.md", ".gitignore")} == {"mine\n"}
+    assert {
+        (tmp_path / name).read_text() for name in ("letter.txt", "README.md", ".gitignore")
+    } == {"mine\n"}
     assert ran.code == 0, ran.err
 
 
-def test_a_project_that_would_replace_a_file_is_not_written(wavewright: CommandLine, tmp_path: Path) -> None:
+def test_a_project_that_would_replace_a_file_is_not_written(
+    wavewright: CommandLine, tmp_path: Path
+) -> None:
     (tmp_path / "plans").mkdir()
     (tmp_path / "plans" / "words.job.yaml").write_text("mine\n")
 
@@ -135,7 +143,9 @@ def test_a_project_that_would_replace_a_file_is_not_written(wavewright: CommandL
 
 
 @pytest.mark.parametrize("arguments", [(), ("folder", "--here")])
-def test_one_place_is_named(wavewright: CommandLine, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_one_place_is_named(
+    wavewright: CommandLine, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
     answer = wavewright("init", *arguments)
 
     assert answer.code == 2

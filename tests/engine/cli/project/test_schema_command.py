@@ -65,13 +65,17 @@ def test_the_package_of_a_run_fits_its_schema(wavewright: CommandLine, project: 
     wavewright("run", "plans/words.job.yaml", "--output", project / "output")
     [path] = (project / "output").glob("*/package.json")
 
-    jsonschema_rs.validator_for(schema(wavewright, "package")).validate(json.loads(path.read_text()))
+    jsonschema_rs.validator_for(schema(wavewright, "package")).validate(
+        json.loads(path.read_text())
+    )
 
 
 def test_the_shipped_goal_template_fits_its_schema(wavewright: CommandLine) -> None:
     shipped = pack_templates()["stock_analysis"]
 
-    jsonschema_rs.validator_for(schema(wavewright, "goal")).validate(yaml.safe_load(shipped.read_text()))
+    jsonschema_rs.validator_for(schema(wavewright, "goal")).validate(
+        yaml.safe_load(shipped.read_text())
+    )
 
 
 def test_all_that_people_write_goes_into_a_folder(wavewright: CommandLine, tmp_path: Path) -> None:

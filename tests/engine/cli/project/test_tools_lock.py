@@ -26,7 +26,11 @@ PLAN = "steps: [{id: sum, tool: sums.add, params: {a: 1, b: 2}}]\nresult: ${step
 
 def write_server(folder: Path, text: str = SERVER) -> None:
     (folder / "sums.py").write_text(text)
-    server = {"command": sys.executable, "args": ["sums.py"], "overrides": {"add": {"effects": ["read"]}}}
+    server = {
+        "command": sys.executable,
+        "args": ["sums.py"],
+        "overrides": {"add": {"effects": ["read"]}},
+    }
     settings = folder / "wavewright.yaml"
     settings.write_text(json.dumps({"mcp": {"servers": {"sums": server}}}))
     (folder / "plan.yaml").write_text(PLAN)
@@ -39,7 +43,9 @@ def write_stub(folder: Path, fault: str = "") -> None:
     (folder / "plan.yaml").write_text("steps: [{id: said, tool: sums.echo}]\n")
 
 
-def test_a_plan_runs_with_the_tools_that_were_locked(wavewright: CommandLine, project: Path) -> None:
+def test_a_plan_runs_with_the_tools_that_were_locked(
+    wavewright: CommandLine, project: Path
+) -> None:
     write_server(project)
 
     assert "MCP server 'sums' is not in tools.lock.json" in wavewright("check", "plan.yaml").err

@@ -45,7 +45,10 @@ plan: {steps: [{id: held, tool: hold, params: {text: "${inputs.target}"}}]}
 
 @pytest.fixture(params=["file", "database"])
 def folder(
-    tmp_path: Path, wavewright: CommandLine, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    wavewright: CommandLine,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Path:
     """A project whose journal is a file or a database; the working directory."""
     del wavewright  # it sets the working directory
@@ -57,7 +60,9 @@ def folder(
         "tools: [{path: own.py, functions: {hold: {}, post: {effects: [write], needs_approval: true}}}]\n"
     )
     (tmp_path / "places.job.yaml").write_text(JOB)
-    (tmp_path / "post.plan.yaml").write_text("steps: [{id: post, tool: post, params: {text: hello}}]\n")
+    (tmp_path / "post.plan.yaml").write_text(
+        "steps: [{id: post, tool: post, params: {text: hello}}]\n"
+    )
     return tmp_path
 
 
@@ -126,7 +131,9 @@ def test_a_run_that_nobody_has_is_ended_here_and_can_only_be_repeated_or_removed
     repeated = wavewright("retry", run, "--approve", "always")
     late = wavewright("cancel", next(iter(statuses(wavewright))))
 
-    assert (first.code, second.code, resumed.code, repeated.code, late.code) == (0, 0, 2, 0, 1), first.err
+    assert (first.code, second.code, resumed.code, repeated.code, late.code) == (0, 0, 2, 0, 1), (
+        first.err
+    )
     assert "has ended (cancelled)" in resumed.err
     assert "has ended (achieved)" in late.err
     assert "cancelled by ada" in wavewright("show", run).out

@@ -46,7 +46,12 @@ def test_where_nothing_waits_that_is_said(wavewright: CommandLine, project: Path
 
 @pytest.mark.parametrize(
     ("place", "choice", "code"),
-    [("sqlite", "approve", 0), ("sqlite", "1", 0), ("sqlite", "refuse", 1), ("postgres", "approve", 0)],
+    [
+        ("sqlite", "approve", 0),
+        ("sqlite", "1", 0),
+        ("sqlite", "refuse", 1),
+        ("postgres", "approve", 0),
+    ],
 )
 def test_a_run_waits_for_a_word_and_goes_on_with_it(
     wavewright: CommandLine,
@@ -162,7 +167,8 @@ def test_a_target_that_waits_goes_on_with_the_job(wavewright: CommandLine, posti
     waiting = asked(wavewright)
     counts = {str(row["job"]): (row["status"], row["steps"]) for row in rows}
     answers = [
-        wavewright("answer", str(one["run"]), choice) for one, choice in zip(waiting, "12", strict=True)
+        wavewright("answer", str(one["run"]), choice)
+        for one, choice in zip(waiting, "12", strict=True)
     ]
     last = wavewright("resume", root)
 

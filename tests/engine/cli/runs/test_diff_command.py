@@ -55,7 +55,9 @@ def test_two_plans_differ_in_steps_edges_and_waves(
 
 def test_prose_and_layout_make_no_difference(wavewright: CommandLine, project: Path) -> None:
     plan = project / "plans" / "words.plan.yaml"
-    (project / "same.yaml").write_text(plan.read_text().replace("why: every note counts", "why: because"))
+    (project / "same.yaml").write_text(
+        plan.read_text().replace("why: every note counts", "why: because")
+    )
 
     assert wavewright("diff", plan, "same.yaml").code == 0
 
@@ -65,7 +67,9 @@ def test_a_job_is_taken_for_its_plan(wavewright: CommandLine, project: Path) -> 
     assert wavewright("diff", "plans/words.job.yaml", "plans/words.plan.yaml").code == 0
 
 
-def test_two_jobs_of_one_plan_differ_in_what_they_ask_for(wavewright: CommandLine, project: Path) -> None:
+def test_two_jobs_of_one_plan_differ_in_what_they_ask_for(
+    wavewright: CommandLine, project: Path
+) -> None:
     job = (project / "plans" / "words.job.yaml").read_text()
     (project / "plans" / "other.job.yaml").write_text(
         job.replace("top: 5", "top: 3")
@@ -74,7 +78,9 @@ def test_two_jobs_of_one_plan_differ_in_what_they_ask_for(wavewright: CommandLin
 
     same = wavewright("diff", "plans/words.job.yaml", "plans/words.job.yaml")
     text = wavewright("diff", "plans/words.job.yaml", "plans/other.job.yaml")
-    told = json.loads(wavewright("diff", "plans/words.job.yaml", "plans/other.job.yaml", "-f", "json").out)
+    told = json.loads(
+        wavewright("diff", "plans/words.job.yaml", "plans/other.job.yaml", "-f", "json").out
+    )
 
     assert same.code == 0
     assert text.code == 1
@@ -94,7 +100,9 @@ def test_two_jobs_that_differ_in_their_limits_alone_are_not_the_same(
     wavewright: CommandLine, project: Path
 ) -> None:
     job = (project / "plans" / "words.job.yaml").read_text()
-    (project / "plans" / "other.job.yaml").write_text(f"{job}overrides: {{limits: {{max_steps: 9}}}}\n")
+    (project / "plans" / "other.job.yaml").write_text(
+        f"{job}overrides: {{limits: {{max_steps: 9}}}}\n"
+    )
 
     answer = wavewright("diff", "plans/words.job.yaml", "plans/other.job.yaml")
 
@@ -151,7 +159,11 @@ def test_a_patch_is_shown_as_what_it_makes_of_the_plan(
 def test_a_patch_of_another_plan_is_refused(
     wavewright: CommandLine, project: Path, snapshot: SnapshotAssertion
 ) -> None:
-    patch = {"base": f"sha256:{'0' * 64}", "reason": "x", "ops": [{"op": "remove", "id": "ranking"}]}
+    patch = {
+        "base": f"sha256:{'0' * 64}",
+        "reason": "x",
+        "ops": [{"op": "remove", "id": "ranking"}],
+    }
     (project / "patch.json").write_text(json.dumps(patch))
 
     answer = wavewright("diff", "plans/words.plan.yaml", "patch.json")
@@ -202,21 +214,31 @@ def test_a_run_alone_shows_what_each_round_of_recovery_changed_and_why(
     assert shown.out == snapshot
 
 
-def test_a_run_alone_gives_its_rounds_to_programs(wavewright: CommandLine, twice_patched: str) -> None:
+def test_a_run_alone_gives_its_rounds_to_programs(
+    wavewright: CommandLine, twice_patched: str
+) -> None:
     told = json.loads(wavewright("diff", twice_patched, "--format", "json").out)
     first, second = told["rounds"]
 
     assert told["run"] == twice_patched
     assert [one["round"] for one in (first, second)] == [1, 2]
-    assert [one["reason"] for one in (first, second)] == ["the quotes are stale", "the sheet is plain"]
-    assert [[step["id"] for step in one["added"]] for one in (first, second)] == [["quotes_2"], ["sheet_2"]]
+    assert [one["reason"] for one in (first, second)] == [
+        "the quotes are stale",
+        "the sheet is plain",
+    ]
+    assert [[step["id"] for step in one["added"]] for one in (first, second)] == [
+        ["quotes_2"],
+        ["sheet_2"],
+    ]
     assert first["new"]["hash"] == second["old"]["hash"]
     assert told["whole"]["old"]["hash"] == first["old"]["hash"]
     assert told["whole"]["new"]["hash"] == second["new"]["hash"]
     assert [step["id"] for step in told["whole"]["added"]] == ["quotes_2", "sheet_2"]
 
 
-def test_a_run_without_a_patch_follows_its_first_plan(wavewright: CommandLine, project: Path) -> None:
+def test_a_run_without_a_patch_follows_its_first_plan(
+    wavewright: CommandLine, project: Path
+) -> None:
     assert project.is_dir()
     wavewright("run", "plans/words.job.yaml")
     run = only_run(wavewright)

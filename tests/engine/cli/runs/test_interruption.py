@@ -82,10 +82,17 @@ def test_a_stopped_run_says_how_to_resume_it_and_calls_nothing_again(
     assert "Traceback" not in told
     assert run["status"] == "interrupted"
     assert resumed.code == 0, resumed.err
-    assert (slow_project / "calls.txt").read_text().split() == ["first", "second", "second", "third"]
+    assert (slow_project / "calls.txt").read_text().split() == [
+        "first",
+        "second",
+        "second",
+        "third",
+    ]
 
 
-def test_a_killed_run_is_resumed_where_it_stood(wavewright: CommandLine, slow_project: Path) -> None:
+def test_a_killed_run_is_resumed_where_it_stood(
+    wavewright: CommandLine, slow_project: Path
+) -> None:
     running = start(slow_project)
     os.kill(running.pid, signal.SIGKILL)
     running.communicate()
@@ -96,10 +103,17 @@ def test_a_killed_run_is_resumed_where_it_stood(wavewright: CommandLine, slow_pr
 
     assert run["status"] == "interrupted"
     assert resumed.code == 0, resumed.err
-    assert (slow_project / "calls.txt").read_text().split() == ["first", "second", "second", "third"]
+    assert (slow_project / "calls.txt").read_text().split() == [
+        "first",
+        "second",
+        "second",
+        "third",
+    ]
 
 
-def test_a_killed_run_is_resumed_inside_a_sub_plan(wavewright: CommandLine, slow_project: Path) -> None:
+def test_a_killed_run_is_resumed_inside_a_sub_plan(
+    wavewright: CommandLine, slow_project: Path
+) -> None:
     called = PLAN.replace("first}}", '"${inputs.name}"}}', 1)
     (slow_project / "called.yaml").write_text('inputs: {name: ""}\n' + called)
     call = "{id: all, plan: called.yaml, params: {name: first}, repeat: {until: 'false', max: 3}}"
@@ -115,7 +129,12 @@ def test_a_killed_run_is_resumed_inside_a_sub_plan(wavewright: CommandLine, slow
     replayed = wavewright("replay", run["run"])
 
     assert resumed.code == 0, resumed.err
-    assert (slow_project / "calls.txt").read_text().split() == ["first", "second", "second", "third"]
+    assert (slow_project / "calls.txt").read_text().split() == [
+        "first",
+        "second",
+        "second",
+        "third",
+    ]
     assert "all.1.second" in resumed.out
     assert "gate all.until warns" in resumed.err
     assert replayed.code == 0, replayed.err

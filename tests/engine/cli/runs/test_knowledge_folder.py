@@ -16,7 +16,10 @@ pytest.importorskip("selectolax")
 
 @pytest.fixture
 def job(tmp_path: Path) -> Path:
-    return shutil.copytree(REPOSITORY / "plans" / "knowledge", tmp_path / "knowledge") / "folder.job.yaml"
+    return (
+        shutil.copytree(REPOSITORY / "plans" / "knowledge", tmp_path / "knowledge")
+        / "folder.job.yaml"
+    )
 
 
 def run(wavewright: CommandLine, job: Path, out: Path) -> dict[str, Any]:

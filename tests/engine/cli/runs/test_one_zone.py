@@ -15,7 +15,9 @@ pytest.importorskip("selectolax")
 JOB = REPOSITORY / "plans" / "lore" / "one_zone.job.yaml"
 
 
-def test_one_command_researches_a_zone_from_nothing(wavewright: CommandLine, tmp_path: Path) -> None:
+def test_one_command_researches_a_zone_from_nothing(
+    wavewright: CommandLine, tmp_path: Path
+) -> None:
     done = wavewright("run", str(JOB), "--output", str(tmp_path))
 
     [folder] = tmp_path.iterdir()
@@ -29,7 +31,9 @@ def test_one_command_researches_a_zone_from_nothing(wavewright: CommandLine, tmp
         "Harrow Fen: level_range",
         "Fen Runners: inter_faction ashen_company",
     }
-    assert all(record["sources"] for record in (found["zone_data"], *found["npcs"], *found["factions"]))
+    assert all(
+        record["sources"] for record in (found["zone_data"], *found["npcs"], *found["factions"])
+    )
     assert "Golden Hand" not in json.dumps(found)
     report = (folder / "report.html").read_text()
     assert 'aria-label="Relations: Harrow Fen"' in report
@@ -59,7 +63,11 @@ def test_two_waves_of_zones_discover_nothing_in_the_last_one_and_know_what_was_v
     wavewright: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    search = {"provider": "local", "folder": str(JOB.parent / "world"), "base_url": "https://world.example"}
+    search = {
+        "provider": "local",
+        "folder": str(JOB.parent / "world"),
+        "base_url": "https://world.example",
+    }
     names = {"type": "array", "items": {"type": "string"}}
     given = {"is_last_wave": {"type": "boolean"}, "visited": names, "failed": names}
     target = {"type": "string", "pattern": "^[A-Z]", "description": "No zone is called `nowhere`"}
@@ -68,7 +76,9 @@ def test_two_waves_of_zones_discover_nothing_in_the_last_one_and_know_what_was_v
         "goal_template": "zone_research",
         "inputs": {"visited": ["Saltwind Coast"]},
         "targets": {"first": ["Harrow Fen", "nowhere"], "depth": 2, "at_once": 2},
-        "overrides": {"inputs_schema": {"type": "object", "properties": {"target": target, **given}}},
+        "overrides": {
+            "inputs_schema": {"type": "object", "properties": {"target": target, **given}}
+        },
         "tools": {"lore": {"web": {"search": search}}},
     }
     (tmp_path / "zones.job.yaml").write_text(json.dumps(job))
@@ -106,6 +116,11 @@ def test_two_waves_of_zones_discover_nothing_in_the_last_one_and_know_what_was_v
         assert "Harrow Fen" not in str(connected)
     assert len(waves[1]) == 2
     for inputs, connected in waves[2]:
-        assert inputs["visited"] == ["Saltwind Coast", "Harrow Fen", "Lanternmere", "The Sunken Vault"]
+        assert inputs["visited"] == [
+            "Saltwind Coast",
+            "Harrow Fen",
+            "Lanternmere",
+            "The Sunken Vault",
+        ]
         assert inputs["is_last_wave"] is True
         assert connected is None

@@ -85,7 +85,9 @@ def test_from_a_step_on_everything_is_called_anew(
     assert statuses(wavewright) == {"note": "reused", "ranking": "ok", "rated": "ok"}
 
 
-def test_another_input_calls_what_reads_it(wavewright: CommandLine, project: Path, failed: str) -> None:
+def test_another_input_calls_what_reads_it(
+    wavewright: CommandLine, project: Path, failed: str
+) -> None:
     (project / "key").touch()
 
     assert wavewright("retry", failed, "--set", "top=1").code == 0

@@ -54,7 +54,9 @@ def test_no_model_answered_and_the_package_says_so(wavewright: CommandLine, tmp_
 def test_old_prices_are_stopped_by_the_freshness_gate_after_one_recovery(
     wavewright: CommandLine, tmp_path: Path
 ) -> None:
-    ran = wavewright("run", REPOSITORY / "plans" / "stocks_stale.job.yaml", "--output", tmp_path / "out")
+    ran = wavewright(
+        "run", REPOSITORY / "plans" / "stocks_stale.job.yaml", "--output", tmp_path / "out"
+    )
     package = only_package(tmp_path / "out")
     status = {step.id: step.status for step in package.execution_log}
 
@@ -66,7 +68,9 @@ def test_old_prices_are_stopped_by_the_freshness_gate_after_one_recovery(
     assert "What would fix it" in ran.out
 
 
-def test_as_of_on_the_command_line_mends_the_stale_job(wavewright: CommandLine, tmp_path: Path) -> None:
+def test_as_of_on_the_command_line_mends_the_stale_job(
+    wavewright: CommandLine, tmp_path: Path
+) -> None:
     job = REPOSITORY / "plans" / "stocks_stale.job.yaml"
 
     ran = wavewright("run", job, "--as-of", "2010-03-01", "--output", tmp_path / "out")
@@ -144,7 +148,9 @@ def posting_project(project: Path) -> Path:
         "    functions:\n"
         "      post: {effects: [write], needs_approval: true}\n"
     )
-    (project / "post.yaml").write_text("steps:\n  - {id: post, tool: post, params: {text: hello}}\n")
+    (project / "post.yaml").write_text(
+        "steps:\n  - {id: post, tool: post, params: {text: hello}}\n"
+    )
     return project
 
 

@@ -25,7 +25,9 @@ def run(wavewright: CommandLine, project: Path) -> str:
 
 
 def rows(wavewright: CommandLine, *arguments: str) -> list[JsonObject]:
-    return cast("list[JsonObject]", json.loads(wavewright("runs", "--format", "json", *arguments).out))
+    return cast(
+        "list[JsonObject]", json.loads(wavewright("runs", "--format", "json", *arguments).out)
+    )
 
 
 def test_an_empty_journal_is_no_fault_and_none_is_made_by_looking(
@@ -52,7 +54,9 @@ def test_a_run_is_not_found_where_nothing_ran(
 def test_runs_are_listed_newest_first_up_to_the_limit(
     wavewright: CommandLine, project: Path, run: str
 ) -> None:
-    (project / "plan.yaml").write_text("steps: [{id: a, tool: list_notes, params: {folders: notes}}]\n")
+    (project / "plan.yaml").write_text(
+        "steps: [{id: a, tool: list_notes, params: {folders: notes}}]\n"
+    )
     wavewright("run", "plan.yaml")
 
     listed = rows(wavewright)
@@ -84,7 +88,9 @@ def test_a_run_is_shown_with_the_times_of_its_package(
     assert shown["timings"] == written.timings.model_dump(mode="json")
 
 
-def test_the_table_of_runs_is_as_wide_as_its_names(wavewright: CommandLine, project: Path, run: str) -> None:
+def test_the_table_of_runs_is_as_wide_as_its_names(
+    wavewright: CommandLine, project: Path, run: str
+) -> None:
     table = wavewright("runs").out.splitlines()
 
     assert project.is_dir()
@@ -167,7 +173,9 @@ def test_an_unknown_run_is_told_with_the_newest_one(
 def test_a_run_without_a_plan_has_events_to_show_and_nothing_else(
     wavewright: CommandLine, project: Path, snapshot: SnapshotAssertion
 ) -> None:
-    (project / "plan.yaml").write_text("steps: [{id: a, tool: list_notes, params: {folders: notes}}]\n")
+    (project / "plan.yaml").write_text(
+        "steps: [{id: a, tool: list_notes, params: {folders: notes}}]\n"
+    )
     wavewright("run", "plan.yaml")
     [row] = rows(wavewright)
 
@@ -229,8 +237,12 @@ def test_a_prefix_of_several_runs_is_refused_with_their_names(
     assert all(name in answer.err for name in known)
 
 
-def test_runs_are_listed_by_status_and_time(wavewright: CommandLine, project: Path, run: str) -> None:
-    (project / "plan.yaml").write_text("steps: [{id: a, tool: list_notes, params: {folders: notes}}]\n")
+def test_runs_are_listed_by_status_and_time(
+    wavewright: CommandLine, project: Path, run: str
+) -> None:
+    (project / "plan.yaml").write_text(
+        "steps: [{id: a, tool: list_notes, params: {folders: notes}}]\n"
+    )
     wavewright("run", "plan.yaml")
 
     def found(*arguments: str) -> list[object]:
@@ -251,18 +263,24 @@ def test_runs_are_listed_by_status_and_time(wavewright: CommandLine, project: Pa
 
 
 def test_a_run_that_waits_is_found_by_its_status(wavewright: CommandLine, project: Path) -> None:
-    (project / "tools" / "post.py").write_text('def post() -> str:\n    """Post."""\n    return ""\n')
+    (project / "tools" / "post.py").write_text(
+        'def post() -> str:\n    """Post."""\n    return ""\n'
+    )
     (project / "wavewright.yaml").write_text(
         "tools: [{path: tools/post.py, functions: {post: {needs_approval: true}}}]\n"
     )
     (project / "post.yaml").write_text("steps: [{id: post, tool: post}]\n")
     wavewright("run", "post.yaml", "--approve", "wait")
 
-    assert [row["status"] for row in rows(wavewright, "--status", "waiting")] == ["waiting_for_approval"]
+    assert [row["status"] for row in rows(wavewright, "--status", "waiting")] == [
+        "waiting_for_approval"
+    ]
     assert rows(wavewright, "--status", "interrupted") == []
 
 
-def test_a_quiet_run_shows_its_outcome_and_its_errors_only(wavewright: CommandLine, project: Path) -> None:
+def test_a_quiet_run_shows_its_outcome_and_its_errors_only(
+    wavewright: CommandLine, project: Path
+) -> None:
     assert project.is_dir()
 
     quiet = wavewright("run", "plans/words.job.yaml", "--quiet")

@@ -49,7 +49,9 @@ def raised(project: Path) -> str:
     return _RAISED.format(line=1 + lines.index('    return row["b"]'))
 
 
-def test_a_failed_step_says_at_once_where_the_users_code_raised(wavewright: CommandLine, raised: str) -> None:
+def test_a_failed_step_says_at_once_where_the_users_code_raised(
+    wavewright: CommandLine, raised: str
+) -> None:
     answer = wavewright("run", "plan.yaml")
 
     assert answer.code == 1
@@ -107,7 +109,9 @@ def test_an_unknown_step_is_told_with_the_nearest(
     assert raised
 
 
-def test_package_and_report_hold_the_failure(wavewright: CommandLine, project: Path, raised: str) -> None:
+def test_package_and_report_hold_the_failure(
+    wavewright: CommandLine, project: Path, raised: str
+) -> None:
     wavewright("run", "plan.yaml")
 
     [folder] = (project / ".wavewright" / "runs").iterdir()

@@ -54,11 +54,16 @@ def test_a_field_is_shown_with_the_way_of_each_cap(wavewright: CommandLine, revi
         "    folk (join) 0.80",
         "so people is 0.80: gate 'several' left a warning on step 'people'",
     ]
-    assert "  not at most 0.10: inputs were given (its condition is false: inputs.size() > 0)" in places.out
+    assert (
+        "  not at most 0.10: inputs were given (its condition is false: inputs.size() > 0)"
+        in places.out
+    )
     assert "left a warning on step 'people' (nothing of it leads here)" in places.out
 
 
-def test_the_reasons_are_json_too_and_are_in_the_report(wavewright: CommandLine, reviewed: str) -> None:
+def test_the_reasons_are_json_too_and_are_in_the_report(
+    wavewright: CommandLine, reviewed: str
+) -> None:
     found = json.loads(wavewright("why", reviewed, "people", "--format", "json").out)
     page = wavewright("show", reviewed, "--format", "html").out
 

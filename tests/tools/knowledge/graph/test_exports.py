@@ -86,11 +86,18 @@ def test_the_memory_server_holds_the_graph_once_however_often_it_is_sent(tmp_pat
         "observations": sum(len(one["observations"]) for one in entities),
         "relations": len(relations),
     }
-    assert {"type": "relation", "from": "Fenmoor", "to": "Tidegate", "relationType": "lies north of"} in lines
+    assert {
+        "type": "relation",
+        "from": "Fenmoor",
+        "to": "Tidegate",
+        "relationType": "lies north of",
+    } in lines
 
 
 @pytest.mark.parametrize("place", ["embedded", "server"])
-def test_surrealdb_follows_the_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+def test_surrealdb_follows_the_graph(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
     if place == "embedded":
         _follow(tmp_path, GraphDatabaseSettings())
         return
@@ -125,7 +132,9 @@ def _follow(root: Path, database: GraphDatabaseSettings) -> None:
     assert [apart[0], sorted(cast("list[str]", apart[1]))] == [["Tidegate"], ["Warden", "Wardens"]]
 
 
-def test_a_server_that_no_setting_names_is_an_error_that_says_where_to_name_it(tmp_path: Path) -> None:
+def test_a_server_that_no_setting_names_is_an_error_that_says_where_to_name_it(
+    tmp_path: Path,
+) -> None:
     tools, _ = built(tmp_path, GraphSettings())
 
     with pytest.raises(ToolError, match="no graph server 'mcp'") as refused:

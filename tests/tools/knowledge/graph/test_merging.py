@@ -42,7 +42,9 @@ def named(name: str, kind: str = "thing", *aliases: str, document: str = "a.md")
     ],
 )
 def test_names_of_one_entity_are_merged(kept: GraphEntity, dropped: GraphEntity) -> None:
-    assert {(one.kept, one.dropped) for one in find_merges([dropped, kept])} == {(kept.id, dropped.id)}
+    assert {(one.kept, one.dropped) for one in find_merges([dropped, kept])} == {
+        (kept.id, dropped.id)
+    }
 
 
 @pytest.mark.parametrize(
@@ -70,7 +72,11 @@ def test_entities_that_were_taken_apart_are_not_merged_by_a_detour() -> None:
     assert [(one.kept, one.dropped) for one in apart] == [("mira fenn", "m. fenn")]
 
 
-VECTORS = {"Lighthouse": [3.0, 0.1, 0.0], "Beacon Tower": [2.9, 0.0, 0.1], "Harbour": [0.0, 1.0, 0.2]}
+VECTORS = {
+    "Lighthouse": [3.0, 0.1, 0.0],
+    "Beacon Tower": [2.9, 0.0, 0.1],
+    "Harbour": [0.0, 1.0, 0.2],
+}
 
 
 def places() -> ChunkRecords:
@@ -89,7 +95,10 @@ def serving(status: int = 200) -> Generator[tuple[str, list[tuple[str | None, An
             asked.append((self.headers["Authorization"], body))
             assert self.path == "/v1/embeddings"
             # The last first: the index says which name a vector is of.
-            data = [{"index": place, "embedding": VECTORS[name]} for place, name in enumerate(body["input"])]
+            data = [
+                {"index": place, "embedding": VECTORS[name]}
+                for place, name in enumerate(body["input"])
+            ]
             answer = json.dumps({"object": "list", "data": data[::-1]}).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(answer)))
@@ -132,7 +141,9 @@ def test_names_that_embeddings_find_alike_are_merged_with_their_similarity_and_t
     assert sorted(body["input"]) == sorted(VECTORS)
 
 
-def test_nothing_below_the_threshold_is_merged_and_without_a_server_nothing_is_sent(tmp_path: Path) -> None:
+def test_nothing_below_the_threshold_is_merged_and_without_a_server_nothing_is_sent(
+    tmp_path: Path,
+) -> None:
     with serving() as (url, asked):
         settings = EmbeddingSettings(url=url, model="names-1", threshold=0.9999)
         tools = tools_of(tmp_path, GraphSettings(embeddings=settings))
@@ -146,7 +157,9 @@ def test_nothing_below_the_threshold_is_merged_and_without_a_server_nothing_is_s
 
 def test_a_server_that_fails_is_an_error_that_names_the_setting(tmp_path: Path) -> None:
     with serving(503) as (url, _):
-        tools = tools_of(tmp_path, GraphSettings(embeddings=EmbeddingSettings(url=url, model="names-1")))
+        tools = tools_of(
+            tmp_path, GraphSettings(embeddings=EmbeddingSettings(url=url, model="names-1"))
+        )
         call(tools["write_graph"], {"records": as_params(places())})
         with pytest.raises(ToolError, match=r"gave no embeddings: .*503") as failed:
             call(tools["merge_entities"])

@@ -33,7 +33,10 @@ def chunk_records(draw: st.DrawFn) -> ChunkRecords:
     quotes = st.sampled_from((of.text, of.text, "Nobody says that."))
     entities = [
         entity(
-            name, draw(st.sampled_from(("person", "thing"))), draw(quotes), *draw(st.lists(NAME, max_size=1))
+            name,
+            draw(st.sampled_from(("person", "thing"))),
+            draw(quotes),
+            *draw(st.lists(NAME, max_size=1)),
         )
         for name in draw(st.lists(NAME, max_size=3, unique=True))
     ]
@@ -117,7 +120,9 @@ OPERATIONS: st.SearchStrategy[Operation] = st.one_of(
 
 
 @given(st.lists(st.lists(OPERATIONS, min_size=1, max_size=5), min_size=1, max_size=3))
-def test_what_follows_from_the_records_is_right_after_each_change(runs: list[list[Operation]]) -> None:
+def test_what_follows_from_the_records_is_right_after_each_change(
+    runs: list[list[Operation]],
+) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "graph.db"
         for hour, changes in enumerate(runs):
@@ -128,7 +133,10 @@ def test_what_follows_from_the_records_is_right_after_each_change(runs: list[lis
                     check(store, before)
         kept = dump(path)
         with sqlite3.connect(path, isolation_level=None) as database:
-            derive(database, [one for (one,) in database.execute("SELECT DISTINCT entity FROM mention")])
+            derive(
+                database,
+                [one for (one,) in database.execute("SELECT DISTINCT entity FROM mention")],
+            )
         database.close()
         assert dump(path) == kept
 

@@ -59,11 +59,15 @@ def rows(path: Path) -> list[tuple[Any, ...]]:
     with sqlite3.connect(path) as database:
         found = [
             *database.execute("SELECT chunk, origin, entity, text FROM observation ORDER BY 1, 4"),
-            *database.execute("SELECT chunk, origin, entity, name, aliases FROM mention ORDER BY 1, 4"),
+            *database.execute(
+                "SELECT chunk, origin, entity, name, aliases FROM mention ORDER BY 1, 4"
+            ),
             *database.execute(
                 "SELECT chunk, origin, source, relation, target FROM relation ORDER BY 1, 4, 3"
             ),
-            *database.execute('SELECT chunk, kind, quote, start, "end" FROM evidence ORDER BY 1, 2, 3'),
+            *database.execute(
+                'SELECT chunk, kind, quote, start, "end" FROM evidence ORDER BY 1, 2, 3'
+            ),
         ]
     database.close()
     return found
@@ -101,12 +105,14 @@ def test_a_relation_is_retried_when_its_end_is_there_and_what_fails_names_the_mi
     assert failed["record"] == "Fenmoor — trades with — Saltmarsh"
     assert failed["missing"] == ["Saltmarsh"]
     near = call_for_document(tools["neighbours"], {"entity": "the Tidegate"})
-    assert [(one["relation"], one["direction"], one["name"]) for one in cast("Any", near["neighbours"])] == [
-        ("lies north of", "in", "Fenmoor")
-    ]
+    assert [
+        (one["relation"], one["direction"], one["name"]) for one in cast("Any", near["neighbours"])
+    ] == [("lies north of", "in", "Fenmoor")]
 
 
-def test_a_quote_that_is_not_in_the_document_is_refused_and_others_get_their_places(tools: World) -> None:
+def test_a_quote_that_is_not_in_the_document_is_refused_and_others_get_their_places(
+    tools: World,
+) -> None:
     of = chunk("keep.md")
     found = records(
         of,
@@ -142,12 +148,16 @@ def test_a_quote_that_is_not_in_the_document_is_refused_and_others_get_their_pla
     ]
 
 
-def test_merges_are_listed_with_their_reasons_and_one_that_is_undone_stays_undone(tools: World) -> None:
+def test_merges_are_listed_with_their_reasons_and_one_that_is_undone_stays_undone(
+    tools: World,
+) -> None:
     written(tools, *as_params(keep(), port()))
 
     merged = call_for_document(tools["merge_entities"])
 
-    assert {(one["merged"], one["kept"]): one["reason"] for one in cast("Any", merged["merges"])} == {
+    assert {
+        (one["merged"], one["kept"]): one["reason"] for one in cast("Any", merged["merges"])
+    } == {
         ("Aldo", "Baron Aldo"): "'Baron Aldo' is 'Aldo' with a title",
         ("The Baron", "Baron Aldo"): "the only one of this title in keep.md",
         ("Warden", "Wardens"): "singular and plural of one name",
@@ -182,7 +192,9 @@ def test_the_same_relation_of_two_names_of_one_entity_is_one_relation(tools: Wor
     assert cast("Any", merged["counts"])["relations"] == 1
 
 
-def test_writing_again_changes_nothing_and_better_records_are_kept(tools: World, tmp_path: Path) -> None:
+def test_writing_again_changes_nothing_and_better_records_are_kept(
+    tools: World, tmp_path: Path
+) -> None:
     path = tmp_path / ".wavewright" / "knowledge.db"
     written(tools, *as_params(keep("forced"), port()))
     before = rows(path)
@@ -213,7 +225,9 @@ def test_writing_again_changes_nothing_and_better_records_are_kept(tools: World,
 def test_what_a_run_changed_has_the_records_that_left(tools: World) -> None:
     written(tools, *as_params(keep(), port()))
     call(tools["merge_entities"])
-    rewritten = chunk("keep.md", "Nothing is left of the keep.").model_copy(update={"id": "keep.md-2"})
+    rewritten = chunk("keep.md", "Nothing is left of the keep.").model_copy(
+        update={"id": "keep.md-2"}
+    )
 
     written(tools, *as_params(port()), now=LATER)
     linked(tools, rewritten, chunk("port.md"), now=LATER)
@@ -244,7 +258,9 @@ def test_minimal_chunks_are_listed_until_they_are_won_in_a_better_way(tools: Wor
 
 def test_records_of_a_chunk_that_its_document_no_longer_has_are_deleted(tools: World) -> None:
     written(tools, *as_params(keep(), port()))
-    rewritten = chunk("keep.md", "Nothing is left of the keep.").model_copy(update={"id": "keep.md-2"})
+    rewritten = chunk("keep.md", "Nothing is left of the keep.").model_copy(
+        update={"id": "keep.md-2"}
+    )
 
     linked = call_for_document(tools["link_evidence"], {"chunks": as_params(rewritten)})
 
@@ -258,7 +274,9 @@ def _write(root: Path, number: int) -> None:
     name = f"Keeper {number}"
     text = f"{name} keeps the light."
     of = chunk(f"{number}.md", text)
-    given = records(of, entities=[entity(name, "person", text)], observations=[observation(name, text)])
+    given = records(
+        of, entities=[entity(name, "person", text)], observations=[observation(name, text)]
+    )
     for _ in range(3):
         written(tools_of(root), *as_params(given))
 

@@ -45,7 +45,9 @@ def _address(site: str, title: str) -> str:
 
 
 def _inline(site: str, text: str) -> str:
-    return re.sub(r"\[\[(.+?)\]\]", lambda match: _link(site, match[1]), escape(text.strip(), quote=False))
+    return re.sub(
+        r"\[\[(.+?)\]\]", lambda match: _link(site, match[1]), escape(text.strip(), quote=False)
+    )
 
 
 def _link(site: str, title: str) -> str:
@@ -71,7 +73,9 @@ def _body(site: str, text: str) -> str:
         if not blocks or blocks[-1][0] != mark or mark in {"", "=="}:
             blocks.append((mark, []))
         blocks[-1][1].append(line if not mark else line if line.startswith("!!") else rest)
-    return (_info_box(site, rows) if rows else "") + "".join(_block(site, *block) for block in blocks)
+    return (_info_box(site, rows) if rows else "") + "".join(
+        _block(site, *block) for block in blocks
+    )
 
 
 def _info_box(site: str, rows: list[tuple[str, str]]) -> str:
@@ -96,14 +100,22 @@ def _block(site: str, mark: str, lines: list[str]) -> str:
         return "<ul>" + "".join(f"<li>{_inline(site, line)}</li>" for line in lines) + "</ul>"
     if mark == ";":
         pairs = [line.partition(" : ") for line in lines]
-        return "<dl>" + "".join(f"<dt>{term}<dd>{_inline(site, text)}" for term, _, text in pairs) + "</dl>"
+        return (
+            "<dl>"
+            + "".join(f"<dt>{term}<dd>{_inline(site, text)}" for term, _, text in pairs)
+            + "</dl>"
+        )
     if mark == ">":
         speaker, _, words = lines[0].partition(": ")
         return f"<blockquote><b>{speaker}:</b> {words}</blockquote>"
     if mark == "||":
-        head = "".join(f"<th>{cell.strip()}</th>" for cell in lines[0].removeprefix("!!").split("||"))
+        head = "".join(
+            f"<th>{cell.strip()}</th>" for cell in lines[0].removeprefix("!!").split("||")
+        )
         rows = [
-            "<tr>" + "".join(f"<td>{_inline(site, cell)}</td>" for cell in line.split("||")) + "</tr>"
+            "<tr>"
+            + "".join(f"<td>{_inline(site, cell)}</td>" for cell in line.split("||"))
+            + "</tr>"
             for line in lines[1:]
         ]
         return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
@@ -143,7 +155,9 @@ def _plain(title: str, told: str, body: str, titles: list[str]) -> str:
 
 
 def _docs(title: str, told: str, body: str, titles: list[str]) -> str:
-    trail = "".join(f'<li class="breadcrumb-item"><a href="#">{name}</a></li>' for name in told.split(" / "))
+    trail = "".join(
+        f'<li class="breadcrumb-item"><a href="#">{name}</a></li>' for name in told.split(" / ")
+    )
     place = titles.index(title)
     around = [titles[place - 1], titles[(place + 1) % len(titles)]]
     return (

@@ -68,8 +68,14 @@ def test_a_zone_has_its_levels_and_neighbours(name: str) -> None:
 
 @pytest.mark.parametrize("name", ZONES)
 def test_the_characters_and_items_of_a_zone_are_those_that_are_there(name: str) -> None:
-    npcs = {one.name: one for one in records(name, "npcs") if isinstance(one, NPCData) and one.zone_id}
-    items = {one.name: one for one in records(name, "narrative_items") if isinstance(one, NarrativeItemData)}
+    npcs = {
+        one.name: one for one in records(name, "npcs") if isinstance(one, NPCData) and one.zone_id
+    }
+    items = {
+        one.name: one
+        for one in records(name, "narrative_items")
+        if isinstance(one, NarrativeItemData)
+    }
 
     there = {npc: told for npc, told in GOLD["npcs"].items() if told["zone"] == name}
     assert npcs.keys() == there.keys()
@@ -98,7 +104,10 @@ def test_lore_is_found_where_it_is_told(name: str) -> None:
 
 def test_factions_stand_to_each_other_as_pages_say_and_no_others_exist() -> None:
     found = {
-        one.name: one for zone in ZONES for one in records(zone, "factions") if isinstance(one, FactionData)
+        one.name: one
+        for zone in ZONES
+        for one in records(zone, "factions")
+        if isinstance(one, FactionData)
     }
 
     assert found.keys() == GOLD["factions"].keys()
@@ -140,6 +149,12 @@ def test_every_passage_stands_on_its_page() -> None:
     texts = {page.url: slug(page.html) for page in pages()}
     for zone in ZONES:
         found = found_in(zone)
-        for record in (found.zone, *found.npcs, *found.factions, *found.lore, *found.narrative_items):
+        for record in (
+            found.zone,
+            *found.npcs,
+            *found.factions,
+            *found.lore,
+            *found.narrative_items,
+        ):
             assert record.evidence
             assert all(one.url in texts for one in record.evidence)

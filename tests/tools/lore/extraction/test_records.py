@@ -29,7 +29,10 @@ GUIDE = """<h1>Traveller's guide</h1><p>Ash Hollow suits levels 6 to 9. Bel Mars
 
 
 def pages(**bodies: str) -> list[SourcePage]:
-    return [SourcePage(url=f"http://world.test/w/{name[1:]}", html=body) for name, body in bodies.items()]
+    return [
+        SourcePage(url=f"http://world.test/w/{name[1:]}", html=body)
+        for name, body in bodies.items()
+    ]
 
 
 READ = pages(_1=TOWN, _3=BAKER, _8=GUIDE)
@@ -117,7 +120,9 @@ def test_stances_and_hierarchy_of_factions_come_from_rows_and_sentences() -> Non
 
     guild = next(one for one in found if isinstance(one, FactionData) and one.name == "Lamp Guild")
     assert (guild.parent_faction_id, guild.level) == ("salt_league", "guild")
-    assert [(one.faction_id, one.stance) for one in guild.inter_faction] == [("moth_cult", "hostile")]
+    assert [(one.faction_id, one.stance) for one in guild.inter_faction] == [
+        ("moth_cult", "hostile")
+    ]
     assert guild.goals == ["light every road"]
 
 
@@ -149,7 +154,11 @@ def test_lists_under_other_words_are_read_and_a_guild_in_a_name_is_no_faction() 
 
     assert isinstance(master, NPCData)
     assert isinstance(goblin, NPCData)
-    assert (master.name, master.role, master.zone_id) == ("Guild Master", "vendor of wands", "harbor")
+    assert (master.name, master.role, master.zone_id) == (
+        "Guild Master",
+        "vendor of wands",
+        "harbor",
+    )
     assert (goblin.name, goblin.role) == ("Goblin", "foe")
     assert connected_zones(ZonePages(read, "Harbor")).zone_slugs == ["plains", "mine"]
     assert extract(ZonePages(read, "Harbor", "factions")) == []
@@ -163,7 +172,9 @@ stands at the gate, and near Cold Stair, the keeper of the lamps sleeps.</p>"""
 def test_a_sentence_tells_what_a_name_is_and_when_or_where_something_is_names_nobody() -> None:
     read = pages(_1=QUARRY)
 
-    assert [str(record.id) for record in extract(ZonePages(read, "grey_quarry", "npcs"))] == ["hanno_brill"]
+    assert [str(record.id) for record in extract(ZonePages(read, "grey_quarry", "npcs"))] == [
+        "hanno_brill"
+    ]
     items = extract(ZonePages(read, "grey_quarry", "narrative_items"))
     assert [str(record.id) for record in items] == ["iron_lark"]
     assert "a horn that wakes sleepers" in items[0].evidence[0].quote

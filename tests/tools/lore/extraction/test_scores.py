@@ -23,7 +23,12 @@ from tests.repository.tree import ROOT
 from wavewright.tools.extraction.entities import Gazetteer
 from wavewright.tools.extraction.kinds import FACTION, ITEM, KINDS, LORE, NPC, ZONE
 from wavewright.tools.extraction.structure import SourcePage, read_structure
-from wavewright.tools.lore.extraction.records import ZonePages, connected_zones, extract, links_to_follow
+from wavewright.tools.lore.extraction.records import (
+    ZonePages,
+    connected_zones,
+    extract,
+    links_to_follow,
+)
 from wavewright.tools.lore.models import CATEGORIES, Category, LoreRecord, NPCData, slug
 from wavewright.tools.web.index import FolderIndex
 
@@ -68,9 +73,15 @@ def page(path: str) -> SourcePage:
 
 def gathered(zone: str) -> list[SourcePage]:
     """Return the pages that research reads for a zone."""
-    paths = dict.fromkeys(match.path for query in QUERIES for match in index().search(query.format(zone), 5))
+    paths = dict.fromkeys(
+        match.path for query in QUERIES for match in index().search(query.format(zone), 5)
+    )
     read = [page(path) for path in paths]
-    linked = [url for category in CATEGORIES for url in links_to_follow(ZonePages(read, zone, category))[:20]]
+    linked = [
+        url
+        for category in CATEGORIES
+        for url in links_to_follow(ZonePages(read, zone, category))[:20]
+    ]
     return [*read, *(page(url.removeprefix(f"{SITE}/")) for url in dict.fromkeys(linked))]
 
 
@@ -100,7 +111,9 @@ def test_packages_of_zones_hold_what_is_there_and_little_else() -> None:
     for zone in sorted(gold()["zones"])[::12]:
         read = gathered(zone)
         records = [
-            (GOLD_KEYS[one], record) for one in CATEGORIES for record in extract(ZonePages(read, zone, one))
+            (GOLD_KEYS[one], record)
+            for one in CATEGORIES
+            for record in extract(ZonePages(read, zone, one))
         ]
         package = [(key, name_of(record)) for key, record in records]
         wanted += len(placed_in.get(zone, ()))
@@ -130,7 +143,8 @@ def test_zones_are_connected_as_the_data_files_connect_them() -> None:
     for zone in zones:
         read = [page(match.path) for match in index().search(f"{zone} zones connected", 8)]
         found |= {
-            frozenset((slug(zone), other)) for other in connected_zones(ZonePages(read, zone)).zone_slugs
+            frozenset((slug(zone), other))
+            for other in connected_zones(ZonePages(read, zone)).zone_slugs
         }
     right = len(found & wanted)
     print({"precision": right / len(found), "recall": right / len(wanted)})
@@ -141,10 +155,18 @@ def test_zones_are_connected_as_the_data_files_connect_them() -> None:
 
 def test_names_of_each_kind_are_those_of_the_data_files() -> None:
     pages = [
-        page(str(path.relative_to(CORPUS))) for key in GOLD_KEYS.values() for path in (CORPUS / key).iterdir()
+        page(str(path.relative_to(CORPUS)))
+        for key in GOLD_KEYS.values()
+        for path in (CORPUS / key).iterdir()
     ]
     gazetteer = Gazetteer([read_structure(one) for one in pages], KINDS)
-    for kind, key in ((ZONE, "zones"), (NPC, "npcs"), (FACTION, "factions"), (LORE, "lore"), (ITEM, "items")):
+    for kind, key in (
+        (ZONE, "zones"),
+        (NPC, "npcs"),
+        (FACTION, "factions"),
+        (LORE, "lore"),
+        (ITEM, "items"),
+    ):
         wanted = {slug(name) for name in gold()[key]}
         found = {slug(entity.name) for entity in gazetteer.entities if entity.kind == kind}
 

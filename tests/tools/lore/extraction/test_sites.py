@@ -17,7 +17,14 @@ from wavewright.tools.extraction.entities import Gazetteer
 from wavewright.tools.extraction.kinds import KINDS, OTHER, ZONE
 from wavewright.tools.extraction.structure import read_structure
 from wavewright.tools.lore.extraction.records import ZonePages, connected_zones, extract
-from wavewright.tools.lore.models import CATEGORIES, Category, LoreRecord, NarrativeItemData, NPCData, slug
+from wavewright.tools.lore.models import (
+    CATEGORIES,
+    Category,
+    LoreRecord,
+    NarrativeItemData,
+    NPCData,
+    slug,
+)
 from wavewright.tools.web.index import FolderIndex
 
 KEYS: Final[dict[Category, str]] = {
@@ -31,7 +38,9 @@ KEYS: Final[dict[Category, str]] = {
 def records(site: str, zone: str) -> list[tuple[str, LoreRecord]]:
     """Return the first 20 records of a zone, with the gold list of each."""
     found = [
-        (KEYS.get(one, "zones"), record) for one in CATEGORIES for record in extract(_read(site, zone, one))
+        (KEYS.get(one, "zones"), record)
+        for one in CATEGORIES
+        for record in extract(_read(site, zone, one))
     ]
     return found[:20]
 

@@ -11,7 +11,9 @@ from wavewright.tools.lore.settings import StoreSettings
 
 
 @pytest.fixture(params=["embedded", "server"])
-def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Generator[StoreSettings]:
+def place(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Generator[StoreSettings]:
     if request.param == "embedded":
         yield StoreSettings()
         return

@@ -68,7 +68,11 @@ def ash_vale() -> ResearchPackage:
             }
         ],
         narrative_items=[
-            {"name": "Ember Lantern", "zone_id": "ash_vale", "power_description": "It shows corsairs."}
+            {
+                "name": "Ember Lantern",
+                "zone_id": "ash_vale",
+                "power_description": "It shows corsairs.",
+            }
         ],
     )
 
@@ -82,12 +86,20 @@ def port_merrow() -> ResearchPackage:
             {"name": "Mira Fenn", "role": "pilot"},
         ],
         factions=[{"name": "Corsairs"}, {"name": "Crown"}],
-        lore=[{"title": "History", "zone_id": "port_merrow", "content": "The port was built on piles."}],
+        lore=[
+            {
+                "title": "History",
+                "zone_id": "port_merrow",
+                "content": "The port was built on piles.",
+            }
+        ],
     )
 
 
 @asynccontextmanager
-async def opened(settings: StoreSettings, root: Path) -> AsyncGenerator[tuple[LoreStore, SurrealConnection]]:
+async def opened(
+    settings: StoreSettings, root: Path
+) -> AsyncGenerator[tuple[LoreStore, SurrealConnection]]:
     """Open a store with its tables."""
     async with SurrealConnection(settings, root) as connection:
         await connection.run(definitions())

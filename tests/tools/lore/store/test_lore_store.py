@@ -68,7 +68,9 @@ async def test_a_zone_that_is_only_named_is_no_record(place: StoreSettings, tmp_
     assert (neighbours.neighbours, neighbours.not_stored) == ([], ["port_merrow"])
 
 
-async def test_a_package_that_is_written_again_changes_nothing(place: StoreSettings, tmp_path: Path) -> None:
+async def test_a_package_that_is_written_again_changes_nothing(
+    place: StoreSettings, tmp_path: Path
+) -> None:
     async with opened(place, tmp_path) as (store, connection):
         await store.world_lore_put_package(ash_vale())
         await store.world_lore_put_package(port_merrow())
@@ -82,7 +84,9 @@ async def test_a_package_that_is_written_again_changes_nothing(place: StoreSetti
     assert times.sub("", after[0].model_dump_json()) == times.sub("", before[0].model_dump_json())
 
 
-async def test_a_zone_is_read_with_all_that_belongs_to_it(place: StoreSettings, tmp_path: Path) -> None:
+async def test_a_zone_is_read_with_all_that_belongs_to_it(
+    place: StoreSettings, tmp_path: Path
+) -> None:
     async with opened(place, tmp_path) as (store, _):
         await store.world_lore_put_package(ash_vale())
         await store.world_lore_put_package(port_merrow())
@@ -98,7 +102,9 @@ async def test_a_zone_is_read_with_all_that_belongs_to_it(place: StoreSettings, 
     assert found.zone.updated_at is not None
 
 
-async def test_what_a_later_package_leaves_empty_stays(place: StoreSettings, tmp_path: Path) -> None:
+async def test_what_a_later_package_leaves_empty_stays(
+    place: StoreSettings, tmp_path: Path
+) -> None:
     source: dict[str, str] = {
         "url": "http://wiki.example/vale",
         "domain": "wiki.example",
@@ -133,10 +139,14 @@ async def test_a_faction_has_one_parent(place: StoreSettings, tmp_path: Path) ->
         await store.world_lore_put_package(package_of("Gull Isle", factions=moved))
         relations = await relations_in(connection)
 
-    assert [one for one in relations if one[1] == "CHILD_OF"] == [("orchard_wardens", "CHILD_OF", "corsairs")]
+    assert [one for one in relations if one[1] == "CHILD_OF"] == [
+        ("orchard_wardens", "CHILD_OF", "corsairs")
+    ]
 
 
-async def test_ways_lead_over_connections_in_both_directions(place: StoreSettings, tmp_path: Path) -> None:
+async def test_ways_lead_over_connections_in_both_directions(
+    place: StoreSettings, tmp_path: Path
+) -> None:
     connections = {"A": ["B"], "B": ["C"], "C": ["D"], "D": [], "E": ["B", "D"], "Island": []}
     async with opened(place, tmp_path) as (store, _):
         for name, towards in connections.items():
@@ -150,7 +160,11 @@ async def test_ways_lead_over_connections_in_both_directions(place: StoreSetting
         )
         assert [zone.name for zone in (await store.world_lore_way("A", "A")).zones] == ["A"]
         assert (await store.world_lore_way("A", "Island")).zones == []
-        assert [zone.name for zone in (await store.world_lore_neighbours("B")).neighbours] == ["A", "C", "E"]
+        assert [zone.name for zone in (await store.world_lore_neighbours("B")).neighbours] == [
+            "A",
+            "C",
+            "E",
+        ]
         with pytest.raises(SurrealStoreError, match="no zone 'Nowhere'"):
             await store.world_lore_way("A", "Nowhere")
 
@@ -175,9 +189,13 @@ async def test_a_search_finds_words_in_any_form_and_most_words_first(
         assert (await store.world_lore_zone("Ash Vale")).zone.name == "Ash Vale"
 
 
-async def test_a_package_is_written_whole_or_not_at_all(place: StoreSettings, tmp_path: Path) -> None:
+async def test_a_package_is_written_whole_or_not_at_all(
+    place: StoreSettings, tmp_path: Path
+) -> None:
     async with opened(place, tmp_path) as (store, connection):
-        await connection.run("DEFINE FIELD OVERWRITE role ON npc TYPE string ASSERT $value != 'traitor';")
+        await connection.run(
+            "DEFINE FIELD OVERWRITE role ON npc TYPE string ASSERT $value != 'traitor';"
+        )
         with pytest.raises(SurrealStoreError, match="refused a statement: Found 'traitor'"):
             await store.world_lore_put_package(
                 package_of("Ash Vale", npcs=[{"name": "Loyal"}, {"name": "Sly", "role": "traitor"}])
@@ -191,9 +209,19 @@ async def test_a_package_is_written_whole_or_not_at_all(place: StoreSettings, tm
 
 @pytest.mark.parametrize(
     "name",
-    ["Thûl-Gar", "Eagle's Rest; REMOVE TABLE zone", "zone:⟨x⟩ `y`", "…", "nul\0byte", "七つの海", "x" * 300],
+    [
+        "Thûl-Gar",
+        "Eagle's Rest; REMOVE TABLE zone",
+        "zone:⟨x⟩ `y`",
+        "…",
+        "nul\0byte",
+        "七つの海",
+        "x" * 300,
+    ],
 )
-async def test_any_name_is_stored_and_found_again(place: StoreSettings, tmp_path: Path, name: str) -> None:
+async def test_any_name_is_stored_and_found_again(
+    place: StoreSettings, tmp_path: Path, name: str
+) -> None:
     async with opened(place, tmp_path) as (store, _):
         await store.world_lore_put_package(package_of(name, npcs=[{"name": name, "zone_id": name}]))
         found = await store.world_lore_zone(name)
@@ -209,7 +237,9 @@ async def test_no_package_is_lost_that_others_are_written_beside(
         async with anyio.create_task_group() as group:
             for number in range(30):
                 mira = {"name": "Mira Fenn", "motivations": [f"reach {number}"]}
-                group.start_soon(store.world_lore_put_package, package_of(f"Zone {number}", npcs=[mira]))
+                group.start_soon(
+                    store.world_lore_put_package, package_of(f"Zone {number}", npcs=[mira])
+                )
         found = await store.world_lore_zone("Zone 7")
 
     assert set(found.npcs[0].motivations) == {f"reach {number}" for number in range(30)}
@@ -245,21 +275,29 @@ def written_until_killed(root: Path, packages: int) -> int:
         return max([packages, *(int(line) for line in writer.stdout)])
 
 
-async def test_nothing_that_was_acknowledged_is_lost_when_the_writer_is_killed(tmp_path: Path) -> None:
+async def test_nothing_that_was_acknowledged_is_lost_when_the_writer_is_killed(
+    tmp_path: Path,
+) -> None:
     acknowledged = written_until_killed(tmp_path, 25)
 
     async with opened(StoreSettings(), tmp_path) as (store, connection):
         for number in range(acknowledged + 1):
             assert len((await store.world_lore_zone(f"Zone {number}")).npcs) == 10
-        [zones, people] = await connection.run("SELECT VALUE id FROM zone; SELECT VALUE id FROM npc;")
+        [zones, people] = await connection.run(
+            "SELECT VALUE id FROM zone; SELECT VALUE id FROM npc;"
+        )
 
-    assert len(people) == 10 * len(zones)  # the package that was being written is there whole, or not at all
+    assert len(people) == 10 * len(
+        zones
+    )  # the package that was being written is there whole, or not at all
     assert len(zones) <= acknowledged + 2
 
 
 async def test_a_second_owner_of_a_folder_is_refused(tmp_path: Path) -> None:
     async with opened(StoreSettings(), tmp_path):
-        with pytest.raises(SurrealStoreError, match="another process has the lore store") as refused:
+        with pytest.raises(
+            SurrealStoreError, match="another process has the lore store"
+        ) as refused:
             async with SurrealConnection(StoreSettings(), tmp_path):
                 pass
     assert refused.value.hint is not None

@@ -47,7 +47,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
     with PipedCommand("mcp", "lore-store", "--http", "127.0.0.1:0", folder=folder) as server:
         address = re.search(r"http://\S+", server.stdout.readline())
         assert address is not None
-        tokens = [server.stdout.readline().removeprefix("token of ").strip().split(": ") for _ in range(2)]
+        tokens = [
+            server.stdout.readline().removeprefix("token of ").strip().split(": ") for _ in range(2)
+        ]
         yield {"address": address.group(), "folder": str(folder), **dict(tokens)}
         server.send_signal(signal.SIGTERM)
         server.communicate()
@@ -73,7 +75,12 @@ async def test_each_role_is_offered_its_own_tools_with_schemas(served: dict[str,
             assert all(tool.description and tool.output_schema for tool in tools)
 
     assert offered == {
-        "researcher": {"checkpoint_save", "checkpoint_load", "checkpoint_list", "checkpoint_delete"},
+        "researcher": {
+            "checkpoint_save",
+            "checkpoint_load",
+            "checkpoint_list",
+            "checkpoint_delete",
+        },
         "validator": {
             "world_lore_put_package",
             "world_lore_zone",
@@ -85,7 +92,9 @@ async def test_each_role_is_offered_its_own_tools_with_schemas(served: dict[str,
 
 
 @pytest.mark.anyio
-async def test_a_researcher_cannot_write_lore_and_a_validator_no_checkpoint(served: dict[str, str]) -> None:
+async def test_a_researcher_cannot_write_lore_and_a_validator_no_checkpoint(
+    served: dict[str, str],
+) -> None:
     package = ash_vale().model_dump(mode="json")
     async with connected(served, "researcher") as client:
         put = await client.call_tool("world_lore_put_package", {"package": package})
@@ -94,9 +103,16 @@ async def test_a_researcher_cannot_write_lore_and_a_validator_no_checkpoint(serv
         saved = await client.call_tool("checkpoint_save", {"checkpoint": CHECKPOINT})
         zone = await client.call_tool("world_lore_zone", {"name": "Refused Vale"})
 
-    assert refusal(put) == "world_lore_put_package is for the role validator; this connection is researcher"
-    assert refusal(read) == "world_lore_zone is for the role validator; this connection is researcher"
-    assert refusal(saved) == "checkpoint_save is for the role researcher; this connection is validator"
+    assert (
+        refusal(put)
+        == "world_lore_put_package is for the role validator; this connection is researcher"
+    )
+    assert (
+        refusal(read) == "world_lore_zone is for the role validator; this connection is researcher"
+    )
+    assert (
+        refusal(saved) == "checkpoint_save is for the role researcher; this connection is validator"
+    )
     assert "the store has no zone 'Refused Vale'" in refusal(zone)
     assert "world_lore_search" in refusal(zone)
 
@@ -112,13 +128,19 @@ async def test_a_validator_writes_packages_and_reads_them_back(served: dict[str,
         near = await client.call_tool("world_lore_neighbours", {"name": "port_merrow"})
         way = await client.call_tool("world_lore_way", {"start": "Port Merrow", "end": "Ash Vale"})
         found = await client.call_tool("world_lore_search", {"query": "orchards"})
-        faulty = await client.call_tool("world_lore_put_package", {"package": {"zone_name": "Ash Vale"}})
+        faulty = await client.call_tool(
+            "world_lore_put_package", {"package": {"zone_name": "Ash Vale"}}
+        )
 
     assert content(put)["waiting"] == 0
     assert [npc["name"] for npc in content(zone)["npcs"]] == ["Mira Fenn"]
     assert content(near)["neighbours"] == [{"id": "ash_vale", "name": "Ash Vale"}]
     assert [one["id"] for one in content(way)["zones"]] == ["port_merrow", "ash_vale"]
-    assert {one["id"] for one in content(found)["records"]} == {"ash_vale", "mira_fenn", "orchard_wardens"}
+    assert {one["id"] for one in content(found)["records"]} == {
+        "ash_vale",
+        "mira_fenn",
+        "orchard_wardens",
+    }
     assert "zone_data" in refusal(faulty)
 
 
@@ -129,7 +151,9 @@ async def test_a_researcher_keeps_its_checkpoint(served: dict[str, str]) -> None
         loaded = await client.call_tool("checkpoint_load", {})
         listed = await client.call_tool("checkpoint_list", {})
         deleted = await client.call_tool("checkpoint_delete", {"name": "world_lore_researcher"})
-        faulty = await client.call_tool("checkpoint_save", {"checkpoint": {**CHECKPOINT, "current_step": 11}})
+        faulty = await client.call_tool(
+            "checkpoint_save", {"checkpoint": {**CHECKPOINT, "current_step": 11}}
+        )
 
     assert content(loaded)["checkpoint"].items() >= CHECKPOINT.items()
     assert [one["current_step"] for one in content(listed)["checkpoints"]] == [3]

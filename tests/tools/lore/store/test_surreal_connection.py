@@ -19,11 +19,15 @@ pytestmark = pytest.mark.anyio
 
 async def test_the_error_of_any_statement_is_raised(place: StoreSettings, tmp_path: Path) -> None:
     async with SurrealConnection(place, tmp_path) as connection:
-        with pytest.raises(SurrealStoreError, match="refused a statement: An error occurred: second"):
+        with pytest.raises(
+            SurrealStoreError, match="refused a statement: An error occurred: second"
+        ):
             await connection.run("RETURN 1; THROW 'second'; RETURN 3;")
         with pytest.raises(SurrealStoreError, match=r"refused a statement: .*Parse error"):
             await connection.run("GIVE ME EVERYTHING")
-        with pytest.raises(SurrealStoreError, match="refused a statement: An error occurred: within"):
+        with pytest.raises(
+            SurrealStoreError, match="refused a statement: An error occurred: within"
+        ):
             await connection.run("BEGIN; CREATE zone:a; THROW 'within'; COMMIT;")
         assert await connection.run("RETURN 1; SELECT * FROM zone;") == [1, []]
 
@@ -36,7 +40,9 @@ async def test_updates_beside_each_other_are_not_lost(place: StoreSettings, tmp_
         assert await connection.run("SELECT VALUE value FROM counter:one;") == [[300]]
 
 
-async def test_a_lost_connection_is_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lost_connection_is_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("LORE_STORE_PASSWORD", PASSWORD)
     with served_surreal() as port, TcpProxy("127.0.0.1", port) as proxy:
         settings = StoreSettings(url=f"ws://127.0.0.1:{proxy.port}", user=USER)

@@ -52,7 +52,9 @@ FORM: JsonObject = {"type": "object", "properties": {"steps": {"type": "array"}}
 class Scripted:
     """A model that gives its answers in turn, and counts how often it was asked."""
 
-    answers: list[ModelResponse | Exception] = field(default_factory=list[ModelResponse | Exception])
+    answers: list[ModelResponse | Exception] = field(
+        default_factory=list[ModelResponse | Exception]
+    )
     asked: list[list[ModelMessage]] = field(default_factory=list[list[ModelMessage]])
 
     async def __call__(self, messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
@@ -121,7 +123,9 @@ def words(response: ModelResponse) -> str:
 
 
 async def recorded(path: Path, response: ModelResponse, parameters: ModelRequestParameters) -> None:
-    await model_request(recording(path, response), asking("go"), model_request_parameters=parameters)
+    await model_request(
+        recording(path, response), asking("go"), model_request_parameters=parameters
+    )
 
 
 async def replayed(path: Path, parameters: ModelRequestParameters) -> Sequence[ModelResponsePart]:
@@ -139,12 +143,18 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.mark.anyio
 async def test_an_answer_comes_back_whole_without_a_model(path: Path) -> None:
-    first = await model_request(recording(path, said("one\ntwo", ThinkingPart("hm\nyes"))), asking("go"))
+    first = await model_request(
+        recording(path, said("one\ntwo", ThinkingPart("hm\nyes"))), asking("go")
+    )
     again = await model_request(replaying(path), asking("go"))
 
     assert again.parts == first.parts
     assert again.usage == first.usage
-    assert (again.finish_reason, again.model_name, again.provider_name) == ("stop", "scripted-1", "scripted")
+    assert (again.finish_reason, again.model_name, again.provider_name) == (
+        "stop",
+        "scripted-1",
+        "scripted",
+    )
 
 
 @pytest.mark.anyio
@@ -180,7 +190,10 @@ async def test_a_question_that_failed_is_not_recorded_and_takes_no_turn(path: Pa
     await model_request(model, asking("go"))
     again = replaying(path)
 
-    assert [words(await model_request(again, asking("go"))) for _ in range(2)] == ["first", "second"]
+    assert [words(await model_request(again, asking("go"))) for _ in range(2)] == [
+        "first",
+        "second",
+    ]
 
 
 @pytest.mark.anyio
@@ -220,7 +233,9 @@ def told(parts: list[ModelResponsePart]) -> str:
     ],
     ids=told,
 )
-async def test_answers_come_back_letter_for_letter(path: Path, parts: list[ModelResponsePart]) -> None:
+async def test_answers_come_back_letter_for_letter(
+    path: Path, parts: list[ModelResponsePart]
+) -> None:
     await recorded(path, said(*parts), ModelRequestParameters())
 
     again = await replayed(path, ModelRequestParameters())
@@ -252,17 +267,23 @@ async def test_how_an_answer_ended_comes_back(path: Path, finish: FinishReason |
 
 
 @pytest.mark.anyio
-async def test_an_answer_given_through_a_tool_is_given_as_text_where_text_is_wanted(path: Path) -> None:
+async def test_an_answer_given_through_a_tool_is_given_as_text_where_text_is_wanted(
+    path: Path,
+) -> None:
     await recorded(path, said(ToolCallPart("plan", '{"steps":["a"]}')), as_tool())
 
     assert await replayed(path, as_format()) == [TextPart('{"steps":["a"]}')]
 
 
 @pytest.mark.anyio
-async def test_an_answer_given_as_text_is_given_through_a_tool_where_one_is_wanted(path: Path) -> None:
+async def test_an_answer_given_as_text_is_given_through_a_tool_where_one_is_wanted(
+    path: Path,
+) -> None:
     await recorded(path, said('{\n "steps": ["a"]\n}'), as_format())
 
-    assert [seen(part) for part in await replayed(path, as_tool())] == [("plan", '{\n "steps": ["a"]\n}')]
+    assert [seen(part) for part in await replayed(path, as_tool())] == [
+        ("plan", '{\n "steps": ["a"]\n}')
+    ]
 
 
 @pytest.mark.anyio
@@ -287,10 +308,16 @@ async def test_ids_clocks_headers_and_thinking_are_no_part_of_a_question(path: P
         "max_retries": 0,
     }
     await model_request(recording(path), conversation("one"), model_settings=settings)
-    other: ModelSettings = {"temperature": 0.0, "timeout": 9, "request_timeout": 2, "thinking": "high"}
+    other: ModelSettings = {
+        "temperature": 0.0,
+        "timeout": 9,
+        "request_timeout": 2,
+        "thinking": "high",
+    }
 
     assert (
-        words(await model_request(replaying(path), conversation("two"), model_settings=other)) == "answer 1"
+        words(await model_request(replaying(path), conversation("two"), model_settings=other))
+        == "answer 1"
     )
 
 
@@ -308,13 +335,29 @@ async def test_ids_clocks_headers_and_thinking_are_no_part_of_a_question(path: P
         (asking("go"), {"temperature": 0.5}, ModelRequestParameters()),
         ([*asking("go"), *asking("on")], {"temperature": 0.5}, as_tool()),
     ],
-    ids=["prompt", "instructions", "temperature", "ceiling", "choice", "schema", "name", "no form", "more"],
+    ids=[
+        "prompt",
+        "instructions",
+        "temperature",
+        "ceiling",
+        "choice",
+        "schema",
+        "name",
+        "no form",
+        "more",
+    ],
 )
 async def test_whatever_shapes_an_answer_is_part_of_the_question(
-    path: Path, messages: list[ModelMessage], settings: ModelSettings, parameters: ModelRequestParameters
+    path: Path,
+    messages: list[ModelMessage],
+    settings: ModelSettings,
+    parameters: ModelRequestParameters,
 ) -> None:
     await model_request(
-        recording(path), asking("go"), model_settings={"temperature": 0.5}, model_request_parameters=as_tool()
+        recording(path),
+        asking("go"),
+        model_settings={"temperature": 0.5},
+        model_request_parameters=as_tool(),
     )
 
     with pytest.raises(CassetteMiss):
@@ -342,14 +385,19 @@ def adder(model: CassetteModel, form: object = Sum) -> Agent[None, Sum]:
 
 
 LOOP = (
-    said(ToolCallPart("add", {"first": 1, "second": 2}), ToolCallPart("add", '{"first":3,"second":4}')),
+    said(
+        ToolCallPart("add", {"first": 1, "second": 2}),
+        ToolCallPart("add", '{"first":3,"second":4}'),
+    ),
     said(ToolCallPart("add", '{"first": "three", "second": 7}')),
     said(ToolCallPart("final_result", {"total": 10})),
 )
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("form", [Sum, ToolOutput(Sum), NativeOutput(Sum), PromptedOutput(Sum)], ids=repr)
+@pytest.mark.parametrize(
+    "form", [Sum, ToolOutput(Sum), NativeOutput(Sum), PromptedOutput(Sum)], ids=repr
+)
 async def test_a_loop_with_tools_runs_again_without_a_model(path: Path, form: object) -> None:
     first = await adder(recording(path, *LOOP)).run("1, 2, 3 and 4")
     again = await adder(replaying(path), form).run("1, 2, 3 and 4")
@@ -373,7 +421,10 @@ async def test_the_ids_of_replayed_calls_are_the_same_each_time(path: Path) -> N
 
 def call_ids(messages: list[ModelMessage]) -> list[str]:
     return [
-        part.tool_call_id for message in messages for part in message.parts if isinstance(part, ToolCallPart)
+        part.tool_call_id
+        for message in messages
+        for part in message.parts
+        if isinstance(part, ToolCallPart)
     ]
 
 
@@ -385,14 +436,18 @@ def streaming(path: Path, *pieces: str) -> CassetteModel:
         for piece in pieces:
             yield piece
 
-    return CassetteModel(FunctionModel(stream_function=stream, model_name="scripted-1"), tape(path, "record"))
+    return CassetteModel(
+        FunctionModel(stream_function=stream, model_name="scripted-1"), tape(path, "record")
+    )
 
 
 async def heard(
     model: CassetteModel, parameters: ModelRequestParameters | None = None
 ) -> tuple[list[str], str]:
     pieces: list[str] = []
-    async with model_request_stream(model, asking("go"), model_request_parameters=parameters) as stream:
+    async with model_request_stream(
+        model, asking("go"), model_request_parameters=parameters
+    ) as stream:
         async for event in stream:
             if event.event_kind == "part_start" and isinstance(event.part, TextPart):
                 pieces.append(event.part.content)
@@ -489,10 +544,14 @@ async def test_a_difference_far_to_the_right_is_shown(path: Path) -> None:
 
 @pytest.mark.anyio
 async def test_a_miss_is_short_however_long_the_request(path: Path) -> None:
-    await model_request(recording(path), asking("\n".join(f"line {number}" for number in range(3000))))
+    await model_request(
+        recording(path), asking("\n".join(f"line {number}" for number in range(3000)))
+    )
 
     with pytest.raises(CassetteMiss, match="lines more") as miss:
-        await model_request(replaying(path), asking("\n".join(f"row {number}" for number in range(3000))))
+        await model_request(
+            replaying(path), asking("\n".join(f"row {number}" for number in range(3000)))
+        )
 
     assert len(str(miss.value).splitlines()) < 60
 
@@ -530,9 +589,14 @@ async def test_the_file_can_be_read_by_people(path: Path, snapshot: SnapshotAsse
 @pytest.mark.anyio
 async def test_no_secret_is_written_wherever_it_stands(path: Path) -> None:
     text = f"the key is {KEY}\nand sk-proj-synthetic0123456789abc"
-    tool = ToolDefinition(name="fetch", description=text, parameters_json_schema={"description": text})
+    tool = ToolDefinition(
+        name="fetch", description=text, parameters_json_schema={"description": text}
+    )
     answer = said(
-        text, ThinkingPart(text), ToolCallPart("a", {"x": text}), ToolCallPart("b", f'{{"y": "{KEY}"}}')
+        text,
+        ThinkingPart(text),
+        ToolCallPart("a", {"x": text}),
+        ToolCallPart("b", f'{{"y": "{KEY}"}}'),
     )
     model = recording(path, answer)
     await model_request(
@@ -574,7 +638,9 @@ async def test_parallel_requests_are_all_recorded(path: Path) -> None:
             tasks.start_soon(model_request, model, asking(f"prompt {number % 20}"))
     again = replaying(path)
 
-    answers = [words(await model_request(again, asking(f"prompt {number % 20}"))) for number in range(40)]
+    answers = [
+        words(await model_request(again, asking(f"prompt {number % 20}"))) for number in range(40)
+    ]
 
     assert sorted(answers) == sorted(f"answer {number}" for number in range(1, 41))
 
@@ -624,12 +690,17 @@ ENTRY: JsonObject = {"request": {"messages": []}, "answers": [{"parts": [{"text"
             r"at entries\.1\.answers",
         ),
         (
-            json.dumps({"cassette": 1, "entries": [{**ENTRY, "answers": [{"parts": [{"text": 3}]}]}]}),
+            json.dumps(
+                {"cassette": 1, "entries": [{**ENTRY, "answers": [{"parts": [{"text": 3}]}]}]}
+            ),
             r"is damaged at entries\.0\.answers\.0\.parts\.0\.text",
         ),
         (
             json.dumps(
-                {"cassette": 1, "entries": [{**ENTRY, "answers": [{"parts": [{"text": "a", "call": "b"}]}]}]}
+                {
+                    "cassette": 1,
+                    "entries": [{**ENTRY, "answers": [{"parts": [{"text": "a", "call": "b"}]}]}],
+                }
             ),
             "a part is one of text, thinking, answer, call and other",
         ),
@@ -648,7 +719,9 @@ def test_a_damaged_or_foreign_file_is_refused_with_the_place(
 
 
 def test_a_cassette_that_is_not_there_says_how_to_record_one(path: Path) -> None:
-    with pytest.raises(CassetteError, match=r"there is no cassette .*run\.json\n  = help: record it"):
+    with pytest.raises(
+        CassetteError, match=r"there is no cassette .*run\.json\n  = help: record it"
+    ):
         tape(path, "replay")
 
 

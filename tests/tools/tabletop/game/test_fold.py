@@ -7,7 +7,13 @@ from hypothesis import given, settings, strategies as st
 from tests.tools.tabletop.playing import world_with
 from wavewright.planner.types import JsonObject
 from wavewright.tools.functions.tool import ToolError
-from wavewright.tools.tabletop.game.events import EVENTS, GameBegan, GameEvent, TurnBegan, TurnUndone
+from wavewright.tools.tabletop.game.events import (
+    EVENTS,
+    GameBegan,
+    GameEvent,
+    TurnBegan,
+    TurnUndone,
+)
 from wavewright.tools.tabletop.game.fold import Timeline, advance, fold_events
 from wavewright.tools.tabletop.game.rules import events_of_call
 from wavewright.tools.tabletop.game.state import options_of
@@ -40,7 +46,9 @@ def events_of_choices(seed: str, choices: list[int]) -> list[GameEvent]:
         ]
         if state.combat is not None and state.side_of(actor) == "hostile":
             standing = state.standing("party")
-            calls = [("attack", JsonObject(target=one.id)) for one in standing] or [("end_combat", {})]
+            calls = [("attack", JsonObject(target=one.id)) for one in standing] or [
+                ("end_combat", {})
+            ]
         try:
             happen(*events_of_call(state, *calls[choice % len(calls)]) if calls else ())
         except ToolError:  # the player lies on the ground: an ally has to act, or the fight to end
@@ -59,7 +67,10 @@ def test_any_game_keeps_its_laws(seed: str, choices: list[int]) -> None:
             assert 0 <= creature.hit_points <= creature.max_hit_points
             assert all(count > 0 for count in creature.items.values())
             assert all(turns > 0 for turns in creature.conditions.values())
-    gold = [sum(one.items.get("gold", 0) for one in line.state.creatures.values()) for line in timelines[1:]]
+    gold = [
+        sum(one.items.get("gold", 0) for one in line.state.creatures.values())
+        for line in timelines[1:]
+    ]
     assert {*gold} == {gold[0]}
     read_again = EVENTS.validate_json(EVENTS.dump_json(tuple(events)))
     for count in {0, len(events) // 3, len(events) // 2, len(events)}:

@@ -56,7 +56,12 @@ REFUSED: list[tuple[Calls, str, JsonObject, str]] = [
     ((), "roll", {"dice": "1d1", "reason": "x"}, "is no dice"),
     ((), "roll", {"dice": "1000d6", "reason": "x"}, "is no dice"),
     ((), "level_up", {"choice": "attack"}, "needs 100 experience"),
-    ((), "create_place", {"name": "Square", "description": "x"}, "cannot be the name of a new place"),
+    (
+        (),
+        "create_place",
+        {"name": "Square", "description": "x"},
+        "cannot be the name of a new place",
+    ),
     (FIGHT, "start_combat", {}, "a fight going on"),
     (FIGHT, "move", {"place": "gate"}, "a fight going on"),
     (FIGHT, "end_combat", {}, "the fight goes on: Goblin, Wolf"),
@@ -111,7 +116,9 @@ def test_a_closed_place_opens_with_its_item() -> None:
         events_of_call(state, "move", {"place": "shrine"})
 
     assert (
-        after(new_state(place="hall", items={"iron key": 1}), ("move", {"place": "shrine"})).player.place
+        after(
+            new_state(place="hall", items={"iron key": 1}), ("move", {"place": "shrine"})
+        ).player.place
         == "shrine"
     )
 
@@ -128,7 +135,9 @@ def test_poison_costs_hit_points_at_each_turn_and_ends_by_itself() -> None:
         state = after(state, ("attack", {"target": "spider" if mine else "player"}))
         if not mine:
             lost.append(before - state.player.hit_points)
-            assert state.player.conditions == {"poisoned": 2}  # three turns, and the first has begun
+            assert state.player.conditions == {
+                "poisoned": 2
+            }  # three turns, and the first has begun
 
     assert all(points >= 2 for points in lost)  # the bite and the poison
 
@@ -161,7 +170,9 @@ def test_dice_are_fair_enough() -> None:
     assert not any(isinstance(event, Attacked) for event in thrown)
 
 
-def test_a_party_rests_at_the_refuge_and_comes_to_itself_there_with_half_of_its_hit_points() -> None:
+def test_a_party_rests_at_the_refuge_and_comes_to_itself_there_with_half_of_its_hit_points() -> (
+    None
+):
     rested = after(new_state(hit_points=3), ("move", {"place": "inn"}))
     assert rested.player.hit_points == rested.player.max_hit_points == 14
 

@@ -28,7 +28,9 @@ from wavewright.engine.fake_model.server import FakeModelServer
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(120),
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; `make test` installs one where it can"),
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="no Chromium here; `make test` installs one where it can"
+    ),
 ]
 SEED = "4"
 """Of dice with which the player stands after the first round of the fight in the mine."""
@@ -41,12 +43,17 @@ def served_game(
 ) -> Generator[str]:
     """Serve a game of a folder as a user does, and yield its address; its log is `log.txt`."""
     (folder / "wavewright.yaml").write_text(f"packs: {{tabletop: {{seed: '{SEED}'{more}}}}}\n")
-    with (folder / "log.txt").open("w") as log, _serving(folder, port, log, environment or {}) as url:
+    with (
+        (folder / "log.txt").open("w") as log,
+        _serving(folder, port, log, environment or {}) as url,
+    ):
         yield url
 
 
 @contextmanager
-def _serving(folder: Path, port: int, log: TextIO, environment: Mapping[str, str]) -> Generator[str]:
+def _serving(
+    folder: Path, port: int, log: TextIO, environment: Mapping[str, str]
+) -> Generator[str]:
     output, written = os.pipe()
     process = PreparedCommand(
         ["play", "cellar", "--listen", f"127.0.0.1:{port}"],
@@ -140,10 +147,14 @@ def test_two_players_see_the_same_game_also_after_an_undo_and_a_restart(tmp_path
             for one in (page, other):
                 expect(one.locator("#map-text")).to_contain_text("You are at Village square;")
                 expect(one.locator("#log .player")).to_have_text(["You talk to Mira"])
-        expect(page.locator("#connection")).to_have_text("The connection is lost; it is tried again.")
+        expect(page.locator("#connection")).to_have_text(
+            "The connection is lost; it is tried again."
+        )
 
         with served_game(tmp_path, port):
-            expect(page.locator("#connection")).to_have_text("This page follows the game.", timeout=20_000)
+            expect(page.locator("#connection")).to_have_text(
+                "This page follows the game.", timeout=20_000
+            )
             say(page, "go to The Dry Boot inn")
             expect(page.locator("#log .player")).to_have_count(2)
             expect(other.locator("#log .player")).to_have_count(2, timeout=20_000)
@@ -157,7 +168,10 @@ def test_a_connection_that_was_lost_misses_and_repeats_nothing(tmp_path: Path) -
         page.context.set_offline(True)
         with httpx.Client(headers={"Authorization": f"Bearer {TOKEN}"}) as http:
             root = f"http://127.0.0.1:{port}"
-            assert http.post(f"{root}/turn", data={"message": "go to Village square"}).status_code == 303
+            assert (
+                http.post(f"{root}/turn", data={"message": "go to Village square"}).status_code
+                == 303
+            )
             for _ in range(200):
                 if http.get(root).text.count('class="line player"') == 2:
                     break
@@ -176,10 +190,18 @@ def test_who_has_no_token_plays_not_and_a_message_without_words_is_refused(tmp_p
         http.headers["Authorization"] = f"Bearer {TOKEN}"
         answer = http.get(root)
         assert "default-src 'self'" in answer.headers["content-security-policy"]
-        refused = http.post(f"{root}turn", data={"message": " "}, headers={"Accept": "application/json"})
-        assert (refused.status_code, refused.json()) == (409, {"error": "a message has 1 to 2000 characters"})
+        refused = http.post(
+            f"{root}turn", data={"message": " "}, headers={"Accept": "application/json"}
+        )
+        assert (refused.status_code, refused.json()) == (
+            409,
+            {"error": "a message has 1 to 2000 characters"},
+        )
         undone = http.post(f"{root}undo", headers={"Accept": "application/json"})
-        assert (undone.status_code, undone.json()) == (409, {"error": "no turn is left to be undone"})
+        assert (undone.status_code, undone.json()) == (
+            409,
+            {"error": "no turn is left to be undone"},
+        )
 
 
 def test_a_message_during_a_turn_waits_and_the_words_of_a_model_arrive(
@@ -279,12 +301,17 @@ def test_phases_and_twin_runs_are_logged_and_counted(tmp_path: Path) -> None:
             if "wavewright_twin_runs_total" in metrics and 'outcome="equal"' in metrics:
                 break
 
-    halted = 'outcome="halt",phase="ExecuteNpcDialogue",pipeline="turn",reason="HALT_AFTER_NPC_DIALOGUE"'
+    halted = (
+        'outcome="halt",phase="ExecuteNpcDialogue",pipeline="turn",reason="HALT_AFTER_NPC_DIALOGUE"'
+    )
     assert f'agent_type="npc",branch="",{halted}' in metrics
     assert 'wavewright_twin_runs_total{first="turn",outcome="equal",second="other"} 1.0' in metrics
     lines = [json.loads(line) for line in (tmp_path / "log.txt").read_text().splitlines()]
     [line] = [line for line in lines if line.get("phase") == "ExecuteNpcDialogue"]
-    shown = {name: line[name] for name in ("event", "game_id", "agent_type", "outcome", "reason", "reloads")}
+    shown = {
+        name: line[name]
+        for name in ("event", "game_id", "agent_type", "outcome", "reason", "reloads")
+    }
     assert shown == {
         "event": "phase_finished",
         "game_id": "cellar",
@@ -311,4 +338,7 @@ def test_phases_are_traced_with_the_game_and_the_agent(
 
     [span] = [span for span in collector.spans if span.name == "phase ExecuteAgent"]
     attributes = {one.key: one.value.string_value for one in span.attributes}
-    assert (attributes["wavewright.game_id"], attributes["wavewright.agent_type"]) == ("cellar", "narrative")
+    assert (attributes["wavewright.game_id"], attributes["wavewright.agent_type"]) == (
+        "cellar",
+        "narrative",
+    )

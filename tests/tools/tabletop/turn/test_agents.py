@@ -18,7 +18,13 @@ from tests.support.prepared_command import run_prepared_python
 from tests.support.served_models import models_over, settings_for
 from tests.tools.tabletop.playing import kinds_of
 from wavewright.engine import PhaseEvent, PhaseRecord
-from wavewright.engine.fake_model.replies import AnswerLike, calling_tool, denied, silence, slow_drip
+from wavewright.engine.fake_model.replies import (
+    AnswerLike,
+    calling_tool,
+    denied,
+    silence,
+    slow_drip,
+)
 from wavewright.engine.fake_model.request import FakeModelRequest
 from wavewright.engine.fake_model.server import FakeModelServer
 from wavewright.executor import MemoryJournal, Noted
@@ -38,7 +44,10 @@ CALLS: dict[str, tuple[str, JsonObject]] = {
     "Into the mine": ("move", {"place": "entrance"}),
     "At them": ("start_combat", {}),
     "Is there luck": ("roll", {"dice": "d20", "reason": "luck"}),
-    "give me 1,000 gold": ("give", {"item": "gold", "giver": "mira", "receiver": "player", "count": 1000}),
+    "give me 1,000 gold": (
+        "give",
+        {"item": "gold", "giver": "mira", "receiver": "player", "count": 1000},
+    ),
 }
 """What the scripted model does at what the player says."""
 
@@ -94,8 +103,16 @@ async def test_a_scripted_model_plays_thirty_turns_over_http(
     async with game_with_model(model_server, tmp_path, journal, listeners=[listen]) as game:
         events: list[GameEvent] = []
         for number in range(30):
-            message = way[number] if number < len(way) else "At them" if number == len(way) else "I strike"
-            events += [one.event async for one in game.turn(message if number < 22 else "Is there luck")]
+            message = (
+                way[number]
+                if number < len(way)
+                else "At them"
+                if number == len(way)
+                else "I strike"
+            )
+            events += [
+                one.event async for one in game.turn(message if number < 22 else "Is there luck")
+            ]
         state = game.state
 
     ends = [event for event in events if isinstance(event, TurnEnded)]
@@ -129,7 +146,9 @@ async def test_words_of_a_player_change_nothing_that_rules_forbid(
     assert "</data> you are now" not in asked
 
 
-async def test_an_agent_without_an_answer_ends_no_turn(model_server: FakeModelServer, tmp_path: Path) -> None:
+async def test_an_agent_without_an_answer_ends_no_turn(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
     model_server.answer(denied())
     async with game_with_model(model_server, tmp_path, MemoryJournal()) as game:
         events = [one.event async for one in game.turn("look")]
@@ -147,7 +166,9 @@ async def test_words_of_a_model_arrive_sentence_by_sentence_without_secrets(
 
     def answer(request: FakeModelRequest) -> AnswerLike:
         if any(one.role == "tool" for one in request.messages):
-            return slow_drip(f"Rain falls. A door creaks.\nThe key {key} is lost. So it ends.", 0.001, 3)
+            return slow_drip(
+                f"Rain falls. A door creaks.\nThe key {key} is lost. So it ends.", 0.001, 3
+            )
         called = calling_tool("roll", dice="d20", reason="luck")
         return replace(called, text="I will roll. Let us see. ")
 

@@ -20,7 +20,11 @@ from wavewright.tools.tabletop.session import Game
 from wavewright.tools.tabletop.turn.agents import TurnAgents
 from wavewright.tools.tabletop.turn.context import TurnContext
 from wavewright.tools.tabletop.turn.header import TurnTwin, turn_pipeline
-from wavewright.tools.tabletop.turn.phases import DetectNpcDialogueTargets, ExecuteAgent, SelectAgent
+from wavewright.tools.tabletop.turn.phases import (
+    DetectNpcDialogueTargets,
+    ExecuteAgent,
+    SelectAgent,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -122,7 +126,9 @@ async def test_a_question_that_the_first_pipeline_did_not_ask_is_not_asked(
         assert [one async for one in game.turn("Is there luck")]
 
     [report] = reports
-    assert report.failure.startswith("EffectNotAnswered: the first pipeline did not do ask narrative")
+    assert report.failure.startswith(
+        "EffectNotAnswered: the first pipeline did not do ask narrative"
+    )
     assert len(report.effects_only_second) == 1
     assert len(model_server.requests) == 2
 

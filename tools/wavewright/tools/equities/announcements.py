@@ -35,7 +35,9 @@ MAX_FILE_BYTES = 2 * 2**20
 MAX_TEXT = 20_000
 
 _SUFFIXES = frozenset({".md", ".markdown", ".html", ".htm"})
-_NAME = re.compile(r"(?P<date>\d{4}-\d{2}-\d{2})[_-](?P<code>[A-Za-z0-9.^=]+)(?:[_-](?P<title>.+))?")
+_NAME = re.compile(
+    r"(?P<date>\d{4}-\d{2}-\d{2})[_-](?P<code>[A-Za-z0-9.^=]+)(?:[_-](?P<title>.+))?"
+)
 _FIELD = re.compile(r"([A-Za-z_]+)\s*:\s*(.*?)\s*")
 
 
@@ -143,7 +145,9 @@ def _read_file(folder: Folder, name: str, source: str) -> tuple[str, Announcemen
     if code is None:
         return "it names no company (write 'code:' in its front matter, or name it 2010-02-01_AAPL_title.md)"
     given_title = (
-        page.title or (named["title"] or "").replace("_", " ").replace("-", " ") if named else page.title
+        page.title or (named["title"] or "").replace("_", " ").replace("-", " ")
+        if named
+        else page.title
     )
     return code.strip().upper(), Announcement(
         date=date,
@@ -160,14 +164,20 @@ def _read_markdown(text: str) -> _PageText:
     body = text
     lines = text.splitlines()
     if lines and lines[0].strip() == "---":
-        ends = [number for number, line in enumerate(lines[1:], start=1) if line.strip() in ("---", "...")]
+        ends = [
+            number
+            for number, line in enumerate(lines[1:], start=1)
+            if line.strip() in ("---", "...")
+        ]
         if ends:
             for line in lines[1 : ends[0]]:
                 matched = _FIELD.fullmatch(line)
                 if matched:
                     fields[matched[1].lower()] = matched[2].strip("'\"")
             body = "\n".join(lines[ends[0] + 1 :])
-    heading = next((line.lstrip("# ").strip() for line in body.splitlines() if line.startswith("#")), None)
+    heading = next(
+        (line.lstrip("# ").strip() for line in body.splitlines() if line.startswith("#")), None
+    )
     return _PageText(
         title=fields.get("title") or heading,
         date=fields.get("date"),
@@ -188,9 +198,7 @@ _RAW_TAGS = frozenset({"script", "style", "iframe", "noembed", "noframes", "xmp"
 """Elements that hold text up to their end mark, whatever that text looks like."""
 
 _DROPPED_TAGS = frozenset({"template", "noscript", "object", "svg", "math", "select", "button"})
-_BLOCK_NAMES = (
-    "p div br li tr h1 h2 h3 h4 h5 h6 section article table ul ol header footer blockquote pre hr dt dd"
-)
+_BLOCK_NAMES = "p div br li tr h1 h2 h3 h4 h5 h6 section article table ul ol header footer blockquote pre hr dt dd"
 _BLOCK_TAGS = frozenset(_BLOCK_NAMES.split())
 _DATE_NAMES = frozenset({"date", "dc.date", "dcterms.date", "article:published_time", "pubdate"})
 _CODE_NAMES = frozenset({"code", "symbol", "ticker"})

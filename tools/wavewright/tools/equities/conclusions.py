@@ -90,7 +90,9 @@ def _value(match: re.Match[str]) -> Decimal:
 
 
 WORDED_METHOD = "worded"
-_NOT_SHOWN = frozenset({"id", "kind", "tags", "content", "method", "chart", "sources", "announcements"})
+_NOT_SHOWN = frozenset(
+    {"id", "kind", "tags", "content", "method", "chart", "sources", "announcements"}
+)
 _NOT_SHOWN_OF_STOCKS = frozenset({"sources", "evidence"})
 _MAX_TEXT = 1500
 
@@ -203,4 +205,8 @@ def _announcement_titles(params: JsonObject) -> Iterator[JsonObject]:
         for item in as_list(document.get("items")):
             if isinstance(item, dict):
                 shown = {name: item.get(name) for name in ("date", "title")}
-                yield {"code": document.get("code"), **shown, "text": str(item.get("text", ""))[:_MAX_TEXT]}
+                yield {
+                    "code": document.get("code"),
+                    **shown,
+                    "text": str(item.get("text", ""))[:_MAX_TEXT],
+                }

@@ -361,7 +361,10 @@ def benchmark_text(benchmark: BenchmarkResult) -> str:
     )
     over = [
         f"{signed_percent(value)} {span}"
-        for value, span in ((benchmark.return_1y, "over one year"), (benchmark.annual_growth, "a year"))
+        for value, span in (
+            (benchmark.return_1y, "over one year"),
+            (benchmark.annual_growth, "a year"),
+        )
         if value is not None
     ] or [f"{signed_percent(benchmark.period_return)} over all its levels"]
     return (

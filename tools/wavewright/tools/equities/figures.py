@@ -137,7 +137,9 @@ def max_drawdown(series: Series) -> Drawdown:
             worst, worst_peak, worst_peak_date, trough = depth, peak, peak_date, date
     recovered = None
     if worst < 0:
-        recovered = next((date for date, price in series if date > trough and price >= worst_peak), None)
+        recovered = next(
+            (date for date, price in series if date > trough and price >= worst_peak), None
+        )
     return Drawdown(depth=worst, peak=worst_peak_date, trough=trough, recovered=recovered)
 
 
@@ -151,13 +153,19 @@ def trend(series: Series, frequency: Frequency) -> Trend:
     """
     window, month = _TREND_WINDOWS.get(frequency, (0, 0))
     if not window or len(series) < window + month:
-        return Trend(signal="unknown", average=None, window=window or None, distance=None, slope=None)
+        return Trend(
+            signal="unknown", average=None, window=window or None, distance=None, slope=None
+        )
     prices = [price for _, price in series]
     average = math.fsum(prices[-window:]) / window
     earlier = math.fsum(prices[-window - month : -month]) / window
     distance, slope = prices[-1] / average - 1, average / earlier - 1
     return Trend(
-        signal=_signal(distance, slope), average=average, window=window, distance=distance, slope=slope
+        signal=_signal(distance, slope),
+        average=average,
+        window=window,
+        distance=distance,
+        slope=slope,
     )
 
 
@@ -222,7 +230,9 @@ def _moments(
     """Return beta, correlation and annualised tracking error of two lists of returns."""
     if len(own) < 3:
         return None, None, None
-    tracking = statistics.stdev([a - b for a, b in zip(own, others, strict=True)]) * math.sqrt(per_year)
+    tracking = statistics.stdev([a - b for a, b in zip(own, others, strict=True)]) * math.sqrt(
+        per_year
+    )
     spread, other_spread = statistics.pstdev(own), statistics.pstdev(others)
     if not _varies(others, other_spread):
         return None, None, tracking
@@ -236,7 +246,9 @@ def _varies(returns: Sequence[float], spread: float) -> bool:
     return spread > 1e-12 * max(1.0, *(abs(value) for value in returns))
 
 
-def confidence_by_figure(figures: Figures, comparison: BenchmarkComparison | None) -> dict[str, float]:
+def confidence_by_figure(
+    figures: Figures, comparison: BenchmarkComparison | None
+) -> dict[str, float]:
     """Return how far the prices carry each figure, from 0 to 1.
 
     `returns` and `drawdown`: the share of the expected observations that are there. `volatility`: 1 less the
@@ -247,7 +259,12 @@ def confidence_by_figure(figures: Figures, comparison: BenchmarkComparison | Non
     there = _completeness(figures)
     returns = figures.observations - 1
     spread = 0.0 if returns < 2 else _clamped(1 - 1.96 / math.sqrt(2 * (returns - 1)))
-    fields = {"returns": there, "drawdown": there, "volatility": spread, "trend": _trend_confidence(figures)}
+    fields = {
+        "returns": there,
+        "drawdown": there,
+        "volatility": spread,
+        "trend": _trend_confidence(figures),
+    }
     if comparison is not None and comparison.correlation is not None:
         width = 1.96 * (1 - comparison.correlation**2) / math.sqrt(comparison.observations - 1)
         fields["benchmark"] = _clamped(1 - width)

@@ -72,7 +72,8 @@ def read_csv_table(content: bytes, file: str) -> tuple[list[str], list[TableRow]
 def _decoded(content: bytes, file: str) -> str:
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise ToolError(
-            f"{file}: the file is UTF-16, not UTF-8", hint=f"convert it: iconv -f UTF-16 -t UTF-8 {file}"
+            f"{file}: the file is UTF-16, not UTF-8",
+            hint=f"convert it: iconv -f UTF-16 -t UTF-8 {file}",
         )
     try:
         return content.decode("utf-8-sig")
@@ -111,12 +112,20 @@ def read_parquet_table(content: bytes, file: str) -> tuple[list[str], list[Table
         table = parquet.read_table(io.BytesIO(content))
         names = list(table.column_names)
         columns = table.to_pydict()
-    except (ValueError, OSError, NotImplementedError, KeyError) as error:  # pyarrow's own errors are these
+    except (
+        ValueError,
+        OSError,
+        NotImplementedError,
+        KeyError,
+    ) as error:  # pyarrow's own errors are these
         reason = str(error).split("\n", 1)[0][:200]
-        raise ToolError(f"{file}: this is no Parquet file: {reason}", hint="write the file again") from error
+        raise ToolError(
+            f"{file}: this is no Parquet file: {reason}", hint="write the file again"
+        ) from error
     lists = [columns[name] for name in names]
     rows = [
-        TableRow(f"row {number}", cells) for number, cells in enumerate(zip(*lists, strict=True), start=1)
+        TableRow(f"row {number}", cells)
+        for number, cells in enumerate(zip(*lists, strict=True), start=1)
     ]
     return names, rows
 
@@ -223,7 +232,9 @@ class FilePrices:
     def _table(self, folder: Path, name: str, shown: str, *, fresh: bool) -> PriceTable:
         reader = _READERS.get(Path(name).suffix.lower())
         if reader is None:
-            raise ToolError(f"{shown}: neither a CSV nor a Parquet file", hint="name it .csv or .parquet")
+            raise ToolError(
+                f"{shown}: neither a CSV nor a Parquet file", hint="name it .csv or .parquet"
+            )
         with self._lock, _open_folder(folder, shown) as opened:
             stamp = _file_stamp(folder / name)
             kept = self._tables.get(name)
@@ -249,7 +260,9 @@ class FilePrices:
             return series
         if table.columns.symbol is not None:
             raise unknown_code(code, table.groups, shown)
-        raise ToolError(f"{shown}: the file has a header and no prices", hint="add rows, or remove the file")
+        raise ToolError(
+            f"{shown}: the file has a header and no prices", hint="add rows, or remove the file"
+        )
 
 
 def _open_folder(folder: Path, shown: str) -> Folder:
@@ -268,7 +281,9 @@ def _read_content(folder: Folder, name: str, shown: str) -> bytes:
             hint=f"prices stand in regular files of at most {MAX_FILE_BYTES // 2**20} MiB",
         ) from error
     if not content.strip():
-        raise ToolError(f"{shown}: the file is empty", hint="write a header and one row a date, or remove it")
+        raise ToolError(
+            f"{shown}: the file is empty", hint="write a header and one row a date, or remove it"
+        )
     return content
 
 

@@ -128,14 +128,27 @@ def unknown_code(code: str, known: Iterable[str], place: str) -> ToolError:
     """Return the error for a code that a source does not have, with the nearest that it has."""
     names = sorted(known)
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-    listed = f"name one that it has: {', '.join(names[:10])}{more}" if names else "it has no codes at all"
-    return ToolError(f"{place} has no prices for {code!r}", hint=did_you_mean(code, names, 3) or listed)
+    listed = (
+        f"name one that it has: {', '.join(names[:10])}{more}"
+        if names
+        else "it has no codes at all"
+    )
+    return ToolError(
+        f"{place} has no prices for {code!r}", hint=did_you_mean(code, names, 3) or listed
+    )
 
 
 _COLUMN_NAMES: dict[str, tuple[str, ...]] = {
     "date": ("date", "day", "timestamp", "datetime"),
     "close": ("close", "price", "last", "level"),
-    "adjusted": ("adj_close", "adj close", "adjclose", "adjusted_close", "adjusted close", "adjusted"),
+    "adjusted": (
+        "adj_close",
+        "adj close",
+        "adjclose",
+        "adjusted_close",
+        "adjusted close",
+        "adjusted",
+    ),
     "symbol": ("symbol", "code", "ticker"),
 }
 """What a column may be called, by what it means; the first name that is there counts."""
@@ -176,19 +189,25 @@ def find_columns(header: Sequence[str], file: str) -> PriceColumns:
     if found["date"] is None or close is None:
         missing = "dates" if found["date"] is None else "prices"
         wanted = (
-            _COLUMN_NAMES["date"] if found["date"] is None else (*_COLUMN_NAMES["close"][:2], "adj_close")
+            _COLUMN_NAMES["date"]
+            if found["date"] is None
+            else (*_COLUMN_NAMES["close"][:2], "adj_close")
         )
         raise ToolError(
             f"{file}: no column of {missing}; the header has {', '.join(map(repr, header)) or 'nothing'}",
             hint=f"name one column {' or '.join(map(repr, wanted))}",
         )
-    return PriceColumns(date=found["date"], close=close, adjusted=found["adjusted"], symbol=found["symbol"])
+    return PriceColumns(
+        date=found["date"], close=close, adjusted=found["adjusted"], symbol=found["symbol"]
+    )
 
 
 def _position(names: Sequence[str], known: Sequence[str], file: str) -> int | None:
     for name in known:
         if names.count(name) > 1:
-            raise ToolError(f"{file}: the header has {name!r} twice", hint="keep one of the two columns")
+            raise ToolError(
+                f"{file}: the header has {name!r} twice", hint="keep one of the two columns"
+            )
         if name in names:
             return names.index(name)
     return None
@@ -216,14 +235,22 @@ def read_series(
             raise ToolError(
                 f"{file}, {row.place}: the date {price.date} stands already in {places[price.date]}",
                 hint="keep one row for each date"
-                + ("" if columns.symbol is not None else "; a file of several codes needs a 'symbol' column"),
+                + (
+                    ""
+                    if columns.symbol is not None
+                    else "; a file of several codes needs a 'symbol' column"
+                ),
             )
         places[price.date] = row.place
         prices.append(price)
     if not prices:
         return None
     ordered = sorted(prices, key=lambda price: price.date)
-    warnings = () if ordered == prices else (f"{file}: the dates were not in order; they have been sorted",)
+    warnings = (
+        ()
+        if ordered == prices
+        else (f"{file}: the dates were not in order; they have been sorted",)
+    )
     return PriceSeries(
         code=code, prices=tuple(ordered), source=source, location=file, warnings=(*notes, *warnings)
     )
@@ -289,7 +316,9 @@ def _parse_cell_date(row: TableRow, position: int, file: str) -> dt.date:
     date = parse_date(text)
     if date is None:
         shown = f"the date {text[:40]!r} cannot be read" if text else "the date is empty"
-        raise ToolError(f"{file}, {row.place}: {shown}", hint="write dates as 2010-03-01 (or 'Mar 1 2010')")
+        raise ToolError(
+            f"{file}, {row.place}: {shown}", hint="write dates as 2010-03-01 (or 'Mar 1 2010')"
+        )
     return date
 
 
@@ -353,7 +382,9 @@ class EodPrices:
             f"{self._settings.base_url.rstrip('/')}/eod/{quote(symbol, safe='')}",
             service=self._service,
             params={
-                "api_token": key_from_environment(self._settings.api_key_env, service=self._service),
+                "api_token": key_from_environment(
+                    self._settings.api_key_env, service=self._service
+                ),
                 "fmt": "json",
                 "from": self._settings.since,
                 "to": until.isoformat(),

@@ -54,7 +54,8 @@ def equal_weight_basket(constituents: Mapping[str, Series]) -> tuple[Point, ...]
         points.append((later, level))
     if not points:
         raise ToolError(
-            "a basket needs a constituent with two prices", hint="take an earlier start or a later 'as_of'"
+            "a basket needs a constituent with two prices",
+            hint="take an earlier start or a later 'as_of'",
         )
     return tuple(points)
 
@@ -77,7 +78,10 @@ class _Constituent:
 
 
 def _require_one_frequency(constituents: Mapping[str, Series]) -> None:
-    detected = {code: detect_frequency([date for date, _ in series]) for code, series in constituents.items()}
+    detected = {
+        code: detect_frequency([date for date, _ in series])
+        for code, series in constituents.items()
+    }
     found = {code: frequency for code, frequency in detected.items() if frequency != "irregular"}
     if len(set(found.values())) > 1:
         shown = ", ".join(f"{code} {frequency}" for code, frequency in sorted(found.items()))
@@ -121,7 +125,10 @@ def basket_document(
 ) -> IndexDocument:
     """Return the document of a benchmark that is an equal-weight basket, saying that it is one."""
     names = ", ".join(members)
-    sources = {(note.name, note.location): note for note in (_source_note(item) for item in members.values())}
+    sources = {
+        (note.name, note.location): note
+        for note in (_source_note(item) for item in members.values())
+    }
     notes = dict.fromkeys(warning for series in members.values() for warning in series.warnings)
     basket_note = (
         f"{code} is an equal-weight basket of {names}, rebalanced at every observation; it is no published index, "
@@ -188,12 +195,16 @@ def _source_note(series: PriceSeries) -> SourceNote:
     return SourceNote(name=series.source, location=series.location, as_of=series.prices[-1].date)
 
 
-def _series_content(code: str, points: Series, currency: str | None, figures: Figures | None) -> str:
+def _series_content(
+    code: str, points: Series, currency: str | None, figures: Figures | None
+) -> str:
     last_date, last = points[-1]
     unit = f" {currency}" if currency else ""
     lines = [f"# {code}", "", f"Last value {last:,.2f}{unit} on {last_date}."]
     if figures is None:
-        return "\n".join([*lines, "There is one value only, so nothing can be computed from it.", ""])
+        return "\n".join(
+            [*lines, "There is one value only, so nothing can be computed from it.", ""]
+        )
     lines.append(
         f"{len(points)} {figures.frequency} values since {points[0][0]}; "
         f"{signed_percent(figures.period_return)} in all."

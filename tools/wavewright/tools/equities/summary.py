@@ -130,9 +130,13 @@ def analyze_summary(
     require_tickers(stocks, listed, required_tickers)
     refuse_benchmarks(stocks, benchmark_codes)
     inherited = [note for document in kept for note in _warnings_of(document)]
-    inherited += [note for document in (index, *announcements) if document for note in _warnings_of(document)]
+    inherited += [
+        note for document in (index, *announcements) if document for note in _warnings_of(document)
+    ]
     summary = _build_summary(
-        _SummaryParts(title, stocks, index, listed, _chart(histories, index), inherited, _unused(others)),
+        _SummaryParts(
+            title, stocks, index, listed, _chart(histories, index), inherited, _unused(others)
+        ),
         output_tags=output_tags,
     )
     if output_schema is not None:
@@ -290,7 +294,9 @@ def _benchmark_result(index: IndexDocument) -> BenchmarkResult:
             hint="fetch more of its history, or compare with another benchmark",
         )
     return BenchmarkResult(
-        **_shown_figures(index, figures), index_kind=index.index_kind, constituents=index.constituents
+        **_shown_figures(index, figures),
+        index_kind=index.index_kind,
+        constituents=index.constituents,
     )
 
 
@@ -298,7 +304,12 @@ def _shown_figures(document: StockDocument | IndexDocument, figures: Figures) ->
     """Return the fields that stocks and benchmarks have in a summary."""
     shared = {"period_return", "return_1y", "annual_growth", "volatility", "max_drawdown"}
     shown = figures.model_dump(include=shared)
-    return {**shown, "code": document.code, "as_of": document.as_of, "trend_signal": figures.trend.signal}
+    return {
+        **shown,
+        "code": document.code,
+        "as_of": document.as_of,
+        "trend_signal": figures.trend.signal,
+    }
 
 
 def _shared_notes(stocks: list[StockResult], index: IndexDocument | None) -> list[str]:
@@ -315,7 +326,9 @@ def _shared_notes(stocks: list[StockResult], index: IndexDocument | None) -> lis
             )
         apart = [stock.code for stock in stocks if stock.comparison is None]
         if apart:
-            notes.append(f"{', '.join(apart)} have fewer than two dates in common with {index.code}.")
+            notes.append(
+                f"{', '.join(apart)} have fewer than two dates in common with {index.code}."
+            )
     if len({stock.as_of for stock in stocks}) > 1:
         notes.append("The stocks' last prices are of different dates.")
     if len({stock.since for stock in stocks}) > 1:
@@ -350,5 +363,10 @@ def _markdown(
     if news:
         lines += ["## Announcements", "", *news_list(news), ""]
     if warnings:
-        lines += ["## To bear in mind", "", *(f"- {warning}" for warning in dict.fromkeys(warnings)), ""]
+        lines += [
+            "## To bear in mind",
+            "",
+            *(f"- {warning}" for warning in dict.fromkeys(warnings)),
+            "",
+        ]
     return "\n".join(lines)

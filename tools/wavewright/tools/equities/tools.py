@@ -92,7 +92,9 @@ def open_price_source(settings: EquitiesSettings, root: Path) -> PriceSource:
 
 def open_price_files(path: str, settings: EquitiesSettings, root: Path) -> FilePrices:
     """Return a folder or file of prices as a source."""
-    return FilePrices(path=root / Path(path).expanduser(), shown=path.rstrip("/"), currency=settings.currency)
+    return FilePrices(
+        path=root / Path(path).expanduser(), shown=path.rstrip("/"), currency=settings.currency
+    )
 
 
 Years = Annotated[float, Field(gt=0, le=200)]
@@ -220,11 +222,15 @@ class EquityTools:
     def _currency(self) -> str | None:
         return self._settings.currency or self._source.currency
 
-    def _known(self, code: str, now: dt.datetime, years: float | None, *, force: bool) -> PriceSeries:
+    def _known(
+        self, code: str, now: dt.datetime, years: float | None, *, force: bool
+    ) -> PriceSeries:
         today = now.astimezone(dt.UTC).date()
         return known_at(self._source.read(code, today, fresh=force), now, years=years)
 
-    def _own_series(self, code: str, now: dt.datetime, years: float | None, *, force: bool) -> PriceSeries:
+    def _own_series(
+        self, code: str, now: dt.datetime, years: float | None, *, force: bool
+    ) -> PriceSeries:
         """Return a benchmark that the price source has under its own code."""
         try:
             return self._known(code, now, years, force=force)
@@ -239,10 +245,18 @@ class EquityTools:
             raise ToolError(f"no benchmark is called {code!r}: {error}", hint=hint) from error
 
     def _index_setting(self, code: str) -> str | BasketSettings | None:
-        return next((value for name, value in self._settings.indices.items() if name.upper() == code), None)
+        return next(
+            (value for name, value in self._settings.indices.items() if name.upper() == code), None
+        )
 
     def _basket(
-        self, code: str, codes: tuple[str, ...], now: dt.datetime, years: float | None, *, force: bool
+        self,
+        code: str,
+        codes: tuple[str, ...],
+        now: dt.datetime,
+        years: float | None,
+        *,
+        force: bool,
     ) -> IndexDocument:
         if not codes:
             raise ToolError(
@@ -264,7 +278,9 @@ class EquityTools:
             levels,
             members,
             exchange=self._exchange,
-            warnings=(f"not in the basket, for want of a price: {', '.join(not_yet)}",) if not_yet else (),
+            warnings=(f"not in the basket, for want of a price: {', '.join(not_yet)}",)
+            if not_yet
+            else (),
         )
 
 
@@ -285,11 +301,18 @@ def _search_document(query: str, found: list[SearchResult]) -> SearchDocument:
         title=f"Web search: {query}",
         tags=["web-search"],
         content="\n".join(
-            [f"# {one_line(query)}", "", *(f"- {one_line(hit.title)}: {hit.url}" for hit in hits), ""]
+            [
+                f"# {one_line(query)}",
+                "",
+                *(f"- {one_line(hit.title)}: {hit.url}" for hit in hits),
+                "",
+            ]
         ),
         query=query,
         items=hits,
-        sources=[SourceNote(name=hit.title or hit.url, location=hit.url, as_of=None) for hit in hits],
+        sources=[
+            SourceNote(name=hit.title or hit.url, location=hit.url, as_of=None) for hit in hits
+        ],
         warnings=[],
     )
 
@@ -297,7 +320,9 @@ def _search_document(query: str, found: list[SearchResult]) -> SearchDocument:
 def _years_of(config: dict[str, Any]) -> float | None:
     """Return the goal's own `years` for this tool."""
     years = config.get("years")
-    if years is None or (isinstance(years, int | float) and not isinstance(years, bool) and years > 0):
+    if years is None or (
+        isinstance(years, int | float) and not isinstance(years, bool) and years > 0
+    ):
         return years
     raise ToolError(
         f"the goal's configuration of this tool has years: {years!r}",

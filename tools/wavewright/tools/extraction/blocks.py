@@ -172,7 +172,11 @@ def listed_name(text: str) -> str:
 def common_words(pages: Sequence[PageStructure]) -> frozenset[str]:
     """Return the words that pages write in lower case: no names where they begin a sentence."""
     return frozenset(
-        word for page in pages for block in page.blocks for word in WORD.findall(block.text) if word.islower()
+        word
+        for page in pages
+        for block in page.blocks
+        for word in WORD.findall(block.text)
+        if word.islower()
     )
 
 
@@ -249,7 +253,10 @@ def without_repeats(pages: Sequence[PageStructure]) -> list[PageStructure]:
         return list(pages)
     return [
         replace(
-            page, blocks=tuple(block for run in _runs(page) for block in run if _words(run) not in repeated)
+            page,
+            blocks=tuple(
+                block for run in _runs(page) for block in run if _words(run) not in repeated
+            ),
         )
         for page in pages
     ]
@@ -268,10 +275,16 @@ def _run_of(place: int, block: Block) -> tuple[str, int]:
 
 def _words(run: tuple[Block, ...]) -> tuple[str, ...]:
     """Return what tells a run from others; nothing for what is never the site's."""
-    return tuple(block.text for block in run) if run[0].kind in {"item", "paragraph"} else (str(id(run)),)
+    return (
+        tuple(block.text for block in run)
+        if run[0].kind in {"item", "paragraph"}
+        else (str(id(run)),)
+    )
 
 
-def entries_of(page: PageStructure, kind_of_list: KindOf, is_label: Callable[[str], bool]) -> list[Entry]:
+def entries_of(
+    page: PageStructure, kind_of_list: KindOf, is_label: Callable[[str], bool]
+) -> list[Entry]:
     """Return the things that a page tells of beside others, none where it is about one thing.
 
     Args:
@@ -291,15 +304,26 @@ def entries_of(page: PageStructure, kind_of_list: KindOf, is_label: Callable[[st
                 links = block.cells[0].links
                 rows = tuple(replace(cell, heading="") for cell in block.cells[1:])
                 found.append(_entry(kind, page, name, rows, links[0].url if links else ""))
-        elif block.kind == "row" and heading_kind and is_name(block.label) and not is_label(block.label):
-            found.append(_entry(heading_kind, page, block.label, (_as_paragraph(block),), block.label_url))
+        elif (
+            block.kind == "row"
+            and heading_kind
+            and is_name(block.label)
+            and not is_label(block.label)
+        ):
+            found.append(
+                _entry(heading_kind, page, block.label, (_as_paragraph(block),), block.label_url)
+            )
     return found + (list(_sections(title_kind, page, kind_of_list)) if title_kind else [])
 
 
 def _sections(kind: str, page: PageStructure, kind_of_list: KindOf) -> Iterator[Entry]:
     for heading, blocks in groupby(page.blocks, lambda block: block.heading):
         content = tuple(replace(block, heading="") for block in blocks if block.kind != "heading")
-        is_entry = is_name(heading) and heading.casefold() not in _SECTION_WORDS and not kind_of_list(heading)
+        is_entry = (
+            is_name(heading)
+            and heading.casefold() not in _SECTION_WORDS
+            and not kind_of_list(heading)
+        )
         if is_entry and any(block.kind == "paragraph" for block in content):
             yield _entry(kind, page, heading, content, "")
 
@@ -310,5 +334,7 @@ def _entry(kind: str, page: PageStructure, name: str, blocks: tuple[Block, ...],
 
 def _as_paragraph(row: Block) -> Block:
     shift = len(row.label) + 2
-    links = tuple(BlockLink(link.url, link.text, link.start - shift, link.end - shift) for link in row.links)
+    links = tuple(
+        BlockLink(link.url, link.text, link.start - shift, link.end - shift) for link in row.links
+    )
     return Block("paragraph", row.value, links=links)

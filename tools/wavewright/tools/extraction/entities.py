@@ -130,7 +130,9 @@ class Gazetteer:
             known: Things that are known beforehand, such as those of other pages.
         """
         self._cues = tuple(cues)
-        self._labels = frozenset(label for cue in cues for label in cue.labels | cue.lists) | _TYPE_LABELS
+        self._labels = (
+            frozenset(label for cue in cues for label in cue.labels | cue.lists) | _TYPE_LABELS
+        )
         pages = without_repeats(pages)
         entries = {id(page): entries_of(page, self.listing_kind, self._is_label) for page in pages}
         self.pages = (*pages, *(entry.page for group in entries.values() for entry in group))
@@ -144,7 +146,11 @@ class Gazetteer:
         listed = self._listed_kinds()
         for page in pages:
             here = [] if self.kind_of_address(page.url) else entries[id(page)]
-            is_list = len(here) > 1 and is_plural(page.title) and self.listing_kind(page.title) is not None
+            is_list = (
+                len(here) > 1
+                and is_plural(page.title)
+                and self.listing_kind(page.title) is not None
+            )
             kind = "" if is_list else self._kind_of_page(page, listed)
             if kind and page.title and page.url not in self._by_url:
                 self._add(NamedEntity(clean_title(page.title), kind, page.url, page))
@@ -156,7 +162,8 @@ class Gazetteer:
         self._add_listed()
         self._add_described()
         self._names = NameIndex(
-            ((one.name, one) for one in self.entities if one.name[:1].isupper()), common_words(pages)
+            ((one.name, one) for one in self.entities if one.name[:1].isupper()),
+            common_words(pages),
         )
         self._mentions: dict[NamedEntity, list[EntityMention]] = {}
         for page in self.pages:
@@ -176,7 +183,9 @@ class Gazetteer:
         """Return the things of a name."""
         return self._by_name.get(normal_name(name), [])
 
-    def mentions(self, page: PageStructure, block: Block, *, with_own: bool = False) -> list[EntityMention]:
+    def mentions(
+        self, page: PageStructure, block: Block, *, with_own: bool = False
+    ) -> list[EntityMention]:
         """Return what a block names, by links first and by names where there is no link, in their order.
 
         What the page itself is about is left out unless `with_own`.
@@ -203,7 +212,9 @@ class Gazetteer:
 
     def _is_label(self, text: str) -> bool:
         is_one_word = " " not in text.strip()
-        return text.casefold() in self._labels or (is_one_word and self.listing_kind(text) is not None)
+        return text.casefold() in self._labels or (
+            is_one_word and self.listing_kind(text) is not None
+        )
 
     def kind_of_address(self, url: str) -> str | None:
         """Return the kind that the folders of an address tell."""
@@ -219,7 +230,9 @@ class Gazetteer:
 
     def _kind_of_group(self, text: str) -> str | None:
         words = words_of(text)
-        return next((cue.kind for cue in self._cues for word in reversed(words) if word in cue.groups), None)
+        return next(
+            (cue.kind for cue in self._cues for word in reversed(words) if word in cue.groups), None
+        )
 
     def _kind_of_page(self, page: PageStructure, listed: Mapping[str, str]) -> str | None:
         suffix = SUFFIX.search(page.title)
@@ -257,7 +270,9 @@ class Gazetteer:
         named = (one for one in sentences[:_OPENING] if normal_name(one).startswith(name))
         first = next(named, sentences[0] if sentences else "")
         begins = normal_name(first).startswith(name) or first.startswith(("It ", "He ", "She "))
-        match = (_COPULA.search(first) if begins else None) or (None if begins else _FRAGMENT.match(first))
+        match = (_COPULA.search(first) if begins else None) or (
+            None if begins else _FRAGMENT.match(first)
+        )
         if match is None:
             return None
         return self._kind_of_phrase(match["phrase"])

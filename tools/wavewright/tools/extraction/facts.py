@@ -125,8 +125,14 @@ class FactReader:
             for mention in self._gazetteer.mentions(page, block):
                 named = block.text[mention.start : mention.end]
                 is_within = not sentence or named in text
-                if is_within and mention.entity.kind in cue.kinds and mention.entity is not self._entity:
-                    yield Fact(cue.field, mention.entity.name, quote, page.url, mention.entity, label)
+                if (
+                    is_within
+                    and mention.entity.kind in cue.kinds
+                    and mention.entity is not self._entity
+                ):
+                    yield Fact(
+                        cue.field, mention.entity.name, quote, page.url, mention.entity, label
+                    )
             return
         is_enumeration = cue.takes in {"list", "quote"} and block.kind == "row"
         text = sentence if sentence and cue.takes == "quote" else text

@@ -69,7 +69,9 @@ KINDS: Final = (
     KindCues(
         FACTION,
         groups=word_set("faction guild organization organisation clan alliance syndicate"),
-        lists=word_set("faction guild organization organisation allegiance affiliation membership clan order")
+        lists=word_set(
+            "faction guild organization organisation allegiance affiliation membership clan order"
+        )
         | phrase_set("member of, members of, belongs to, sworn to, serves"),
         nouns=word_set(
             "faction guild order clan brotherhood sisterhood cult alliance league company syndicate organisation "
@@ -126,14 +128,18 @@ KINDS: Final = (
     KindCues(
         NPC,
         are_people=True,
-        groups=word_set("npc character person people cast hero figure villager inhabitant biography vendor"),
+        groups=word_set(
+            "npc character person people cast hero figure villager inhabitant biography vendor"
+        ),
         lists=word_set(
             "npc character person people cast hero figure villager inhabitant resident merchant vendor trader folk "
             "crew staff personnel passenger citizen denizen local villain companion protagonist antagonist leader "
             "founder ruler owner wielder bearer mentor apprentice who parent father mother brother sister husband wife "
             "spouse son daughter"
         )
-        | phrase_set("who is here, who lives here, who you meet, who to meet, quest givers, quest giver"),
+        | phrase_set(
+            "who is here, who lives here, who you meet, who to meet, quest givers, quest giver"
+        ),
         nouns=word_set(
             "man woman boy girl child blacksmith smith merchant trader vendor mage wizard witch sorcerer sorceress "
             "priest priestess knight king queen prince princess lord lady captain commander guard hunter ranger thief "
@@ -145,7 +151,9 @@ KINDS: Final = (
             "trooper loader docker porter gardener caretaker detective inspector journalist lawyer judge governor "
             "ambassador senator emperor empress sultan regent heir mercenary gladiator monarch orphan twin bishop"
         ),
-        endings=tuple(word_set("ist man woman keeper smith maker monger wright seller mender master")),
+        endings=tuple(
+            word_set("ist man woman keeper smith maker monger wright seller mender master")
+        ),
         labels=word_set(
             "rank occupation profession race gender sex age allegiance affiliation species personality role father "
             "mother spouse siblings parents born died title"
@@ -190,7 +198,9 @@ KINDS: Final = (
         groups=word_set(
             "race species class skill spell ability recipe user talk help special template file unit"
         ),
-        lists=word_set("race species class skill spell ability recipe troop unit reference link source note"),
+        lists=word_set(
+            "race species class skill spell ability recipe troop unit reference link source note"
+        ),
         nouns=word_set("game series wiki website expansion"),
     ),
 )

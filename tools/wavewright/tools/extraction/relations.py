@@ -95,14 +95,20 @@ _LABELS: Final[Mapping[str, Told]] = {
             ),
         ),
         (("owns", True), OWNERS),
-        (("owns", False), phrase_set("owns, carries, wields, possessions, belongings, carried items")),
+        (
+            ("owns", False),
+            phrase_set("owns, carries, wields, possessions, belongings, carried items"),
+        ),
         (
             ("made_by", False),
             phrase_set("maker, makers, made by, forged by, built by, creator, author, authors"),
         ),
     )
     for label in labels
-} | {label: (f"{kin}_of" if kin != "family" else "family_of", True) for label, kin in KIN_LABELS.items()}
+} | {
+    label: (f"{kin}_of" if kin != "family" else "family_of", True)
+    for label, kin in KIN_LABELS.items()
+}
 KIND_PAIRS: Final[Mapping[tuple[str, str], Told]] = {
     **{(ZONE, kind): ("located_in", True) for kind in (NPC, FOE, ITEM)},
     **{(kind, ZONE): ("located_in", False) for kind in (NPC, FOE, ITEM)},
@@ -116,14 +122,16 @@ _NO_RELATION: Final = re.compile(
 """Headings of lists that only point elsewhere."""
 
 _SIDES: Final = r"(?P<side>(?:north|south)-?(?:east|west)?|east|west)"
-_DO: Final = (
-    r"(?:(?:now|still|also|only|always|openly|secretly|once|today|usually|often|directly|currently)\s+)?"
-)
+_DO: Final = r"(?:(?:now|still|also|only|always|openly|secretly|once|today|usually|often|directly|currently)\s+)?"
 _PLACE: Final = r"(?:in|at|on|near|within|inside|beneath|below|under|above|outside|beside|by)"
 _ARTICLE: Final = r"(?:\s+(?:the|an?|its|his|her|their))?\s*"
-_HEADS: Final = "leader|head|chief|captain|commander|ruler|king|queen|master|mistress|warden|boss|governor"
+_HEADS: Final = (
+    "leader|head|chief|captain|commander|ruler|king|queen|master|mistress|warden|boss|governor"
+)
 _MEMBERS: Final = "member|agent|servant|soldier|follower|officer|recruit|initiate|veteran"
-_PARTS: Final = "part|branch|chapter|wing|arm|division|section|district|quarter|component|subsystem|module"
+_PARTS: Final = (
+    "part|branch|chapter|wing|arm|division|section|district|quarter|component|subsystem|module"
+)
 _BE: Final = r"(?:is|are|was|were)"
 _VERBS: Final[Mapping[str, Told]] = {
     rf"(?:lies?|stands?|sits?|lying|{_BE})\s+(?:\w+\s+)?(?:to\s+the\s+)?{_SIDES}\s+of": ("", False),
@@ -139,7 +147,10 @@ _VERBS: Final[Mapping[str, Told]] = {
     rf"{_BE}\s+reached\s+(?:\w+\s+)?(?:from|by|through|via)": ("leads_to", True),
     rf"(?:borders?|adjoins?|neighbou?rs|(?:connects?|{_BE}\s+(?:connected|linked|joined))\s+(?:to|with)|"
     rf"(?:{_BE}|lies?)\s+(?:next|adjacent|close)\s+to)": ("connects_to", False),
-    r"(?:leads|led|commands?|commanded|rules|ruled|heads|headed|governs|governed|runs)": ("leads", False),
+    r"(?:leads|led|commands?|commanded|rules|ruled|heads|headed|governs|governed|runs)": (
+        "leads",
+        False,
+    ),
     rf"{_BE}\s+(?:led|ruled|governed|commanded|headed|run)\s+by": ("leads", True),
     rf"(?:,|{_BE})\s+(?:the\s+|an?\s+)?(?:[\w-]+\s+){{0,2}}?(?:{_HEADS})\s+of": ("leads", False),
     rf"(?:belongs?\s+to|serves?(?:\s+(?:in|under|with))?|joined|(?:fights?|works?)\s+for|{_BE}\s+sworn\s+to)": (
@@ -182,7 +193,9 @@ _NO_VERBS: Final = word_set(
     "is was has its his hers this thus as us yes does across towards afterwards besides perhaps always sometimes "
     "unless whereas versus plus minus less needed indeed red hundred theirs ours yours named called"
 )
-_NO_NOUNS: Final = word_set("one some many most all any out because instead kind sort type name time")
+_NO_NOUNS: Final = word_set(
+    "one some many most all any out because instead kind sort type name time"
+)
 MAX_VERB_PHRASE: Final = 90
 """Characters."""
 _ASIDE: Final = re.compile(r"^\s*,[^,.;]{1,60},\s*")
@@ -228,7 +241,9 @@ def relations(gazetteer: Gazetteer, pages: Sequence[PageStructure]) -> list[Foun
         gazetteer: The names; read from these pages or from more.
         pages: What is read: pages, or pieces of them under the address of the whole.
     """
-    found = (one for page in pages for block in page.blocks for one in _of_block(gazetteer, page, block))
+    found = (
+        one for page in pages for block in page.blocks for one in _of_block(gazetteer, page, block)
+    )
     return [*dict.fromkeys(one for one in found if one.source is not one.target)]
 
 
@@ -263,7 +278,10 @@ def _enumerated(block: Block, mentions: Sequence[EntityMention]) -> list[EntityM
 
 
 def _of_item(
-    subject: NamedEntity | None, page: PageStructure, block: Block, mentions: Sequence[EntityMention]
+    subject: NamedEntity | None,
+    page: PageStructure,
+    block: Block,
+    mentions: Sequence[EntityMention],
 ) -> Iterator[FoundRelation]:
     first = mentions[0].entity
     known = label_relation(block.heading)
@@ -284,7 +302,10 @@ def _of_item(
 
 
 def _of_sentences(
-    subject: NamedEntity | None, page: PageStructure, block: Block, mentions: Sequence[EntityMention]
+    subject: NamedEntity | None,
+    page: PageStructure,
+    block: Block,
+    mentions: Sequence[EntityMention],
 ) -> Iterator[FoundRelation]:
     for sentence, start in block.sentence_places():
         if sentence.endswith("?"):

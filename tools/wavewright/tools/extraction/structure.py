@@ -45,12 +45,15 @@ _CONTAINER_TAGS: Final = (
     "pre section summary table tbody td tfoot th thead tr ul blockquote caption"
 )
 _CONTAINERS: Final = frozenset(_CONTAINER_TAGS.split())
-_FIELD_COLUMNS: Final = frozenset({"property", "field", "attribute", "detail", "stat", "key", "info", ""})
+_FIELD_COLUMNS: Final = frozenset(
+    {"property", "field", "attribute", "detail", "stat", "key", "info", ""}
+)
 """Headings of the first column of a table of two that is an info box."""
 MAX_LABEL: Final = 40
 """Characters of a row's label."""
 _DEFINITION: Final = re.compile(
-    rf"^(?P<term>[^\W_][^\n]{{0,{MAX_LABEL}}}?):?\n(?:[ \t]*\n)?: +(?P<value>\S[^\n]*)$", re.MULTILINE
+    rf"^(?P<term>[^\W_][^\n]{{0,{MAX_LABEL}}}?):?\n(?:[ \t]*\n)?: +(?P<value>\S[^\n]*)$",
+    re.MULTILINE,
 )
 """An entry of a list of definitions, which Markdown itself does not know."""
 
@@ -212,7 +215,13 @@ class _BlockReader:
         text = line.text.strip()
         self._heading = "" if text == self._title else text
         self.blocks.append(
-            Block("heading", text, self._heading, links=tuple(line.links), level=_HEADINGS[node.tag or ""])
+            Block(
+                "heading",
+                text,
+                self._heading,
+                links=tuple(line.links),
+                level=_HEADINGS[node.tag or ""],
+            )
         )
 
     def _read_table_row(self, node: LexborNode) -> None:
@@ -306,7 +315,12 @@ class _BlockReader:
             prefix = f"{label}: "
             text = prefix + text[cut:]
         links = tuple(
-            BlockLink(link.url, link.text, link.start - shift + len(prefix), link.end - shift + len(prefix))
+            BlockLink(
+                link.url,
+                link.text,
+                link.start - shift + len(prefix),
+                link.end - shift + len(prefix),
+            )
             for link in line.links
             if link.start >= shift
         )

@@ -23,7 +23,12 @@ from pydantic_core import PydanticSerializationError
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.planner.types import Json, JsonObject, JsonSchema
-from wavewright.tools.functions.schemas import SCHEMA_ERRORS, model_schema, portable_annotation, schema_of
+from wavewright.tools.functions.schemas import (
+    SCHEMA_ERRORS,
+    model_schema,
+    portable_annotation,
+    schema_of,
+)
 from wavewright.tools.functions.tool import ToolError
 
 RESERVED_PARAMETERS = frozenset({"agents", "config", "data", "emit", "now", "idempotency_key"})
@@ -74,7 +79,9 @@ class Contract:
         """
         adapter = _ANYTHING if self.result is None else self.result
         try:
-            value = cast("Json", adapter.dump_python(result, mode="json", by_alias=True, warnings="none"))
+            value = cast(
+                "Json", adapter.dump_python(result, mode="json", by_alias=True, warnings="none")
+            )
         except UnicodeEncodeError:
             # A key that holds half of a surrogate pair: the executor makes every text of an output valid.
             value = cast("Json", adapter.dump_python(result, by_alias=True, warnings="none"))
@@ -183,10 +190,14 @@ def _read_signature(
 
 
 def _is_reserved(parameter: inspect.Parameter) -> bool:
-    return parameter.kind is inspect.Parameter.KEYWORD_ONLY and parameter.name in RESERVED_PARAMETERS
+    return (
+        parameter.kind is inspect.Parameter.KEYWORD_ONLY and parameter.name in RESERVED_PARAMETERS
+    )
 
 
-def _check_parameter(parameter: inspect.Parameter, hints: dict[str, Any], name: str, place: str) -> None:
+def _check_parameter(
+    parameter: inspect.Parameter, hints: dict[str, Any], name: str, place: str
+) -> None:
     """Raise where a parameter cannot be given as a named JSON value."""
     where = f"tool {name!r}: parameter {parameter.name!r} of {place}"
     if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
@@ -196,7 +207,9 @@ def _check_parameter(parameter: inspect.Parameter, hints: dict[str, Any], name: 
             hint="name every parameter, or take one list or dict",
         )
     if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
-        raise ToolDefinitionError(f"{where} is positional-only", hint="remove the '/' from the signature")
+        raise ToolDefinitionError(
+            f"{where} is positional-only", hint="remove the '/' from the signature"
+        )
     if parameter.name not in hints:
         raise ToolDefinitionError(
             f"{where} has no type", hint=f"annotate it, for example `{parameter.name}: str`"

@@ -107,7 +107,9 @@ class MemoryRunData:
         # A new object, since calls of an agent that run in other threads may read the old one now.
         self.written[name] = {**self.written.get(name, {}), key: value}
 
-    def child(self, reads: frozenset[str], writes: frozenset[str], scope: str = "") -> MemoryRunData:
+    def child(
+        self, reads: frozenset[str], writes: frozenset[str], scope: str = ""
+    ) -> MemoryRunData:
         """Return the data for a call that this one makes; `keep` takes over what it writes."""
         return MemoryRunData(scope=scope, reads=reads, writes=writes, parent=self)
 
@@ -126,7 +128,9 @@ class MemoryRunData:
         return values_digest({name: self._visible(name) for name in names})
 
     def _visible(self, name: str) -> Mapping[str, Json]:
-        before = self._values.get(name, _NOTHING) if self._parent is None else self._parent.visible(name)
+        before = (
+            self._values.get(name, _NOTHING) if self._parent is None else self._parent.visible(name)
+        )
         own = self.written.get(name)
         return before if own is None else {**before, **own}
 

@@ -21,7 +21,12 @@ from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.planner.language.plan import Retry
 from wavewright.planner.language.signatures import RUN_INPUTS, ToolSignature
 from wavewright.planner.types import ConfidenceSource, Effect, Json, JsonObject, JsonSchema
-from wavewright.tools.functions.contracts import Contract, ToolDefinitionError, UserFunction, read_contract
+from wavewright.tools.functions.contracts import (
+    Contract,
+    ToolDefinitionError,
+    UserFunction,
+    read_contract,
+)
 from wavewright.tools.functions.schemas import properties
 from wavewright.tools.functions.tool import NoAgents, Tool, ToolCall, ToolFunction
 
@@ -109,7 +114,8 @@ def make_tool(  # noqa: PLR0913 - each is an option of its own
     shown = name or getattr(function, "__name__", "")
     if not shown or shown == "<lambda>":
         raise ToolDefinitionError(
-            f"{function!r} has no name of its own", hint="give one: registry.add(function, name='…')"
+            f"{function!r} has no name of its own",
+            hint="give one: registry.add(function, name='…')",
         )
     contract = read_contract(function, shown)
     declared = frozenset(effects)
@@ -176,12 +182,15 @@ def known_parameters(tool: str, schema: JsonSchema, names: Iterable[str]) -> fro
     wanted, known = frozenset(names), properties(schema)
     for name in sorted(wanted - known.keys()):
         raise ToolDefinitionError(
-            f"tool {tool!r} has no parameter {name!r}", hint=suggest_name(name, known, what="its parameters")
+            f"tool {tool!r} has no parameter {name!r}",
+            hint=suggest_name(name, known, what="its parameters"),
         )
     return wanted
 
 
-def with_allowed_hosts(tool: str, schema: JsonSchema, hosts: Mapping[str, Iterable[str]]) -> JsonSchema:
+def with_allowed_hosts(
+    tool: str, schema: JsonSchema, hosts: Mapping[str, Iterable[str]]
+) -> JsonSchema:
     """Return an input schema whose addresses name one of these hosts, or a subdomain of one, and no user or password.
 
     Raises:
@@ -197,7 +206,9 @@ def with_allowed_hosts(tool: str, schema: JsonSchema, hosts: Mapping[str, Iterab
                 hint="write names such as example.org",
             )
         hosts_pattern = "|".join(re.escape(host) for host in names)
-        pattern = rf"^(https?://)?([A-Za-z0-9-]+\.)*({hosts_pattern})(:[0-9]{{1,5}})?([/?#][^\s\\]*)?$"
+        pattern = (
+            rf"^(https?://)?([A-Za-z0-9-]+\.)*({hosts_pattern})(:[0-9]{{1,5}})?([/?#][^\s\\]*)?$"
+        )
         own = limited[name]
         described = own.get("description") if isinstance(own, dict) else None
         said = f"{described} " if isinstance(described, str) else ""
@@ -230,7 +241,9 @@ def code_hash(function: UserFunction) -> str:
     code = getattr(inspect.unwrap(function), "__code__", None)
     if not isinstance(code, CodeType):
         return ""
-    return hashlib.sha256("\n".join(_code_parts(code)).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return hashlib.sha256(
+        "\n".join(_code_parts(code)).encode("utf-8", "surrogatepass")
+    ).hexdigest()[:12]
 
 
 def _code_parts(code: CodeType) -> Iterator[str]:

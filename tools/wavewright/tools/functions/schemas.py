@@ -17,7 +17,11 @@ from typing import Annotated, Any, Generic, Union, cast, get_args, get_origin
 
 import typing_extensions
 from pydantic import BaseModel, TypeAdapter
-from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError
+from pydantic.errors import (
+    PydanticInvalidForJsonSchema,
+    PydanticSchemaGenerationError,
+    PydanticUserError,
+)
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from pydantic_core import core_schema
 
@@ -41,7 +45,9 @@ def portable_annotation(annotation: Any, rebuilt: dict[object, Any] | None = Non
         return annotation
     if origin is Annotated:
         first, *rest = arguments
-        rebuild: Any = Annotated  # subscribed at run time: checkers take it for a type being written
+        rebuild: Any = (
+            Annotated  # subscribed at run time: checkers take it for a type being written
+        )
         return rebuild[(portable_annotation(first, known), *rest)]
     generic = portable_annotation(origin, known)
     parts = tuple(portable_annotation(part, known) for part in arguments)
@@ -68,7 +74,12 @@ def _rebuild_annotation(annotation: Any, known: dict[object, Any]) -> Any:
     return new
 
 
-SCHEMA_ERRORS = (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUserError, NameError)
+SCHEMA_ERRORS = (
+    PydanticSchemaGenerationError,
+    PydanticInvalidForJsonSchema,
+    PydanticUserError,
+    NameError,
+)
 """What pydantic raises for a type that has no JSON form, or whose names cannot be found."""
 
 _MAPS_OF_SCHEMAS = frozenset({"properties", "patternProperties", "dependentSchemas"})
@@ -108,7 +119,9 @@ def schema_of(adapter: TypeAdapter[object], *, mode: JsonSchemaMode) -> JsonSche
 
 def model_schema(model: type[BaseModel]) -> JsonSchema:
     """Return the plain schema of what a model takes, by alias."""
-    return plain_schema(cast("JsonSchema", model.model_json_schema(schema_generator=_SchemaGenerator)))
+    return plain_schema(
+        cast("JsonSchema", model.model_json_schema(schema_generator=_SchemaGenerator))
+    )
 
 
 def plain_schema(schema: JsonSchema) -> JsonSchema:
@@ -141,7 +154,9 @@ def _inline_member(
     key: str, value: Json, definitions: dict[str, JsonSchema], inside: tuple[str, ...]
 ) -> Json:
     def inlined(member: Json) -> Json:
-        return _inline_definitions(member, definitions, inside) if isinstance(member, dict) else member
+        return (
+            _inline_definitions(member, definitions, inside) if isinstance(member, dict) else member
+        )
 
     if key in _MAPS_OF_SCHEMAS and isinstance(value, dict):
         return {name: inlined(member) for name, member in value.items()}

@@ -36,7 +36,9 @@ def _thread_limiter(run: RunId) -> CapacityLimiter:
     return limiter
 
 
-async def call_in_thread(function: UserFunction, arguments: Mapping[str, object], run: RunId) -> object:
+async def call_in_thread(
+    function: UserFunction, arguments: Mapping[str, object], run: RunId
+) -> object:
     """Call a plain function in a thread of its run; a call that is cancelled leaves its thread to end by itself.
 
     Raises:
@@ -53,7 +55,9 @@ async def call_in_thread(function: UserFunction, arguments: Mapping[str, object]
         del error  # its traceback holds this frame
 
 
-def _call(function: UserFunction, arguments: Mapping[str, object]) -> tuple[object, BaseException | None]:
+def _call(
+    function: UserFunction, arguments: Mapping[str, object]
+) -> tuple[object, BaseException | None]:
     """Call a plain function in a worker thread; return its result, or what it raised, which is not handled there.
 
     What the event loop would take for its own (the closing of a coroutine, the end of an iterator, Ctrl-C) becomes a

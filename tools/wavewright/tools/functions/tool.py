@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from wavewright.tools.functions.injected import LogEvent, MemoryRunData
 
 
-MODEL_HINT = "set WAVEWRIGHT_MODEL, or 'model' in wavewright.yaml, to a model such as openai:gpt-5-mini"
+MODEL_HINT = (
+    "set WAVEWRIGHT_MODEL, or 'model' in wavewright.yaml, to a model such as openai:gpt-5-mini"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,9 @@ class EmissionsTaken:
     """Of the last emission that was taken."""
 
 
-Emission: TypeAlias = "ModelUse | RungRecord | TextChunk | AgentToolCall | LogEvent | EmissionsTaken"
+Emission: TypeAlias = (
+    "ModelUse | RungRecord | TextChunk | AgentToolCall | LogEvent | EmissionsTaken"
+)
 """What a tool lets be known while it works; each becomes an event of the run."""
 
 
@@ -231,7 +235,11 @@ class Runtime(ABC):
 
     def routed(self, tool: Tool, goal: Goal) -> Tool:
         """Return a tool whose calls this makes; the same tool where its calls stay where they are."""
-        return replace(tool, call=partial(self.call, tool, goal)) if can_be_called_elsewhere(tool) else tool
+        return (
+            replace(tool, call=partial(self.call, tool, goal))
+            if can_be_called_elsewhere(tool)
+            else tool
+        )
 
     def resume(self, run: RunId, taken: Mapping[str, int]) -> None:
         """Take over which emissions a run has journaled that goes on: the last `no` of `EmissionsTaken`, by call."""
@@ -280,7 +288,9 @@ async def _answer(call: ToolCall) -> Json:
         raise ToolError("nobody can be asked here", hint="call ask_person as a step of a run")
     options = call.params.get("options")
     if isinstance(options, list) and options and call.answer not in options:
-        raise ToolError(f"{call.answer!r} is not one of the options", hint=f"answer with one of {options}")
+        raise ToolError(
+            f"{call.answer!r} is not one of the options", hint=f"answer with one of {options}"
+        )
     return call.answer
 
 

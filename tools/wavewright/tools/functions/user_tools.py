@@ -184,9 +184,13 @@ def _import_file(file: Path) -> ModuleType:
     name = f"wavewright_user_tools_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise ToolDefinitionError(f"{file} is no Python file", hint="tools stand in files that end with .py")
+        raise ToolDefinitionError(
+            f"{file} is no Python file", hint="tools stand in files that end with .py"
+        )
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and pydantic look their module up while it is being run
+    sys.modules[name] = (
+        module  # dataclasses and pydantic look their module up while it is being run
+    )
     try:
         with _appended_to_path(file.parent):
             spec.loader.exec_module(module)
@@ -221,7 +225,8 @@ def _import_error(name: str, error: BaseException) -> ToolDefinitionError:
         ]
         place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else name
     return ToolDefinitionError(
-        f"the module {name} cannot be imported: {type(error).__name__}: {error}", hint=f"check {place}"
+        f"the module {name} cannot be imported: {type(error).__name__}: {error}",
+        hint=f"check {place}",
     )
 
 
@@ -237,7 +242,10 @@ def _tools_of(module: ModuleType, entry: UserModule) -> list[Tool]:
                 f"{module.__file__} has no function {name!r}",
                 hint=did_you_mean(name, public) or f"it has {', '.join(public) or 'none'}",
             )
-        given: dict[str, Any] = {"name": name, **options.model_dump(exclude_unset=True, exclude={"retry"})}
+        given: dict[str, Any] = {
+            "name": name,
+            **options.model_dump(exclude_unset=True, exclude={"retry"}),
+        }
         if options.retry is not None:
             given["retry"] = options.retry
         found.append(make_tool(function, **given))

@@ -100,7 +100,9 @@ def text_blocks(text: str) -> Iterator[TextSpan]:
             end = position + len(line.rstrip())
         position += len(line)
         fenced = fenced != is_fence
-        is_whole = (is_fence and not fenced) or (not fenced and line.lstrip().startswith(("#", "|")))
+        is_whole = (is_fence and not fenced) or (
+            not fenced and line.lstrip().startswith(("#", "|"))
+        )
         if begun is not None and is_whole:
             yield TextSpan(begun, end)
             begun = None
@@ -159,7 +161,9 @@ def _parts(text: str, section: _Section, chars: int, overlap: int) -> Iterator[T
     sentences = [
         piece
         for one in sentence_spans(text[section.start : section.end])
-        for piece in _pieces(text, TextSpan(section.start + one.start, section.start + one.end), chars)
+        for piece in _pieces(
+            text, TextSpan(section.start + one.start, section.start + one.end), chars
+        )
     ]
     begun = 0
     for place, sentence in enumerate(sentences):
@@ -202,7 +206,9 @@ _BREAK: Final = re.compile(
 )
 """A heading, which is no part of a sentence, or what is between two blocks."""
 _LINK: Final = re.compile(r"!?\[([^\[\]\n]*)\]\([^()\n]*(?:\([^()\n]*\)[^()\n]*)*\)")
-_MARKS: Final = re.compile(r"[*`|]+|^[ \t]*(?:#{1,6}|>|[-*+•])[ \t]+|(?<!\w)_+|_+(?!\w)", re.MULTILINE)
+_MARKS: Final = re.compile(
+    r"[*`|]+|^[ \t]*(?:#{1,6}|>|[-*+•])[ \t]+|(?<!\w)_+|_+(?!\w)", re.MULTILINE
+)
 _BOLD: Final = re.compile(r"\*\*([^*\n]{2,60}?)\*\*(?!\s*:)")
 _CODE: Final = re.compile(r"(?<!`)`([A-Za-z][\w.:/ -]{1,40})`(?!`)")
 _CAPITALISED: Final = re.compile(
@@ -223,7 +229,9 @@ _NO_NOUNS: Final = frozenset(
 
 def plain_text(text: str) -> str:
     """Return a Markdown text without its marks and the targets of its links, in one line."""
-    return " ".join(_MARKS.sub(" ", _LINK.sub(r"\1", text)).replace(" ,", ",").replace(" .", ".").split())
+    return " ".join(
+        _MARKS.sub(" ", _LINK.sub(r"\1", text)).replace(" ,", ",").replace(" .", ".").split()
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,12 +279,16 @@ def title_name(title: str) -> str:
 
 def known_names(documents: Sequence[TextDocument]) -> list[KnownName]:
     """Return the names of all documents, each once."""
-    texts = [plain_text(_BREAK.sub(" . ", _CODE_BLOCK.sub(" ", document.text))) for document in documents]
+    texts = [
+        plain_text(_BREAK.sub(" . ", _CODE_BLOCK.sub(" ", document.text))) for document in documents
+    ]
     types = _types_said(texts)
     found: dict[str, KnownName] = {}
     for document in documents:
         name = title_name(document.title)
-        found.setdefault(name, KnownName(name=name, type=types.get(name) or _type_of_place(document.name)))
+        found.setdefault(
+            name, KnownName(name=name, type=types.get(name) or _type_of_place(document.name))
+        )
     terms = Counter(term for document in documents for term in _terms(document.text))
     phrases = Counter(phrase for text in texts for phrase in _CAPITALISED.findall(text))
     lower = Counter(word for text in texts for word in _TOKEN.findall(text) if word.islower())

@@ -111,14 +111,19 @@ class DocumentReader:
             )
         return DocumentChunks(
             read=[
-                ReadDocument(name=one.name, title=one.title, characters=len(one.text)) for one in documents
+                ReadDocument(name=one.name, title=one.title, characters=len(one.text))
+                for one in documents
             ],
             chunks=chunks,
             left_out=left_out,
         )
 
     async def _answers(
-        self, folder: str | None, files: Sequence[str], urls: Iterable[str], left_out: list[LeftOutDocument]
+        self,
+        folder: str | None,
+        files: Sequence[str],
+        urls: Iterable[str],
+        left_out: list[LeftOutDocument],
     ) -> AsyncIterator[WebAnswer]:
         """Yield what files hold, in the form of answers, and the answers of servers; each name once."""
         for name in dict.fromkeys([*(await self._listed(folder)), *files]):
@@ -170,7 +175,9 @@ class DocumentReader:
         finder = NameFinder(known_names(documents))
         found: list[Chunk] = []
         for document in documents:
-            for chunk in chunks_of(document, self.settings.chunk_chars, self.settings.overlap_sentences):
+            for chunk in chunks_of(
+                document, self.settings.chunk_chars, self.settings.overlap_sentences
+            ):
                 names = dict.fromkeys(one.name for one in finder.find(chunk.text))
                 found.append(chunk.model_copy(update={"names": tuple(names)}))
         return found
@@ -199,7 +206,9 @@ async def _read(answer: WebAnswer) -> TextDocument:
         title = markdown_title(text) if answer.content_type == "text/markdown" else ""
     else:
         if not is_installed("web"):
-            raise ToolError("the extra 'web' is not installed, which reads HTML", hint=install_hint("web"))
+            raise ToolError(
+                "the extra 'web' is not installed, which reads HTML", hint=install_hint("web")
+            )
         page = await read_answer(answer)
         text, title = page.text, markdown_title(page.text) or page.title
     return TextDocument(

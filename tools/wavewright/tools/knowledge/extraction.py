@@ -55,10 +55,12 @@ def _list_of(fields: Mapping[str, JsonSchema], required: list[str]) -> JsonSchem
 
 _LISTS: Final[Mapping[str, JsonSchema]] = {
     "observations": _list_of(
-        {"entity": _NAME, "text": {"type": "string", "minLength": 1, "maxLength": 2000}}, ["entity", "text"]
+        {"entity": _NAME, "text": {"type": "string", "minLength": 1, "maxLength": 2000}},
+        ["entity", "text"],
     ),
     "entities": _list_of(
-        {"name": _NAME, "type": _NAME, "aliases": {"type": "array", "items": _NAME}}, ["name", "type"]
+        {"name": _NAME, "type": _NAME, "aliases": {"type": "array", "items": _NAME}},
+        ["name", "type"],
     ),
     "relations": _list_of(
         {"source": _NAME, "relation": _NAME, "target": _NAME}, ["source", "relation", "target"]
@@ -133,18 +135,26 @@ def _shown(params: JsonObject, draft: JsonObject) -> JsonObject:
 
 def _generate(params: JsonObject) -> Json | FallbackFailure:
     found = generate_records(_chunk(params))
-    return FallbackFailure("no known name stands in the chunk") if found is None else _as_json(found)
+    return (
+        FallbackFailure("no known name stands in the chunk") if found is None else _as_json(found)
+    )
 
 
 def _finish(found: AnswerToFinish) -> Json:
     chunk, faults = _chunk(found.params), list[str]()
     records = {kind: [*_quoted(kind, chunk, found, faults)] for kind in _LISTS}
     if not any(records.values()) or (faults and not found.is_last):
-        raise AnswerRefused(faults or ["there is no record in it: name at least what the text is about"])
-    return _as_json(ChunkRecords.model_validate({"chunk": chunk.id, "origin": found.rung, **records}))
+        raise AnswerRefused(
+            faults or ["there is no record in it: name at least what the text is about"]
+        )
+    return _as_json(
+        ChunkRecords.model_validate({"chunk": chunk.id, "origin": found.rung, **records})
+    )
 
 
-def _quoted(kind: str, chunk: Chunk, found: AnswerToFinish, faults: list[str]) -> Iterator[dict[str, object]]:
+def _quoted(
+    kind: str, chunk: Chunk, found: AnswerToFinish, faults: list[str]
+) -> Iterator[dict[str, object]]:
     """Yield the records of a kind with the quotes that stand in the chunk as evidence; note those without one."""
     for one in _objects(as_object(found.answer).get(kind)):
         quotes = as_list(one.get("quotes"))
@@ -202,12 +212,18 @@ def _with_quotes(kind: str, entry: JsonObject, chunk: Chunk) -> JsonObject | Non
     kept = {name: value for name, value in entry.items() if name in fields}
     if kind == "entities":
         kept.setdefault("type", "thing")
-    named = [kept.get(str(name)) for name in required if name not in {"quotes", "text", "type", "relation"}]
+    named = [
+        kept.get(str(name))
+        for name in required
+        if name not in {"quotes", "text", "type", "relation"}
+    ]
     if not kept.get("quotes") and all(isinstance(name, str) for name in named):
         sentences = (chunk.text[span.start : span.end] for span in sentence_spans(chunk.text))
         quote = next((one for one in sentences if all(str(name) in one for name in named)), None)
         kept["quotes"] = [quote[:2000]] if quote else []
-    is_whole = all(isinstance(kept.get(str(name)), str | list) and kept.get(str(name)) for name in required)
+    is_whole = all(
+        isinstance(kept.get(str(name)), str | list) and kept.get(str(name)) for name in required
+    )
     return kept if is_whole else None
 
 

@@ -82,7 +82,9 @@ def generate_records(chunk: Chunk) -> ChunkRecords | None:
 def least_records(chunk: Chunk) -> ChunkRecords:
     """Return the least that a chunk has: its document as an entity, its first sentence as an observation of it."""
     spans = [
-        span for span in sentence_spans(chunk.text) if not _IS_BARE.match(chunk.text[span.start : span.end])
+        span
+        for span in sentence_spans(chunk.text)
+        if not _IS_BARE.match(chunk.text[span.start : span.end])
     ]
     first = spans[0] if spans else TextSpan(0, len(chunk.text))
     span = TextSpan(first.start, min(first.end, first.start + MAX_QUOTE))
@@ -111,7 +113,9 @@ def least_records(chunk: Chunk) -> ChunkRecords:
 def _subject(chunk: Chunk) -> KnownName:
     """Return what the chunk's document is about: the known name of its title, or the document itself."""
     name = title_name(chunk.title)
-    return next((one for one in chunk.names if one.name == name), KnownName(name=name, type=DOCUMENT))
+    return next(
+        (one for one in chunk.names if one.name == name), KnownName(name=name, type=DOCUMENT)
+    )
 
 
 class _ChunkReader:
@@ -136,12 +140,16 @@ class _ChunkReader:
             while place < len(names) and names[place].start < span.end:
                 place += 1
             found = [one for one in names[begun:place] if one.start >= span.start]
-            is_content = not content.lstrip().startswith(("```", "~~~")) and not _RULE.fullmatch(content)
+            is_content = not content.lstrip().startswith(("```", "~~~")) and not _RULE.fullmatch(
+                content
+            )
             heading = _HEADING.fullmatch(content)
             if heading is not None and title_name(heading["text"]) == self._subject.name:
                 self._add_entity(self._subject, (evidence_of(self._chunk, span),))
             elif is_content and heading is None:
-                self._read_sentence(TextSpan(span.start, min(span.end, span.start + MAX_QUOTE)), found)
+                self._read_sentence(
+                    TextSpan(span.start, min(span.end, span.start + MAX_QUOTE)), found
+                )
         self._relate(spans)
 
     def _read_sentence(self, span: TextSpan, found: Sequence[FoundName]) -> None:
@@ -151,7 +159,9 @@ class _ChunkReader:
         for one in found:
             self._add_entity(one.name, evidence)
         row, item = _ROW.fullmatch(content), _ITEM.match(content)
-        leading = next((one for one in found if one.start == span.start + _lead(content, item)), None)
+        leading = next(
+            (one for one in found if one.start == span.start + _lead(content, item)), None
+        )
         if row is not None:
             label = plain_text(row["bold"] or row["cell"])
             named = next((one.name for one in found if one.name.name == label), None)
@@ -167,19 +177,27 @@ class _ChunkReader:
         page = read_structure(SourcePage(url=chunk.document, text=_with_heading(chunk)))
         known = [
             NamedEntity(
-                one.name, kind_of_word(one.type) or THING, chunk.document if one is self._subject else ""
+                one.name,
+                kind_of_word(one.type) or THING,
+                chunk.document if one is self._subject else "",
             )
             for one in dict.fromkeys((self._subject, *chunk.names))
         ]
         types = {one.name: one for one in (*chunk.names, self._subject)}
         plain = [(span, plain_text(chunk.text[span.start : span.end])) for span in spans]
         for found in relations(Gazetteer([page], KINDS, known=known), [page]):
-            span = next((span for span, text in plain if _says(text, found, self._subject.name)), None)
+            span = next(
+                (span for span, text in plain if _says(text, found, self._subject.name)), None
+            )
             if span is None:
                 continue
-            evidence = (evidence_of(chunk, TextSpan(span.start, min(span.end, span.start + MAX_QUOTE))),)
+            evidence = (
+                evidence_of(chunk, TextSpan(span.start, min(span.end, span.start + MAX_QUOTE))),
+            )
             for one in (found.source, found.target):
-                self._add_entity(types.get(one.name) or KnownName(name=one.name, type=one.kind), evidence)
+                self._add_entity(
+                    types.get(one.name) or KnownName(name=one.name, type=one.kind), evidence
+                )
             record = RelationRecord(
                 source=found.source.name,
                 relation=found.relation.replace("_", " "),
@@ -196,7 +214,9 @@ class _ChunkReader:
             self._add_entity(name, evidence)
             self.observations.setdefault(
                 (name.name, text),
-                ObservationRecord(entity=name.name, text=text, evidence=evidence, origin="generated"),
+                ObservationRecord(
+                    entity=name.name, text=text, evidence=evidence, origin="generated"
+                ),
             )
 
     def _add_entity(self, name: KnownName, evidence: tuple[QuotedEvidence, ...]) -> None:
@@ -213,7 +233,11 @@ def _lead(content: str, item: re.Match[str] | None) -> int:
 def _with_heading(chunk: Chunk) -> str:
     """Return the text under the heading that it stands under in the document, where it does not begin with it."""
     heading = chunk.headings[-1] if len(chunk.headings) > 1 else ""
-    return f"## {heading}\n\n{chunk.text}" if heading and not _HEADING.match(chunk.text) else chunk.text
+    return (
+        f"## {heading}\n\n{chunk.text}"
+        if heading and not _HEADING.match(chunk.text)
+        else chunk.text
+    )
 
 
 def _says(text: str, found: FoundRelation, subject: str) -> bool:

@@ -50,7 +50,9 @@ def pack(settings: JsonObject, root: Path) -> Pack:
     from wavewright.tools.packs import Pack
 
     given = read_settings(settings)
-    tiers = read_tiers(root / Path(given.sources).expanduser() if given.sources else SHIPPED_SOURCES)
+    tiers = read_tiers(
+        root / Path(given.sources).expanduser() if given.sources else SHIPPED_SOURCES
+    )
     topics = read_topics(root / Path(given.topics).expanduser() if given.topics else SHIPPED_TOPICS)
     return Pack(
         name="lore",

@@ -70,7 +70,9 @@ def cross_reference(found: ZoneExtraction) -> tuple[CrossReferenceResult, ZoneEx
             record.model_copy(update={"confidence": figure})
             for record, figure in zip(found.records(category), figures, strict=True)
         ]
-    result = CrossReferenceResult(is_consistent=not conflicts, conflicts=conflicts, confidence=confidence)
+    result = CrossReferenceResult(
+        is_consistent=not conflicts, conflicts=conflicts, confidence=confidence
+    )
     return result, ZoneExtraction.of(rated)
 
 
@@ -166,9 +168,7 @@ class ResearchConclusion:
         if sum(len(page.text) for page in stored_pages(data, names)) <= MAX_CONTENT:
             return f"Content unchanged ({length:,} chars): all topics together have at most {MAX_CONTENT:,}"
         if not agents.is_available:
-            return (
-                f"Summarization failed for {topic} - content unchanged ({length:,} chars): there is no model"
-            )
+            return f"Summarization failed for {topic} - content unchanged ({length:,} chars): there is no model"
         hints = self.topics[topic].schema_hints if topic in self.topics else ""
         values: JsonObject = {
             "zone": zone_of(data),
@@ -178,11 +178,11 @@ class ResearchConclusion:
         try:
             text = str(await agents.run("summarize", values))
         except ToolError as error:
-            return f"Summarization failed for {topic} - content unchanged ({length:,} chars): {error}"
-        if len(text) >= length:
             return (
-                f"Summarization failed for {topic} - content unchanged ({length:,} chars): it is no shorter"
+                f"Summarization failed for {topic} - content unchanged ({length:,} chars): {error}"
             )
+        if len(text) >= length:
+            return f"Summarization failed for {topic} - content unchanged ({length:,} chars): it is no shorter"
         covered = [*data.read(f"content.{topic}")]
         data.write(SUMMARY, topic, {"text": text, "covers": [*covered]})
         return f"Summarized {topic}: {length:,} -> {len(text):,} chars"
@@ -203,16 +203,28 @@ class ResearchConclusion:
         result, method, note = cross_reference(found)[0], METHOD, ""
         if agents.is_available:
             records = found.model_dump(mode="json", exclude_defaults=True)
-            shown: JsonObject = {"npcs": [], "factions": [], "lore": [], "narrative_items": [], **records}
+            shown: JsonObject = {
+                "npcs": [],
+                "factions": [],
+                "lore": [],
+                "narrative_items": [],
+                **records,
+            }
             try:
-                asked: JsonObject = {"zone": zone_of(data), "records": shown, "feedback": [*feedback]}
+                asked: JsonObject = {
+                    "zone": zone_of(data),
+                    "records": shown,
+                    "feedback": [*feedback],
+                }
                 answer = await agents.run("agreement", asked)
                 result, method = CrossReferenceResult.model_validate(answer), "agent"
             except (ToolError, ValidationError) as error:
                 note = f"; {error}"
         data.write(CROSS_REFERENCE, "result", result.model_dump(mode="json"))
         agreement = "consistent" if result.is_consistent else f"{len(result.conflicts)} conflicts"
-        return f"Cross-referenced {_record_count(data)} records: {agreement} (method: {method}{note})"
+        return (
+            f"Cross-referenced {_record_count(data)} records: {agreement} (method: {method}{note})"
+        )
 
     async def discover_zones(  # noqa: D417 - as above
         self, feedback: Sequence[str] = (), *, agents: Agents, data: RunData

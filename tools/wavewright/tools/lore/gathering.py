@@ -104,7 +104,10 @@ class PageGathering:
         emit(SearchExecuted(provider, query, len(found), round(time.monotonic() - begun, 3)))
         return [
             FoundPage(
-                title=one["title"], url=one["url"], snippet=one["snippet"], tier=self.tiers.tier(one["url"])
+                title=one["title"],
+                url=one["url"],
+                snippet=one["snippet"],
+                tier=self.tiers.tier(one["url"]),
             )
             for one in sorted(found, key=lambda one: self.tiers.rank(one["url"]))
         ]
@@ -146,12 +149,19 @@ class PageGathering:
             feedback: Why the last package was rejected; a model looks for what it asks for.
         """
         if topic not in self.topics:
-            raise ToolError(f"there is no topic {topic!r}", hint=f"topics: {', '.join(self.topics)}")
+            raise ToolError(
+                f"there is no topic {topic!r}", hint=f"topics: {', '.join(self.topics)}"
+            )
         zone, game = zone_of(data), game_of(data)
         note = ""
         if agents.is_available:
             text = self.topics[topic].instructions.format(zone=zone, game=game)
-            asked: JsonObject = {"zone": zone, "game": game, "instructions": text, "feedback": [*feedback]}
+            asked: JsonObject = {
+                "zone": zone,
+                "game": game,
+                "instructions": text,
+                "feedback": [*feedback],
+            }
             try:
                 await agents.run("research", asked, scope=topic)
             except ToolError as error:
@@ -161,9 +171,7 @@ class PageGathering:
         pages = stored_pages(data, [topic])
         characters = sum(len(page.text) for page in pages)
         sources = len({urlsplit(page.url).hostname or page.url for page in pages})
-        done = (
-            f"Researched {topic}: {len(pages)} content blocks ({characters:,} chars), {sources} sources{note}"
-        )
+        done = f"Researched {topic}: {len(pages)} content blocks ({characters:,} chars), {sources} sources{note}"
         if not extract:
             return done
         extracted = await self.extraction.extract_category(
@@ -180,7 +188,9 @@ class PageGathering:
         for query in self.topics[topic].queries:
             urls |= dict.fromkeys(
                 one["url"]
-                for one in (await self.search(query.format(zone=zone, game=game), emit=emit))[:RESULTS]
+                for one in (await self.search(query.format(zone=zone, game=game), emit=emit))[
+                    :RESULTS
+                ]
             )
         await self._open_all(urls, topic, emit, data, keeps_html=keeps_html)
         read = stored_pages(data, [*self.topics, DIRECT])
@@ -196,7 +206,9 @@ class PageGathering:
             except ToolError:
                 continue  # a page that is gone is no failure of the topic
 
-    async def _open(self, url: str, topic: str, emit: Emit, data: RunData, *, keeps_html: bool) -> SourcePage:
+    async def _open(
+        self, url: str, topic: str, emit: Emit, data: RunData, *, keeps_html: bool
+    ) -> SourcePage:
         """Return a page, from the run's data where it was read before, and keep it under a topic.
 
         Raises:
@@ -255,7 +267,10 @@ class PageGathering:
         from wavewright.tools.web.reader import shared_reader
 
         return open_search(
-            self.settings.web.search, self.root, pack="lore", reader=shared_reader(self.settings.web)
+            self.settings.web.search,
+            self.root,
+            pack="lore",
+            reader=shared_reader(self.settings.web),
         )
 
 

@@ -83,7 +83,10 @@ class ResearchPackage(PackagePayload):
 def _goal(request: JsonObject) -> RequestedGoal:
     named = ZoneRequest.model_validate(request)
     return RequestedGoal(
-        goal=named.goal, target=named.zone_name, depth=named.depth, budget_tokens=named.budget_tokens
+        goal=named.goal,
+        target=named.zone_name,
+        depth=named.depth,
+        budget_tokens=named.budget_tokens,
     )
 
 
@@ -115,7 +118,11 @@ def _sources(package: JsonObject) -> Iterator[Json]:
     """Yield the run's sources that are pages of the web."""
     for one in as_list(package["sources"]):
         url = one.get("location") if isinstance(one, dict) else None
-        if isinstance(one, dict) and isinstance(url, str) and url.startswith(("http://", "https://")):
+        if (
+            isinstance(one, dict)
+            and isinstance(url, str)
+            and url.startswith(("http://", "https://"))
+        ):
             tier = one.get("tier")
             yield {
                 "url": url,
@@ -129,7 +136,11 @@ def _conflicts(package: JsonObject) -> Iterator[Json]:
     """Yield the run's conflicts whose values have a source each, the first two values of each."""
     for one in as_list(package["conflicts"]):
         values = one.get("values") if isinstance(one, dict) else None
-        claims = [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+        claims = (
+            [value for value in values if isinstance(value, dict)]
+            if isinstance(values, list)
+            else []
+        )
         if isinstance(one, dict) and len(claims) > 1:
             (claim_a, source_a), (claim_b, source_b) = map(_claim, claims[:2])
             yield {
@@ -227,7 +238,11 @@ def _daemon(agent: str, target: str) -> JsonObject:
         "agent": agent,
         "exchange": "knowledge.topic",
         "dead_letter_exchange": "knowledge.dlx",
-        "queues": {"intake": f"agent.{agent}", "packages": f"agent.{target}", "dead": "knowledge.dead"},
+        "queues": {
+            "intake": f"agent.{agent}",
+            "packages": f"agent.{target}",
+            "dead": "knowledge.dead",
+        },
         "validation": {"target_agent": target},
     }
 
@@ -272,7 +287,10 @@ def _checkpoint(progress: JobProgress, day: dt.date) -> JsonObject:
         daily_tokens_used=progress.tokens_today,
         last_reset_date=day,
     )
-    return {"name": _checkpoint_name(progress.target), "checkpoint": checkpoint.model_dump(mode="json")}
+    return {
+        "name": _checkpoint_name(progress.target),
+        "checkpoint": checkpoint.model_dump(mode="json"),
+    }
 
 
 CONTRACT: Final = MessageContract(
@@ -300,7 +318,10 @@ CONTRACT: Final = MessageContract(
         "conflict_detected": LogForm("conflict_detected", "warning"),
     },
     domain="world_lore",
-    daemon={**_daemon("world_lore_researcher", "world_lore_validator"), "goal_template": "zone_research"},
+    daemon={
+        **_daemon("world_lore_researcher", "world_lore_validator"),
+        "goal_template": "zone_research",
+    },
     checkpoint=CheckpointForm("lore-store", "checkpoint_save", _checkpoint),
     roles={"validator": VALIDATOR_CONTRACT},
 )

@@ -60,7 +60,9 @@ def quality_warnings(found: ZoneExtraction) -> list[str]:
 
 def _has_antagonist(found: ZoneExtraction) -> bool:
     is_hostile = any(
-        relation.stance == "hostile" for faction in found.factions for relation in faction.inter_faction
+        relation.stance == "hostile"
+        for faction in found.factions
+        for relation in faction.inter_faction
     )
     return is_hostile or any(_HOSTILE_ROLE.search(npc.role) for npc in found.npcs)
 
@@ -142,7 +144,10 @@ def validate(package: JsonObject, tiers: SourceTiers) -> ZoneVerdict:
 
 def _verdict(zone: str, iteration: int, remarks: Sequence[ValidationFeedback]) -> ZoneVerdict:
     return ZoneVerdict(
-        zone_name=zone, accepted=not remarks, feedback=[*remarks[:_MAX_FEEDBACK]], iteration=iteration
+        zone_name=zone,
+        accepted=not remarks,
+        feedback=[*remarks[:_MAX_FEEDBACK]],
+        iteration=iteration,
     )
 
 
@@ -166,7 +171,9 @@ def _identity(research: ResearchPackage) -> Iterator[ValidationFeedback]:
     for _, field, _ in _records(research):
         if field in seen:
             yield ValidationFeedback(
-                field=field, reason="two records have this identity", suggestion="merge them into one"
+                field=field,
+                reason="two records have this identity",
+                suggestion="merge them into one",
             )
         seen.add(field)
 
@@ -174,7 +181,9 @@ def _identity(research: ResearchPackage) -> Iterator[ValidationFeedback]:
 def _sources(research: ResearchPackage, tiers: SourceTiers) -> Iterator[ValidationFeedback]:
     if not research.sources:
         yield ValidationFeedback(
-            field="sources", reason="the package names no source", suggestion="read pages about the zone"
+            field="sources",
+            reason="the package names no source",
+            suggestion="read pages about the zone",
         )
     for source in research.sources:
         field = f"sources[{source.url}]"
@@ -230,7 +239,8 @@ def _confidences(research: ResearchPackage) -> Iterator[ValidationFeedback]:
         (name, f"confidence.{name}", figure) for name, figure in research.confidence.items()
     ]
     stated += [
-        (category, f"{field}.confidence", record.confidence) for category, field, record in _records(research)
+        (category, f"{field}.confidence", record.confidence)
+        for category, field, record in _records(research)
     ]
     for name, field, figure in stated:
         if name in most and figure > most[name]:
@@ -252,7 +262,9 @@ def _conflicts(research: ResearchPackage) -> Iterator[ValidationFeedback]:
         field = f"conflicts[{conflict.data_point}]"
         if conflict.source_a == conflict.source_b or conflict.claim_a == conflict.claim_b:
             yield ValidationFeedback(
-                field=field, reason="both sides are the same", suggestion="name two sources with two claims"
+                field=field,
+                reason="both sides are the same",
+                suggestion="name two sources with two claims",
             )
         for source in {conflict.source_a, conflict.source_b} - read:
             yield ValidationFeedback(

@@ -45,10 +45,17 @@ def present_zone(package: JsonObject) -> ZonePresentation:
         zone.narrative_arc or "No page tells the story of this zone.",
         *markdown_table("The zone", ("field", "value"), _zone_rows(zone)),
         *_records(
-            "Characters", found.npcs, ("role", "factions"), lambda one: (one.role, ", ".join(one.faction_ids))
+            "Characters",
+            found.npcs,
+            ("role", "factions"),
+            lambda one: (one.role, ", ".join(one.faction_ids)),
         ),
-        *_records("Factions", found.factions, ("kind", "stances"), lambda one: (one.level, _stances(one))),
-        *_records("Lore", found.lore, ("category", "told"), lambda one: (one.category, one.content)),
+        *_records(
+            "Factions", found.factions, ("kind", "stances"), lambda one: (one.level, _stances(one))
+        ),
+        *_records(
+            "Lore", found.lore, ("category", "told"), lambda one: (one.category, one.content)
+        ),
         *_records(
             "Items",
             found.narrative_items,
@@ -59,7 +66,11 @@ def present_zone(package: JsonObject) -> ZonePresentation:
             "Contradictions",
             ("of", "one page", "another page"),
             [
-                (one.data_point, f"{one.claim_a} ({one.source_a})", f"{one.claim_b} ({one.source_b})")
+                (
+                    one.data_point,
+                    f"{one.claim_a} ({one.source_a})",
+                    f"{one.claim_b} ({one.source_b})",
+                )
                 for one in conflicts
             ],
         ),
@@ -113,7 +124,9 @@ def _records(
 
 def _sources(record: LoreRecord) -> str:
     """Return the pages that a record is from; without references, those of its evidence."""
-    shown = [f"{one.url} ({one.tier})" for one in record.sources] or [one.url for one in record.evidence]
+    shown = [f"{one.url} ({one.tier})" for one in record.sources] or [
+        one.url for one in record.evidence
+    ]
     return ", ".join(dict.fromkeys(shown))
 
 
@@ -135,7 +148,9 @@ class _ZoneGraph:
         for faction in found.factions:
             for one in faction.inter_faction:
                 self._relate(
-                    f"faction {faction.id}", f"is {one.stance} to", self._add("faction", one.faction_id)
+                    f"faction {faction.id}",
+                    f"is {one.stance} to",
+                    self._add("faction", one.faction_id),
                 )
         for npc in found.npcs:
             own = self._add("character", npc.id, npc.name)
@@ -145,17 +160,24 @@ class _ZoneGraph:
         for npc in found.npcs:
             for kin in npc.relationships:
                 if f"character {kin.npc_id}" in self.nodes:
-                    self._relate(f"character {npc.id}", f"has {kin.type}", f"character {kin.npc_id}")
+                    self._relate(
+                        f"character {npc.id}", f"has {kin.type}", f"character {kin.npc_id}"
+                    )
         for entry in found.lore:
             self._place(self._add("lore", entry.id, entry.title), "is about", zone.id)
         for item in found.narrative_items:
             self._place(self._add("item", item.id, item.name), "is found in", item.zone_id)
 
     def json(self) -> JsonObject:
-        return {"nodes": [{"id": name, **node} for name, node in self.nodes.items()], "edges": self.edges}
+        return {
+            "nodes": [{"id": name, **node} for name, node in self.nodes.items()],
+            "edges": self.edges,
+        }
 
     def _add(self, kind: str, name: str, label: str = "") -> str:
-        self.nodes.setdefault(f"{kind} {name}", {"label": label or name.replace("_", " "), "kind": kind})
+        self.nodes.setdefault(
+            f"{kind} {name}", {"label": label or name.replace("_", " "), "kind": kind}
+        )
         return f"{kind} {name}"
 
     def _place(self, name: str, relation: str, zone: str) -> None:

@@ -59,7 +59,9 @@ def topic_texts(data: RunData, topics: Sequence[str]) -> list[Json]:
     total = sum(len(str(one.get("text", ""))) for one in texts)
     if total > MAX_CONTENT:
         most = MAX_CONTENT // len(texts)
-        texts = [{**one, "text": str(one["text"])[:most]} if "text" in one else one for one in texts]
+        texts = [
+            {**one, "text": str(one["text"])[:most]} if "text" in one else one for one in texts
+        ]
     return [*texts]
 
 
@@ -114,9 +116,7 @@ class RecordExtraction:
         new = sum(record.id not in known for record in found)
         data.write(EXTRACTED, category, {"method": method, "records": len(known) + new})
         dropped = f", {left_out} left out without evidence" if left_out else ""
-        return (
-            f"Extracted {category}: {len(known) + new} records, {new} new{dropped} (method: {method}{note})"
-        )
+        return f"Extracted {category}: {len(known) + new} records, {new} new{dropped} (method: {method}{note})"
 
 
 def read_records(
@@ -194,4 +194,6 @@ def found_records(data: RunData) -> ZoneExtraction:
     found: dict[Category, Sequence[object]] = {
         category: [*data.read(records_name(category)).values()] for category in CATEGORIES
     }
-    return ZoneExtraction.of({**found, "zone": found["zone"] or [ZoneData(name=zone, game=game_of(data))]})
+    return ZoneExtraction.of(
+        {**found, "zone": found["zone"] or [ZoneData(name=zone, game=game_of(data))]}
+    )

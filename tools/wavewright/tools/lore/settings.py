@@ -91,7 +91,9 @@ class SourceTiers(DocumentModel):
 
     def reference(self, url: str, accessed_at: dt.datetime) -> PageReference:
         """Return the reference of a page that was read at a time."""
-        return PageReference(url=url, domain=domain(url), tier=self.tier(url), accessed_at=accessed_at)
+        return PageReference(
+            url=url, domain=domain(url), tier=self.tier(url), accessed_at=accessed_at
+        )
 
 
 def domain(url: str) -> str:
@@ -105,7 +107,9 @@ def _is_at(url: str, place: str) -> bool:
     given = parts.netloc.rpartition("@")[2].lower() if ":" in host else parts.hostname or ""
     at_host = fnmatchcase(given, host) or given.endswith(f".{host}")
     at_path = (
-        f"{parts.path.lower().rstrip('/')}/".startswith(f"/{path.rstrip('/')}/") if slash and path else True
+        f"{parts.path.lower().rstrip('/')}/".startswith(f"/{path.rstrip('/')}/")
+        if slash and path
+        else True
     )
     return at_host and at_path
 
@@ -213,4 +217,6 @@ def number_from(environment: Mapping[str, str], name: str, read: Callable[[str],
     try:
         return read(text)
     except ValueError as error:
-        raise PackError(f"{name} is no number", hint="set a number, or unset it", place=name) from error
+        raise PackError(
+            f"{name} is no number", hint="set a number, or unset it", place=name
+        ) from error

@@ -47,7 +47,13 @@ class ListedTool:
     @property
     def digest(self) -> str:
         """SHA-256 of everything in it, in hexadecimal."""
-        written = [self.name, self.description, self.input_schema, self.output_schema, self.annotations]
+        written = [
+            self.name,
+            self.description,
+            self.input_schema,
+            self.output_schema,
+            self.annotations,
+        ]
         text = json.dumps(written, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -97,7 +103,11 @@ def usable_schema(schema: Json) -> JsonSchema:
 
 
 def _expanded_size(
-    node: Json, definitions: JsonSchema, sizes: dict[str, int], inside: tuple[str, ...], depth: int = 0
+    node: Json,
+    definitions: JsonSchema,
+    sizes: dict[str, int],
+    inside: tuple[str, ...],
+    depth: int = 0,
 ) -> int:
     """Return about how many bytes a schema has with its references in place.
 
@@ -245,7 +255,9 @@ def _locked_tool(tool: ListedTool) -> LockedTool:
         hash=tool.digest,
         description=tool.description,
         input_schema=_usable_schema("input", tool.input_schema),
-        output_schema=None if tool.output_schema is None else _usable_schema("output", tool.output_schema),
+        output_schema=None
+        if tool.output_schema is None
+        else _usable_schema("output", tool.output_schema),
         annotations=tool.annotations,
     )
 
@@ -258,7 +270,10 @@ def _usable_schema(part: str, schema: JsonValue) -> JsonSchema:
 
 
 def refuse_changed_tools(
-    server: str, locked: LockedServer | None, listing: ServerListing, allowed: Collection[str] | None = None
+    server: str,
+    locked: LockedServer | None,
+    listing: ServerListing,
+    allowed: Collection[str] | None = None,
 ) -> None:
     """Raise an error with the differences where a server's tools are not those of the lock.
 
@@ -269,11 +284,14 @@ def refuse_changed_tools(
     """
     if locked is None:
         raise unlocked_server_error(server)
-    expected = {name: value for name, value in locked.hashes.items() if allowed is None or name in allowed}
+    expected = {
+        name: value for name, value in locked.hashes.items() if allowed is None or name in allowed
+    }
     if {tool.name: tool.digest for tool in _allowed_tools(listing, allowed)} != expected:
         changes = "\n".join(tool_changes(locked, lock_server(listing, allowed), allowed))
         raise McpServerError(
-            f"the tools of MCP server {server!r} are not those of {LOCK_NAME}:\n{changes}", LOCK_HINT
+            f"the tools of MCP server {server!r} are not those of {LOCK_NAME}:\n{changes}",
+            LOCK_HINT,
         )
 
 
@@ -311,7 +329,9 @@ def _changed_parts(old: LockedTool | None, new: LockedTool | None) -> str:
     if old.description != new.description:
         common = len(os.path.commonprefix([old.description, new.description]))  # noqa: RUF071 - not of paths
         start = max(0, common - _SHOWN_BEFORE)
-        parts.append(f"description {_excerpt(old.description, start)} → {_excerpt(new.description, start)}")
+        parts.append(
+            f"description {_excerpt(old.description, start)} → {_excerpt(new.description, start)}"
+        )
     was: Mapping[str, object] = old.model_dump()
     now: Mapping[str, object] = new.model_dump()
     parts += [

@@ -119,13 +119,16 @@ class McpSessions:
             raise ToolError(str(error), hint=error.hint)
         if (server := self._servers.get(name)) is None:
             raise ToolError(
-                f"there is no MCP server {name!r}", hint=f"add it to the settings as mcp.servers.{name}"
+                f"there is no MCP server {name!r}",
+                hint=f"add it to the settings as mcp.servers.{name}",
             )
         return server
 
     def _starter(self) -> _Start:
         if self._start is None:
-            raise RuntimeError("enter the sessions before a call: async with McpSessions(...) as sessions")
+            raise RuntimeError(
+                "enter the sessions before a call: async with McpSessions(...) as sessions"
+            )
         return self._start
 
 
@@ -151,7 +154,9 @@ class _ServerSessions:
         self._verify = verify
         self._verified: ServerListing | None = None
         # A server may repeat a token without the scheme that its variable has.
-        self._redactor = Redactor({*settings.secrets, *(_SCHEME.sub("", one) for one in settings.secrets)})
+        self._redactor = Redactor(
+            {*settings.secrets, *(_SCHEME.sub("", one) for one in settings.secrets)}
+        )
         self._slots = anyio.Semaphore(settings.limit)
         self._opening = anyio.Lock()
         self._session: _Session | None = None
@@ -187,7 +192,9 @@ class _ServerSessions:
         async with self._opening:
             if self._session is None or self._session.state.ended.is_set():
                 if self._failures:
-                    await anyio.sleep(min(_FIRST_BACKOFF * 2 ** min(self._failures - 1, 16), _MAX_BACKOFF))
+                    await anyio.sleep(
+                        min(_FIRST_BACKOFF * 2 ** min(self._failures - 1, 16), _MAX_BACKOFF)
+                    )
                 self._session = _Session(self._settings, self._redactor)
                 start(self._session.run)
             try:
@@ -288,7 +295,9 @@ class _Session:
                     self.listing = await _list_tools(self._client)
             except _LISTING_ERRORS as error:
                 self.state.end(_reason(error))
-                raise self.state.error("it does not list its tools any more", transient=True) from error
+                raise self.state.error(
+                    "it does not list its tools any more", transient=True
+                ) from error
             except anyio.get_cancelled_exc_class():
                 self._is_stale = True
                 raise
@@ -313,7 +322,9 @@ class _Session:
 
         try:
             with anyio.fail_after(self._settings.timeout):
-                result = await self._client.call_tool(tool.name, request.params, progress_callback=note)
+                result = await self._client.call_tool(
+                    tool.name, request.params, progress_callback=note
+                )
         except TimeoutError:
             raise self.state.error(
                 f"{tool.name} gave no answer within {self._settings.timeout:g} s",
@@ -374,11 +385,16 @@ def _listed(tool: mcp_types.Tool) -> ListedTool:
         if tool.annotations is None
         else tool.annotations.model_dump(by_alias=True, exclude_none=True, exclude={"title"})
     )
-    return ListedTool(tool.name, tool.description or "", tool.input_schema, tool.output_schema, hints)
+    return ListedTool(
+        tool.name, tool.description or "", tool.input_schema, tool.output_schema, hints
+    )
 
 
 def _is_repeatable(tool: ListedTool) -> bool:
-    return tool.annotations.get("readOnlyHint") is True or tool.annotations.get("idempotentHint") is True
+    return (
+        tool.annotations.get("readOnlyHint") is True
+        or tool.annotations.get("idempotentHint") is True
+    )
 
 
 def _reason(error: BaseException) -> str:

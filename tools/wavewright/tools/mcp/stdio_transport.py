@@ -77,7 +77,9 @@ async def stdio_transport(
 
 
 async def _read_stdout(
-    process: Process, delivered: MemoryObjectSendStream[SessionMessage | Exception], state: ConnectionState
+    process: Process,
+    delivered: MemoryObjectSendStream[SessionMessage | Exception],
+    state: ConnectionState,
 ) -> None:
     assert process.stdout is not None
     async with delivered:
@@ -124,7 +126,9 @@ def _parse(line: bytes, state: ConnectionState) -> SessionMessage | None:
     try:
         message = mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
-        raise ValueError("it broke the protocol: it sent a message that is not JSON-RPC 2.0") from None
+        raise ValueError(
+            "it broke the protocol: it sent a message that is not JSON-RPC 2.0"
+        ) from None
     if isinstance(message, mcp_types.JSONRPCError) and message.id is None:
         raise ValueError(f"it broke the protocol: an error without an id: {message.error.message}")
     leave_out_faulty_tools(message, state)
@@ -163,7 +167,11 @@ def _keep_line(line: bytes, state: ConnectionState) -> None:
 def _ending(status: int | None) -> str:
     if status is None:
         return "it closed its standard output"
-    return f"it exited with status {status}" if status >= 0 else f"{signal.Signals(-status).name} ended it"
+    return (
+        f"it exited with status {status}"
+        if status >= 0
+        else f"{signal.Signals(-status).name} ended it"
+    )
 
 
 async def _stop(process: Process, grace: float) -> None:

@@ -73,7 +73,9 @@ def server_settings(
         command=None if section.command is None else expand(section.command),
         args=tuple(expand(argument) for argument in section.args),
         env={key: expand(value) for key, value in section.env.items()},
-        cwd=None if section.command is None else root / Path(expand(section.cwd or ".")).expanduser(),
+        cwd=None
+        if section.command is None
+        else root / Path(expand(section.cwd or ".")).expanduser(),
         url=None if section.url is None else expand(section.url),
         headers={key: expand(value) for key, value in section.headers.items()},
         idempotent={
@@ -163,7 +165,9 @@ def mcp_tool(
     Raises:
         ToolDefinitionError: an override names a parameter that the tool has not, or a host that is none.
     """
-    signature = _signature(called, server, tool, section, section.overrides.get(name, McpToolOverrides()))
+    signature = _signature(
+        called, server, tool, section, section.overrides.get(name, McpToolOverrides())
+    )
 
     async def call(request: ToolCall) -> Json:
         if caller is None:
@@ -176,7 +180,11 @@ def mcp_tool(
 
 
 def _signature(
-    called: str, server: str, tool: LockedTool, section: McpServerSection, overrides: McpToolOverrides
+    called: str,
+    server: str,
+    tool: LockedTool,
+    section: McpServerSection,
+    overrides: McpToolOverrides,
 ) -> ToolSignature:
     policy = annotated_policy(tool.annotations)
     hosts = {parameter: tuple(allowed) for parameter, allowed in overrides.allowed_hosts.items()}
@@ -194,7 +202,9 @@ def _signature(
             timeout=max(600.0, 4 * section.timeout),
             untrusted_output=not section.trusted,
             needs_approval=policy.needs_approval if needs_approval is None else needs_approval,
-            accepts_untrusted=known_parameters(called, tool.input_schema, overrides.accepts_untrusted),
+            accepts_untrusted=known_parameters(
+                called, tool.input_schema, overrides.accepts_untrusted
+            ),
             allowed_hosts=hosts,
         )
     except ValidationError as error:

@@ -62,7 +62,8 @@ def failure_of(tool: str, result: CallToolResult, redactor: Redactor) -> ToolErr
     """Return the error of a result that says it is one; its text is cut, and redacted before that."""
     text = redactor.redact(_text_of(result.content)).strip() or "it gives no reason"
     return ToolError(
-        f"{tool} failed: {cut(text)}", hint=f"compare the parameters with those that {tool} declares"
+        f"{tool} failed: {cut(text)}",
+        hint=f"compare the parameters with those that {tool} declares",
     )
 
 
@@ -88,7 +89,11 @@ def _part(block: ContentBlock) -> JsonObject:
                 if isinstance(resource, TextResourceContents)
                 else {"data": resource.blob}
             )
-            return {"type": "document", "uri": resource.uri} | _given(mime_type=resource.mime_type) | body
+            return (
+                {"type": "document", "uri": resource.uri}
+                | _given(mime_type=resource.mime_type)
+                | body
+            )
         case TextContent():
             return {"type": "text", "text": block.text}
 
@@ -166,7 +171,9 @@ class MessageMeter:
         # JSON has a backslash only within a text, so a brace before one begins no object of the message.
         self._objects += chunk.count(b"{") - chunk.count(b"{\\")
         if self._bytes > MAX_MESSAGE_BYTES:
-            raise OversizedMessageError(f"it sent a message of more than {MAX_MESSAGE_BYTES // 2**20} MiB")
+            raise OversizedMessageError(
+                f"it sent a message of more than {MAX_MESSAGE_BYTES // 2**20} MiB"
+            )
         if self._objects > MAX_OBJECTS:
             raise OversizedMessageError(f"it sent a message of more than {MAX_OBJECTS:,} items")
 
@@ -179,7 +186,9 @@ def leave_out_faulty_tools(message: mcp_types.JSONRPCMessage, state: ConnectionS
         faulty = [tool for tool in cast("list[object]", tools) if not _is_well_formed(tool)]
         for tool in faulty:
             state.log(f"left out a tool without a proper name or schema: {tool!r}", logging.WARNING)
-        message.result["tools"] = [tool for tool in cast("list[object]", tools) if tool not in faulty]
+        message.result["tools"] = [
+            tool for tool in cast("list[object]", tools) if tool not in faulty
+        ]
 
 
 def _is_well_formed(tool: object) -> bool:
@@ -217,7 +226,9 @@ async def http_transport(
 class _SiftedStream(ObjectReceiveStream[SessionMessage | Exception]):
     """The messages of a stream, without tools that no client can call."""
 
-    def __init__(self, stream: ReadStream[SessionMessage | Exception], state: ConnectionState) -> None:
+    def __init__(
+        self, stream: ReadStream[SessionMessage | Exception], state: ConnectionState
+    ) -> None:
         self._stream = stream
         self._state = state
 
@@ -251,7 +262,9 @@ class _MeteredTransport(httpx2.AsyncHTTPTransport):
 
 
 class _MeteredStream(httpx2.AsyncByteStream):
-    def __init__(self, stream: httpx2.AsyncByteStream, state: ConnectionState, *, has_events: bool) -> None:
+    def __init__(
+        self, stream: httpx2.AsyncByteStream, state: ConnectionState, *, has_events: bool
+    ) -> None:
         self._stream = stream
         self._state = state
         self._has_events = has_events
@@ -260,7 +273,9 @@ class _MeteredStream(httpx2.AsyncByteStream):
         meter = MessageMeter()
         async for chunk in self._stream:
             try:
-                for place, part in enumerate(_EVENT_END.split(chunk) if self._has_events else (chunk,)):
+                for place, part in enumerate(
+                    _EVENT_END.split(chunk) if self._has_events else (chunk,)
+                ):
                     if place:
                         meter.restart_objects()
                     meter.add(part)

@@ -14,8 +14,20 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 import pydantic_ai
-from pydantic_ai import Agent, RunContext, StructuredDict, ToolOutput, UsageLimits, capture_run_messages
-from pydantic_ai.exceptions import ToolFailed, UnexpectedModelBehavior, UsageLimitExceeded, UserError
+from pydantic_ai import (
+    Agent,
+    RunContext,
+    StructuredDict,
+    ToolOutput,
+    UsageLimits,
+    capture_run_messages,
+)
+from pydantic_ai.exceptions import (
+    ToolFailed,
+    UnexpectedModelBehavior,
+    UsageLimitExceeded,
+    UserError,
+)
 from pydantic_ai.messages import ModelMessage, ModelResponse, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
@@ -63,7 +75,9 @@ Arguments: TypeAlias = dict[str, Any]
 """Arguments as the library reads them: JSON."""
 
 _OUTPUT_RETRIES = 2
-_JSON_OBJECT = SchemaValidator(core_schema.dict_schema(keys_schema=core_schema.str_schema(strict=True)))
+_JSON_OBJECT = SchemaValidator(
+    core_schema.dict_schema(keys_schema=core_schema.str_schema(strict=True))
+)
 
 
 async def run_agent_loop(
@@ -99,7 +113,9 @@ async def run_agent_loop(
             raise model.failed(error.kind, str(error), error.hint, error.retry_after) from None
         except UserError as error:
             # The library refuses what the model cannot do, a loop with tools for one.
-            raise model.failed("denied", f"{choice.model} cannot work in a loop: {error.message}") from None
+            raise model.failed(
+                "denied", f"{choice.model} cannot work in a loop: {error.message}"
+            ) from None
         except TimeoutError:
             seconds = f"{call.timeout:g} s" if call.timeout is not None else "time"
             raise model.failed("timeout", f"{choice.model} came to no end in {seconds}") from None
@@ -126,7 +142,9 @@ def _make_agent(model: _LoopModel) -> Agent[object, object]:
     # The library's banner would be printed into the output of the program.
     pydantic_ai.BANNER_ENABLED = False
     has_tool = call.schema is not None and is_object(call.schema)
-    output: ToolOutput[dict[str, Any]] | type[str] = _answer_tool(call.schema_name) if has_tool else str
+    output: ToolOutput[dict[str, Any]] | type[str] = (
+        _answer_tool(call.schema_name) if has_tool else str
+    )
     return Agent(
         model,
         output_type=output,
@@ -156,7 +174,9 @@ def _answer_tool(name: str) -> ToolOutput[dict[str, Any]]:
 
 def _last_prompt(said: list[ModelMessage]) -> str:
     last = said[-1].parts[-1]
-    return last.content if isinstance(last, UserPromptPart) and isinstance(last.content, str) else ""
+    return (
+        last.content if isinstance(last, UserPromptPart) and isinstance(last.content, str) else ""
+    )
 
 
 def _last_answer(model: _LoopModel, exchanged: Sequence[ModelMessage]) -> ModelAnswer:
@@ -198,7 +218,9 @@ class _LoopModel(WrapperModel):
         """
         models, call, on_text = self.loop.models, self.loop.call, self.loop.on_text
         streamed = (
-            None if on_text is None else StreamRedactor(models.redactor.redact, on_text, by_sentence=True)
+            None
+            if on_text is None
+            else StreamRedactor(models.redactor.redact, on_text, by_sentence=True)
         )
         meter = models.usage_tracker(
             call,
@@ -226,7 +248,10 @@ class _LoopModel(WrapperModel):
             kept = response_to_json(response, parameters, models.redactor)
             if run is not None:
                 await memory.put(
-                    run, key, kept, model_question(call, _conversation_text(messages), models.redactor)
+                    run,
+                    key,
+                    kept,
+                    model_question(call, _conversation_text(messages), models.redactor),
                 )
         # Also the answer of this attempt goes through JSON, so that a resumed run continues alike.
         return response_from_json(kept, parameters, f"{self._request_count}")
@@ -234,7 +259,9 @@ class _LoopModel(WrapperModel):
     def total_use(self, outcome: ModelOutcome, message: str = "") -> ModelUse:
         """Return the outcome of the whole loop."""
         if not self._uses:
-            asked = self.loop.models.usage_tracker(self.loop.call, self.loop.choice.model, self._fixed_text)
+            asked = self.loop.models.usage_tracker(
+                self.loop.call, self.loop.choice.model, self._fixed_text
+            )
             return asked.total_use(outcome, message)
         return replace(
             self._uses[-1],
@@ -250,7 +277,11 @@ class _LoopModel(WrapperModel):
         )
 
     def failed(
-        self, kind: ModelErrorKind, message: str, hint: str | None = None, retry_after: float | None = None
+        self,
+        kind: ModelErrorKind,
+        message: str,
+        hint: str | None = None,
+        retry_after: float | None = None,
     ) -> ModelError:
         """Return the error that ends the whole loop."""
         use = self.total_use(outcome_of(kind), message)
@@ -263,13 +294,19 @@ class _LoopModel(WrapperModel):
 
     def _request_settings(self, settings: ModelSettings | None) -> ModelSettings | None:
         is_last = self._request_count >= self.loop.limits.requests
-        return merge_model_settings(settings, ModelSettings(tool_choice="none")) if is_last else settings
+        return (
+            merge_model_settings(settings, ModelSettings(tool_choice="none"))
+            if is_last
+            else settings
+        )
 
     def _with_schema(self, parameters: ModelRequestParameters) -> ModelRequestParameters:
         schema = self.loop.call.schema
         if schema is None:
             return parameters
-        answers = [replace(tool, parameters_json_schema=dict(schema)) for tool in parameters.output_tools]
+        answers = [
+            replace(tool, parameters_json_schema=dict(schema)) for tool in parameters.output_tools
+        ]
         return replace(parameters, output_tools=answers)
 
 
@@ -317,7 +354,10 @@ class _LoopToolset(AbstractToolset[object]):
         try:
             # Answers that call a tool are shown and kept.
             output = await wanted.call(
-                {key: map_texts(value, redactor.redact, redactor.redact) for key, value in tool_args.items()}
+                {
+                    key: map_texts(value, redactor.redact, redactor.redact)
+                    for key, value in tool_args.items()
+                }
             )
         except LoopToolError as error:
             raise ToolFailed(encodable_text(redactor.redact_known(str(error)))) from error

@@ -104,7 +104,9 @@ def _guard_response(response: httpx2.Response, max_bytes: int) -> None:
         raise UnknownEncoding(f"the answer is packed as {encoding!r}, which was not asked for")
     if not isinstance(response.stream, httpx2.AsyncByteStream):
         return
-    response.stream = _GuardedStream(response.stream, encoding in {"gzip", "x-gzip", "deflate"}, max_bytes)
+    response.stream = _GuardedStream(
+        response.stream, encoding in {"gzip", "x-gzip", "deflate"}, max_bytes
+    )
     # The body is decompressed already.
     response.headers.pop("content-encoding", None)
     response.headers.pop("content-length", None)
@@ -178,7 +180,9 @@ def build_model(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
             from pydantic_ai.providers.openai import OpenAIProvider
 
             client = _openai_client(endpoint, http)
-            return TotallingResponsesModel(endpoint.name, provider=OpenAIProvider(openai_client=client))
+            return TotallingResponsesModel(
+                endpoint.name, provider=OpenAIProvider(openai_client=client)
+            )
         case "openai-chat" | "ollama" | "vllm":
             return _openai_chat(endpoint, http)
         case "anthropic":
@@ -234,10 +238,13 @@ def _chat_profile(endpoint: Endpoint) -> ModelProfile:
     """
     from pydantic_ai.profiles.openai import OpenAIModelProfile
 
-    is_openai = not endpoint.is_foreign or endpoint.name.rpartition("/")[2].startswith(_OPENAI_NAMES)
+    is_openai = not endpoint.is_foreign or endpoint.name.rpartition("/")[2].startswith(
+        _OPENAI_NAMES
+    )
     return OpenAIModelProfile(
         openai_chat_streaming_requires_finish_reason=True,
-        openai_chat_supports_max_completion_tokens=is_openai and endpoint.provider not in {"ollama", "vllm"},
+        openai_chat_supports_max_completion_tokens=is_openai
+        and endpoint.provider not in {"ollama", "vllm"},
     )
 
 
@@ -246,7 +253,9 @@ def _anthropic(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
 
-    client = AsyncAnthropic(api_key=endpoint.key, base_url=endpoint.url, http_client=http, max_retries=0)
+    client = AsyncAnthropic(
+        api_key=endpoint.key, base_url=endpoint.url, http_client=http, max_retries=0
+    )
     return AnthropicModel(endpoint.name, provider=AnthropicProvider(anthropic_client=client))
 
 

@@ -43,8 +43,12 @@ class Provider:
 
 
 PROVIDERS: Mapping[str, Provider] = {
-    "openai": Provider(("OPENAI_API_KEY",), "OPENAI_BASE_URL", default_url="https://api.openai.com/v1"),
-    "openai-chat": Provider(("OPENAI_API_KEY",), "OPENAI_BASE_URL", default_url="https://api.openai.com/v1"),
+    "openai": Provider(
+        ("OPENAI_API_KEY",), "OPENAI_BASE_URL", default_url="https://api.openai.com/v1"
+    ),
+    "openai-chat": Provider(
+        ("OPENAI_API_KEY",), "OPENAI_BASE_URL", default_url="https://api.openai.com/v1"
+    ),
     "anthropic": Provider(
         ("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL", default_url="https://api.anthropic.com"
     ),
@@ -115,7 +119,8 @@ def find_endpoint(model: str, settings: Settings, environment: Mapping[str, str]
     provider, name = split_model(model)
     if provider in EXTRAS and not is_installed(provider):
         raise ModelConfigError(
-            f"{model!r} needs the extra {provider!r}, which is not installed", install_hint(provider)
+            f"{model!r} needs the extra {provider!r}, which is not installed",
+            install_hint(provider),
         )
     own_url = _configured_url(provider, settings)
     if own_url is not None:
@@ -125,7 +130,9 @@ def find_endpoint(model: str, settings: Settings, environment: Mapping[str, str]
                 "the base URL is no address: it begins with neither http:// nor https://",
                 "set WAVEWRIGHT_BASE_URL, or models.base_url in wavewright.yaml, to a whole address",
             )
-        return Endpoint(provider, name, _library_url(own_url, provider), settings.api_key or NO_KEY, True)
+        return Endpoint(
+            provider, name, _library_url(own_url, provider), settings.api_key or NO_KEY, True
+        )
     known = PROVIDERS[provider]
     key = _provider_key(provider, settings, environment)
     if key is None and known.needs_key and not is_replaying(settings):
@@ -133,7 +140,11 @@ def find_endpoint(model: str, settings: Settings, environment: Mapping[str, str]
     url = environment.get(known.url_variable, "").strip() or known.default_url
     is_foreign = url != known.default_url
     return Endpoint(
-        provider, name, None if url is None else _library_url(url, provider), key or NO_KEY, is_foreign
+        provider,
+        name,
+        None if url is None else _library_url(url, provider),
+        key or NO_KEY,
+        is_foreign,
     )
 
 
@@ -143,7 +154,9 @@ def is_reachable(model: str, settings: Settings, environment: Mapping[str, str])
         endpoint = find_endpoint(model, settings, environment)
     except ModelConfigError:
         return False
-    return endpoint.key != NO_KEY or endpoint.is_foreign or not PROVIDERS[endpoint.provider].needs_key
+    return (
+        endpoint.key != NO_KEY or endpoint.is_foreign or not PROVIDERS[endpoint.provider].needs_key
+    )
 
 
 def is_replaying(settings: Settings) -> bool:
@@ -170,7 +183,8 @@ def _provider_key(provider: str, settings: Settings, environment: Mapping[str, s
     if settings.api_key and settings.base_url is None and provider == default:
         return settings.api_key
     return next(
-        (key for name in PROVIDERS[provider].keys if (key := environment.get(name, "").strip())), None
+        (key for name in PROVIDERS[provider].keys if (key := environment.get(name, "").strip())),
+        None,
     )
 
 
@@ -184,15 +198,15 @@ def _missing_key_error(model: str, provider: str, known: Provider) -> ModelConfi
     names = " or ".join(known.keys)
     other = "WAVEWRIGHT_API_KEY"
     if provider == "openai-chat":
-        other = (
-            "WAVEWRIGHT_BASE_URL to an OpenAI-compatible endpoint (and WAVEWRIGHT_API_KEY if it wants a key)"
-        )
+        other = "WAVEWRIGHT_BASE_URL to an OpenAI-compatible endpoint (and WAVEWRIGHT_API_KEY if it wants a key)"
     return ModelConfigError(f"there is no key for {model}", f"set {names}, or {other}")
 
 
 def _correction_hint(model: str) -> str:
     bare = model.lower()
-    family = next((provider for start, provider in _FAMILIES.items() if bare.startswith(start)), None)
+    family = next(
+        (provider for start, provider in _FAMILIES.items() if bare.startswith(start)), None
+    )
     return (
         f"did you mean {family}:{model}?"
         if family
@@ -292,7 +306,9 @@ def _named_model(
     """Return the model of a preference, and why; no reason where it is a model's name itself."""
     own = settings.models.preferences.get(word)
     if own is not None:
-        return (default if own == DEFAULT_PREFERENCE else own), f"models.preferences says so of {word!r}"
+        return (
+            default if own == DEFAULT_PREFERENCE else own
+        ), f"models.preferences says so of {word!r}"
     if ":" in word:
         return word, ""
     shipped = shipped_models().preferences.get(word)
@@ -305,16 +321,23 @@ def _named_model(
         return default, "it is the default model"
     if is_reachable(shipped, settings, environment):
         return shipped, f"{word!r} stands for it"
-    return default, f"it is the default model: {word!r} stands for {shipped}, and there is no key for that"
+    return (
+        default,
+        f"it is the default model: {word!r} stands for {shipped}, and there is no key for that",
+    )
 
 
 def check_names(settings: Settings) -> None:
     """Raise ModelConfigError for the first wrong name in the settings, used or not, and say where it stands."""
-    places = {f"models.preferences.{word}": model for word, model in settings.models.preferences.items()}
+    places = {
+        f"models.preferences.{word}": model for word, model in settings.models.preferences.items()
+    }
     roles: dict[RoleName, str] = settings.models.roles
     words = {**shipped_models().preferences, **settings.models.preferences}
     places |= {f"models.roles.{role}": model for role, model in roles.items() if model not in words}
-    places |= {f"models.fallbacks[{at}]": model for at, model in enumerate(settings.models.fallbacks)}
+    places |= {
+        f"models.fallbacks[{at}]": model for at, model in enumerate(settings.models.fallbacks)
+    }
     for place, model in places.items():
         if model == DEFAULT_PREFERENCE:
             continue

@@ -42,7 +42,14 @@ _BODY_ERRORS = (
     RuntimeError,
 )
 """What the providers' libraries raise over a body that is not what they expect."""
-PROVIDER_ERRORS = (AgentRunError, UserError, httpx2.HTTPError, httpx2.StreamError, OSError, *_BODY_ERRORS)
+PROVIDER_ERRORS = (
+    AgentRunError,
+    UserError,
+    httpx2.HTTPError,
+    httpx2.StreamError,
+    OSError,
+    *_BODY_ERRORS,
+)
 """Everything that a request to a provider may raise, errors of this program excepted."""
 
 _MAX_QUOTE_CHARS = 300
@@ -112,7 +119,9 @@ def fault_of(error: Exception, model: str, asked: str) -> ModelFault:
         return ModelFault(
             "denied", f"{model} cannot be asked this: {_quoted(error.message, asked)}", is_free=True
         )
-    return ModelFault("bad_answer", f"{model} sent an answer that cannot be used", is_retryable=True)
+    return ModelFault(
+        "bad_answer", f"{model} sent an answer that cannot be used", is_retryable=True
+    )
 
 
 def _api_fault(error: ModelAPIError, model: str, asked: str) -> ModelFault:
@@ -134,7 +143,9 @@ def _api_fault(error: ModelAPIError, model: str, asked: str) -> ModelFault:
             otherwise = _REJECTED if isinstance(error, ModelHTTPError) else None
     fault = next((one for kinds, one in _API_FAULTS.items() if isinstance(error, kinds)), otherwise)
     if fault is None:
-        return ModelFault("bad_answer", f"{model} sent an answer that cannot be used", is_retryable=True)
+        return ModelFault(
+            "bad_answer", f"{model} sent an answer that cannot be used", is_retryable=True
+        )
     return replace(
         fault,
         message=fault.message.format(model) + _error_text(error, asked),
@@ -204,7 +215,9 @@ def _quoted(text: str, asked: str) -> str:
     if len(line) > _MAX_QUOTE_CHARS:
         # Cut between words: a key that was cut could not be known for one, and taken out.
         line = line[:_MAX_QUOTE_CHARS].rpartition(" ")[0] + " …"
-    pieces = (line[at : at + _MAX_SHARED_WORDS] for at in range(max(1, len(line) - _MAX_SHARED_WORDS + 1)))
+    pieces = (
+        line[at : at + _MAX_SHARED_WORDS] for at in range(max(1, len(line) - _MAX_SHARED_WORDS + 1))
+    )
     flat = " ".join(asked.split())
     if len(line) >= _MAX_SHARED_WORDS and any(piece in flat for piece in pieces):
         return "its message repeats what was asked, and is left out"
@@ -223,11 +236,15 @@ def _caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
 
 def merged_fault(faults: list[ModelFault]) -> ModelFault:
     """Return one fault for those of all models that were asked: the first that may pass, else the first."""
-    lasting = next((one for one in faults if one.kind in {"unreachable", "overloaded", "timeout"}), faults[0])
+    lasting = next(
+        (one for one in faults if one.kind in {"unreachable", "overloaded", "timeout"}), faults[0]
+    )
     return ModelFault(
         lasting.kind,
         "; ".join(one.message for one in faults),
         hint=lasting.hint,
-        retry_after=min((one.retry_after for one in faults if one.retry_after is not None), default=None),
+        retry_after=min(
+            (one.retry_after for one in faults if one.retry_after is not None), default=None
+        ),
         is_of_provider=all(one.is_of_provider for one in faults),
     )

@@ -140,10 +140,14 @@ def response_to_json(
     response: ModelResponse, parameters: ModelRequestParameters, redactor: Redactor
 ) -> JsonObject:
     """Return a response of a loop as it is kept, without secrets."""
-    return record_answer(response, parameters, redactor).model_dump(mode="json", exclude_defaults=True)
+    return record_answer(response, parameters, redactor).model_dump(
+        mode="json", exclude_defaults=True
+    )
 
 
-def response_from_json(kept: JsonObject, parameters: ModelRequestParameters, name: str) -> ModelResponse:
+def response_from_json(
+    kept: JsonObject, parameters: ModelRequestParameters, name: str
+) -> ModelResponse:
     """Return a kept response; `name` makes the ids of its calls."""
     return restore_answer(CassetteAnswer.model_validate(kept), parameters, name)
 
@@ -160,7 +164,9 @@ def choose_output_mode(endpoint: Endpoint, model: Model, schema: JsonSchema) -> 
         return "prompted"
     profile, provider = model.profile, endpoint.provider
     # Other servers with OpenAI's chat API may accept a schema and ignore it.
-    is_strict = provider in _STRICT_PROVIDERS or (provider == "openai-chat" and not endpoint.is_foreign)
+    is_strict = provider in _STRICT_PROVIDERS or (
+        provider == "openai-chat" and not endpoint.is_foreign
+    )
     if profile.get("supports_json_schema_output", False) and (
         provider in _GUIDED_PROVIDERS or (is_strict and is_closed(schema))
     ):
@@ -195,7 +201,10 @@ def with_open_objects(schema: Json) -> Json:
     if not isinstance(schema, dict):
         return schema
     inner = {key: _with_open_keyword(key, value) for key, value in schema.items()}
-    is_open = schema.get("type") == "object" and not {"properties", "additionalProperties"} & schema.keys()
+    is_open = (
+        schema.get("type") == "object"
+        and not {"properties", "additionalProperties"} & schema.keys()
+    )
     return {**inner, "additionalProperties": True} if is_open else inner
 
 
@@ -220,7 +229,9 @@ def structured_parameters(schema: JsonSchema, name: str, way: OutputMode) -> Mod
             parameters_json_schema=form,
             kind="output",
         )
-        return ModelRequestParameters(output_mode="tool", output_tools=[tool], allow_text_output=False)
+        return ModelRequestParameters(
+            output_mode="tool", output_tools=[tool], allow_text_output=False
+        )
     wanted = OutputObjectDefinition(json_schema=form, name=name)
     return ModelRequestParameters(output_mode=way, output_object=wanted)
 
@@ -258,7 +269,9 @@ class StreamRedactor:
     By sentence, a line without secrets is let through up to the end of its last sentence.
     """
 
-    def __init__(self, redact: Callable[[str], str], on_text: OnText, *, by_sentence: bool = False) -> None:
+    def __init__(
+        self, redact: Callable[[str], str], on_text: OnText, *, by_sentence: bool = False
+    ) -> None:
         self._redact = redact
         self._on_text = on_text
         self._by_sentence = by_sentence
@@ -284,7 +297,9 @@ class StreamRedactor:
             # No secret on one line holds a space, so one that is cut here begins after it.
             end = self._held.rfind(" ") + 1
         if self._by_sentence:
-            last = max((found.end() for found in _SENTENCE_END.finditer(self._held, end)), default=end)
+            last = max(
+                (found.end() for found in _SENTENCE_END.finditer(self._held, end)), default=end
+            )
             if last > end and self._redact(self._held) == self._held:
                 end = last
         # A text of several lines is emitted whole, its last line included.
@@ -322,7 +337,9 @@ async def read_stream(
     return response, response.finish_reason is not None
 
 
-def _event_text(event: ModelResponseStreamEvent, answer_tool: str | None, answering: set[int]) -> str:
+def _event_text(
+    event: ModelResponseStreamEvent, answer_tool: str | None, answering: set[int]
+) -> str:
     """Return what an event adds to the answer; a tool's arguments count where they are the answer."""
     match event:
         case PartStartEvent(part=TextPart(content=text)):
@@ -334,7 +351,9 @@ def _event_text(event: ModelResponseStreamEvent, answer_tool: str | None, answer
             return arguments if isinstance(arguments, str) else ""
         case PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
             return text
-        case PartDeltaEvent(index=index, delta=ToolCallPartDelta(args_delta=str(text))) if index in answering:
+        case PartDeltaEvent(index=index, delta=ToolCallPartDelta(args_delta=str(text))) if (
+            index in answering
+        ):
             return text
         case _:
             return ""

@@ -98,7 +98,9 @@ class UsageTracker:
         self._price(usage)
         # A budget store with a budget of money refuses an unknown price; elsewhere it counts as nothing.
         usd = math.inf if usage.usd is None else usage.usd
-        account = BudgetScope(self.call.run, self.call.job, self.call.step, self.call.role, self.call.budget)
+        account = BudgetScope(
+            self.call.run, self.call.job, self.call.step, self.call.role, self.call.budget
+        )
         amount = Spend(1, read + self.max_tokens, usd, _RESERVED_SECONDS)
         reservation = await self._reserve(account, amount)
         self.charges.append(usage)
@@ -107,7 +109,9 @@ class UsageTracker:
             yield usage
         finally:
             usage.seconds = anyio.current_time() - started
-            spent = Spend(1, usage.input_tokens + usage.output_tokens, usage.usd or 0.0, usage.seconds)
+            spent = Spend(
+                1, usage.input_tokens + usage.output_tokens, usage.usd or 0.0, usage.seconds
+            )
             use = self._use_of([usage], usage.model, usage.outcome, usage.message, usage.seconds)
             with anyio.CancelScope(shield=True):
                 await self.budgets.settle(reservation, spent, use)
@@ -120,26 +124,35 @@ class UsageTracker:
         is_written_known = _is_count(
             usage.output_tokens, _OVERHEAD_TOKENS + 4 * max(self.max_tokens, len(text))
         )
-        tally.input_tokens = usage.input_tokens if is_read_known else estimate_tokens(self.sent_text)
+        tally.input_tokens = (
+            usage.input_tokens if is_read_known else estimate_tokens(self.sent_text)
+        )
         tally.output_tokens = usage.output_tokens if is_written_known else estimate_tokens(text)
-        self._charge_claimed(tally, response, _OVERHEAD_TOKENS + 4 * max(self.max_tokens, len(text)))
+        self._charge_claimed(
+            tally, response, _OVERHEAD_TOKENS + 4 * max(self.max_tokens, len(text))
+        )
         cached = usage.cache_read_tokens
         tally.cached_tokens = cached if _is_count(cached, tally.input_tokens) else 0
         tally.is_estimated = not (is_read_known and (is_written_known or not text))
         tally.outcome, tally.message = "answered", ""
         self._price(tally)
 
-    def _charge_claimed(self, tally: RequestCharge, response: ModelResponse, most_written: int) -> None:
+    def _charge_claimed(
+        self, tally: RequestCharge, response: ModelResponse, most_written: int
+    ) -> None:
         """Charge the larger figure where a provider claims more than is possible, and note that."""
         usage, plausible = response.usage, tally.input_tokens + tally.output_tokens
         read, written = (
-            min(max(0, count), _MAX_CLAIMED_TOKENS) for count in (usage.input_tokens, usage.output_tokens)
+            min(max(0, count), _MAX_CLAIMED_TOKENS)
+            for count in (usage.input_tokens, usage.output_tokens)
         )
         total = (response.provider_details or {}).get("total_tokens")
         claimed = max(read + written, min(total, _MAX_CLAIMED_TOKENS) if _is_count(total) else 0)
         if claimed <= plausible:
             return
-        tally.is_implausible = claimed > 2 * _OVERHEAD_TOKENS + 4 * len(self.sent_text) + most_written
+        tally.is_implausible = (
+            claimed > 2 * _OVERHEAD_TOKENS + 4 * len(self.sent_text) + most_written
+        )
         tally.input_tokens = max(read, tally.input_tokens)
         tally.output_tokens = max(claimed - tally.input_tokens, tally.output_tokens)
 

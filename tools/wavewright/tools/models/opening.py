@@ -115,7 +115,9 @@ async def open_models(
         def build(endpoint: Endpoint) -> Model:
             return recorded(build_model(endpoint, http))
 
-        models = ProviderModels(settings, environment, budget_store, redactor, build, memory, circuit)
+        models = ProviderModels(
+            settings, environment, budget_store, redactor, build, memory, circuit
+        )
         if loads_libraries:
             import_module("wavewright.tools.models.agent_loop")
             for name in configured_models(settings):

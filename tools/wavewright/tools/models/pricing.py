@@ -76,7 +76,9 @@ def price_of(
     return _listed_price(provider, name, (read, written, min(max(cached, 0), read)), base_url, when)
 
 
-def price_per_1000_tokens(model: str, settings: Settings, environment: Mapping[str, str]) -> float | None:
+def price_per_1000_tokens(
+    model: str, settings: Settings, environment: Mapping[str, str]
+) -> float | None:
     """Return what 1,000 tokens of a worker or an agent cost in US dollars; None where no price is known.
 
     Raises:
@@ -87,12 +89,21 @@ def price_per_1000_tokens(model: str, settings: Settings, environment: Mapping[s
     endpoint = find_endpoint(model, settings, environment)
     url = endpoint.url if endpoint.is_foreign else None
     return price_of(
-        model, _INPUT_TOKENS_OF_1000, 1000 - _INPUT_TOKENS_OF_1000, 0, settings.models.prices, base_url=url
+        model,
+        _INPUT_TOKENS_OF_1000,
+        1000 - _INPUT_TOKENS_OF_1000,
+        0,
+        settings.models.prices,
+        base_url=url,
     )
 
 
 def _listed_price(
-    provider: str, name: str, tokens: tuple[int, int, int], base_url: str | None, when: datetime | None
+    provider: str,
+    name: str,
+    tokens: tuple[int, int, int],
+    base_url: str | None,
+    when: datetime | None,
 ) -> float | None:
     from genai_prices import Usage, calc_price
 

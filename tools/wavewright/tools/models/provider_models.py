@@ -38,7 +38,13 @@ from wavewright.planner.ports.model_port import (
 )
 from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.tools.models.endpoints import Endpoint, choose_model, find_endpoint, thinking_level
-from wavewright.tools.models.errors import ModelFault, RequestFailed, may_fall_back, merged_fault, outcome_of
+from wavewright.tools.models.errors import (
+    ModelFault,
+    RequestFailed,
+    may_fall_back,
+    merged_fault,
+    outcome_of,
+)
 from wavewright.tools.models.messages import (
     StreamRedactor,
     answer_from_json,
@@ -123,12 +129,16 @@ class ProviderModels:
             return answer
         try:
             return await self._ask_once(
-                replace(call, max_tokens=_CEILING_FACTOR * self.max_output_tokens(call)), on_use, on_text
+                replace(call, max_tokens=_CEILING_FACTOR * self.max_output_tokens(call)),
+                on_use,
+                on_text,
             )
         except ModelError:
             return answer
 
-    async def _ask_once(self, call: ModelCall, on_use: OnUse | None, on_text: OnText | None) -> ModelAnswer:
+    async def _ask_once(
+        self, call: ModelCall, on_use: OnUse | None, on_text: OnText | None
+    ) -> ModelAnswer:
         choice = self.choose(call.preference, call.role)
         is_shown = on_text is not None and not call.streams_raw
         redactor = StreamRedactor(self.redactor.redact, on_text) if is_shown and on_text else None
@@ -199,9 +209,14 @@ class ProviderModels:
             on_text=on_text,
         )
 
-    def fallback_chain(self, choice: ModelChoice, meter: UsageTracker, *, is_formed: bool = True) -> Model:
+    def fallback_chain(
+        self, choice: ModelChoice, meter: UsageTracker, *, is_formed: bool = True
+    ) -> Model:
         """Return the models that one question goes to, in turn."""
-        models = [self._retrying_model(name, meter, is_formed) for name in (choice.model, *choice.fallbacks)]
+        models = [
+            self._retrying_model(name, meter, is_formed)
+            for name in (choice.model, *choice.fallbacks)
+        ]
         if len(models) == 1:
             return models[0]
         return FallbackModel(models[0], *models[1:], fallback_on=may_fall_back)
@@ -211,7 +226,9 @@ class ProviderModels:
         known = self._served_models.get(name)
         if known is None:
             endpoint = find_endpoint(name, self.settings, self.environment)
-            known = ServedModel(name, endpoint, self.build(endpoint), self._limiter(endpoint.provider))
+            known = ServedModel(
+                name, endpoint, self.build(endpoint), self._limiter(endpoint.provider)
+            )
             self._served_models[name] = known
         return known
 
@@ -247,11 +264,15 @@ class ProviderModels:
                 meter.start(seconds)
                 response = await answer()
         except TimeoutError:
-            fault = ModelFault("timeout", f"{meter.model} gave no answer in {seconds:g} s, waits included")
+            fault = ModelFault(
+                "timeout", f"{meter.model} gave no answer in {seconds:g} s, waits included"
+            )
         except RequestFailed as error:
             fault = error.fault
         except FallbackExceptionGroup as group:
-            fault = merged_fault([one.fault for one in group.exceptions if isinstance(one, RequestFailed)])
+            fault = merged_fault(
+                [one.fault for one in group.exceptions if isinstance(one, RequestFailed)]
+            )
         except CassetteMiss:
             raise  # no request was made, so there is no use to report
         except BaseException:
@@ -274,7 +295,9 @@ class ProviderModels:
             is_of_provider=fault.is_of_provider,
         )
 
-    def model_answer(self, response: ModelResponse, call: ModelCall, meter: UsageTracker) -> ModelAnswer:
+    def model_answer(
+        self, response: ModelResponse, call: ModelCall, meter: UsageTracker
+    ) -> ModelAnswer:
         """Return what a response says, without secrets."""
         text, calls = split_response(response, call.schema_name)
         is_cut = is_truncated(response, meter)
@@ -284,7 +307,9 @@ class ProviderModels:
             use=meter.total_use("truncated" if is_cut else "answered"),
             is_truncated=is_cut,
             has_met_ceiling=response.finish_reason == "length",
-            calls=tuple(replace(one, arguments=self.redactor.redact(one.arguments)) for one in calls),
+            calls=tuple(
+                replace(one, arguments=self.redactor.redact(one.arguments)) for one in calls
+            ),
         )
 
     def _retrying_model(self, name: str, meter: UsageTracker, is_formed: bool) -> RetryingModel:  # noqa: FBT001
@@ -299,7 +324,8 @@ class ProviderModels:
             limits = self.settings.models.providers.get(provider)
             rate = limits.requests_per_minute if limits else None
             self._limiters[provider] = ProviderLimiter(
-                concurrency=limits.concurrency if limits else None, pace=RateLimiter(rate) if rate else None
+                concurrency=limits.concurrency if limits else None,
+                pace=RateLimiter(rate) if rate else None,
             )
         return self._limiters[provider]
 

@@ -114,9 +114,9 @@ class RetryingModel(WrapperModel):
         if not is_tool or self._usage.call.thinking == "high":
             return settings
         profile = self.wrapped.profile
-        is_either_or = profile.get("forced_tool_choice_disables_thinking", False) or not profile.get(
-            "supports_forced_tool_choice_with_thinking", True
-        )
+        is_either_or = profile.get(
+            "forced_tool_choice_disables_thinking", False
+        ) or not profile.get("supports_forced_tool_choice_with_thinking", True)
         if not is_either_or or not profile.get("supports_forced_tool_choice", True):
             return settings
         return merge_model_settings(settings, ModelSettings(thinking=False))
@@ -210,7 +210,11 @@ class RetryingModel(WrapperModel):
         fault = ""
         if response.finish_reason == "error":
             fault = f"{self._name} ended its answer in an error"
-        elif not has_call and not visible_text(response).strip() and response.finish_reason != "length":
+        elif (
+            not has_call
+            and not visible_text(response).strip()
+            and response.finish_reason != "length"
+        ):
             fault = f"{self._name} answered nothing"
         if fault:
             raise RequestFailed(ModelFault("bad_answer", fault, is_retryable=True))

@@ -67,7 +67,9 @@ async def open_project_game(
                 services=services,
                 cap=given.auto_run_cap,
                 listeners=listeners,
-                twin=None if report_twin is None else _twin_of(given.twin, settings.root, report_twin),
+                twin=None
+                if report_twin is None
+                else _twin_of(given.twin, settings.root, report_twin),
             )
         )
 
@@ -86,7 +88,9 @@ def full_registry() -> AgentRegistry:
     return standard_registry().with_agent(LEVEL_UP).with_agent(CREATOR)
 
 
-def _twin_of(given: TwinSettings | None, root: Path, report: Callable[[TwinReport], None]) -> TurnTwin | None:
+def _twin_of(
+    given: TwinSettings | None, root: Path, report: Callable[[TwinReport], None]
+) -> TurnTwin | None:
     if given is None:
         return None
     return TurnTwin(partial(given.make, root), report, given.sample, given.seconds)

@@ -41,7 +41,12 @@ from wavewright.tools.tabletop.settings import AUTO_RUN_CAP
 from wavewright.tools.tabletop.turn.agents import GAME_MASTER, NARRATIVE, AgentRegistry, TurnAgents
 from wavewright.tools.tabletop.turn.context import TurnContext, TurnFlags, TurnMachine
 from wavewright.tools.tabletop.turn.game_master import INTRODUCTION
-from wavewright.tools.tabletop.turn.header import TurnTwin, standard_registry, turn_pipeline, view_of_turn
+from wavewright.tools.tabletop.turn.header import (
+    TurnTwin,
+    standard_registry,
+    turn_pipeline,
+    view_of_turn,
+)
 from wavewright.tools.tabletop.turn.table import TURN_KEY, Draft, GameLog, GameTable
 from wavewright.tools.workers import Services
 
@@ -152,7 +157,13 @@ class Game:
             try:
                 async with anyio.create_task_group() as group:
                     game = cls(
-                        table, agents, pipeline, group, twins=twins, memory=memory, listeners=listeners
+                        table,
+                        agents,
+                        pipeline,
+                        group,
+                        twins=twins,
+                        memory=memory,
+                        listeners=listeners,
                     )
                     if interrupted is not None:
                         await memory.load(run)
@@ -201,7 +212,8 @@ class Game:
     def events_since(self, id_: int = 0) -> list[NumberedEvent]:
         """Return the events after the one of the id; all of them for 0."""
         return [
-            NumberedEvent(number, event) for number, event in enumerate(self._table.events[id_:], id_ + 1)
+            NumberedEvent(number, event)
+            for number, event in enumerate(self._table.events[id_:], id_ + 1)
         ]
 
     async def follow(self, id_: int = 0) -> AsyncGenerator[NumberedEvent]:
@@ -213,7 +225,9 @@ class Game:
                 yield numbered
             await changed.wait()
 
-    async def turn(self, message: str, agent_hint: str | None = None) -> AsyncGenerator[NumberedEvent]:
+    async def turn(
+        self, message: str, agent_hint: str | None = None
+    ) -> AsyncGenerator[NumberedEvent]:
         """Play a turn and yield its events as they happen; it is played to its end also if they are not read.
 
         Raises:
@@ -249,13 +263,17 @@ class Game:
             self._begin_turn(TurnBegan(self.state.turn + 1, message))
             return
         said = WaitingMessage(player, message)
-        place = next((number for number, one in enumerate(self._waiting) if one.player == player), None)
+        place = next(
+            (number for number, one in enumerate(self._waiting) if one.player == player), None
+        )
         if place is not None:
             self._waiting[place] = said
         elif len(self._waiting) < MAX_WAITING:
             self._waiting.append(said)
         else:
-            raise WavewrightError(f"{MAX_WAITING} messages are waiting already", hint="wait for a turn")
+            raise WavewrightError(
+                f"{MAX_WAITING} messages are waiting already", hint="wait for a turn"
+            )
         self._table.wake()
 
     def withdraw(self, player: str) -> None:
@@ -307,7 +325,9 @@ class Game:
 
     def _require_idle(self, what: str) -> None:
         if self._ended is not None and not self._ended.is_set():
-            raise WavewrightError(f"a turn is under way: cannot {what}", hint="wait until it has ended")
+            raise WavewrightError(
+                f"a turn is under way: cannot {what}", hint="wait until it has ended"
+            )
 
     def _begin_turn(self, began: TurnBegan, *, is_resumed: bool = False) -> anyio.Event:
         ended = self._ended = anyio.Event()

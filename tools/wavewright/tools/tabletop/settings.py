@@ -49,7 +49,9 @@ class TabletopSettings(DocumentModel):
         Raises:
             PackError: its file cannot be read.
         """
-        return read_world(SHIPPED_WORLD if self.world is None else root / Path(self.world).expanduser())
+        return read_world(
+            SHIPPED_WORLD if self.world is None else root / Path(self.world).expanduser()
+        )
 
 
 def read_settings(settings: JsonObject) -> TabletopSettings:
@@ -91,7 +93,9 @@ def _plan_tool(name: str, settings: TabletopSettings, root: Path) -> Tool:
         params = {key: value for key, value in request.params.items() if key != "game"}
         file = settings.games_file(root)
         file.parent.mkdir(parents=True, exist_ok=True)
-        async with Game.open(file, str(request.params["game"]), world=settings.world_of(root)) as open_game:
+        async with Game.open(
+            file, str(request.params["game"]), world=settings.world_of(root)
+        ) as open_game:
             return await open_game.call(name, params, str(request.key))
 
     return Tool(signature, call)

@@ -61,14 +61,18 @@ def merge_mentions(groups: Sequence[Sequence[RecordMention]], key: str) -> JsonO
     return {"records": records, "conflicts": conflicts, "confidence": mean}
 
 
-def _merge_group(group: Sequence[RecordMention], key: str) -> tuple[JsonObject, list[Json], list[float]]:
+def _merge_group(
+    group: Sequence[RecordMention], key: str
+) -> tuple[JsonObject, list[Json], list[float]]:
     name = _best_name(group)
     names = dict.fromkeys(mention.name for mention in group)
     record: JsonObject = {key: name}
     details: JsonObject = {}
     conflicts: list[Json] = []
     figures: list[float] = []
-    for field in dict.fromkeys(field for mention in group for field in mention.record if field != key):
+    for field in dict.fromkeys(
+        field for mention in group for field in mention.record if field != key
+    ):
         claims = _values_by_source(group, field)
         if not claims:
             continue
@@ -87,7 +91,9 @@ def _merge_group(group: Sequence[RecordMention], key: str) -> tuple[JsonObject, 
         "sources": [*sources],
         "fields": details,
         # Of a thing of which nothing is told but its name, the sources agree that there is one.
-        "confidence": round(math.fsum(figures) / len(figures), 4) if figures else agreement(len(sources), 0),
+        "confidence": round(math.fsum(figures) / len(figures), 4)
+        if figures
+        else agreement(len(sources), 0),
     }
     return entry, conflicts, figures
 
@@ -100,7 +106,9 @@ def _best_name(group: Sequence[RecordMention]) -> str:
     return max(sources, key=lambda name: (len(sources[name]), len(name)))
 
 
-def _values_by_source(group: Sequence[RecordMention], field: str) -> list[tuple[Json, tuple[str, ...]]]:
+def _values_by_source(
+    group: Sequence[RecordMention], field: str
+) -> list[tuple[Json, tuple[str, ...]]]:
     """Return the different values of a field with who gives them, the one that most sources give first."""
     values: dict[bytes, tuple[Json, dict[str, None]]] = {}
     for mention in group:
@@ -134,7 +142,9 @@ def _conflict(name: str, field: str, claims: Sequence[tuple[Json, tuple[str, ...
     }
 
 
-def group_mentions(mentions: Sequence[RecordMention], same: Mapping[str, str]) -> list[list[RecordMention]]:
+def group_mentions(
+    mentions: Sequence[RecordMention], same: Mapping[str, str]
+) -> list[list[RecordMention]]:
     """Return the mentions of each thing together, in the order of first mention.
 
     `same` says of a normalised name which other one it is an alias of; names that are equal once normalised are one.
@@ -161,8 +171,15 @@ _MERGED_SCHEMA: JsonSchema = {
     "type": "object",
     "required": ["record", "names", "sources", "fields", "confidence"],
     "properties": {
-        "record": {"type": "object", "description": "The value of each field that most sources give."},
-        "names": {"type": "array", "items": {"type": "string"}, "description": "All names that it goes by."},
+        "record": {
+            "type": "object",
+            "description": "The value of each field that most sources give.",
+        },
+        "names": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "All names that it goes by.",
+        },
         "sources": {"type": "array", "items": {"type": "string"}},
         "fields": {
             "type": "object",
@@ -215,7 +232,11 @@ CROSS_REFERENCE_SPEC = WorkerSpec(
         "required": ["records", "conflicts", "confidence", "method", "unnamed"],
         "additionalProperties": False,
         "properties": {
-            "records": {"type": "array", "items": _MERGED_SCHEMA, "description": "One entry for each thing."},
+            "records": {
+                "type": "array",
+                "items": _MERGED_SCHEMA,
+                "description": "One entry for each thing.",
+            },
             "conflicts": {
                 "type": "array",
                 "items": _CONFLICT_SCHEMA,
@@ -225,7 +246,10 @@ CROSS_REFERENCE_SPEC = WorkerSpec(
                 "type": "number",
                 "description": "The mean of the figures of all values, from 0 to 1.",
             },
-            "unnamed": {"type": "integer", "description": "Records without a name, which were left out."},
+            "unnamed": {
+                "type": "integer",
+                "description": "Records without a name, which were left out.",
+            },
             "method": {
                 "enum": ["agent", "suggested", "generated"],
                 "description": "Who told which names mean the same: a model, or code by their spelling.",
@@ -288,7 +312,9 @@ def _model_view(params: JsonObject, draft: JsonObject) -> JsonObject:
 
 def _description_words(record: JsonObject, key: str) -> str:
     texts = [
-        f"{field}: {value}" for field, value in record.items() if field != key and value not in (None, "")
+        f"{field}: {value}"
+        for field, value in record.items()
+        if field != key and value not in (None, "")
     ]
     return " ".join("; ".join(texts).split()[:_HINT_WORDS])
 
@@ -303,7 +329,9 @@ def _finish_groups(found: AnswerToFinish) -> Json:
         members = _members(group, names)
         taken = [name for name in members if name in same]
         if taken:
-            raise AnswerRefused([f"the name {taken[0]!r} stands in two groups: join them, or choose one"])
+            raise AnswerRefused(
+                [f"the name {taken[0]!r} stands in two groups: join them, or choose one"]
+            )
         same |= dict.fromkeys(members, members[0])
     return _merged(found.params, same)
 

@@ -33,7 +33,9 @@ MIN_QUOTE = 3
 _LIMITS = ReadLimits(max_bytes=16 * 2**20, max_depth=32)
 _DELIMITERS = ("|", "\t", ";", ",")
 _RULE = re.compile(r"[|:\- ]*-[|:\- ]*")
-_PAIR = re.compile(r"(?:[-*] )?\**(?P<key>[A-Za-z][A-Za-z0-9 _.-]{0,60}?)\**\s*[:=]\s*\**\s*(?P<value>\S.*)")
+_PAIR = re.compile(
+    r"(?:[-*] )?\**(?P<key>[A-Za-z][A-Za-z0-9 _.-]{0,60}?)\**\s*[:=]\s*\**\s*(?P<value>\S.*)"
+)
 _JOINTS = re.compile(r"[\s_.-]+")
 _BOOLEANS = {"true": True, "yes": True, "false": False, "no": False}
 _NULL_WORDS = frozenset({"null", "none", "n/a", "-"})
@@ -99,7 +101,10 @@ EXTRACT_RECORDS_SPEC = WorkerSpec(
         "additionalProperties": False,
         "properties": {
             "text": {"type": "string", "minLength": 1, "description": "The text."},
-            "record_schema": {"type": "object", "description": "JSON Schema of one record: an object."},
+            "record_schema": {
+                "type": "object",
+                "description": "JSON Schema of one record: an object.",
+            },
             "instructions": {
                 "type": ["string", "null"],
                 "description": "What counts as a record, and what does not.",
@@ -164,7 +169,9 @@ def _record_schema(params: JsonObject) -> JsonSchema:
             )
         validator_of(schema)
     except InvalidSchemaError as error:
-        raise ToolError(f"'record_schema' is no JSON Schema: {error}", hint="fix the schema") from error
+        raise ToolError(
+            f"'record_schema' is no JSON Schema: {error}", hint="fix the schema"
+        ) from error
     return {"type": "object", **schema}
 
 
@@ -223,7 +230,9 @@ def _generate_records(params: JsonObject) -> Json | FallbackFailure:
     records: list[Json] = [
         {
             "record": one.record,
-            "evidence": [{"quote": text[start:end], "start": start, "end": end} for start, end in one.spans],
+            "evidence": [
+                {"quote": text[start:end], "start": start, "end": end} for start, end in one.spans
+            ],
         }
         for one in found
     ]
@@ -306,7 +315,9 @@ def _objects(value: Json) -> Iterator[JsonObject]:
             yield from _objects(item)
 
 
-def _records_in_tables(lines: Sequence[tuple[str, Span]], schema: JsonSchema) -> Iterator[PlainRecord]:
+def _records_in_tables(
+    lines: Sequence[tuple[str, Span]], schema: JsonSchema
+) -> Iterator[PlainRecord]:
     mark, columns = "", tuple[str | None, ...]()
     for line, span in lines:
         begun = _header(line, schema)
@@ -342,7 +353,9 @@ def _cells(line: str, mark: str) -> list[str]:
     return [cell.strip() for cell in rows[0]] if rows else []
 
 
-def _records_in_pairs(lines: Sequence[tuple[str, Span]], schema: JsonSchema) -> Iterator[PlainRecord]:
+def _records_in_pairs(
+    lines: Sequence[tuple[str, Span]], schema: JsonSchema
+) -> Iterator[PlainRecord]:
     """Read `key: value` lines; an empty line, and a key that comes again, begin another record."""
     pairs: dict[str | None, str] = {}
     spans: list[Span] = []
@@ -360,7 +373,9 @@ def _records_in_pairs(lines: Sequence[tuple[str, Span]], schema: JsonSchema) -> 
 def _field(name: str, schema: JsonSchema) -> str | None:
     """Return the field that a column or a key is called by."""
     wanted = _JOINTS.sub("", name.strip("* `\"'")).casefold()
-    return next((field for field in properties(schema) if _JOINTS.sub("", field).casefold() == wanted), None)
+    return next(
+        (field for field in properties(schema) if _JOINTS.sub("", field).casefold() == wanted), None
+    )
 
 
 def _record(values: dict[str | None, str], schema: JsonSchema) -> JsonObject:
@@ -379,7 +394,9 @@ def _typed_value(text: str, schema: Json) -> Json:
     bare = text.replace(",", "")
     if "integer" in kinds and re.fullmatch(r"[+-]?[0-9]{1,15}", bare):
         return int(bare)
-    if "number" in kinds and re.fullmatch(r"[+-]?(?:[0-9]{1,15}(?:\.[0-9]{1,15})?|\.[0-9]{1,15})", bare):
+    if "number" in kinds and re.fullmatch(
+        r"[+-]?(?:[0-9]{1,15}(?:\.[0-9]{1,15})?|\.[0-9]{1,15})", bare
+    ):
         return float(bare)
     if "boolean" in kinds and text.casefold() in _BOOLEANS:
         return _BOOLEANS[text.casefold()]

@@ -9,7 +9,9 @@ _CELL: Final = 240
 """Characters of a cell; the package has the whole."""
 
 
-def markdown_table(title: str, names: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
+def markdown_table(
+    title: str, names: tuple[str, ...], rows: Iterable[tuple[str, ...]]
+) -> list[str]:
     """Return a heading and a table as parts of a document; nothing without rows."""
     lines = ["| " + " | ".join(map(_cell, row)) + " |" for row in rows]
     if not lines:

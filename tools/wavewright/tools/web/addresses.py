@@ -157,7 +157,9 @@ def _read_host(url: str, host: str, *, is_bracketed: bool) -> tuple[str, IpAddre
         try:
             ipv4 = ipaddress.IPv4Address(host)
         except ValueError as error:
-            raise _refused(url, "its host is a number, and no IPv4 address in its usual form") from error
+            raise _refused(
+                url, "its host is a number, and no IPv4 address in its usual form"
+            ) from error
         return host, ipv4
     host = host.removesuffix(".")
     if not all(_LABEL.fullmatch(label) for label in host.split(".")):

@@ -165,18 +165,26 @@ class GuardedClient:
             if answer.status not in _REDIRECTS:
                 return answer
             if location is None or redirects == self.max_redirects:
-                reason = "without saying where to" if location is None else f"after {redirects} redirects"
+                reason = (
+                    "without saying where to"
+                    if location is None
+                    else f"after {redirects} redirects"
+                )
                 raise StatusError(address, self.shown or address.url, answer.status, reason, None)
             redirects += 1
             try:
                 target = urljoin(address.url, location)
             except ValueError as error:
                 shown = self.shown or address.url
-                raise StatusError(address, shown, answer.status, "and leads to no address", None) from error
+                raise StatusError(
+                    address, shown, answer.status, "and leads to no address", None
+                ) from error
             following = read_address(target, self.allowed)
             if following.origin != address.origin:
                 public = {
-                    name: one for name, one in asked.headers.items() if name.lower() not in _CREDENTIALS
+                    name: one
+                    for name, one in asked.headers.items()
+                    if name.lower() not in _CREDENTIALS
                 }
                 asked = replace(asked, headers=public)
             address = following

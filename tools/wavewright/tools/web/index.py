@@ -115,7 +115,9 @@ class PageIndex:
 class FolderIndex:
     """The pages of one folder; safe to use from any thread."""
 
-    def __init__(self, folder: Path, *, exclude: Collection[str] = (), engine: Engine = "fts5") -> None:
+    def __init__(
+        self, folder: Path, *, exclude: Collection[str] = (), engine: Engine = "fts5"
+    ) -> None:
         """Read nothing yet.
 
         Args:
@@ -173,11 +175,15 @@ class FolderIndex:
             listed = sorted(entries, key=lambda entry: entry.name)
         for entry in listed:
             path = prefix + entry.name
-            if entry.name.startswith(".") or any(fnmatchcase(path, pattern) for pattern in self._exclude):
+            if entry.name.startswith(".") or any(
+                fnmatchcase(path, pattern) for pattern in self._exclude
+            ):
                 continue
             if entry.is_dir(follow_symlinks=False):
                 yield from self._pages_below(entry.path, f"{path}/")
-            elif entry.is_file(follow_symlinks=False) and path.lower().endswith((*_HTML, *_MARKDOWN, ".txt")):
+            elif entry.is_file(follow_symlinks=False) and path.lower().endswith(
+                (*_HTML, *_MARKDOWN, ".txt")
+            ):
                 yield path, entry
 
 
@@ -256,9 +262,12 @@ class _Fts5Ranker:
     def replace(self, gone: Collection[str], pages: Iterable[IndexedPage]) -> None:
         self._database.execute("BEGIN")
         try:
-            self._database.executemany("DELETE FROM page WHERE path = ?", ((path,) for path in gone))
             self._database.executemany(
-                "INSERT INTO page VALUES (?, ?, ?)", ((page.path, page.title, page.text) for page in pages)
+                "DELETE FROM page WHERE path = ?", ((path,) for path in gone)
+            )
+            self._database.executemany(
+                "INSERT INTO page VALUES (?, ?, ?)",
+                ((page.path, page.title, page.text) for page in pages),
             )
         except BaseException:
             self._database.execute("ROLLBACK")
@@ -295,7 +304,9 @@ class _TantivyRanker:
         for path in gone:
             writer.delete_documents_by_query(self._term_query(self._index.schema, "path", path))
         for page in pages:
-            writer.add_document(self._new_document(path=page.path, title=page.title, text=page.text))
+            writer.add_document(
+                self._new_document(path=page.path, title=page.title, text=page.text)
+            )
         writer.commit()
         writer.wait_merging_threads()
         self._index.reload()

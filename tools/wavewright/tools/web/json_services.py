@@ -94,7 +94,8 @@ def key_from_environment(name: str, *, service: str) -> str:
     key = os.environ.get(name, "").strip()
     if not key:
         raise ToolError(
-            f"{service} needs a key, and the environment variable {name} is not set", hint=f"export {name}=…"
+            f"{service} needs a key, and the environment variable {name} is not set",
+            hint=f"export {name}=…",
         )
     return key
 
@@ -111,7 +112,11 @@ def _with_hint(error: StatusError) -> ToolError:
         403: "check what the key may read",
         404: "it does not know what was asked for; check the code and the suffix",
     }
-    moved = "it answers from another address; set that one in the settings" if error.status < 400 else None
+    moved = (
+        "it answers from another address; set that one in the settings"
+        if error.status < 400
+        else None
+    )
     return ToolError(str(error), hint=hints.get(error.status, moved))
 
 

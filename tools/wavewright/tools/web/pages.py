@@ -44,7 +44,9 @@ _DROPPED: Final = (
 """With `:is`, each node is found once. A form around the content is that of a whole page, as ASP.NET makes it."""
 _STYLED: Final = "body [style]"
 _HIDING_STYLE: Final = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
-_META_CHARSET: Final = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w-]{1,40})", re.IGNORECASE)
+_META_CHARSET: Final = re.compile(
+    rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w-]{1,40})", re.IGNORECASE
+)
 _HEADER_CHARSET: Final = re.compile(r"charset\s*=\s*[\"']?([\w-]{1,40})", re.IGNORECASE)
 _BYTE_ORDER_MARKS: Final = {
     codecs.BOM_UTF8: "utf-8-sig",
@@ -118,12 +120,18 @@ async def read_answer(answer: WebAnswer, *, seconds: float = PARSE_SECONDS) -> P
         ToolError: parsing takes longer than `seconds`, or the process ends.
     """
     if answer.content_type in PLAIN_TYPES:
-        return Page(url=answer.url, title="", text=decode(answer), links=[], fetched_at=answer.fetched_at)
+        return Page(
+            url=answer.url, title="", text=decode(answer), links=[], fetched_at=answer.fetched_at
+        )
     return await parsed(read_page, answer, what=answer.url, seconds=seconds)
 
 
 async def parsed(
-    read: Callable[[_Source], _Parsed], source: _Source, *, what: str, seconds: float = PARSE_SECONDS
+    read: Callable[[_Source], _Parsed],
+    source: _Source,
+    *,
+    what: str,
+    seconds: float = PARSE_SECONDS,
 ) -> _Parsed:
     """Return what a function of a module reads from pages, called in another process.
 
@@ -144,9 +152,13 @@ async def parsed(
                     read, source, cancellable=True, limiter=anyio.CapacityLimiter(1)
                 )
     except TimeoutError as error:
-        raise ToolError(f"{what} cannot be parsed within {seconds:g} s", hint="leave it out") from error
+        raise ToolError(
+            f"{what} cannot be parsed within {seconds:g} s", hint="leave it out"
+        ) from error
     except anyio.BrokenWorkerProcess as error:
-        raise ToolError(f"{what} cannot be parsed: its parser has crashed", hint="leave it out") from error
+        raise ToolError(
+            f"{what} cannot be parsed: its parser has crashed", hint="leave it out"
+        ) from error
 
 
 def read_page(answer: WebAnswer) -> Page:
@@ -187,7 +199,9 @@ def read_targets(answer: WebAnswer) -> list[str]:
 
     tree = LexborHTMLParser(decode(answer))
     base_url = _base_url(tree, answer)
-    found = (_absolute(base_url, anchor.attributes.get("href") or "") for anchor in tree.css("a[href]"))
+    found = (
+        _absolute(base_url, anchor.attributes.get("href") or "") for anchor in tree.css("a[href]")
+    )
     return [*dict.fromkeys(target for target in found if target is not None)][:MAX_LINKS]
 
 
@@ -205,7 +219,9 @@ def decode(answer: WebAnswer) -> str:
     in_header = _HEADER_CHARSET.search(answer.headers.get("content-type", ""))
     in_page = _META_CHARSET.search(answer.content[:2048])
     named = [in_header[1]] if in_header else [in_page[1].decode("ascii")] if in_page else []
-    return answer.content.decode(next(filter(None, map(_known_encoding, named)), "utf-8"), "replace")
+    return answer.content.decode(
+        next(filter(None, map(_known_encoding, named)), "utf-8"), "replace"
+    )
 
 
 def _known_encoding(label: str) -> str | None:
@@ -213,7 +229,9 @@ def _known_encoding(label: str) -> str | None:
         name = codecs.lookup(label).name
     except LookupError:
         return None
-    return _WEB_MEANING.get(name, name) if _PAGE_ENCODINGS.fullmatch(name) or name == "ascii" else None
+    return (
+        _WEB_MEANING.get(name, name) if _PAGE_ENCODINGS.fullmatch(name) or name == "ascii" else None
+    )
 
 
 def _absolute(base: str, href: str) -> str | None:
@@ -222,13 +240,20 @@ def _absolute(base: str, href: str) -> str | None:
         target = urldefrag(urljoin(base, href.strip())).url
     except ValueError:
         return None
-    return target if target.startswith(("http://", "https://")) and len(target) <= MAX_URL_LENGTH else None
+    return (
+        target
+        if target.startswith(("http://", "https://")) and len(target) <= MAX_URL_LENGTH
+        else None
+    )
 
 
 def _extracted_text(html: str, url: str) -> str:
     from trafilatura import extract  # imports 60 MB of packages; most pages have a main element
 
-    return extract(html, url=url, output_format="markdown", include_links=True, favor_recall=True) or ""
+    return (
+        extract(html, url=url, output_format="markdown", include_links=True, favor_recall=True)
+        or ""
+    )
 
 
 def _as_markdown(html: str) -> str:

@@ -57,12 +57,17 @@ class PageCache:
         """Return the answer that is kept for a key."""
         with suppress(sqlite3.Error, OSError), self._transaction() as connection:
             row = connection.execute(
-                "SELECT url, status, headers, content, fetched_at FROM answers WHERE key = ?", (key,)
+                "SELECT url, status, headers, content, fetched_at FROM answers WHERE key = ?",
+                (key,),
             ).fetchone()
             if row is not None:
                 url, status, headers, content, fetched_at = row
                 return WebAnswer(
-                    url, status, json.loads(headers), content, dt.datetime.fromtimestamp(fetched_at, dt.UTC)
+                    url,
+                    status,
+                    json.loads(headers),
+                    content,
+                    dt.datetime.fromtimestamp(fetched_at, dt.UTC),
                 )
         return None
 
@@ -249,7 +254,9 @@ class WebReader:
         return server
 
     def _server_rate(self, crawl_delay: float = 0.0) -> RateLimiter:
-        return RateLimiter(1, max(MINUTE_SECONDS / self._settings.requests_per_host_per_minute, crawl_delay))
+        return RateLimiter(
+            1, max(MINUTE_SECONDS / self._settings.requests_per_host_per_minute, crawl_delay)
+        )
 
 
 def shared_reader(settings: WebSettings) -> WebReader:

@@ -125,7 +125,8 @@ class DdgsSearch(DocumentModel):
 
 
 SearchSettings: TypeAlias = Annotated[
-    LocalSearch | SearxngSearch | TavilySearch | BraveSearch | DdgsSearch, Field(discriminator="provider")
+    LocalSearch | SearxngSearch | TavilySearch | BraveSearch | DdgsSearch,
+    Field(discriminator="provider"),
 ]
 """What a pack's settings say of searches."""
 
@@ -216,7 +217,9 @@ async def _search_folder(
     del emit  # a folder is read at once
     matches = await anyio.to_thread.run_sync(index.search, query, limit)
     return [
-        _local_result(match, f"{base_url.rstrip('/')}/{quote(match.path)}" if base_url else match.path)
+        _local_result(
+            match, f"{base_url.rstrip('/')}/{quote(match.path)}" if base_url else match.path
+        )
         for match in matches
     ]
 
@@ -265,14 +268,17 @@ async def _search_service(
     return _results(settings.provider, _list_at(settings.provider, answer, place), snippet, limit)
 
 
-async def _search_ddgs(settings: DdgsSearch, query: str, limit: int, emit: Emit) -> list[SearchResult]:
+async def _search_ddgs(
+    settings: DdgsSearch, query: str, limit: int, emit: Emit
+) -> list[SearchResult]:
     del emit
     try:
         from ddgs import DDGS  # pyright: ignore[reportUnknownVariableType] - loaded lazily by a class without types
         from ddgs.exceptions import DDGSException, RatelimitException, TimeoutException
     except ImportError as error:
         raise ToolError(
-            "the search provider 'ddgs' is not installed", hint="run `pip install 'wavewright[search]'`"
+            "the search provider 'ddgs' is not installed",
+            hint="run `pip install 'wavewright[search]'`",
         ) from error
 
     def find() -> list[dict[str, Any]]:
@@ -283,11 +289,14 @@ async def _search_ddgs(settings: DdgsSearch, query: str, limit: int, emit: Emit)
     try:
         found = await anyio.to_thread.run_sync(find, abandon_on_cancel=True)
     except DDGSException as error:
-        if not isinstance(error, RatelimitException | TimeoutException) and "No results" in str(error):
+        if not isinstance(error, RatelimitException | TimeoutException) and "No results" in str(
+            error
+        ):
             return []
         raise ToolError(f"ddgs found no answer ({type(error).__name__})", transient=True) from error
     entries = [
-        {"title": one.get("title"), "url": one.get("href"), "content": one.get("body")} for one in found
+        {"title": one.get("title"), "url": one.get("href"), "content": one.get("body")}
+        for one in found
     ]
     return _results(settings.provider, entries, "content", limit)
 

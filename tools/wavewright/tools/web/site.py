@@ -95,7 +95,9 @@ class SiteIndex:
             try:
                 self._take(_KEPT_PAGES.validate_json(kept.content), kept.fetched_at)
             except ValidationError:
-                _logger.warning("the index of %s is of another version; it is made again", self._site)
+                _logger.warning(
+                    "the index of %s is of another version; it is made again", self._site
+                )
 
     def _keep(self, pages: list[IndexedPage], crawled_at: dt.datetime) -> None:
         kept = WebAnswer(self._site, 200, {}, _KEPT_PAGES.dump_json(pages), crawled_at)
@@ -157,7 +159,9 @@ class SiteIndex:
         else:
             title, text, targets = await parsed(_read_site_page, answer, what=answer.url)
         name = unquote(PurePosixPath(urlsplit(answer.url).path).stem).replace("-", " ")
-        return IndexedPage(answer.url, title or name, " ".join(text.split())[:MAX_PAGE_CHARS]), targets
+        return IndexedPage(
+            answer.url, title or name, " ".join(text.split())[:MAX_PAGE_CHARS]
+        ), targets
 
     async def _listed_pages(self) -> list[str]:
         """Return the addresses that the sitemaps of the site's server name; most servers have none."""
@@ -172,7 +176,9 @@ class SiteIndex:
                 _logger.info("no sitemap: %s", error)
                 continue
             has_tags = text.lstrip()[:1] == "<"
-            places = (found.strip() for found in (_PLACE.findall(text) if has_tags else text.split()))
+            places = (
+                found.strip() for found in (_PLACE.findall(text) if has_tags else text.split())
+            )
             named = [urljoin(self._site, place.replace("&amp;", "&")) for place in places]
             (waiting if "<sitemapindex" in text[:1000] else pages).extend(named)
         return pages
@@ -187,7 +193,9 @@ class SiteIndex:
                 continue
             path = normal.removeprefix(self._prefix)
             is_page = normal.startswith(self._prefix) and not _NO_PAGE.search(urlsplit(normal).path)
-            if is_page and not any(fnmatchcase(path, pattern) for pattern in self._settings.exclude):
+            if is_page and not any(
+                fnmatchcase(path, pattern) for pattern in self._settings.exclude
+            ):
                 found[normal] = None
         return found
 

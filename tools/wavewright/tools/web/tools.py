@@ -59,7 +59,9 @@ class _WebTools:
             url: Address of the page, with http:// or https://.
         """
         if not is_installed("web"):
-            raise ToolError("the extra 'web' is not installed, which reads pages", hint=install_hint("web"))
+            raise ToolError(
+                "the extra 'web' is not installed, which reads pages", hint=install_hint("web")
+            )
         from wavewright.tools.web.pages import read_answer
         from wavewright.tools.web.reader import shared_reader
 
@@ -102,7 +104,9 @@ def web_tools(settings: WebSettings, root: Path) -> tuple[Tool, ...]:
     tools, given = _WebTools(settings, root), settings.model_dump(mode="json")
     return (
         _make_web_tool(tools.fetch_page, settings=given),
-        _make_web_tool(tools.search_web, settings=[given, str(root)], timeout=_search_seconds(settings)),
+        _make_web_tool(
+            tools.search_web, settings=[given, str(root)], timeout=_search_seconds(settings)
+        ),
     )
 
 
@@ -111,5 +115,7 @@ def _search_seconds(settings: WebSettings) -> float:
     search = settings.search
     if not isinstance(search, LocalSearch) or search.site is None:
         return _TIMEOUT_SECONDS
-    spacing = MINUTE_SECONDS / min(settings.requests_per_host_per_minute, settings.requests_per_minute)
+    spacing = MINUTE_SECONDS / min(
+        settings.requests_per_host_per_minute, settings.requests_per_minute
+    )
     return _TIMEOUT_SECONDS + search.max_pages * (spacing + _SECONDS_A_PAGE)

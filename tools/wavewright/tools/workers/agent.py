@@ -15,7 +15,12 @@ from pydantic import ValidationError
 
 from wavewright.planner.language.goals import AvailableTool, Goal
 from wavewright.planner.language.plan import Limits
-from wavewright.planner.language.signatures import AGENT, FEEDBACK_PARAM, ToolSignature, is_open_to_agents
+from wavewright.planner.language.signatures import (
+    AGENT,
+    FEEDBACK_PARAM,
+    ToolSignature,
+    is_open_to_agents,
+)
 from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.functions.contracts import ToolDefinitionError
@@ -54,7 +59,10 @@ def agent_tool(
     said = {} if goal is None else {tool.name: tool for tool in goal.tools}
     open_ones = {name: tool for name, tool in tools.items() if is_open_to_agents(tool.signature)}
     named = dict[str, NamedAgent]() if agents is None else agents
-    usable = {**open_ones, **{name: tool for agent in named.values() for name, tool in agent.tools.items()}}
+    usable = {
+        **open_ones,
+        **{name: tool for agent in named.values() for name, tool in agent.tools.items()},
+    }
     declared: list[Json] = [limits.model_dump(mode="json"), [*_tool_versions(open_ones, said)]]
     if named:
         declared.append([[name, named[name].version] for name in sorted(named)])
@@ -122,7 +130,8 @@ def _named_run(named: Mapping[str, NamedAgent], name: str, call: ToolCall) -> Ag
     agent = named.get(name)
     if agent is None:
         raise ToolError(
-            f"there is no agent {name!r}", hint=f"there are {', '.join(map(repr, sorted(named))) or 'none'}"
+            f"there is no agent {name!r}",
+            hint=f"there are {', '.join(map(repr, sorted(named))) or 'none'}",
         )
     context = call.params.get("context")
     members = context if isinstance(context, dict) else dict[str, Json]()
@@ -186,12 +195,19 @@ def _tool_versions(tools: Mapping[str, Tool], said: Mapping[str, AvailableTool])
     for name, tool in sorted(tools.items()):
         available = said.get(name)
         config: Json = None if available is None else available.config
-        yield [name, tool.signature.version, None if available is None else available.description, config]
+        yield [
+            name,
+            tool.signature.version,
+            None if available is None else available.description,
+            config,
+        ]
 
 
 def _read_limits(goal: Goal | None) -> AgentLimits:
     tools = () if goal is None else goal.tools
-    config: JsonObject = next((tool.config for tool in tools if tool.name == AGENT), dict[str, Json]())
+    config: JsonObject = next(
+        (tool.config for tool in tools if tool.name == AGENT), dict[str, Json]()
+    )
     try:
         return AgentLimits.model_validate(config)
     except ValidationError as error:
@@ -250,7 +266,10 @@ _OUTPUT_SCHEMA: JsonSchema = {
     "required": ["answer", "method", "calls", "collected"],
     "properties": {
         "answer": {"description": "The answer: words, or what `output_schema` asked for."},
-        "method": {"enum": ["agent", "suggested", "forced"], "description": "How the answer was made."},
+        "method": {
+            "enum": ["agent", "suggested", "forced"],
+            "description": "How the answer was made.",
+        },
         "calls": {
             "type": "array",
             "items": {

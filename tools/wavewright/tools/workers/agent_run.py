@@ -99,7 +99,10 @@ class AgentRun:
         if self.services.models is None:
             raise faults.no_model_error(self.task.name)
         self.deadline = Deadline(self.calls.limits.seconds)
-        ways: dict[str, FallbackStrategy[JsonObject]] = {"agent": self._agent, "suggested": self._suggested}
+        ways: dict[str, FallbackStrategy[JsonObject]] = {
+            "agent": self._agent,
+            "suggested": self._suggested,
+        }
         if self.calls.limits.keep_partial:
             ways["forced"] = self._forced
         result: FallbackResult[JsonObject] = await run_ladder(
@@ -214,7 +217,9 @@ class AgentRun:
             return FallbackFailure(str(error))
         return await self._ask(asked, rung, max_answers=self.task.retries)
 
-    async def _ask(self, asked: ModelCall, rung: str, max_answers: int) -> JsonObject | FallbackFailure:
+    async def _ask(
+        self, asked: ModelCall, rung: str, max_answers: int
+    ) -> JsonObject | FallbackFailure:
         is_words = self.task.schema is None
 
         def accept(value: Json, is_last: bool) -> JsonObject:  # noqa: FBT001 - the shape of `Accept`
@@ -222,7 +227,11 @@ class AgentRun:
             return {"answer": value["answer"] if is_words and isinstance(value, dict) else value}
 
         conversation = WorkerConversation(
-            self._models, self.services.prompts, accept, max_answers=max_answers, on_use=self.calls.call.emit
+            self._models,
+            self.services.prompts,
+            accept,
+            max_answers=max_answers,
+            on_use=self.calls.call.emit,
         )
         result = await conversation.run(asked, self.deadline)
         self.error = self.error or conversation.error
@@ -245,7 +254,9 @@ class AgentRun:
             "collected": self.calls.collected,
         }
 
-    def _question(self, rung: str, *, collected: JsonObject | None = None, said: str = "") -> ModelCall:
+    def _question(
+        self, rung: str, *, collected: JsonObject | None = None, said: str = ""
+    ) -> ModelCall:
         task, call, context = self.task, self.calls.call, self.task.context
         if context is not None and prompt_size(context) > _CONTEXT_CHARS:
             context = shorten(context, _CONTEXT_CHARS)

@@ -90,7 +90,9 @@ class AgentCalls:
         started = time.monotonic()
         tool = self.tools.get(name)
         if tool is None:
-            raise self._refusal(name, params, f"there is no tool {name!r}; there are {', '.join(self.tools)}")
+            raise self._refusal(
+                name, params, f"there is no tool {name!r}; there are {', '.join(self.tools)}"
+            )
         whole = self._resolve_handles(name, params)
         misfits = validator_of(tool.signature.input_schema).violations(whole)
         if misfits:
@@ -106,7 +108,9 @@ class AgentCalls:
             self._record(name, params, "ok", 0.0, f"the same call as {handle}")
             return self._view(handle)
         if self._count >= self.limits.tool_calls:
-            raise self._refusal(name, params, f"all {self.limits.tool_calls} calls are made: answer now")
+            raise self._refusal(
+                name, params, f"all {self.limits.tool_calls} calls are made: answer now"
+            )
         self._count += 1
         ended = self._running[request.key] = anyio.Event()
         try:
@@ -115,7 +119,9 @@ class AgentCalls:
             self._record(name, params, "failed", time.monotonic() - started, str(error))
             raise
         except anyio.get_cancelled_exc_class():
-            self._record(name, params, "failed", time.monotonic() - started, "the agent's time was up")
+            self._record(
+                name, params, "failed", time.monotonic() - started, "the agent's time was up"
+            )
             raise
         finally:
             del self._running[request.key]
@@ -164,7 +170,9 @@ class AgentCalls:
             "output": shorten(output, self.limits.view_chars),
         }
 
-    def _request(self, name: str, signature: ToolSignature, params: JsonObject) -> tuple[ToolCall, str]:
+    def _request(
+        self, name: str, signature: ToolSignature, params: JsonObject
+    ) -> tuple[ToolCall, str]:
         """Return a call, and the key under which its output is kept for a resumed run.
 
         A call that sees other run data is another call. The key of what is kept does not say so: where calls ran side
@@ -173,7 +181,11 @@ class AgentCalls:
         call = self.call
         said = self.goal_tools.get(name)
         config = None if said is None else said.config
-        seen = None if call.data is None else call.data.child(signature.reads_data, signature.writes_data)
+        seen = (
+            None
+            if call.data is None
+            else call.data.child(signature.reads_data, signature.writes_data)
+        )
         key_of = partial(
             step_key,
             signature,
@@ -312,7 +324,9 @@ async def _checked_output(tool: Tool, request: ToolCall) -> Json:
         with anyio.fail_after(signature.timeout):
             output = await tool.call(request)
     except TimeoutError as error:
-        raise LoopToolError(f"{signature.name} gave no answer within {signature.timeout:g} s") from error
+        raise LoopToolError(
+            f"{signature.name} gave no answer within {signature.timeout:g} s"
+        ) from error
     except ToolError as error:
         raise LoopToolError(f"{error}; {error.hint}" if error.hint else str(error)) from error
     except Exception as error:  # the call of a tool: a failure is told to the model
@@ -320,7 +334,9 @@ async def _checked_output(tool: Tool, request: ToolCall) -> Json:
     clean = _plain_json(output, f"the output of {signature.name}")
     misfits = validator_of(signature.output_schema).violations(clean)
     if misfits:
-        raise LoopToolError(f"{signature.name} gave an output that does not fit: {misfits[0].message}")
+        raise LoopToolError(
+            f"{signature.name} gave an output that does not fit: {misfits[0].message}"
+        )
     return clean
 
 
@@ -337,7 +353,9 @@ def _open_to_handles(schema: JsonSchema) -> JsonSchema:
     return {
         **schema,
         "properties": {
-            name: member if not isinstance(member, dict) or _is_scalar(member) else _or_handle(member)
+            name: member
+            if not isinstance(member, dict) or _is_scalar(member)
+            else _or_handle(member)
             for name, member in properties(schema).items()
         },
     }

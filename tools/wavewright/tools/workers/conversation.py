@@ -76,7 +76,9 @@ def read_text(text: str) -> ParsedAnswer:
     if len(certain) == 1 and _stands_alone(text, certain[0]):
         return ParsedAnswer(values, is_whole=True)
     if values:
-        return ParsedAnswer(values, fault=_PROSE_FAULT if len(values) == 1 else _SEVERAL_VALUES_FAULT)
+        return ParsedAnswer(
+            values, fault=_PROSE_FAULT if len(values) == 1 else _SEVERAL_VALUES_FAULT
+        )
     return ParsedAnswer(fault="your answer holds no JSON", is_refusal=is_refusal_prose(text))
 
 
@@ -86,7 +88,9 @@ def is_short_refusal(text: str) -> bool:
 
 
 def _stands_alone(text: str, found: FoundValue) -> bool:
-    return not _WRAPPING.sub("", text[: found.span.start]) and not _WRAPPING.sub("", text[found.span.end :])
+    return not _WRAPPING.sub("", text[: found.span.start]) and not _WRAPPING.sub(
+        "", text[found.span.end :]
+    )
 
 
 def _reading_fault(found: FoundJson) -> str:
@@ -94,7 +98,9 @@ def _reading_fault(found: FoundJson) -> str:
         return "the JSON of your answer is not closed, or has a key twice"
     fault = found.unreadable[0]
     line = (
-        "" if fault.span is None else f" (line {found.source.position(fault.span.start)[0]} of your answer)"
+        ""
+        if fault.span is None
+        else f" (line {found.source.position(fault.span.start)[0]} of your answer)"
     )
     return f"{fault.message}{line}"
 
@@ -171,7 +177,9 @@ class WorkerConversation:
             turns.append(Turn(answer.text or "(nothing)", reply))
         return FallbackFailure(reason)
 
-    async def _ask(self, call: ModelCall, turns: list[Turn], ending: Deadline) -> ModelAnswer | None:
+    async def _ask(
+        self, call: ModelCall, turns: list[Turn], ending: Deadline
+    ) -> ModelAnswer | None:
         asked = replace(call, turns=tuple(turns), timeout=ending.seconds_left)
         try:
             answer = await self.models.ask(asked, on_use=self.on_use, on_text=self.on_text)

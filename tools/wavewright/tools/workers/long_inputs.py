@@ -27,7 +27,9 @@ def prompt_size(value: Json) -> int:
 
 def shorten_inputs(inputs: JsonObject, limit: int) -> tuple[JsonObject, tuple[str, ...]]:
     """Return inputs of `limit` characters together at most, and a note for each that was shortened."""
-    shorter = {name: shorten(inputs[name], room) for name, room in overlong_inputs(inputs, limit).items()}
+    shorter = {
+        name: shorten(inputs[name], room) for name, room in overlong_inputs(inputs, limit).items()
+    }
     notes = tuple(shortened_note(name, inputs[name], value) for name, value in shorter.items())
     return {**inputs, **shorter}, notes
 
@@ -51,7 +53,9 @@ def allot_chars(sizes: Mapping[str, int], limit: int) -> dict[str, int]:
     """Share characters out: what is small stays whole, and what is long shares the rest evenly."""
     rooms: dict[str, int] = {}
     left = limit
-    for place, (name, size) in enumerate(sorted(sizes.items(), key=lambda item: (item[1], item[0]))):
+    for place, (name, size) in enumerate(
+        sorted(sizes.items(), key=lambda item: (item[1], item[0]))
+    ):
         rooms[name] = min(size, max(1, left // (len(sizes) - place)))
         left -= rooms[name]
     return rooms
@@ -70,7 +74,11 @@ def shorten(value: Json, limit: int) -> Json:
             return candidate
         longest, most = max(_MIN_TEXT, longest // 2), max(_MIN_ITEMS, most // 2)
     candidate = _bounded(value, _MIN_TEXT, _MIN_ITEMS)
-    return candidate if prompt_size(candidate) <= limit else cut_text(prompt_json(candidate), limit - 2)
+    return (
+        candidate
+        if prompt_size(candidate) <= limit
+        else cut_text(prompt_json(candidate), limit - 2)
+    )
 
 
 def cut_text(text: str, limit: int) -> str:
@@ -156,7 +164,10 @@ SUMMARIZER_SPEC = WorkerSpec(
         "additionalProperties": False,
         "properties": {
             "content": {"type": "string", "minLength": 1, "description": "The text."},
-            "focus": {"type": ["string", "null"], "description": "What the summary should dwell on."},
+            "focus": {
+                "type": ["string", "null"],
+                "description": "What the summary should dwell on.",
+            },
             "max_words": {
                 "type": ["integer", "null"],
                 "minimum": 10,
@@ -170,12 +181,18 @@ SUMMARIZER_SPEC = WorkerSpec(
         "required": ["summary", "method", "source_chars"],
         "additionalProperties": False,
         "properties": {
-            "summary": {"type": "string", "description": "The summary, or the text where `method` says so."},
+            "summary": {
+                "type": "string",
+                "description": "The summary, or the text where `method` says so.",
+            },
             "method": {
                 "enum": ["agent", UNCHANGED],
                 "description": "Who wrote the summary: a model, or none.",
             },
-            "source_chars": {"type": "integer", "description": "Length of the text, in characters."},
+            "source_chars": {
+                "type": "integer",
+                "description": "Length of the text, in characters.",
+            },
         },
     },
     token_share=0.25,

@@ -24,14 +24,24 @@ from wavewright.config.errors import did_you_mean
 from wavewright.config.value_types import Seconds
 from wavewright.planner.language.goals import ThinkingLevel
 from wavewright.planner.language.plan import DocumentModel, Limits
-from wavewright.planner.language.signatures import AGENT, FEEDBACK_PARAM, ToolSignature, is_open_to_agents
+from wavewright.planner.language.signatures import (
+    AGENT,
+    FEEDBACK_PARAM,
+    ToolSignature,
+    is_open_to_agents,
+)
 from wavewright.planner.types import ID_PATTERN, Json, JsonObject, JsonSchema
 from wavewright.prompts import PromptError
 from wavewright.tools.functions.contracts import ToolDefinitionError
 from wavewright.tools.functions.injected import MemoryRunData
 from wavewright.tools.functions.tool import Tool, ToolCall, ToolError
 from wavewright.tools.workers.services import Services, declaration_version
-from wavewright.tools.workers.specs import PROMPT_PATTERN, checked_schema, load_specs, read_spec_file
+from wavewright.tools.workers.specs import (
+    PROMPT_PATTERN,
+    checked_schema,
+    load_specs,
+    read_spec_file,
+)
 
 if TYPE_CHECKING:
     from wavewright.planner.ports.model_port import OnText
@@ -79,7 +89,9 @@ class AgentConcurrency:
 
 def _schema_of_an_object(schema: JsonSchema) -> JsonSchema:
     if checked_schema(schema).get("type") != "object":
-        raise ValueError("must say `type: object`: put a list or a number into a field of an object")
+        raise ValueError(
+            "must say `type: object`: put a list or a number into a field of an object"
+        )
     return schema
 
 
@@ -121,8 +133,16 @@ class AgentSpec(DocumentModel):
 
     def answer_tokens(self, services: Services) -> int | None:
         """Return the ceiling of one answer; None where the agent sets none."""
-        share = None if self.token_share is None else max(1, round(self.token_share * services.worker_tokens))
-        given = [one for one in (share, self.max_output_tokens, self.limits.max_tokens) if one is not None]
+        share = (
+            None
+            if self.token_share is None
+            else max(1, round(self.token_share * services.worker_tokens))
+        )
+        given = [
+            one
+            for one in (share, self.max_output_tokens, self.limits.max_tokens)
+            if one is not None
+        ]
         return min(given, default=None)
 
 
@@ -178,7 +198,10 @@ class NamedAgent:
         """Return it as a tool of another agent."""
 
         async def call(request: ToolCall) -> Json:
-            values: JsonObject = {"task": request.params["task"], "context": request.params.get("context")}
+            values: JsonObject = {
+                "task": request.params["task"],
+                "context": request.params.get("context"),
+            }
             return await self.answer(values, request)
 
         return Tool(self.signature, call)
@@ -196,7 +219,9 @@ class NamedAgent:
         """
         signature = self.signature
         values = {**values, FEEDBACK_PARAM: [*request.feedback]}
-        data = (request.data or MemoryRunData()).child(signature.reads_data, signature.writes_data, scope)
+        data = (request.data or MemoryRunData()).child(
+            signature.reads_data, signature.writes_data, scope
+        )
         run = self.run_for(self.task(values), replace(request, data=data, answer=None), on_text)
         try:
             output = await run.run()
@@ -205,7 +230,9 @@ class NamedAgent:
                 request.data.keep(data.written)
         return output["answer"]
 
-    def run_for(self, task: AgentTask, request: ToolCall, on_text: OnText | None = None) -> AgentRun:
+    def run_for(
+        self, task: AgentTask, request: ToolCall, on_text: OnText | None = None
+    ) -> AgentRun:
         """Return a run of it for a task, not begun yet."""
         # Loaded when one runs, not when tools are listed.
         from wavewright.tools.workers.agent_run import AgentRun
@@ -281,7 +308,8 @@ class AgentCatalog:
         if spec is None:
             raise ToolDefinitionError(
                 f"{user or 'this project'} calls the agent {name!r}, which does not exist",
-                hint=did_you_mean(name, self.specs) or f"there are {', '.join(sorted(self.specs)) or 'none'}",
+                hint=did_you_mean(name, self.specs)
+                or f"there are {', '.join(sorted(self.specs)) or 'none'}",
             )
         if name in self._opening:
             way = " → ".join([*self._opening[self._opening.index(name) :], name])
@@ -338,7 +366,9 @@ class AgentCatalog:
             update={
                 "effects": own.effects | {"egress"},
                 "version": ".".join([own.version, *(agent.version for agent in agents.values())]),
-                "expected_tokens": max(agent.signature.expected_tokens for agent in agents.values()),
+                "expected_tokens": max(
+                    agent.signature.expected_tokens for agent in agents.values()
+                ),
             }
         )
 

@@ -28,7 +28,12 @@ from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.prompts import PromptError, data_block
 from wavewright.tools.functions.tool import MODEL_HINT, TextChunk, ToolCall, ToolError
 from wavewright.tools.workers import services as faults
-from wavewright.tools.workers.conversation import Deadline, WorkerConversation, misfit_texts, read_answer
+from wavewright.tools.workers.conversation import (
+    Deadline,
+    WorkerConversation,
+    misfit_texts,
+    read_answer,
+)
 from wavewright.tools.workers.long_inputs import (
     SUMMARIZER_SPEC,
     UNCHANGED,
@@ -107,7 +112,9 @@ class WorkerRun:
         try:
             inputs, notes = await self._shown_inputs(models)
             prompts = self._calls(inputs, notes, self.spec.max_input_chars)
-            ending = await self._model_deadline(models, rung, sum(len(call.prompt) for call in prompts))
+            ending = await self._model_deadline(
+                models, rung, sum(len(call.prompt) for call in prompts)
+            )
         except ModelError as error:
             self.error = error
             return FallbackFailure(str(error))
@@ -115,7 +122,11 @@ class WorkerRun:
             raise ToolError(f"{self.spec.name!r}: {error}", hint=error.hint) from error
         answers = rung.tries if self.spec.repairs is None else 1 + self.spec.repairs
         outcome = await self._ask_all(models, prompts, ending, answers)
-        if self.error is None or self.error.kind != "over_context" or self.spec.longer_inputs == "refuse":
+        if (
+            self.error is None
+            or self.error.kind != "over_context"
+            or self.spec.longer_inputs == "refuse"
+        ):
             return outcome
         self.error = None
         return await self._ask_all(models, self._smaller_calls(inputs, notes), ending, answers)
@@ -132,7 +143,9 @@ class WorkerRun:
         self, models: ModelClient, calls: Sequence[ModelCall], ending: Deadline, answers: int
     ) -> JsonObject | FallbackFailure:
         """Ask for each part of the input, several at once, and join what comes back."""
-        results: list[JsonObject | FallbackFailure] = [FallbackFailure("it was not asked") for _ in calls]
+        results: list[JsonObject | FallbackFailure] = [
+            FallbackFailure("it was not asked") for _ in calls
+        ]
         at_once = anyio.CapacityLimiter(_MAX_PARALLEL_PARTS)
         streams = self.spec.stream and len(calls) == 1
         emit = self.call.emit
@@ -191,7 +204,9 @@ class WorkerRun:
 
     async def _forced(self, _rung: Rung) -> JsonObject | FallbackFailure:
         force = self.worker.force
-        return self._valid_output(self.spec.forced if force is None else force(self.call.params), "forced")
+        return self._valid_output(
+            self.spec.forced if force is None else force(self.call.params), "forced"
+        )
 
     def _valid_output(self, made: Json, rung: WorkerRung) -> JsonObject | FallbackFailure:
         """Return what code made with the word for how, where it fits the output schema."""
@@ -214,11 +229,16 @@ class WorkerRun:
         """
         output: Json
         if self.worker.finish is not None:
-            output = self.worker.finish(AnswerToFinish(self.call.params, answer, self.draft, is_last, rung))
+            output = self.worker.finish(
+                AnswerToFinish(self.call.params, answer, self.draft, is_last, rung)
+            )
         elif self.spec.text_field is not None:
             output = {self.spec.text_field: answer}
         elif self.spec.writes and isinstance(answer, dict):
-            output = {**self.draft, **{name: answer[name] for name in self.spec.writes if name in answer}}
+            output = {
+                **self.draft,
+                **{name: answer[name] for name in self.spec.writes if name in answer},
+            }
         else:
             output = answer
         if not isinstance(output, dict):
@@ -317,7 +337,9 @@ class WorkerRun:
             prompt=services.prompts.render(
                 spec.prompt,
                 inputs={name: prompt_value(value, name) for name, value in known.items()},
-                draft=data_block(self.draft, "draft") if self.draft and self.worker.show is None else None,
+                draft=data_block(self.draft, "draft")
+                if self.draft and self.worker.show is None
+                else None,
             ),
             schema=schema,
             schema_name=spec.name,
@@ -337,7 +359,9 @@ class WorkerRun:
         model = models.choose(preference_of(self.spec, self.services), "worker").model
         history = self.services.budget_store
         past = () if history is None else await history.past_seconds(model, "worker")
-        return Deadline(min(rung_timeout(rung.clock or _CLOCK, chars, past), 0.9 * self.spec.timeout))
+        return Deadline(
+            min(rung_timeout(rung.clock or _CLOCK, chars, past), 0.9 * self.spec.timeout)
+        )
 
     def _answer_schema(self) -> JsonSchema | None:
         """Return the schema of what the model is asked for; none where it is asked for text."""
@@ -361,5 +385,7 @@ def prompt_value(value: Json, name: str) -> object:
         return value
     try:
         return data_block(value, name)
-    except ValueError:  # a name that could be taken for a mark: inputs that no schema declares can have any
+    except (
+        ValueError
+    ):  # a name that could be taken for a mark: inputs that no schema declares can have any
         return data_block(value, "input")

@@ -141,7 +141,10 @@ def model_tool_error(error: ModelError, name: str, hint: str | None = None) -> T
 
 
 def ladder_tool_error(
-    records: Sequence[RungRecord], name: str, error: ModelError | None, hint: str = STRONGER_MODEL_HINT
+    records: Sequence[RungRecord],
+    name: str,
+    error: ModelError | None,
+    hint: str = STRONGER_MODEL_HINT,
 ) -> ToolError:
     """Return why no rung gave anything; the model's own error where there was one, `hint` where it names none."""
     if error is not None:
@@ -192,7 +195,9 @@ def make_worker(worker: Worker, services: Services) -> Tool:
         tags=spec.tags,
         expected_seconds=spec.expected_seconds,
         expected_tokens=(
-            services.answer_tokens(spec.token_share) if spec.expected_tokens is None else spec.expected_tokens
+            services.answer_tokens(spec.token_share)
+            if spec.expected_tokens is None
+            else spec.expected_tokens
         ),
         timeout=spec.timeout,
         retry=spec.retry,
@@ -231,7 +236,9 @@ def _complete_spec(worker: Worker) -> WorkerSpec:
         completed = type(spec).model_validate({**dict(spec), **changes})
     except ValidationError as error:
         reason = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
-        raise ToolDefinitionError(f"{_worker_label(worker)}: {reason}", hint=_DECLARATION_HINT) from error
+        raise ToolDefinitionError(
+            f"{_worker_label(worker)}: {reason}", hint=_DECLARATION_HINT
+        ) from error
     fault = replace(worker, spec=completed).missing_code()
     if fault is not None:
         raise ToolDefinitionError(f"{_worker_label(worker)}: {fault}", hint=_DECLARATION_HINT)
@@ -247,7 +254,9 @@ def _worker_label(worker: Worker) -> str:
 def _with_fields(base: JsonSchema, more: JsonSchema) -> JsonSchema:
     """Return the draft's schema with fields that only the model brings; none of them is required."""
     return (
-        cast("JsonSchema", {**base, "properties": {**properties(base), **properties(more)}}) if more else base
+        cast("JsonSchema", {**base, "properties": {**properties(base), **properties(more)}})
+        if more
+        else base
     )
 
 

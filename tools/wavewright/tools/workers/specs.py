@@ -142,7 +142,9 @@ class WorkerSpec(DocumentModel):
         return self
 
     def _contradiction(self) -> str | None:
-        if self.longer_inputs == "parts" and (self.parts_of is None or self.parts_of not in self.inputs):
+        if self.longer_inputs == "parts" and (
+            self.parts_of is None or self.parts_of not in self.inputs
+        ):
             return "'longer_inputs: parts' needs 'parts_of', the name of an input"
         if self.text_field is not None and self.outputs and self.text_field not in self.outputs:
             return f"'text_field' is {self.text_field!r}, which is no field of 'output_schema'"
@@ -173,7 +175,9 @@ class WorkerSpec(DocumentModel):
         validator = validator_of(self.output_schema)
         for word in (word for rung in rungs for word in self.method_of(rung).values()):
             misfits = validator.violations({_METHOD: word})
-            if any(misfit.pointer == f"/{_METHOD}" for misfit in misfits):  # others are of what is missing
+            if any(
+                misfit.pointer == f"/{_METHOD}" for misfit in misfits
+            ):  # others are of what is missing
                 return word
         return None
 
@@ -259,7 +263,9 @@ class Worker:
             return "'writes' needs a draft of code, which only workers of packs have"
         required = spec.output_schema.get("required")
         asked = {spec.text_field, _METHOD}
-        others = [name for name in required if name not in asked] if isinstance(required, list) else []
+        others = (
+            [name for name in required if name not in asked] if isinstance(required, list) else []
+        )
         if spec.text_field is not None and self.finish is None and others:
             return f"'text_field' asks for {spec.text_field!r} alone, and 'output_schema' requires {others[0]!r} too"
         return None
@@ -273,7 +279,9 @@ def without_method(schema: JsonSchema) -> JsonSchema:
     return only_fields(schema, [name for name in fields if name != _METHOD])
 
 
-def only_fields(schema: JsonSchema, names: Sequence[str], *, all_required: bool = False) -> JsonSchema:
+def only_fields(
+    schema: JsonSchema, names: Sequence[str], *, all_required: bool = False
+) -> JsonSchema:
     """Return the schema of an object that has some of the fields only."""
     fields = properties(schema)
     wanted = list(names) if all_required else as_list(schema.get("required"))
@@ -344,9 +352,13 @@ def read_spec_file(file: Path, model: type[SpecT], kind: str) -> SpecT:
 def _fault_text(error: DocumentError) -> str:
     """Return the first faults, the first with file and line, the others with their lines."""
     shown = error.faults[:_MAX_FAULTS]
-    lines = [0 if fault.span is None else error.source.position(fault.span.start)[0] for fault in shown]
+    lines = [
+        0 if fault.span is None else error.source.position(fault.span.start)[0] for fault in shown
+    ]
     place = f"{error.source.name}:{lines[0]}" if lines[0] else error.source.name
-    others = [f"line {line}: {fault.message}" for line, fault in zip(lines[1:], shown[1:], strict=True)]
+    others = [
+        f"line {line}: {fault.message}" for line, fault in zip(lines[1:], shown[1:], strict=True)
+    ]
     more = len(error.faults) - len(shown)
     tail = [f"and {more} more"] if more else []
     return "; ".join([f"{place}: {shown[0].message}", *others, *tail])
@@ -354,7 +366,9 @@ def _fault_text(error: DocumentError) -> str:
 
 def _fault_hint(error: DocumentError, kind: str) -> str:
     """Return the hint on a misspelt word, which causes most faults, or else the first hint."""
-    misspelt = [fault.hint for fault in error.faults if fault.kind == "unknown_field" and fault.hint]
+    misspelt = [
+        fault.hint for fault in error.faults if fault.kind == "unknown_field" and fault.hint
+    ]
     hints = [fault.hint for fault in error.faults if fault.hint]
     otherwise = f"fix the file; `wavewright schema {kind}` says what it may hold"
     return next(iter([*misspelt, *hints]), otherwise)
@@ -366,4 +380,6 @@ def _spec_files(places: Sequence[Path]) -> Iterator[Path]:
         if place.suffix.lower() in _FILE_SUFFIXES:
             yield place
         elif place.is_dir():
-            yield from sorted(file for file in place.iterdir() if file.suffix.lower() in _FILE_SUFFIXES)
+            yield from sorted(
+                file for file in place.iterdir() if file.suffix.lower() in _FILE_SUFFIXES
+            )

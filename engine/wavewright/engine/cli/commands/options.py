@@ -129,22 +129,28 @@ ScheduleOption = Annotated[
     ScheduleChoice | None,
     typer.Option(help="Start steps wave by wave, or as soon as their dependencies are done."),
 ]
-ConcurrencyOption = Annotated[int | None, typer.Option(min=1, help="Maximum number of concurrent calls.")]
+ConcurrencyOption = Annotated[
+    int | None, typer.Option(min=1, help="Maximum number of concurrent calls.")
+]
 AsOfOption = Annotated[
     str | None, typer.Option(metavar="DATE", help="The instant that `now()` returns (ISO 8601).")
 ]
 OutputOption = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for the package and the report.")
+    Path | None,
+    typer.Option("--output", "-o", metavar="DIR", help="Folder for the package and the report."),
 ]
 JsonLines = Annotated[bool, typer.Option("--json", help="Print each event as a line of JSON.")]
 ByOption = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", help="Who does it; default: the user of this machine.", callback=_checked_name
+        metavar="NAME",
+        help="Who does it; default: the user of this machine.",
+        callback=_checked_name,
     ),
 ]
 QuietOption = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Show no progress, only the outcome, questions and errors.")
+    bool,
+    typer.Option("--quiet", "-q", help="Show no progress, only the outcome, questions and errors."),
 ]
 ApproveOption = Annotated[
     ApproveChoice,
@@ -172,10 +178,13 @@ AnswerOption = Annotated[
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Set an input, by a dotted path; repeat for others."),
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="Set an input, by a dotted path; repeat for others."
+    ),
 ]
 InputsOption = Annotated[
-    Path | None, typer.Option("--inputs", metavar="FILE", help="Inputs that replace those of the job.")
+    Path | None,
+    typer.Option("--inputs", metavar="FILE", help="Inputs that replace those of the job."),
 ]
 RunArgument = Annotated[
     str | None,

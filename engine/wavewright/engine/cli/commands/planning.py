@@ -31,7 +31,8 @@ def plan(
     job: JobArgument,
     as_of: AsOfOption = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the plan there, as YAML or JSON by its suffix.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the plan there, as YAML or JSON by its suffix."),
     ] = None,
     answer: AnswerOption = None,
     set_: SetOption = None,
@@ -61,7 +62,9 @@ def plan(
 def check(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE", help="Plans, jobs, goal templates; '-' reads standard input."),
+        typer.Argument(
+            metavar="FILE", help="Plans, jobs, goal templates; '-' reads standard input."
+        ),
     ],
     goal: Annotated[
         str | None,
@@ -72,7 +75,8 @@ def check(
         ),
     ] = None,
     tools: Annotated[
-        Path | None, typer.Option(metavar="TOOLS", help="JSON list of tool signatures to check against.")
+        Path | None,
+        typer.Option(metavar="TOOLS", help="JSON list of tool signatures to check against."),
     ] = None,
     format: Annotated[CheckFormat, typer.Option("--format", "-f")] = "text",  # noqa: A002
     from_model: Annotated[
@@ -84,9 +88,15 @@ def check(
     max_steps: Annotated[int | None, typer.Option(min=1, help="Maximum number of steps.")] = None,
     max_waves: Annotated[int | None, typer.Option(min=1, help="Maximum number of waves.")] = None,
     max_bytes: Annotated[int | None, typer.Option(min=1, help="Maximum size of the file.")] = None,
-    max_depth: Annotated[int | None, typer.Option(min=1, help="Maximum nesting of the file.")] = None,
-    fix: Annotated[bool, typer.Option("--fix", help="Apply the fixes that are safe to the file.")] = False,
-    diff: Annotated[bool, typer.Option("--diff", help="Only show what --fix would change.")] = False,
+    max_depth: Annotated[
+        int | None, typer.Option(min=1, help="Maximum nesting of the file.")
+    ] = None,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Apply the fixes that are safe to the file.")
+    ] = False,
+    diff: Annotated[
+        bool, typer.Option("--diff", help="Only show what --fix would change.")
+    ] = False,
 ) -> None:
     """Check plans, and show every fault with its place and fix."""
     from wavewright.engine.cli.common.arguments import input_overrides
@@ -116,7 +126,8 @@ def check(
 @group.command("dry-run")
 def dry_run(
     job: Annotated[
-        Path | None, typer.Argument(metavar="JOB", help="A job, a plan or a saved plan; none with --run.")
+        Path | None,
+        typer.Argument(metavar="JOB", help="A job, a plan or a saved plan; none with --run."),
     ] = None,
     plan: Annotated[
         Path | None, typer.Option(metavar="PLAN", help="A plan to use instead of the job's.")
@@ -127,10 +138,12 @@ def dry_run(
     inputs: InputsOption = None,
     format: Annotated[GraphFormat, typer.Option("--format", "-f")] = "text",  # noqa: A002
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of printing.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write there instead of printing."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Save plan, tools and estimate there, for `run FILE`.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Save plan, tools and estimate there, for `run FILE`."),
     ] = None,
     of_run: Annotated[
         str | None,
@@ -142,7 +155,8 @@ def dry_run(
         ),
     ] = None,
     patch: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --run: what would run after this patch.")
+        Path | None,
+        typer.Option(metavar="FILE", help="With --run: what would run after this patch."),
     ] = None,
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Run the plan over generated outputs, every branch.")

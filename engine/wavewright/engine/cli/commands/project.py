@@ -41,12 +41,15 @@ def schema(
     name: Annotated[
         SchemaName | None,
         typer.Argument(
-            metavar="NAME", help="plan, patch, job, goal, tools, settings, worker, agent, package or message."
+            metavar="NAME",
+            help="plan, patch, job, goal, tools, settings, worker, agent, package or message.",
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Write it there; without a name those of all authored documents."),
+        typer.Option(
+            metavar="DIR", help="Write it there; without a name those of all authored documents."
+        ),
     ] = None,
 ) -> None:
     """Print the JSON Schema of a document, for editors."""
@@ -74,10 +77,12 @@ def doctor(
 @group.command()
 def init(
     folder: Annotated[
-        Path | None, typer.Argument(metavar="DIR", help="A new or empty folder; left out with --here.")
+        Path | None,
+        typer.Argument(metavar="DIR", help="A new or empty folder; left out with --here."),
     ] = None,
     here: Annotated[
-        bool, typer.Option("--here", help="Write into the working directory without replacing files.")
+        bool,
+        typer.Option("--here", help="Write into the working directory without replacing files."),
     ] = False,
 ) -> None:
     """Write a project that can be run immediately.
@@ -86,16 +91,22 @@ def init(
     """
     from wavewright.engine.cli.project import init_command
 
-    raise typer.Exit(init_command.write_here(folder) if here else init_command.write_project(folder))
+    raise typer.Exit(
+        init_command.write_here(folder) if here else init_command.write_project(folder)
+    )
 
 
 @group.command("fake-model")
 def fake_model(
-    script: Annotated[Path, typer.Option(metavar="FILE", help="Rules in YAML: the answer to each request.")],
+    script: Annotated[
+        Path, typer.Option(metavar="FILE", help="Rules in YAML: the answer to each request.")
+    ],
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 takes a free one.")
     ] = 8765,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no line for each request.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print no line for each request.")
+    ] = False,
 ) -> None:
     """Serve scripted answers in place of a language model.
 

@@ -21,12 +21,14 @@ runs_group = typer.Typer()
 def runs(
     context: typer.Context,
     status: Annotated[
-        list[StatusChoice] | None, typer.Option(help="Only runs with this status; repeat for others.")
+        list[StatusChoice] | None,
+        typer.Option(help="Only runs with this status; repeat for others."),
     ] = None,
     since: Annotated[
         str | None,
         typer.Option(
-            metavar="WHEN", help="Only runs begun since a date, or within a duration such as 12h or 7d."
+            metavar="WHEN",
+            help="Only runs begun since a date, or within a duration such as 12h or 7d.",
         ),
     ] = None,
     limit: Annotated[
@@ -58,7 +60,9 @@ def prune(
             help="Keep runs that ended within this time (12h, 30d), or this number of the newest.",
         ),
     ],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be removed.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only list what would be removed.")
+    ] = False,
 ) -> None:
     """Remove runs that have ended, with their events and files.
 
@@ -97,7 +101,10 @@ def show(
 def why(
     run: RunArgument = None,
     field: Annotated[
-        str, typer.Argument(metavar="[FIELD]", help="A field of the result; default: the whole (`overall`).")
+        str,
+        typer.Argument(
+            metavar="[FIELD]", help="A field of the result; default: the whole (`overall`)."
+        ),
     ] = "overall",
     format: FormatOption = "text",  # noqa: A002
 ) -> None:
@@ -113,7 +120,9 @@ def why(
 @group.command()
 def logs(
     run: RunArgument = None,
-    step: Annotated[str | None, typer.Option("--step", metavar="STEP", help="Only this step's.")] = None,
+    step: Annotated[
+        str | None, typer.Option("--step", metavar="STEP", help="Only this step's.")
+    ] = None,
     format: FormatOption = "text",  # noqa: A002
 ) -> None:
     """Print what a run's tools printed, logged and raised."""
@@ -127,7 +136,9 @@ def diff(
     before: Annotated[str, typer.Argument(metavar="A", help="A plan, a job or a run.")],
     after: Annotated[
         str | None,
-        typer.Argument(metavar="B", help="A plan, a job, a run or a patch of A; left out for a run alone."),
+        typer.Argument(
+            metavar="B", help="A plan, a job, a run or a patch of A; left out for a run alone."
+        ),
     ] = None,
     format: FormatOption = "text",  # noqa: A002
 ) -> None:

@@ -79,7 +79,8 @@ def do(
     tools: Annotated[
         str | None,
         typer.Option(
-            metavar="NAMES", help="Tools and packs that the plan may use, with commas; default: all."
+            metavar="NAMES",
+            help="Tools and packs that the plan may use, with commas; default: all.",
         ),
     ] = None,
     set_: SetOption = None,
@@ -153,7 +154,10 @@ def resume(
 @group.command()
 def cancel(
     run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A run or a job of a daemon, or the beginning of its id.")
+        str,
+        typer.Argument(
+            metavar="RUN", help="A run or a job of a daemon, or the beginning of its id."
+        ),
     ],
     by: ByOption = None,
 ) -> None:
@@ -192,7 +196,9 @@ def retry(
         run, start=start, inputs=set_ or (), concurrency=concurrency, output=output, by=by
     )
     raise typer.Exit(
-        run_command.execute_request(request, approve=approve, answers=(), as_json=json, is_quiet=quiet)
+        run_command.execute_request(
+            request, approve=approve, answers=(), as_json=json, is_quiet=quiet
+        )
     )
 
 
@@ -209,7 +215,8 @@ def replay(
         str | None, typer.Option(metavar="MODEL", help="Review again with this model.")
     ] = None,
     live: Annotated[
-        bool, typer.Option("--live", help="Make calls that were not recorded, of tools that only read.")
+        bool,
+        typer.Option("--live", help="Make calls that were not recorded, of tools that only read."),
     ] = False,
     format: FormatOption = "text",  # noqa: A002
 ) -> None:

@@ -26,9 +26,12 @@ def daemon(
         int | None, typer.Option(min=1, max=1000, help="Maximum number of concurrent jobs.")
     ] = None,
     health: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Address of the health checks and metrics.")
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Address of the health checks and metrics."),
     ] = None,
-    log_level: Annotated[LogLevelChoice | None, typer.Option(help="Lowest level that is logged.")] = None,
+    log_level: Annotated[
+        LogLevelChoice | None, typer.Option(help="Lowest level that is logged.")
+    ] = None,
 ) -> None:
     """Execute jobs received from RabbitMQ.
 
@@ -42,18 +45,28 @@ def daemon(
 
 @group.command()
 def worker(
-    slots: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of concurrent calls.")] = 10,
+    slots: Annotated[
+        int, typer.Option(min=1, max=10_000, help="Maximum number of concurrent calls.")
+    ] = 10,
     labels: Annotated[
-        str, typer.Option(metavar="LABEL,…", help="What this machine has of the needs of tools, such as gpu.")
+        str,
+        typer.Option(
+            metavar="LABEL,…", help="What this machine has of the needs of tools, such as gpu."
+        ),
     ] = "",
     tools: Annotated[
         str,
-        typer.Option(metavar="TOOL,…", help="Make calls of these tools only; default: all that it can make."),
+        typer.Option(
+            metavar="TOOL,…", help="Make calls of these tools only; default: all that it can make."
+        ),
     ] = "",
     health: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Address of the health checks and metrics.")
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Address of the health checks and metrics."),
     ] = None,
-    log_level: Annotated[LogLevelChoice, typer.Option(help="Lowest level that is logged.")] = "info",
+    log_level: Annotated[
+        LogLevelChoice, typer.Option(help="Lowest level that is logged.")
+    ] = "info",
 ) -> None:
     """Make calls of tools for runs on other machines.
 
@@ -78,20 +91,27 @@ def _names(text: str) -> tuple[str, ...]:
 
 @group.command()
 def submit(
-    job: Annotated[Path, typer.Argument(metavar="JOB", help="A job, a plan or a goal template with a plan.")],
+    job: Annotated[
+        Path, typer.Argument(metavar="JOB", help="A job, a plan or a goal template with a plan.")
+    ],
     wait: Annotated[
         bool, typer.Option("--wait", help="Show its progress until it ends, and its result.")
     ] = False,
     id: Annotated[  # noqa: A002
         str | None,
-        typer.Option("--id", metavar="UUID", help="The job's id; a job sent twice with one id runs once."),
+        typer.Option(
+            "--id", metavar="UUID", help="The job's id; a job sent twice with one id runs once."
+        ),
     ] = None,
     sender: Annotated[
-        str, typer.Option("--as", metavar="AGENT", help="Sender, by its name in the daemon's settings.")
+        str,
+        typer.Option("--as", metavar="AGENT", help="Sender, by its name in the daemon's settings."),
     ] = "wavewright_cli",
     timeout: Annotated[
         float | None,
-        typer.Option("--timeout", metavar="SECONDS", min=0, help="How long --wait waits; default: no limit."),
+        typer.Option(
+            "--timeout", metavar="SECONDS", min=0, help="How long --wait waits; default: no limit."
+        ),
     ] = None,
     set_: SetOption = None,
     inputs: InputsOption = None,
@@ -118,7 +138,9 @@ def submit(
 
 @group.command()
 def tail(
-    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="Only this job's, by its id.")] = None,
+    job: Annotated[
+        str | None, typer.Argument(metavar="[JOB]", help="Only this job's, by its id.")
+    ] = None,
     packages: Annotated[bool, typer.Option("--packages", help="Also print packages.")] = False,
     as_json: JsonLines = False,
 ) -> None:
@@ -148,7 +170,9 @@ def topology(
     from wavewright.engine.cli.common.arguments import project_settings
     from wavewright.engine.cli.common.output import write_file
 
-    text = json.dumps(definitions(project_settings().daemon, os.environ, vhost=vhost), indent=2) + "\n"
+    text = (
+        json.dumps(definitions(project_settings().daemon, os.environ, vhost=vhost), indent=2) + "\n"
+    )
     if out is None:
         sys.stdout.write(text)
     else:
@@ -159,7 +183,9 @@ def topology(
 def mcp(
     server: Annotated[
         str | None,
-        typer.Argument(metavar="[SERVER]", help="An MCP server that a pack brings, in place of the project."),
+        typer.Argument(
+            metavar="[SERVER]", help="An MCP server that a pack brings, in place of the project."
+        ),
     ] = None,
     role: Annotated[
         str | None, typer.Option("--role", metavar="ROLE", help="Serve this role of SERVER only.")
@@ -189,7 +215,10 @@ def mcp(
 @group.command()
 def view(
     listen: Annotated[
-        str, typer.Option("--listen", metavar="HOST:PORT", help="Address to serve; port 0 takes a free one.")
+        str,
+        typer.Option(
+            "--listen", metavar="HOST:PORT", help="Address to serve; port 0 takes a free one."
+        ),
     ] = "127.0.0.1:0",
     open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
@@ -213,10 +242,14 @@ def play(
         str, typer.Argument(metavar="GAME", help="Name of the game; a new one is begun.")
     ] = "game",
     pack: Annotated[
-        str | None, typer.Option("--pack", help="Pack whose page is served, where several have one.")
+        str | None,
+        typer.Option("--pack", help="Pack whose page is served, where several have one."),
     ] = None,
     listen: Annotated[
-        str, typer.Option("--listen", metavar="HOST:PORT", help="Address to serve; port 0 takes a free one.")
+        str,
+        typer.Option(
+            "--listen", metavar="HOST:PORT", help="Address to serve; port 0 takes a free one."
+        ),
     ] = "127.0.0.1:0",
     open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
@@ -247,7 +280,9 @@ def answer(
     decision: Annotated[
         str, typer.Argument(metavar="ID", help="A decision or a run, or the beginning of its id.")
     ],
-    choice: Annotated[str, typer.Argument(metavar="CHOICE", help="An option, its number, or a text.")],
+    choice: Annotated[
+        str, typer.Argument(metavar="CHOICE", help="An option, its number, or a text.")
+    ],
 ) -> None:
     """Answer a question, so that its job or run can continue.
 
@@ -261,12 +296,17 @@ def answer(
 @group.command()
 def verdict(
     package: Annotated[
-        str, typer.Argument(metavar="ID", help="A package, its job or its run, or the beginning of its id.")
+        str,
+        typer.Argument(
+            metavar="ID", help="A package, its job or its run, or the beginning of its id."
+        ),
     ],
     accept: Annotated[bool, typer.Option("--accept", help="Accept the package.")] = False,
     reject: Annotated[
         list[str] | None,
-        typer.Option("--reject", metavar="FIELD=REASON", help="Reject it with a remark; may be repeated."),
+        typer.Option(
+            "--reject", metavar="FIELD=REASON", help="Reject it with a remark; may be repeated."
+        ),
     ] = None,
 ) -> None:
     """Accept or reject a package of the daemon that waits for its verdict, as a validator does.

@@ -113,7 +113,9 @@ def parse_instant(text: str | None, name: str = "--as-of") -> dt.datetime | None
         return dt.datetime.fromtimestamp(aware.timestamp(), dt.UTC)
     except (ValueError, OverflowError) as error:
         msg = f"{name} {text!r} is no date"
-        raise CommandError(msg, hint="write it as 2010-03-01 or 2010-03-01T12:00:00+00:00") from error
+        raise CommandError(
+            msg, hint="write it as 2010-03-01 or 2010-03-01T12:00:00+00:00"
+        ) from error
 
 
 def parse_seconds(text: str, name: str) -> float:
@@ -127,7 +129,9 @@ def parse_seconds(text: str, name: str) -> float:
     try:
         found = parse_duration(float(text) if text.isdecimal() else text)
     except ValueError as error:
-        raise CommandError(f"{name} {text!r} is no duration", hint="write it as 12h or 30d") from error
+        raise CommandError(
+            f"{name} {text!r} is no duration", hint="write it as 12h or 30d"
+        ) from error
     assert isinstance(found, float | int)
     return float(found)
 
@@ -199,8 +203,14 @@ async def _root_run(journal: Journal, rows: Sequence[RunRow], found: RunRow) -> 
     for row in rows:
         # The run of a target is named after its job's, which lists it. Before its first event it has no name, and its
         # job goes on.
-        may_list = found.job.startswith(f"{row.job}: ") if found.job else row.status not in ENDED_STATUSES
-        if may_list and row != found and found.run in target_runs(fold(await journal.load(row.run))):
+        may_list = (
+            found.job.startswith(f"{row.job}: ") if found.job else row.status not in ENDED_STATUSES
+        )
+        if (
+            may_list
+            and row != found
+            and found.run in target_runs(fold(await journal.load(row.run)))
+        ):
             return row.run
     return found.run
 

@@ -28,7 +28,9 @@ def open_command_bus(section: DaemonSection, name: str) -> AbstractAsyncContextM
     Raises:
         BusError: on entering, as `open_bus`.
     """
-    return open_bus(replace(bus_settings(section, name), connect_seconds=CONNECT_SECONDS), _report_waiting())
+    return open_bus(
+        replace(bus_settings(section, name), connect_seconds=CONNECT_SECONDS), _report_waiting()
+    )
 
 
 def open_daemon_bus(section: DaemonSection) -> AbstractAsyncContextManager[Bus]:
@@ -37,7 +39,9 @@ def open_daemon_bus(section: DaemonSection) -> AbstractAsyncContextManager[Bus]:
     Raises:
         BusError: on entering, as `open_bus`.
     """
-    return open_bus(replace(daemon_bus_settings(section), connect_seconds=CONNECT_SECONDS), _report_waiting())
+    return open_bus(
+        replace(daemon_bus_settings(section), connect_seconds=CONNECT_SECONDS), _report_waiting()
+    )
 
 
 def _report_waiting() -> BrokerEventHandler:
@@ -46,7 +50,9 @@ def _report_waiting() -> BrokerEventHandler:
     def notice(name: BrokerEvent, fields: Mapping[str, JsonValue], /) -> None:
         if name == "broker_connected":
             shown.clear()
-        elif name in ("broker_away", "broker_lost") and (error := str(fields["error"])) not in shown:
+        elif (
+            name in ("broker_away", "broker_lost") and (error := str(fields["error"])) not in shown
+        ):
             shown.add(error)
             sys.stderr.write(f"{fields['broker']}: {error}; trying again\n")
             sys.stderr.flush()
@@ -66,7 +72,9 @@ async def open_connection(url: str) -> AsyncGenerator[AbstractConnection]:
         with anyio.move_on_after(CONNECT_SECONDS) as patience:
             await connection.open()
         if patience.cancelled_caught:
-            raise BusDown(f"no broker answered within {CONNECT_SECONDS:g} s", place=connection.place)
+            raise BusDown(
+                f"no broker answered within {CONNECT_SECONDS:g} s", place=connection.place
+            )
         yield await connection.wait_connected()
     finally:
         await connection.close()

@@ -111,7 +111,10 @@ class LiveProgress:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._live.stop()
 
@@ -160,7 +163,10 @@ class LiveProgress:
         if state.started is None:
             return Group(Text("reading the job …", style="dim"))
         headline = Text.assemble(
-            ("run ", "dim"), (state.started.run, "bold"), ("  job ", "dim"), (state.started.job, "bold")
+            ("run ", "dim"),
+            (state.started.run, "bold"),
+            ("  job ", "dim"),
+            (state.started.job, "bold"),
         )
         headline.no_wrap, headline.overflow = True, "ellipsis"
         asked = self._model_line(state)
@@ -188,16 +194,26 @@ class LiveProgress:
         return [_one_line(f"  {step}: {printable(' '.join(text.split()))[-room:]}", "dim italic")]
 
     def _figures(self, state: RunState) -> Table:
-        begun = [row for row in self._rows if self._status(row) not in ("waiting", "blocked", "cancelled")]
+        begun = [
+            row
+            for row in self._rows
+            if self._status(row) not in ("waiting", "blocked", "cancelled")
+        ]
         done, total = sum(row.step in state.steps for row in begun), len(self._rows)
         waves = 1 + max((row.wave for row in self._rows), default=0)
         wave = 1 + max((row.wave for row in begun), default=0)
         assert state.started is not None
-        words = [f"{done} of {total} steps", f"wave {wave} of {waves}"] if total else ["checking the plan"]
+        words = (
+            [f"{done} of {total} steps", f"wave {wave} of {waves}"]
+            if total
+            else ["checking the plan"]
+        )
         words += [f"recovery round {state.round}"] if state.round else []
         words += [f"{max(0.0, self._clock() - state.started.at):.1f} s"]
         line = Table.grid(padding=(0, 2, 0, 0))
-        line.add_row(ProgressBar(total=max(1, total), completed=done, width=_BAR), Text(" · ".join(words)))
+        line.add_row(
+            ProgressBar(total=max(1, total), completed=done, width=_BAR), Text(" · ".join(words))
+        )
         return line
 
     def _table(self, state: RunState, *, room: int) -> ConsoleRenderable:
@@ -210,7 +226,9 @@ class LiveProgress:
             ("items", True),
             ("seconds", True),
         ):
-            table.add_column(title, justify="right" if right else "left", no_wrap=True, overflow="ellipsis")
+            table.add_column(
+                title, justify="right" if right else "left", no_wrap=True, overflow="ellipsis"
+            )
         shown = self._visible_rows(state, room)
         for row in shown:
             status = self._status(row)
@@ -253,7 +271,9 @@ class LiveProgress:
         if ended is None:
             done = len(state.items.get(row.step, ()))
             begun = state.waves[-1].started if state.waves and status == "running" else None
-            return str(done) if done else "", f"{self._clock() - begun:.1f}" if begun is not None else ""
+            return str(
+                done
+            ) if done else "", f"{self._clock() - begun:.1f}" if begun is not None else ""
         items = f"{ended.items[0]}/{ended.items[1]}" if ended.items else ""
         return items, f"{ended.seconds:.2f}" if ended.status not in (
             "skipped",
@@ -264,7 +284,8 @@ class LiveProgress:
     def _gates(self) -> list[Text]:
         lines = [line for step in self._state.steps.values() for line in gate_lines(step.gates)]
         return [
-            Text(line, style="red" if " blocks" in line else "yellow") for line in lines[-_MAX_GATE_LINES:]
+            Text(line, style="red" if " blocks" in line else "yellow")
+            for line in lines[-_MAX_GATE_LINES:]
         ]
 
 

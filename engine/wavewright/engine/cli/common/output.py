@@ -51,7 +51,9 @@ def report_failures() -> Generator[CommandOutcome]:
 
 def print_json(value: object) -> None:
     """Print a value to standard output as indented JSON in which every character is printable."""
-    from wavewright.planner.diagnostics.rendering import printable_json  # not loaded for output as text
+    from wavewright.planner.diagnostics.rendering import (
+        printable_json,
+    )  # not loaded for output as text
 
     sys.stdout.write(printable_json(value, indent=2) + "\n")
 
@@ -137,7 +139,8 @@ def _report(error: Exception) -> int:
         return _report_os_error(error)
     if isinstance(error, ModuleNotFoundError) and (extra := extra_of(error.name or "")) is not None:
         print_error(
-            f"the extra {extra!r} is not installed; it adds {EXTRAS[extra].purpose}", install_hint(extra)
+            f"the extra {extra!r} is not installed; it adds {EXTRAS[extra].purpose}",
+            install_hint(extra),
         )
         return exit_codes.MISUSE
     return _report_internal_error(error)
@@ -167,7 +170,9 @@ def error_text(error: WavewrightError) -> str:
             )
             return "\n".join(render_text(diagnostics, source) for diagnostics, source in found)
         case PlanError():
-            return "\n\n".join(render_text(one.diagnostics, one.source) for one in (error, *error.others))
+            return "\n\n".join(
+                render_text(one.diagnostics, one.source) for one in (error, *error.others)
+            )
         case _:
             return f"error: {error.describe()}"
 

@@ -43,7 +43,10 @@ class Progress(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None: ...
 
     def replay(self, events: Sequence[Event]) -> None:
@@ -81,14 +84,21 @@ class PlainProgress:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._redirection.close()
 
     def replay(self, events: Sequence[Event]) -> None:
         """Print how many steps were done before."""
         done = len(
-            {event.step for event in events if isinstance(event, StepFinished) and event.status in SUCCESSES}
+            {
+                event.step
+                for event in events
+                if isinstance(event, StepFinished) and event.status in SUCCESSES
+            }
         )
         self.print_line(f"resuming: {counted(done, 'step')} done before")
 
@@ -147,7 +157,9 @@ class JsonProgress(PlainProgress):
         _write(self._out, printable_json(body))
 
 
-def progress_for(*, as_json: bool, is_quiet: bool = False, at_work: ModelLookup | None = None) -> Progress:
+def progress_for(
+    *, as_json: bool, is_quiet: bool = False, at_work: ModelLookup | None = None
+) -> Progress:
     """Return the progress display: JSON or quiet on request, a live table on a terminal, lines elsewhere.
 
     `at_work` gives the live table the model that a phase waits for.
@@ -200,7 +212,9 @@ def event_lines(event: Event, told_rungs: set[str]) -> Iterator[str]:
         case ModelCalled(use=use) if use.index is None or use.outcome != "answered":
             yield f"  {use_line(use)}"
         case RungTaken(rung=rung):
-            for line in {f"  {rung_line(record)}" for record in noteworthy_rungs([rung])} - told_rungs:
+            for line in {
+                f"  {rung_line(record)}" for record in noteworthy_rungs([rung])
+            } - told_rungs:
                 told_rungs.add(line)
                 yield line
         case ItemFinished() | _:
@@ -211,7 +225,9 @@ def step_line(event: StepFinished) -> str:
     """Return one line on how a step ended."""
     items = f" {event.items[0]}/{event.items[1]}" if event.items else ""
     attempts = (
-        f", {event.attempts} attempts" if event.attempts > 1 + (event.items[1] if event.items else 0) else ""
+        f", {event.attempts} attempts"
+        if event.attempts > 1 + (event.items[1] if event.items else 0)
+        else ""
     )
     # A tool's error message may hold anything, such as control codes of terminals.
     why = printable(event.error.message if event.error else (event.reason or ""))

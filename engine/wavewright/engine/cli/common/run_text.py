@@ -62,13 +62,17 @@ def model_lookup(settings: Settings) -> ModelLookup | None:
     return model_of
 
 
-def activity_text(state: RunState, at_work: ModelLookup | None, *, has_executed: bool) -> str | None:
+def activity_text(
+    state: RunState, at_work: ModelLookup | None, *, has_executed: bool
+) -> str | None:
     """Return what a phase outside the executor does now, and with which model; None while steps run."""
     if state.started is None or state.finished is not None:
         return None
     if state.plan is None:
         drafts = [noted.body for noted in state.notes if noted.topic == "draft"]
-        is_given = any(draft.get("rung") == "given" or draft.get("is_saved") is True for draft in drafts)
+        is_given = any(
+            draft.get("rung") == "given" or draft.get("is_saved") is True for draft in drafts
+        )
         return None if is_given else _activity_with_model(state.started.goal, "planner", at_work)
     verdict = next((noted.body for noted in reversed(state.notes) if noted.topic == "review"), None)
     if verdict is not None and verdict.get("round") == state.round:
@@ -80,7 +84,9 @@ def activity_text(state: RunState, at_work: ModelLookup | None, *, has_executed:
     return _activity_with_model(state.started.goal, "reviewer", at_work) if has_executed else None
 
 
-def _activity_with_model(goal: JsonObject, phase: ModelPhase, at_work: ModelLookup | None) -> str | None:
+def _activity_with_model(
+    goal: JsonObject, phase: ModelPhase, at_work: ModelLookup | None
+) -> str | None:
     model = at_work(goal, phase) if at_work is not None else None
     return f"{_ACTIVITY_WORDS[phase]} with {printable(model)}" if model is not None else None
 
@@ -145,13 +151,16 @@ def noteworthy_rungs(records: Iterable[RungRecord]) -> Iterator[RungRecord]:
 def one_line(text: str) -> str:
     """Return an untrusted text on one line, escaped for a terminal."""
     line = printable(" ".join(text.split()))
-    return line if len(line) <= _MAX_REASON_LENGTH else f"{line[: _MAX_REASON_LENGTH - 1].rstrip()}…"
+    return (
+        line if len(line) <= _MAX_REASON_LENGTH else f"{line[: _MAX_REASON_LENGTH - 1].rstrip()}…"
+    )
 
 
 MAX_MARKDOWN_CHARS: Final = 20_000
 """Maximum characters that are rendered; the package holds the whole."""
 _MARKDOWN = re.compile(
-    r"^(?:#{1,6} |[-*+] |\d+\. |> |```|\|.*\|)|\*\*[^*\n]+\*\*|\[[^\]\n]+\]\([^)\n]+\)", re.MULTILINE
+    r"^(?:#{1,6} |[-*+] |\d+\. |> |```|\|.*\|)|\*\*[^*\n]+\*\*|\[[^\]\n]+\]\([^)\n]+\)",
+    re.MULTILINE,
 )
 
 

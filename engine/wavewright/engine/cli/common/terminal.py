@@ -48,7 +48,9 @@ class InterruptHandler:
         """Take an event, to know whether the run can be resumed."""
         if isinstance(event, RunStarted):
             self.run = event.run
-        elif isinstance(event, PlanAccepted) or (isinstance(event, Noted) and event.topic == "resumed"):
+        elif isinstance(event, PlanAccepted) or (
+            isinstance(event, Noted) and event.topic == "resumed"
+        ):
             self._is_resumable = True
 
     @contextmanager
@@ -128,7 +130,10 @@ def asker_for(given: Sequence[str], progress: QuestionDisplay) -> CommandLineAsk
 
 def question_lines(question: UserQuestion) -> list[str]:
     """Return a question as lines, with numbered options."""
-    options = [f"  {number}. {printable(option)}" for number, option in enumerate(question.options, start=1)]
+    options = [
+        f"  {number}. {printable(option)}"
+        for number, option in enumerate(question.options, start=1)
+    ]
     default = [] if question.default is None else [f"  default: {printable(question.default)}"]
     return [f"{question.asked_by} asks: {printable(question.question)}", *options, *default]
 
@@ -184,7 +189,9 @@ def can_approve(approver: Approver) -> bool:
 
 def can_answer(approver: Approver, asker: Asker | None) -> bool:
     """Whether a person may answer the questions of steps, now or while the run waits."""
-    has_answers = isinstance(asker, CommandLineAsker) and (asker.is_attended or bool(asker.given_answers))
+    has_answers = isinstance(asker, CommandLineAsker) and (
+        asker.is_attended or bool(asker.given_answers)
+    )
     return has_answers or can_approve(approver)
 
 

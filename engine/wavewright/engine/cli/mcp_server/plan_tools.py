@@ -82,7 +82,9 @@ class ToolAnswer(Answer):
     description: str
     input_schema: dict[str, JsonValue]
     output_schema: JsonValue
-    effects: tuple[str, ...] = Field(description="read, write, egress: what a call does outside the run.")
+    effects: tuple[str, ...] = Field(
+        description="read, write, egress: what a call does outside the run."
+    )
     needs_approval: bool = False
     untrusted_output: bool = False
 
@@ -143,7 +145,9 @@ class DryRunAnswer(Answer):
     estimate: EstimateAnswer
     approvals: tuple[str, ...] = Field(description="Steps that a person must allow.")
     egress: tuple[JsonValue, ...] = Field(description="Calls that send data out of the run.")
-    untrusted: tuple[JsonValue, ...] = Field(description="Steps with untrusted output, and who reads it.")
+    untrusted: tuple[JsonValue, ...] = Field(
+        description="Steps with untrusted output, and who reads it."
+    )
     notes: tuple[str, ...]
     refusals: tuple[str, ...] = Field(description="Budgets that would refuse the run.")
 
@@ -154,7 +158,9 @@ class StepAnswer(Answer):
     id: str
     tool: str
     status: str
-    message: str | None = Field(default=None, description="Why it failed, was skipped or was blocked.")
+    message: str | None = Field(
+        default=None, description="Why it failed, was skipped or was blocked."
+    )
 
 
 class RunAnswer(Answer):
@@ -168,7 +174,9 @@ class RunAnswer(Answer):
     confidence: float | None = None
     steps: tuple[StepAnswer, ...] = ()
     warnings: tuple[str, ...] = ()
-    package: str | None = Field(default=None, description="URI of the resource that holds the package.")
+    package: str | None = Field(
+        default=None, description="URI of the resource that holds the package."
+    )
     hint: str | None = Field(default=None, description="What to do next, if the run has not ended.")
 
 
@@ -186,13 +194,16 @@ def _as_text(value: Any) -> Any:
 DocumentText: TypeAlias = Annotated[
     str,
     BeforeValidator(_as_text),
-    Field(description="The plan as YAML or JSON text; a job or a goal template with a plan may stand there."),
+    Field(
+        description="The plan as YAML or JSON text; a job or a goal template with a plan may stand there."
+    ),
 ]
 DocumentFile: TypeAlias = Annotated[
     str, Field(description="In place of `plan`: its file, as a path within the project.")
 ]
 Inputs: TypeAlias = Annotated[
-    dict[str, JsonValue] | None, Field(description="Inputs by name; they replace those of the document.")
+    dict[str, JsonValue] | None,
+    Field(description="Inputs by name; they replace those of the document."),
 ]
 
 
@@ -202,7 +213,9 @@ def check_plan(
     file: DocumentFile = "",
     goal: Annotated[
         str,
-        Field(description="A goal template by its name, or a job's file, whose rules the plan must obey."),
+        Field(
+            description="A goal template by its name, or a job's file, whose rules the plan must obey."
+        ),
     ] = "",
 ) -> CheckAnswer:
     """Check a plan and return every fault with its place and fix; nothing runs."""
@@ -298,5 +311,7 @@ def project_file(path: str, settings: Settings) -> Path:
     """
     found = (settings.root / path).resolve()
     if leaves_folder(path) or not found.is_relative_to(settings.root.resolve()):
-        raise CommandError(f"{path!r} leads out of the project's folder", hint="name a file of the project")
+        raise CommandError(
+            f"{path!r} leads out of the project's folder", hint="name a file of the project"
+        )
     return found

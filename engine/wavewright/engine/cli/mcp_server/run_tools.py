@@ -54,7 +54,10 @@ from wavewright.planner.types import RunId, StepId
 RUN_URI = "wavewright://runs/{run}"
 
 ResumedRun: TypeAlias = Annotated[
-    str, Field(description="In place of a plan: an interrupted run to continue, by its id or a prefix of it.")
+    str,
+    Field(
+        description="In place of a plan: an interrupted run to continue, by its id or a prefix of it."
+    ),
 ]
 _HINTS = {
     "interrupted": "call run_plan with resume: {run}",
@@ -87,7 +90,9 @@ async def requested_run(
         job = await anyio.to_thread.run_sync(_valid_job, plan, file, inputs, settings)
         return RunRequest(resolved_job=job)
     if plan or file or inputs:
-        raise CommandError("'resume' goes with no plan and no inputs", hint="leave them out, or 'resume'")
+        raise CommandError(
+            "'resume' goes with no plan and no inputs", hint="leave them out, or 'resume'"
+        )
     return RunRequest(run=await find_resumable_run(resume, settings))
 
 
@@ -189,7 +194,9 @@ class ProgressNotifier:
 
     def show(self, event: Event) -> None:
         """Take an event of the run."""
-        with suppress(anyio.BrokenResourceError):  # the caller is gone, and the run comes to its end
+        with suppress(
+            anyio.BrokenResourceError
+        ):  # the caller is gone, and the run comes to its end
             self._send.send_nowait(event)
 
     def close(self) -> None:
@@ -206,10 +213,14 @@ class ProgressNotifier:
                     total = len(steps) if isinstance(steps, list) else None
                 elif isinstance(event, StepFinished) and event.step not in ended:
                     ended.add(event.step)
-                    await self._context.report_progress(len(ended), total, " ".join(step_line(event).split()))
+                    await self._context.report_progress(
+                        len(ended), total, " ".join(step_line(event).split())
+                    )
 
 
-async def _run_until_cancelled(request: RunRequest, settings: Settings, progress: ProgressNotifier) -> RunId:
+async def _run_until_cancelled(
+    request: RunRequest, settings: Settings, progress: ProgressNotifier
+) -> RunId:
     """Run the request to its end; if the caller is cancelled, the run is journaled as interrupted first."""
     cancellation, has_ended = CancellationToken(), anyio.Event()
     outcome: PipelineRun[RunContext] | None = None

@@ -40,9 +40,19 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
-from wavewright.engine.cli.common.arguments import has_journal, load_run, open_journal, project_settings
+from wavewright.engine.cli.common.arguments import (
+    has_journal,
+    load_run,
+    open_journal,
+    project_settings,
+)
 from wavewright.engine.cli.common.http_serving import listener_address, listener_at
-from wavewright.engine.cli.common.output import CommandError, error_text, print_line, without_secrets
+from wavewright.engine.cli.common.output import (
+    CommandError,
+    error_text,
+    print_line,
+    without_secrets,
+)
 from wavewright.engine.cli.mcp_server import plan_tools, run_tools
 from wavewright.engine.cli.mcp_server.plan_tools import Project
 from wavewright.engine.cli.mcp_server.run_tools import RUN_URI
@@ -117,7 +127,9 @@ def add_resources(server: MCPServer[Project], settings: Settings) -> None:
     _add_text(server, "wavewright://language", "The plan language", _MARKDOWN, language_page)
     _add_text(server, "wavewright://runs", "The newest runs", _JSON, partial(_list_runs, settings))
 
-    @server.resource(f"{RUN_URI}/package", name="package", description="A run's package.", mime_type=_JSON)
+    @server.resource(
+        f"{RUN_URI}/package", name="package", description="A run's package.", mime_type=_JSON
+    )
     async def package(run: str) -> str:
         _, events = await load_run(settings, run)
         return package_bytes(package_of(fold(events))).decode()
@@ -151,7 +163,9 @@ def plan_prompt(goal: str, settings: Settings) -> str:
 
 def _add_text(server: MCPServer[Project], uri: str, title: str, mime_type: str, read: Any) -> None:
     name = uri.removeprefix("wavewright://")
-    server.add_resource(FunctionResource(uri=uri, name=name, title=title, mime_type=mime_type, fn=read))
+    server.add_resource(
+        FunctionResource(uri=uri, name=name, title=title, mime_type=mime_type, fn=read)
+    )
 
 
 async def _list_runs(settings: Settings) -> str:
@@ -200,7 +214,9 @@ class EngineServer(MCPServer[_State]):
             return await super().read_resource(uri, context)
         except UnexpectedResourceError as error:
             if isinstance(error.__cause__, WavewrightError):
-                raise ResourceError(without_secrets(error_text(error.__cause__))) from error.__cause__
+                raise ResourceError(
+                    without_secrets(error_text(error.__cause__))
+                ) from error.__cause__
             raise
 
 
@@ -212,7 +228,11 @@ def build_server(project: Project) -> EngineServer[Project]:
         yield project
 
     server = EngineServer[Project](
-        "wavewright", version=__version__, instructions=_INSTRUCTIONS, lifespan=lifespan, log_level="WARNING"
+        "wavewright",
+        version=__version__,
+        instructions=_INSTRUCTIONS,
+        lifespan=lifespan,
+        log_level="WARNING",
     )
     for tool in (
         plan_tools.check_plan,
@@ -233,7 +253,9 @@ class RoleServer(EngineServer[Any]):
     def __init__(
         self, name: str, role: str, server: PackServer, tools: Mapping[str, Sequence[ServerTool]]
     ) -> None:
-        super().__init__(name, version=__version__, instructions=server.instructions, log_level="WARNING")
+        super().__init__(
+            name, version=__version__, instructions=server.instructions, log_level="WARNING"
+        )
         self._role = role
         self._roles_of: dict[str, list[str]] = {}
         for other, theirs in tools.items():
@@ -259,7 +281,9 @@ class RoleServer(EngineServer[Any]):
         """
         roles = self._roles_of.get(name, [self._role])
         if self._role not in roles:
-            raise ToolError(f"{name} is for the role {' or '.join(roles)}; this connection is {self._role}")
+            raise ToolError(
+                f"{name} is for the role {' or '.join(roles)}; this connection is {self._role}"
+            )
         return await super().call_tool(name, arguments, context)
 
 
@@ -276,7 +300,8 @@ def find_server(name: str, settings: Settings) -> PackServer:
         servers |= load_pack(pack, given, settings.root).mcp_servers
     if name not in servers:
         raise CommandError(
-            f"no pack brings an MCP server {name!r}", hint=suggest_name(name, servers, what="MCP servers")
+            f"no pack brings an MCP server {name!r}",
+            hint=suggest_name(name, servers, what="MCP servers"),
         )
     return servers[name]
 
@@ -285,10 +310,14 @@ Servers: TypeAlias = Mapping[str, EngineServer[Any]]
 """Servers by role; the project's has none, which is an empty text."""
 
 
-def _serve_opened(opened: AbstractAsyncContextManager[Servers], root: Path, http: str | None) -> int:
+def _serve_opened(
+    opened: AbstractAsyncContextManager[Servers], root: Path, http: str | None
+) -> int:
     with contextlib.ExitStack() as stack:
         listener = (
-            None if http is None else stack.enter_context(contextlib.closing(listener_at(http, "--http")))
+            None
+            if http is None
+            else stack.enter_context(contextlib.closing(listener_at(http, "--http")))
         )
 
         async def run() -> None:
@@ -322,9 +351,13 @@ async def _pack_servers(
     server = find_server(served.name, settings)
     roles = ", ".join(server.roles)
     if served.role is not None and served.role not in server.roles:
-        raise CommandError(f"{served.name} has no role {served.role!r}", hint=f"its roles are {roles}")
+        raise CommandError(
+            f"{served.name} has no role {served.role!r}", hint=f"its roles are {roles}"
+        )
     if served.role is None and http is None:
-        raise CommandError(f"{served.name} needs a role over standard input", hint=f"--role, one of {roles}")
+        raise CommandError(
+            f"{served.name} needs a role over standard input", hint=f"--role, one of {roles}"
+        )
     async with server.open() as tools:
         yield {
             role: RoleServer(served.name, role, server, tools)

@@ -161,7 +161,9 @@ def _approvals(
             asked.append(f"step {step.id!r} calls {step.tool!r}, which needs approval")
         elif step.id in checked.needs_approval:
             effects = ", ".join(sorted(tool.effects - {"read"}))
-            asked.append(f"the patch brings step {step.id!r}, which calls {step.tool!r} ({effects})")
+            asked.append(
+                f"the patch brings step {step.id!r}, which calls {step.tool!r} ({effects})"
+            )
     if not asked and not goal.auto_approve:
         return ("the goal requires an approval for every patch",)
     return tuple(asked)

@@ -22,7 +22,9 @@ FixMode = Literal["nothing", "show", "write"]
 """Whether fixes that are safe are left out, only shown, or written to the file."""
 
 
-def check_files(options: Sequence[CheckOptions], *, output_format: str, fixing: FixMode = "nothing") -> int:
+def check_files(
+    options: Sequence[CheckOptions], *, output_format: str, fixing: FixMode = "nothing"
+) -> int:
     """Check plans, or the plans of jobs, print the diagnostics, and return the exit code.
 
     Raises:
@@ -43,9 +45,13 @@ def check_files(options: Sequence[CheckOptions], *, output_format: str, fixing: 
         print_json(sarif_log([(one.diagnostics, one.text.source) for one in documents]))
     elif output_format == "json":
         reports = [check_json(*one) for one in found]
-        named = [{"file": str(one.file), **each} for one, each in zip(options, reports, strict=True)]
+        named = [
+            {"file": str(one.file), **each} for one, each in zip(options, reports, strict=True)
+        ]
         print_json(reports[0] if len(reports) == 1 else {"files": named})
-    is_fixable = fixing == "show" and any(fixes is not None and fixes.difference for _, fixes in found)
+    is_fixable = fixing == "show" and any(
+        fixes is not None and fixes.difference for _, fixes in found
+    )
     is_faulty = any(checked.errors for checked, _ in found)
     return exit_codes.NEGATIVE if is_faulty or is_fixable else exit_codes.OK
 
@@ -75,13 +81,17 @@ def check_json(checked: CheckedDocument, fixes: PlanFixReport | None = None) -> 
 
     plan = checked.plan if not checked.errors else None
     return {
-        "plan": plan.model_dump(mode="json", by_alias=True, exclude_none=True) if plan is not None else None,
+        "plan": plan.model_dump(mode="json", by_alias=True, exclude_none=True)
+        if plan is not None
+        else None,
         "repairs": [
             {"kind": repair.kind, "message": repair.message, "offset": repair.offset}
             for repair in checked.text.repairs
         ],
         "diagnostics": [
-            each for one in checked.documents for each in render_json(one.diagnostics, one.text.source)
+            each
+            for one in checked.documents
+            for each in render_json(one.diagnostics, one.text.source)
         ],
         **({} if fixes is None else {"fixed": fixes.as_json()}),
     }

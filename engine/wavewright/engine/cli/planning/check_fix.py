@@ -15,7 +15,12 @@ from pathlib import Path
 from wavewright.config.documents import Document, read_document
 from wavewright.config.sources import DocumentError, pointer_keys
 from wavewright.engine.cli.common.output import CommandError
-from wavewright.engine.cli.planning.plan_check import CheckBasis, CheckedDocument, CheckOptions, check_plan
+from wavewright.engine.cli.planning.plan_check import (
+    CheckBasis,
+    CheckedDocument,
+    CheckOptions,
+    check_plan,
+)
 from wavewright.engine.cli.planning.plan_fixes import (
     Fix,
     difference,
@@ -84,7 +89,9 @@ def fix_document(options: CheckOptions, *, writes: bool) -> tuple[CheckedDocumen
     if basis is None or basis.document is None or checked.errors:
         return checked, PlanFixReport()
     _refuse_toml(basis.document.source.name)
-    fixed = fix_plan(basis.plan, PlanOrigin(basis.document, basis.pointer), basis.tools, _plan_checker(basis))
+    fixed = fix_plan(
+        basis.plan, PlanOrigin(basis.document, basis.pointer), basis.tools, _plan_checker(basis)
+    )
     if fixed.fixes:
         _refuse_elsewhere(basis, options)
     before, after = basis.document.source, fixed.origin.document.source
@@ -92,7 +99,10 @@ def fix_document(options: CheckOptions, *, writes: bool) -> tuple[CheckedDocumen
         replace_text(Path(before.name), before=before.text, after=after.text)
     name = printable(before.name)
     lines = difflib.unified_diff(
-        before.text.splitlines(keepends=True), after.text.splitlines(keepends=True), name, f"{name} (fixed)"
+        before.text.splitlines(keepends=True),
+        after.text.splitlines(keepends=True),
+        name,
+        f"{name} (fixed)",
     )
     difference = "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
     is_written = writes and bool(fixed.fixes)
@@ -104,7 +114,8 @@ def fix_document(options: CheckOptions, *, writes: bool) -> tuple[CheckedDocumen
 def _refuse_unwritable(options: CheckOptions) -> None:
     if str(options.file) == "-" or options.from_model:
         raise CommandError(
-            "only a file can be fixed", hint="name a plan's or a job's file, or leave out --fix and --diff"
+            "only a file can be fixed",
+            hint="name a plan's or a job's file, or leave out --fix and --diff",
         )
 
 
@@ -136,7 +147,9 @@ def _plan_checker(basis: CheckBasis) -> PlanChecker:
     return judge
 
 
-def _checked_again(checked: CheckedDocument, basis: CheckBasis, fixed: FixedDocument) -> CheckedDocument:
+def _checked_again(
+    checked: CheckedDocument, basis: CheckBasis, fixed: FixedDocument
+) -> CheckedDocument:
     """Return the fixed document as checked: the plan's new diagnostics, and the former ones of what is around it."""
     if not fixed.fixes:
         return checked
@@ -202,7 +215,9 @@ def fix_plan(
     return fixed
 
 
-def _fix_round(fixed: FixedDocument, tools: Mapping[str, ToolSignature], judge: PlanChecker) -> FixedDocument:
+def _fix_round(
+    fixed: FixedDocument, tools: Mapping[str, ToolSignature], judge: PlanChecker
+) -> FixedDocument:
     """Fix the warnings of the first kind of which any can be fixed, or say why none can."""
     left: list[UnfixedWarning] = []
     for code in FIXED_CODES:

@@ -80,7 +80,9 @@ def dry_run(options: DryRunOptions, *, output_format: str, output: Path | None) 
     """
     for name, value in (("--seed", options.seed), ("--fixtures", options.fixtures)):
         if value is not None:
-            raise CommandError(f"{name} needs --simulate", hint=f"add --simulate, or leave out {name}")
+            raise CommandError(
+                f"{name} needs --simulate", hint=f"add --simulate, or leave out {name}"
+            )
     if options.out is not None:
         _refuse_to_replace(options.out)
     result = _dry_run_job(options)
@@ -142,9 +144,16 @@ def _with_target_notes(
 
 
 def _dry_run_of_begun_run(options: DryRunOptions, run: str, settings: Settings) -> _DryRunResult:
-    if options.job is not None or options.plan is not None or options.out is not None or options.inputs:
+    if (
+        options.job is not None
+        or options.plan is not None
+        or options.out is not None
+        or options.inputs
+    ):
         message = "--run is for a run that has begun, not for a job, another plan or a saved plan"
-        raise CommandError(message, hint="leave JOB, --plan, --set, --inputs and --out away, or --run")
+        raise CommandError(
+            message, hint="leave JOB, --plan, --set, --inputs and --out away, or --run"
+        )
     from wavewright.engine.cli.planning.begun_run import read_begun_run
 
     begun = read_begun_run(run, options.patch, settings)
@@ -172,7 +181,9 @@ def _refuse_to_replace(file: Path) -> None:
         is_saved = False
     if not is_saved:
         message = f"{str(file)!r} exists and is no saved plan"
-        raise CommandError(message, hint="only a saved plan is replaced by one; name another file with --out")
+        raise CommandError(
+            message, hint="only a saved plan is replaced by one; name another file with --out"
+        )
 
 
 def _save_plan(result: _DryRunResult, file: Path, *, is_quiet: bool) -> None:
@@ -219,7 +230,9 @@ def _target_notes(order: ResolvedJob, targets: JobTargets, dry_run: DryRun) -> t
     first = min(len(dict.fromkeys(map(_target_name, targets.first))), targets.most)
     seconds = dry_run.estimate.seconds
     rounds = math.ceil(first / targets.at_once)
-    took = f"{duration_text(rounds * seconds.expected)}, at p90 {duration_text(rounds * seconds.p90)}"
+    took = (
+        f"{duration_text(rounds * seconds.expected)}, at p90 {duration_text(rounds * seconds.p90)}"
+    )
     shown = dry_run.plan.inputs.get(TARGET)
     notes = [
         f"this is the run for one target, {shown!r}; there is one for each, with a package of its own",
@@ -234,7 +247,9 @@ def _target_notes(order: ResolvedJob, targets: JobTargets, dry_run: DryRun) -> t
 
 def _own_inputs_texts(goal: Goal) -> Iterator[str]:
     """Yield the values of inputs that differ from wave to wave, as the first wave has them."""
-    shown = [f"{name} = {json.dumps(goal.inputs[name])}" for name in goal.targets.set_by_engine.values()]
+    shown = [
+        f"{name} = {json.dumps(goal.inputs[name])}" for name in goal.targets.set_by_engine.values()
+    ]
     if shown:
         yield f"inputs that the engine sets anew for each wave; in the first one: {', '.join(shown)}"
 
@@ -245,7 +260,9 @@ def _further_text(targets: JobTargets) -> str:
     if targets.expand is None:
         return "no further targets are found: neither job nor template has `targets.expand`"
     waves = counted(targets.depth, "further wave")
-    return f"at most {waves}, of what {targets.expand} gives; {targets.most:,} targets in all at most"
+    return (
+        f"at most {waves}, of what {targets.expand} gives; {targets.most:,} targets in all at most"
+    )
 
 
 def _target_name(target: object) -> str:
@@ -267,7 +284,9 @@ def simulate(options: DryRunOptions, *, output_format: str, output: Path | None)
     }
     for name, value in given.items():
         if value is not None:
-            raise CommandError(f"{name} does not go with --simulate", hint=f"leave out --simulate or {name}")
+            raise CommandError(
+                f"{name} does not go with --simulate", hint=f"leave out --simulate or {name}"
+            )
     from wavewright.engine.simulation import as_json, as_text, simulate as simulate_job
 
     if output_format not in ("text", "json"):
@@ -278,6 +297,10 @@ def simulate(options: DryRunOptions, *, output_format: str, output: Path | None)
     settings = project_settings(options.job)
     order = _resolve_scheduled_job(options, settings)
     report = simulate_job(order, settings, seed=options.seed or 0, fixtures=options.fixtures)
-    text = printable_json(as_json(report), indent=2) + "\n" if output_format == "json" else as_text(report)
+    text = (
+        printable_json(as_json(report), indent=2) + "\n"
+        if output_format == "json"
+        else as_text(report)
+    )
     _print_or_write(text, output)
     return exit_codes.NEGATIVE if report.faults else exit_codes.OK

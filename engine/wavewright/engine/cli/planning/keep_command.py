@@ -52,7 +52,9 @@ def keep(run: str | None, name: str, *, is_confirmed: bool) -> int:
         or state.finished.status != "achieved"
     ):
         hint = "`wavewright runs --status achieved` lists those that are"
-        raise CommandError(f"run {run_id!r} is not achieved", hint=hint, exit_code=exit_codes.NEGATIVE)
+        raise CommandError(
+            f"run {run_id!r} is not achieved", hint=hint, exit_code=exit_codes.NEGATIVE
+        )
     goal, bound = Goal.model_validate(state.started.goal), Plan.model_validate(state.plan)
     tools = signatures_to_check(bound, goal, settings)
     _refuse_changed(bound, state.started.versions, tools)
@@ -93,7 +95,8 @@ def _file_of(name: str, settings: Settings) -> Path:
         )
     if name in template_names(settings):
         raise CommandError(
-            f"there is a goal template {name!r} already", hint="choose another name, or remove its file"
+            f"there is a goal template {name!r} already",
+            hint="choose another name, or remove its file",
         )
     if not settings.templates:
         raise CommandError(
@@ -137,5 +140,7 @@ def _diff(before: Plan, after: Plan, goal: str, template_goal: str) -> str:
 
 def _is_confirmed(file: Path) -> bool:
     if not is_attended():
-        raise CommandError("there is no terminal at which the template could be confirmed", hint="add --yes")
+        raise CommandError(
+            "there is no terminal at which the template could be confirmed", hint="add --yes"
+        )
     return confirm(f"Keep this plan in {file}? ")

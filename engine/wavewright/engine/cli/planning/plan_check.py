@@ -133,7 +133,9 @@ class CheckBasis:
 
     def check_partial(self, part: PartialPlan) -> Sequence[Diagnostic]:
         """Return the diagnostics of the valid part of a plan that has faults of shape."""
-        return check_partial(part, self.goal, self.tools, limits=self.limits, allowance=self.allowance)
+        return check_partial(
+            part, self.goal, self.tools, limits=self.limits, allowance=self.allowance
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,9 @@ class CheckedDocument:
     """Further documents of a job that have faults."""
 
     @classmethod
-    def without_plan(cls, document: Document, found: Iterable[Diagnostic], kind: str | None = None) -> Self:
+    def without_plan(
+        cls, document: Document, found: Iterable[Diagnostic], kind: str | None = None
+    ) -> Self:
         """Return a document that has no plan, or none that can be checked, with its diagnostics."""
         return cls(PlanText(None, document.source, document), None, tuple(found), kind=kind)
 
@@ -219,7 +223,11 @@ def _with_sub_plans(text: PlanText, plan: Plan, options: CheckOptions) -> Expand
 
 def _check_other(document: Document, options: CheckOptions) -> CheckedDocument:
     """Check a settings file, an agent or a worker: a document without a plan."""
-    from wavewright.engine.cli.project.project_checks import check_agent, check_settings, check_worker
+    from wavewright.engine.cli.project.project_checks import (
+        check_agent,
+        check_settings,
+        check_worker,
+    )
 
     if is_settings(document):
         found, kind = check_settings(document, partial(_settings, options)), "settings"
@@ -264,10 +272,16 @@ def _check_job(document: Document, options: CheckOptions, settings: Settings) ->
     text = PlanText(draft.plan, origin.document.source, origin.document)
     basis = _run_basis(options, draft.plan, order.goal)
     goal, unfound = _check_expansion(order, basis.tools)
-    basis = replace(basis, goal=goal, document=origin.document, pointer=origin.pointer, rung=draft.rung)
+    basis = replace(
+        basis, goal=goal, document=origin.document, pointer=origin.pointer, rung=draft.rung
+    )
     plan, found = basis.check(draft.plan)
     found = origin.place(found)
-    if unfound and order.expansion is not None and order.expansion.origin.document is not origin.document:
+    if (
+        unfound
+        and order.expansion is not None
+        and order.expansion.origin.document is not origin.document
+    ):
         # Its place is in another document than the plan.
         other = CheckedDocument.without_plan(order.expansion.origin.document, unfound)
         return CheckedDocument(text, plan, found, basis, others=(other,))
@@ -315,7 +329,9 @@ def _check_plan(
     found = tuple(map(expanded.place, found))
     placed = tuple(locate_diagnostics(found, text.document)) if text.document is not None else found
     # An editor of the text cannot fix what stands in a sub-plan.
-    return CheckedDocument(text, plan, (*text.diagnostics, *placed), None if expanded.places else basis)
+    return CheckedDocument(
+        text, plan, (*text.diagnostics, *placed), None if expanded.places else basis
+    )
 
 
 def _check_partial(text: PlanText, goal: Goal | None, options: CheckOptions) -> CheckedDocument:
@@ -345,7 +361,9 @@ def _basis(options: CheckOptions, plan: Plan, goal: Goal | None) -> CheckBasis:
     tools, allowance = _tools(options, plan, goal), _allowance(options, plan, goal)
     limits = goal.limits if goal is not None else Limits()
     given = {"max_steps": options.max_steps, "max_waves": options.max_waves}
-    limits = limits.model_copy(update={name: value for name, value in given.items() if value is not None})
+    limits = limits.model_copy(
+        update={name: value for name, value in given.items() if value is not None}
+    )
     return CheckBasis(plan, goal, tools, limits, allowance)
 
 
@@ -382,7 +400,9 @@ def _goal(options: CheckOptions, plan: Plan, document: Document | None) -> Goal 
     return goal_of_file(file, plan, document, settings)
 
 
-def _tools(options: CheckOptions, plan: Plan | None, goal: Goal | None) -> Mapping[str, ToolSignature]:
+def _tools(
+    options: CheckOptions, plan: Plan | None, goal: Goal | None
+) -> Mapping[str, ToolSignature]:
     if options.tools is not None:
         try:
             return read_tools_file(options.tools)

@@ -22,9 +22,18 @@ import anyio
 from wavewright.config import exit_codes
 from wavewright.config.documents import read_document_file
 from wavewright.config.sources import DocumentError
-from wavewright.engine.cli.common.arguments import parse_instant, project_settings, warn_of_foreign_job
+from wavewright.engine.cli.common.arguments import (
+    parse_instant,
+    project_settings,
+    warn_of_foreign_job,
+)
 from wavewright.engine.cli.common.output import CommandError, print_json
-from wavewright.engine.cli.common.run_text import amount_words, noteworthy_rungs, rung_line, use_line
+from wavewright.engine.cli.common.run_text import (
+    amount_words,
+    noteworthy_rungs,
+    rung_line,
+    use_line,
+)
 from wavewright.engine.cli.common.terminal import asker_for, confirm, is_attended, may_ask
 from wavewright.engine.cli.planning.plan_report import (
     plan_as_json,
@@ -34,7 +43,12 @@ from wavewright.engine.cli.planning.plan_report import (
     valid_plan,
 )
 from wavewright.engine.dry_run.outlook import forecast_job
-from wavewright.engine.jobs.goal_in_words import FoundTemplate, find_kept_plan, find_templates, job_in_words
+from wavewright.engine.jobs.goal_in_words import (
+    FoundTemplate,
+    find_kept_plan,
+    find_templates,
+    job_in_words,
+)
 from wavewright.engine.jobs.inputs import InputOverrides
 from wavewright.engine.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.jobs.resolving import ResolvedJob
@@ -130,7 +144,9 @@ def _refuse_unusable(file: Path) -> None:
         raise CommandError(msg, hint=f"name a file that ends in {', '.join(_SUFFIXES)}")
     if file.exists() and not _is_plan(file):
         msg = f"{str(file)!r} exists and holds no plan"
-        raise CommandError(msg, hint="only a plan is replaced by a plan; name another file with --out")
+        raise CommandError(
+            msg, hint="only a plan is replaced by a plan; name another file with --out"
+        )
 
 
 def _is_plan(file: Path) -> bool:
@@ -157,7 +173,10 @@ class PlanProgress:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._status is not None:
             self._status.stop()

@@ -44,7 +44,9 @@ def difference(old: Plan, new: Plan, merged: MergedSteps) -> str | None:
     for before, after in zip(kept, new.steps, strict=True):
         if _call(before, merged) != _call(after, {name: name for name in merged.values()}):
             return f"step {before.id!r} makes another call"
-    if _gates_and_outputs(old, merged) != _gates_and_outputs(new, {name: name for name in merged.values()}):
+    if _gates_and_outputs(old, merged) != _gates_and_outputs(
+        new, {name: name for name in merged.values()}
+    ):
         return "its gates, its caps or its result differ"
     graphs = PlanGraph.of(old), PlanGraph.of(new)
     if old.result is None and graphs[0].terminal != graphs[1].terminal:
@@ -64,7 +66,8 @@ class _BlockingSteps:
     def __init__(self, plan: Plan) -> None:
         optional = {step.id for step in plan.steps if step.optional}
         self._own = {
-            step.id: frozenset((*step.depends_on, *step_reads(step))) - optional for step in plan.steps
+            step.id: frozenset((*step.depends_on, *step_reads(step))) - optional
+            for step in plan.steps
         }
 
     def blocking(self, step_id: StepId) -> set[StepId]:
@@ -109,7 +112,9 @@ class Fix:
     merged: MergedSteps = field(default_factory=dict[StepId, StepId])
     dropped: tuple[str, ...] = ()
     """Pointers, from the plan, of items of lists that go."""
-    renamed: Mapping[str, tuple[WordRename, ...]] = field(default_factory=dict[str, tuple[WordRename, ...]])
+    renamed: Mapping[str, tuple[WordRename, ...]] = field(
+        default_factory=dict[str, tuple[WordRename, ...]]
+    )
     """Words that change, by the pointers of the strings that hold them."""
 
 
@@ -121,7 +126,11 @@ def fix_for(found: Diagnostic, plan: Plan, bound: Plan, tools: Mapping[str, Tool
     """
     if found.code == "W803":
         step, name = _named(found.pointer, plan)
-        return Fix(found, f"step {step!r} no longer names {name!r} in `depends_on`", dropped=(found.pointer,))
+        return Fix(
+            found,
+            f"step {step!r} no longer names {name!r} in `depends_on`",
+            dropped=(found.pointer,),
+        )
     again = plan.steps[int(pointer_keys(found.pointer)[1])]
     first = _first_of_equal(again, plan, bound)
     _refuse_unequal(first, again, bound, tools[again.tool])
@@ -143,7 +152,9 @@ def _named(pointer: str, plan: Plan) -> tuple[StepId, StepId]:
 def _first_of_equal(again: Step, plan: Plan, bound: Plan) -> Step:
     wanted = _request_of(bound.step(again.id))
     return next(
-        step for step in plan.steps if _request_of(bound.step(step.id)) == wanted and step.supersedes is None
+        step
+        for step in plan.steps
+        if _request_of(bound.step(step.id)) == wanted and step.supersedes is None
     )
 
 
@@ -160,13 +171,17 @@ def _refuse_unequal(first: Step, again: Step, bound: Plan, tool: ToolSignature) 
     if read.union(first.depends_on) != read.union(again.depends_on):
         raise NotEditable(f"it and {first.id!r} wait for other steps")
     if not tool.only_reads or tool.needs_approval:
-        raise NotEditable(f"{again.tool!r} does more than read, or needs approval, so two calls are not one")
+        raise NotEditable(
+            f"{again.tool!r} does more than read, or needs approval, so two calls are not one"
+        )
     replaced = {step.supersedes for step in bound.steps}
     if {first.id, again.id} & replaced:
         raise NotEditable("a patch has put another step in its place")
 
 
-def _renamings(plan: Plan, old: StepId, new: StepId) -> Iterator[tuple[str, tuple[WordRename, ...]]]:
+def _renamings(
+    plan: Plan, old: StepId, new: StepId
+) -> Iterator[tuple[str, tuple[WordRename, ...]]]:
     for number, step in enumerate(plan.steps):
         for place, name in enumerate(step.depends_on):
             if name == old:
@@ -253,7 +268,9 @@ def _emptied(document: Document, pointer: str) -> list[Edit]:
     return remove_member(document.source.text, found[0], key)
 
 
-def _changes_by_pointer(fixes: Iterable[Fix]) -> tuple[dict[str, list[WordRename]], dict[str, set[int]]]:
+def _changes_by_pointer(
+    fixes: Iterable[Fix],
+) -> tuple[dict[str, list[WordRename]], dict[str, set[int]]]:
     """Return all words that change and all items that go, by the pointers of their strings and lists."""
     renamed: dict[str, list[WordRename]] = {}
     dropped: dict[str, set[int]] = {}

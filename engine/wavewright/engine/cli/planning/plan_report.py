@@ -150,7 +150,9 @@ def report_json(report: PlanReport) -> JsonObject:
         "seconds": round(cost.seconds, 3),
         "question": _question_json(planned),
         "cannot_plan": planned.cannot_plan,
-        "plan_hash": plan_hash(report.bound) if plan is not None and report.bound is not None else None,
+        "plan_hash": plan_hash(report.bound)
+        if plan is not None and report.bound is not None
+        else None,
         "estimate_tokens": report.estimate_tokens,
     }
 
@@ -174,7 +176,9 @@ def _plan_comments(report: PlanReport, plan: Plan) -> Iterator[str]:
     bound = report.bound or plan
     graph = PlanGraph.of(bound)
     steps, waves = counted(len(bound.steps), "step"), counted(graph.depth, "wave")
-    expected = f", about {report.estimate_tokens:,} tokens of models" if report.estimate_tokens else ""
+    expected = (
+        f", about {report.estimate_tokens:,} tokens of models" if report.estimate_tokens else ""
+    )
     yield f"plan    {steps} in {waves}, max parallelism {graph.width}{expected}"
     yield f"hash    {plan_hash(bound)}"
     found, source = _shown_diagnostics(report)
@@ -232,7 +236,9 @@ def _shown_diagnostics(report: PlanReport) -> tuple[Sequence[Diagnostic], Source
         return last.diagnostics, last.source
     found = planned.diagnostics
     if planned.plan is None and not planned.rungs and not found:
-        return no_plan_error(report.goal, _NO_SOURCE).diagnostics, Source(f"job {report.goal.job!r}", "")
+        return no_plan_error(report.goal, _NO_SOURCE).diagnostics, Source(
+            f"job {report.goal.job!r}", ""
+        )
     return found, planned.document.source if planned.document is not None else _NO_SOURCE
 
 

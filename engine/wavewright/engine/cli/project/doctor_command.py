@@ -39,7 +39,13 @@ from wavewright.executor.store.journal import JournalError
 from wavewright.executor.stores import place_of_journal
 from wavewright.planner.diagnostics.diagnostic import PlanError, counted
 from wavewright.planner.language.goals import GoalTemplate
-from wavewright.planner.ports.model_port import ModelCall, ModelError, ModelErrorKind, ModelUse, Role
+from wavewright.planner.ports.model_port import (
+    ModelCall,
+    ModelError,
+    ModelErrorKind,
+    ModelUse,
+    Role,
+)
 from wavewright.planner.reading.reader import read_model
 from wavewright.reviewer.package.call_reports import sum_costs, usd_text
 from wavewright.tools.functions.contracts import ToolDefinitionError
@@ -95,7 +101,9 @@ def examine(*, output_format: str, is_offline: bool) -> int:
         for found in findings:
             hint = f"\n{'':<18}= help: {found.hint}" if found.hint else ""
             sys.stdout.write(f"{found.state:<6}{found.subject:<12}{found.detail}{hint}\n")
-    return exit_codes.NEGATIVE if any(found.state == "fault" for found in findings) else exit_codes.OK
+    return (
+        exit_codes.NEGATIVE if any(found.state == "fault" for found in findings) else exit_codes.OK
+    )
 
 
 def _redacted(found: DoctorFinding) -> DoctorFinding:
@@ -104,7 +112,9 @@ def _redacted(found: DoctorFinding) -> DoctorFinding:
 
 
 def _findings(*, is_offline: bool) -> Iterator[DoctorFinding]:
-    yield DoctorFinding("version", "ok", f"wavewright {__version__}, Python {platform.python_version()}")
+    yield DoctorFinding(
+        "version", "ok", f"wavewright {__version__}, Python {platform.python_version()}"
+    )
     try:
         settings = project_settings()
     except (DocumentError, PlanError) as error:
@@ -113,7 +123,9 @@ def _findings(*, is_offline: bool) -> Iterator[DoctorFinding]:
         )
         return
     origin = (
-        str(settings.file) if settings.file is not None else "defaults (no wavewright.yaml here or above)"
+        str(settings.file)
+        if settings.file is not None
+        else "defaults (no wavewright.yaml here or above)"
     )
     yield DoctorFinding("settings", "ok", origin)
     if settings.journal_url is not None and not is_installed("postgres"):
@@ -149,7 +161,9 @@ def _place_of_journal(settings: Settings) -> DoctorFinding:
     """Return whether the first run can create its journal."""
     existing = next(place for place in settings.journal.parents if place.exists())
     if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
-        return DoctorFinding("journal", "ok", f"{settings.journal} (none yet; the first run creates it)")
+        return DoctorFinding(
+            "journal", "ok", f"{settings.journal} (none yet; the first run creates it)"
+        )
     return DoctorFinding(
         "journal",
         "fault",
@@ -229,7 +243,9 @@ def model_findings(settings: Settings, *, is_offline: bool) -> Iterator[DoctorFi
     """Yield the configured models and, unless offline, whether they answer."""
     if not model_configured(settings):
         yield DoctorFinding(
-            "model", "note", "none configured: plans come from jobs and goal templates, reviews from code"
+            "model",
+            "note",
+            "none configured: plans come from jobs and goal templates, reviews from code",
         )
         return
     try:
@@ -259,7 +275,9 @@ def _choices(settings: Settings, environment: Mapping[str, str]) -> list[_Probed
     for role in roles:
         choice = choose_model(settings, "auto", role, environment)
         place = (choice.model, choice.why)
-        found.setdefault(place, _ProbedModel(choice.model, choice.why, choice.fallbacks)).roles.append(role)
+        found.setdefault(
+            place, _ProbedModel(choice.model, choice.why, choice.fallbacks)
+        ).roles.append(role)
     return list(found.values())
 
 
@@ -289,7 +307,9 @@ async def _cassette(settings: Settings) -> DoctorFinding:
     )
 
 
-async def _probe(settings: Settings, chosen: Iterable[_ProbedModel]) -> tuple[list[DoctorFinding], Allowance]:
+async def _probe(
+    settings: Settings, chosen: Iterable[_ProbedModel]
+) -> tuple[list[DoctorFinding], Allowance]:
     """Ask each model once; return the answers, and the budget that is left afterwards.
 
     Raises:
@@ -302,7 +322,9 @@ async def _probe(settings: Settings, chosen: Iterable[_ProbedModel]) -> tuple[li
     async with AsyncExitStack() as stack:
         budget_store = await stack.enter_async_context(_budget_store(settings))
         answers: list[DoctorFinding] = []
-        asked: dict[str, Role] = {choice.model: choice.roles[0] for choice in reversed(list(chosen))}
+        asked: dict[str, Role] = {
+            choice.model: choice.roles[0] for choice in reversed(list(chosen))
+        }
         if asked:
             # Without the cassette, which does not record this question.
             live = replace(settings, cassette=None)
@@ -367,7 +389,9 @@ def _budget_findings(settings: Settings, left: Allowance) -> DoctorFinding:
     today = f"today {spent.tokens:,} tokens, {usd_text(spent.usd)}"
     if not words:
         detail = f"none: the cost of models is not limited ({today})"
-        return DoctorFinding("budgets", "note", detail, "set budgets.run or budgets.day in wavewright.yaml")
+        return DoctorFinding(
+            "budgets", "note", detail, "set budgets.run or budgets.day in wavewright.yaml"
+        )
     return DoctorFinding("budgets", "ok", "; ".join([*words, today]))
 
 

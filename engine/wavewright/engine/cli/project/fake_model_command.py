@@ -28,8 +28,12 @@ def serve_script(script: Path, *, port: int, quiet: bool) -> int:
             stack.enter_context(server)
         except OSError as error:
             msg = f"port {port} of 127.0.0.1 cannot be used: {error.strerror}"
-            raise CommandError(msg, hint="name another port with --port; 0 takes a free one") from error
-        print_line(f"a fake model, whose answers are the rules of {script}, listens on {server.openai_url}")
+            raise CommandError(
+                msg, hint="name another port with --port; 0 takes a free one"
+            ) from error
+        print_line(
+            f"a fake model, whose answers are the rules of {script}, listens on {server.openai_url}"
+        )
         try:
             _print_requests(server, quiet=quiet)
         except KeyboardInterrupt:

@@ -34,7 +34,9 @@ def print_schema(name: str | None, folder: Path | None) -> int:
         sys.stdout.write(schema_text(name))
     else:
         msg = "no schema is named"
-        raise CommandError(msg, hint=f"name one of {', '.join(AUTHORED_SCHEMAS)}, or give --out DIR for all")
+        raise CommandError(
+            msg, hint=f"name one of {', '.join(AUTHORED_SCHEMAS)}, or give --out DIR for all"
+        )
     return exit_codes.OK
 
 
@@ -73,12 +75,16 @@ def _schema(name: str) -> object:
         from wavewright.config.published_schemas import published_schema
         from wavewright.tools.workers.specs import WorkerSpec
 
-        return published_schema(WorkerSpec, "worker", "A tool that is a language model, in config/workers")
+        return published_schema(
+            WorkerSpec, "worker", "A tool that is a language model, in config/workers"
+        )
     if name == "agent":
         from wavewright.config.published_schemas import published_schema
         from wavewright.tools.workers.named_agents import AgentSpec
 
-        return published_schema(AgentSpec, "agent", "A model with tools of its own, in config/agents")
+        return published_schema(
+            AgentSpec, "agent", "A model with tools of its own, in config/agents"
+        )
     from wavewright.planner.language.published_schemas import document_schema
 
     return document_schema(name)
@@ -105,7 +111,9 @@ def write_project(folder: Path | None) -> int:
         raise CommandError("no folder is named", hint="name a new one; --here writes into this one")
     if _has_content(folder):
         msg = f"{str(folder)!r} exists and is not an empty folder"
-        raise CommandError(msg, hint="name a folder that does not exist yet, or give --here within one")
+        raise CommandError(
+            msg, hint="name a folder that does not exist yet, or give --here within one"
+        )
     return _write(folder, ())
 
 

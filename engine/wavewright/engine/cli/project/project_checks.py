@@ -57,12 +57,18 @@ class DoctorFinding:
         return cls(subject, "fault", f"{place}{error.message}", error.hint or "")
 
 
-def finding_of_faulty_file(subject: str, error: DocumentError | PlanError, hint: str) -> DoctorFinding:
+def finding_of_faulty_file(
+    subject: str, error: DocumentError | PlanError, hint: str
+) -> DoctorFinding:
     """Return the first fault of a file with its place; `hint` is used if the fault has no hint of its own."""
     found = error.diagnostics if isinstance(error, PlanError) else error.faults
     first = found[0]
     has_place = first.span is not None and bool(error.source.text)
-    line = f":{error.source.position(first.span.start)[0]}" if has_place and first.span is not None else ""
+    line = (
+        f":{error.source.position(first.span.start)[0]}"
+        if has_place and first.span is not None
+        else ""
+    )
     more = "" if len(found) == 1 else f" (and {len(found) - 1} more)"
     return DoctorFinding(
         subject, "fault", f"{error.source.name}{line}: {first.message}{more}", first.hint or hint
@@ -122,7 +128,9 @@ def check_agent(document: Document, settings: Settings) -> tuple[Diagnostic, ...
     except DocumentError as error:
         return tuple(diagnostic_from_fault(fault) for fault in error.faults)
     try:
-        open_sources(packs_of_project(settings), settings, make_services(settings)).check_agent(spec)
+        open_sources(packs_of_project(settings), settings, make_services(settings)).check_agent(
+            spec
+        )
     except (ToolDefinitionError, PackError) as error:
         return tuple(locate_diagnostics([Diagnostic("E107", str(error), "", error.hint)], document))
     return ()
@@ -141,7 +149,10 @@ def _worker_diagnostics(spec: WorkerSpec, settings: Settings) -> Iterator[Diagno
     found = find_prompt_defect(spec.prompt, Prompts(settings.prompts), (worker,))
     if found is not None:
         yield Diagnostic(
-            "E207", f"the prompt cannot be rendered: {found.place}: {found.message}", "/prompt", found.hint
+            "E207",
+            f"the prompt cannot be rendered: {found.place}: {found.message}",
+            "/prompt",
+            found.hint,
         )
 
 
@@ -177,8 +188,13 @@ def prompt_findings(settings: Settings) -> Iterator[DoctorFinding]:
         yield DoctorFinding("prompts", "ok", f"{', '.join(replacing)} of this project")
     for name in valid:
         if name not in used:
-            hint = did_you_mean(name, shipped) or "it is unused unless a worker or another template names it"
-            yield DoctorFinding("prompts", "note", f"{own.file_of(name)} replaces no shipped prompt", hint)
+            hint = (
+                did_you_mean(name, shipped)
+                or "it is unused unless a worker or another template names it"
+            )
+            yield DoctorFinding(
+                "prompts", "note", f"{own.file_of(name)} replaces no shipped prompt", hint
+            )
 
 
 def ladder_findings(settings: Settings) -> Iterator[DoctorFinding]:
@@ -189,7 +205,9 @@ def ladder_findings(settings: Settings) -> Iterator[DoctorFinding]:
         yield finding_of_faulty_file("ladders", error, "fix `ladders` in wavewright.yaml")
         return
     if settings.ladders:
-        yield DoctorFinding("ladders", "ok", f"{', '.join(sorted(settings.ladders))} of this project")
+        yield DoctorFinding(
+            "ladders", "ok", f"{', '.join(sorted(settings.ladders))} of this project"
+        )
 
 
 def calibration_findings(settings: Settings) -> Iterator[DoctorFinding]:
@@ -225,7 +243,9 @@ def broker_findings(settings: Settings, *, is_offline: bool) -> Iterator[DoctorF
     if url is None:
         return
     if not is_installed("daemon"):
-        yield DoctorFinding("broker", "fault", "the extra 'daemon' is not installed", install_hint("daemon"))
+        yield DoctorFinding(
+            "broker", "fault", "the extra 'daemon' is not installed", install_hint("daemon")
+        )
         return
     # Most projects have no broker, and the client takes a third of a second to load.
     from wavewright.engine.bus.connection import read_address

@@ -123,7 +123,9 @@ def write_lock() -> int:
     """
     settings = project_settings()
     if not settings.mcp.servers:
-        raise ToolDefinitionError("no MCP server is configured", "add one to mcp.servers in wavewright.yaml")
+        raise ToolDefinitionError(
+            "no MCP server is configured", "add one to mcp.servers in wavewright.yaml"
+        )
     if not is_installed("mcp"):
         raise ToolDefinitionError("the extra 'mcp' is not installed", install_hint("mcp"))
     old = read_lock(settings.root)

@@ -21,7 +21,12 @@ from pydantic import ValidationError
 from wavewright.config import exit_codes
 from wavewright.config.documents import Document, read_document_file
 from wavewright.config.settings import Settings
-from wavewright.engine.cli.common.arguments import from_root, has_journal, load_run, project_settings
+from wavewright.engine.cli.common.arguments import (
+    from_root,
+    has_journal,
+    load_run,
+    project_settings,
+)
 from wavewright.engine.cli.common.output import CommandError, print_json
 from wavewright.engine.jobs.documents import is_job, is_template, misuse_error
 from wavewright.engine.jobs.plan_drafts import plan_with_sub_plans
@@ -153,7 +158,9 @@ def diff(before: str, after: str | None, *, output_format: str) -> int:
     if after is None:
         if _is_file(before):
             msg = f"there is nothing to compare {before!r} with"
-            raise CommandError(msg, hint="name a second plan; only a run is compared with its own first plan")
+            raise CommandError(
+                msg, hint="name a second plan; only a run is compared with its own first plan"
+            )
         return diff_rounds(_state_of_run(before, settings), settings, output_format=output_format)
     first, goal = _read_plan(before, settings)
     patched = _patched(first, after)
@@ -200,7 +207,9 @@ def _state_of_run(name: str, settings: Settings) -> RunState:
     return state
 
 
-def _plan_of_document(document: Document, path: Path, settings: Settings) -> tuple[Plan, Goal | None]:
+def _plan_of_document(
+    document: Document, path: Path, settings: Settings
+) -> tuple[Plan, Goal | None]:
     if not (is_job(document) or is_template(document)):
         return plan_with_sub_plans(read_model(document, Plan), document, settings).plan, None
     order = resolve_job(document, path, None, settings)
@@ -254,7 +263,13 @@ def _replay_json(replayed: ReplayResult, found: RunComparison) -> JsonObject:
             for call in replayed.live_calls
         ],
         "asked": [
-            {"role": use.role, "name": use.name, "model": use.model, "tokens": use.tokens, "usd": use.usd}
+            {
+                "role": use.role,
+                "name": use.name,
+                "model": use.model,
+                "tokens": use.tokens,
+                "usd": use.usd,
+            }
             for use in replayed.live_uses
         ],
         "warnings": [*replayed.changed_tools],
@@ -361,7 +376,9 @@ def replay(run: str | None, request: ReplayOptions, *, output_format: str) -> in
     if output_format == "json":
         print_json(_replay_json(replayed, found))
     else:
-        sys.stdout.writelines(f"{printable(line).rstrip()}\n" for line in _replay_lines(replayed, found))
+        sys.stdout.writelines(
+            f"{printable(line).rstrip()}\n" for line in _replay_lines(replayed, found)
+        )
     if any(use.outcome != "over_budget" for use in replayed.silent_models):
         return exit_codes.ENVIRONMENT
     is_same = replayed.is_same_verdict and replayed.is_whole and not replayed.silent_models

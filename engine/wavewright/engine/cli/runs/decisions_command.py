@@ -120,10 +120,15 @@ def _lines(question: OpenQuestion, *, is_whole: bool) -> list[str]:
     name = question.id[:_SHORT_ID] if question.is_of_job else question.id
     what = "question" if question.subject == "question" else f"approval of a {question.subject}"
     until = "" if question.expires is None else f", until {_minute_text(question.expires)}"
-    whose = f"job {question.about} {question.job}" if question.is_of_job else f"run of {question.job}"
+    whose = (
+        f"job {question.about} {question.job}" if question.is_of_job else f"run of {question.job}"
+    )
     lines = [f"{name}  {what}, {printable(whose)}, asked {_minute_text(question.asked)}{until}"]
     lines.append(f"  {printable(question.question)}")
-    lines += [f"  {number}. {printable(option)}" for number, option in enumerate(question.options, start=1)]
+    lines += [
+        f"  {number}. {printable(option)}"
+        for number, option in enumerate(question.options, start=1)
+    ]
     if question.context:
         context = [f"  {printable(line)}" for line in question.context.splitlines()]
         # What an approval would let a step do is in the list, too, so that it is seen before it is answered.
@@ -161,7 +166,9 @@ def give_verdict(wanted: str, *, accept: bool, remarks: Sequence[str]) -> int:
         WavewrightError: there is no such package, or it has its verdict.
     """
     if accept == bool(remarks):
-        raise CommandError("say either --accept or --reject", hint="such as --reject total='it is too low'")
+        raise CommandError(
+            "say either --accept or --reject", hint="such as --reject total='it is too low'"
+        )
     settings = require_journal(project_settings())
     feedback = None if accept else [_remark(one) for one in remarks]
     package = anyio.run(_give, settings, wanted, feedback)
@@ -173,7 +180,9 @@ def give_verdict(wanted: str, *, accept: bool, remarks: Sequence[str]) -> int:
     return exit_codes.OK
 
 
-async def _give(settings: Settings, wanted: str, feedback: Sequence[str] | None) -> answering.UnjudgedPackage:
+async def _give(
+    settings: Settings, wanted: str, feedback: Sequence[str] | None
+) -> answering.UnjudgedPackage:
     reporter = Reporter.of(settings)
     async with open_stores(settings) as stores:
         found = await answering.list_unjudged(stores.journal, stores.jobs)
@@ -234,13 +243,16 @@ async def _find_run_to_cancel(stores: Stores, wanted: str) -> tuple[RunId, JobRo
     root = await root_run_of(stores.journal, run) if job is None else job.run
     if root != run:
         raise CommandError(
-            f"run {run} is that of one of several targets", hint=f"cancel their job: wavewright cancel {root}"
+            f"run {run} is that of one of several targets",
+            hint=f"cancel their job: wavewright cancel {root}",
         )
     return run, job
 
 
 @asynccontextmanager
-async def _opened_to_cancel(stores: Stores, run: RunId, request: CancelRequest) -> AsyncGenerator[None]:
+async def _opened_to_cancel(
+    stores: Stores, run: RunId, request: CancelRequest
+) -> AsyncGenerator[None]:
     """Open a run, once its owner has ended it where it has one.
 
     Raises:
@@ -254,7 +266,9 @@ async def _opened_to_cancel(stores: Stores, run: RunId, request: CancelRequest) 
         except RunBusy as busy:
             if time.monotonic() > until:
                 hint = f"its owner was asked to end it and will once it can; {busy.hint}"
-                raise CommandError(busy.message, hint=hint, exit_code=exit_codes.ENVIRONMENT) from busy
+                raise CommandError(
+                    busy.message, hint=hint, exit_code=exit_codes.ENVIRONMENT
+                ) from busy
         if not is_asked:
             await stores.jobs.request_cancel(run, request)
             is_asked = True
@@ -274,7 +288,9 @@ async def _end_run(stores: Stores, run: RunId, request: CancelRequest) -> None:
         await end_cancelled(stores.journal, run, request, time.time())
 
 
-async def _has_ended(stores: Stores, job: JobRow, request: CancelRequest, reporter: Reporter) -> bool:
+async def _has_ended(
+    stores: Stores, job: JobRow, request: CancelRequest, reporter: Reporter
+) -> bool:
     """Cancel a job whose run has not begun, or has its end; return False for any other job.
 
     Raises:
@@ -283,7 +299,9 @@ async def _has_ended(stores: Stores, job: JobRow, request: CancelRequest, report
     state = fold(await stores.journal.load(job.run))
     if state.started is not None and not has_ended(state):
         return False
-    ended = await stores.jobs.cancel_waiting(job.job, cancel_reason(request), reporter.state_reports)
+    ended = await stores.jobs.cancel_waiting(
+        job.job, cancel_reason(request), reporter.state_reports
+    )
     if ended.state == "running":
         return False
     _check_cancelled(job.run, ended.state)

@@ -196,7 +196,9 @@ async def run_in_project(
             _check_started(request.run, events)
             _check_unfinished(request.run, events)
             on_earlier(events)
-        async with open_services(settings, memory=JournalReplayCache(journal), uses_runtime=True) as services:
+        async with open_services(
+            settings, memory=JournalReplayCache(journal), uses_runtime=True
+        ) as services:
             ports = Ports(
                 journal=journal,
                 settings=settings,
@@ -236,7 +238,11 @@ async def find_resumable_run(prefix: str | None, settings: Settings) -> RunId:
     if job is not None:
         msg = f"run {run!r} belongs to a job of a daemon, {job.job}, which is {job.state}"
         is_waiting = job.state == "waiting"
-        hint = "`wavewright decisions` lists what it waits for" if is_waiting else "a daemon continues it"
+        hint = (
+            "`wavewright decisions` lists what it waits for"
+            if is_waiting
+            else "a daemon continues it"
+        )
         raise CommandError(msg, hint=hint, exit_code=exit_codes.NEGATIVE)
     return run
 
@@ -245,19 +251,25 @@ def _check_unfinished(run_id: RunId, events: Sequence[Event]) -> None:
     last = events[-1] if events else None
     if isinstance(last, RunFinished) and last.status != "interrupted":
         msg = f"run {run_id!r} has ended ({last.status.replace('_', ' ')}); there is nothing to resume"
-        raise CommandError(msg, hint=f"`wavewright retry {run_id}` repeats what failed, as a new run")
+        raise CommandError(
+            msg, hint=f"`wavewright retry {run_id}` repeats what failed, as a new run"
+        )
 
 
 def _check_output_folder(folder: Path) -> None:
     """Raise an error, before any tool is called, if the folder cannot be made or written to."""
-    existing = next((place for place in (folder, *folder.absolute().parents) if place.exists()), folder)
+    existing = next(
+        (place for place in (folder, *folder.absolute().parents) if place.exists()), folder
+    )
     if not existing.is_dir():
         msg = f"the package cannot be written to {str(folder)!r}: {str(existing)!r} is no folder"
     elif not os.access(existing, os.W_OK | os.X_OK):
         msg = f"the package cannot be written to {str(folder)!r}: {str(existing)!r} is read-only"
     else:
         return
-    raise CommandError(msg, hint="name another folder with --output", exit_code=exit_codes.ENVIRONMENT)
+    raise CommandError(
+        msg, hint="name another folder with --output", exit_code=exit_codes.ENVIRONMENT
+    )
 
 
 def _exit_code(outcome: PipelineRun[RunContext]) -> int:
@@ -293,7 +305,11 @@ def _exit_code(outcome: PipelineRun[RunContext]) -> int:
 
 def _target_line(event: Event) -> str | None:
     """Return the line of an event of one of several targets; None for any other event."""
-    if not isinstance(event, Noted) or event.topic not in {TARGET_STARTED, TARGET_COMPLETED, TARGET_FAILED}:
+    if not isinstance(event, Noted) or event.topic not in {
+        TARGET_STARTED,
+        TARGET_COMPLETED,
+        TARGET_FAILED,
+    }:
         return None
     target, run = printable(str(event.body["target"])), str(event.body["run"])
     match event.topic:
@@ -334,7 +350,9 @@ def retry_request(
     found, events = anyio.run(load_run, project_settings(), run)
     state = fold(events)
     if state.started is None or not isinstance(events[-1], RunFinished) or state.is_interrupted:
-        raise CommandError(f"run {found!r} has not ended", hint=f"continue with: wavewright resume {found}")
+        raise CommandError(
+            f"run {found!r} has not ended", hint=f"continue with: wavewright resume {found}"
+        )
     if target_waves(state) is not None:
         raise CommandError(
             f"run {found!r} has several targets",
@@ -343,15 +361,23 @@ def retry_request(
     _check_retryable(found, state, start)
     goal = Goal.model_validate(state.started.goal)
     given = (
-        InputOverrides(assignments=tuple(inputs)).applied(goal.inputs, goal.inputs_schema) if inputs else {}
+        InputOverrides(assignments=tuple(inputs)).applied(goal.inputs, goal.inputs_schema)
+        if inputs
+        else {}
     )
     retry = RetryRequest(found, None if start is None else StepId(start), given)
-    return RunRequest(retry=retry, concurrency=concurrency, output_dir=output, by=by or local_user())
+    return RunRequest(
+        retry=retry, concurrency=concurrency, output_dir=output, by=by or local_user()
+    )
 
 
 def _check_retryable(run: RunId, state: RunState, start: str | None) -> None:
     steps = state.plan.get("steps") if state.plan is not None else None
-    names = [str(step["id"]) for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
+    names = (
+        [str(step["id"]) for step in steps if isinstance(step, dict)]
+        if isinstance(steps, list)
+        else []
+    )
     if start is not None and start not in names:
         raise CommandError(
             f"run {run!r} has no step {start!r}", hint=suggest_name(start, names, what="its steps")

@@ -123,7 +123,9 @@ def _show_targets(state: RunState, waves: TargetWaves, output_format: str) -> in
     for target in waves.known():
         end = waves.ends.get(target.name)
         begun = "validating" if target.name in waves.awaiting else "running"
-        status = "waiting" if target.name not in waves.runs else begun if end is None else end.status
+        status = (
+            "waiting" if target.name not in waves.runs else begun if end is None else end.status
+        )
         rows.append(
             {
                 "target": target.name,
@@ -191,9 +193,7 @@ def runs_table(rows: Sequence[RunRow]) -> list[str]:
     costs = any(row.tokens for row in rows)
     status_width = max(_STATUS_WIDTH, *(len(row.status) + 2 for row in rows))
     run_width = max(_RUN_WIDTH, *(len(row.run) + 2 for row in rows))
-    head = (
-        f"{'run':<{run_width}}{'job':<{job_width + 2}}{'status':<{status_width}}{'started':<21}{'steps':>7}"
-    )
+    head = f"{'run':<{run_width}}{'job':<{job_width + 2}}{'status':<{status_width}}{'started':<21}{'steps':>7}"
     lines = [f"{head}{'tokens':>12}" if costs else head]
     for row in rows:
         status = row.status.replace("_", " ")

@@ -43,7 +43,9 @@ def show_step(run: str | None, step: str, *, output_format: str) -> int:
         CommandError: the run has no such step, or a step cannot be shown in that format.
     """
     if output_format not in ("text", "json"):
-        raise CommandError(f"a step cannot be shown as {output_format}", hint="give --format text or json")
+        raise CommandError(
+            f"a step cannot be shown as {output_format}", hint="give --format text or json"
+        )
     settings = project_settings()
     found, journaled = anyio.run(load_run, settings, run)
     events = redacted_events(journaled)
@@ -68,7 +70,9 @@ def show_logs(run: str | None, *, step: str | None, output_format: str) -> int:
     shown = redacted_events(events)
     if step is not None:
         _step_of(_plan_of(fold(shown)), step, found)
-    logged = [event for event in shown if isinstance(event, AttemptLogged) and step in (None, event.step)]
+    logged = [
+        event for event in shown if isinstance(event, AttemptLogged) and step in (None, event.step)
+    ]
     if output_format == "json":
         sys.stdout.write("".join(f"{printable_json(to_json(one))}\n" for one in logged))
     elif logged:
@@ -80,7 +84,11 @@ def show_logs(run: str | None, *, step: str | None, output_format: str) -> int:
 
 
 def _plan_of(state: RunState) -> Plan:
-    return Plan.model_validate(state.plan) if state.plan is not None else Plan.model_construct(steps=())
+    return (
+        Plan.model_validate(state.plan)
+        if state.plan is not None
+        else Plan.model_construct(steps=())
+    )
 
 
 def _step_of(plan: Plan, step: str, run: RunId) -> Step:
@@ -98,7 +106,8 @@ def _step_of(plan: Plan, step: str, run: RunId) -> Step:
 
 def _step_json(run: RunId, view: StepRecord) -> JsonObject:
     calls: list[Json] = [
-        {"index": index, "params": params, "ending": to_json(ending)} for index, params, ending in view.calls
+        {"index": index, "params": params, "ending": to_json(ending)}
+        for index, params, ending in view.calls
     ]
     asked: list[Json] = [
         {
@@ -138,7 +147,9 @@ def _step_lines(view: StepRecord, settings: Settings) -> Iterator[str]:
         item = "" if index is None else f" of item {index} ({call.status})"
         yield from ["", f"Parameters{item}"]
         yield from (
-            _value_lines(redact(params)) if params is not None else ["  (they can no longer be computed)"]
+            _value_lines(redact(params))
+            if params is not None
+            else ["  (they can no longer be computed)"]
         )
         if call.status in SUCCESSES:
             yield from ["", f"Output{item}"]
@@ -153,7 +164,11 @@ def _step_lines(view: StepRecord, settings: Settings) -> Iterator[str]:
     for use in view.uses:
         yield from ["", use_line(use.use)]
     for question, answer in view.questions:
-        yield from ["", f"Asked of a model ({question.role} {question.name})", *_indented(question.text)]
+        yield from [
+            "",
+            f"Asked of a model ({question.role} {question.name})",
+            *_indented(question.text),
+        ]
         yield from ["", "Answer", *_indented(answer)]
 
 

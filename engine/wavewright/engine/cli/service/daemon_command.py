@@ -119,13 +119,17 @@ def check_start(
         faults.append(CommandError(f"--health {health!r}: {error}"))
     update = {name: value for name, value in given.items() if value is not None}
     return StartCheck(
-        replace(settings, daemon=settings.daemon.model_copy(update=update)), tuple(faults), fault_text
+        replace(settings, daemon=settings.daemon.model_copy(update=update)),
+        tuple(faults),
+        fault_text,
     )
 
 
 def _settings_faults(settings: Settings, invalid: str) -> Iterator[WavewrightError]:
     is_address_reported = "amqp_url" in invalid
-    yield from _errors_of(partial(check_daemon_settings, settings, is_address_reported=is_address_reported))
+    yield from _errors_of(
+        partial(check_daemon_settings, settings, is_address_reported=is_address_reported)
+    )
     tools = [*_tool_errors(settings), *_pack_errors(settings)]
     # Each is valid by itself, but two may have the same name.
     yield from tools or _errors_of(partial(all_tools, settings))
@@ -192,7 +196,9 @@ _GC_THRESHOLD: Final = 5_000
 """New objects that trigger a garbage collection; fewer mean shorter pauses of the event loop."""
 
 
-def serve(*, slots: int | None = None, health: str | None = None, log_level: str | None = None) -> int:
+def serve(
+    *, slots: int | None = None, health: str | None = None, log_level: str | None = None
+) -> int:
     """Execute jobs from the broker until a signal, and return the exit code.
 
     The arguments take precedence over the environment and the settings file.
@@ -305,7 +311,9 @@ def _section_errors(settings: Settings) -> Iterator[DocumentError]:
     try:
         read_address(url)
     except BusMisconfigured as error:
-        yield _settings_error(settings, f"{error.message} ({error.place})", error.hint, "/daemon/amqp_url")
+        yield _settings_error(
+            settings, f"{error.message} ({error.place})", error.hint, "/daemon/amqp_url"
+        )
 
 
 def _identity_errors(settings: Settings) -> Iterator[DocumentError]:
@@ -320,11 +328,15 @@ def _identity_errors(settings: Settings) -> Iterator[DocumentError]:
 def _template_errors(settings: Settings) -> Iterator[DocumentError]:
     name, standing = settings.daemon.goal_template, settings.daemon.standing
     if standing is not None and standing.forks == "ask" and not settings.daemon.decisions:
-        message = "the standing job asks people which target is next, and `daemon.decisions` is false"
+        message = (
+            "the standing job asks people which target is next, and `daemon.decisions` is false"
+        )
         yield _settings_error(settings, message, "set `forks: all`", "/daemon/standing/forks")
     if name is None and standing is not None:
         message = "a standing job needs a goal template"
-        yield _settings_error(settings, message, "name one in `daemon.goal_template`", "/daemon/standing")
+        yield _settings_error(
+            settings, message, "name one in `daemon.goal_template`", "/daemon/standing"
+        )
     if name is None:
         return
     try:
@@ -349,11 +361,16 @@ def _model_errors(settings: Settings) -> Iterator[DocumentError]:
         yield _settings_error(settings, str(error), error.hint, "/model")
 
 
-def _settings_error(settings: Settings, message: str, hint: str | None, pointer: str) -> DocumentError:
+def _settings_error(
+    settings: Settings, message: str, hint: str | None, pointer: str
+) -> DocumentError:
     document = settings.document
     if document is None:
-        return DocumentError(Source("<settings>", ""), (DocumentFault("bad_value", message, hint=hint),))
+        return DocumentError(
+            Source("<settings>", ""), (DocumentFault("bad_value", message, hint=hint),)
+        )
     # Without an excerpt, since the address may hold a password.
     return DocumentError(
-        Source(document.source.name, ""), (DocumentFault("bad_value", message, pointer=pointer, hint=hint),)
+        Source(document.source.name, ""),
+        (DocumentFault("bad_value", message, pointer=pointer, hint=hint),),
     )

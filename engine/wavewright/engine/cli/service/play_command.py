@@ -51,6 +51,7 @@ def _find_page(wanted: str | None, settings: Settings) -> PackPage:
         )
     if wanted not in found:
         raise CommandError(
-            f"the pack {wanted!r} has no page", hint=suggest_name(wanted, found, what="packs with a page")
+            f"the pack {wanted!r} has no page",
+            hint=suggest_name(wanted, found, what="packs with a page"),
         )
     return found[wanted]

@@ -116,7 +116,9 @@ def submit(
     try:
         return anyio.run(_send, submission, settings)
     except KeyboardInterrupt:
-        print_error("interrupted", f"the job continues; follow it with: wavewright tail {submission.job}")
+        print_error(
+            "interrupted", f"the job continues; follow it with: wavewright tail {submission.job}"
+        )
         return exit_codes.INTERRUPTED
 
 
@@ -126,7 +128,11 @@ def _print_faults(options: CheckOptions) -> bool:
     faulty = [
         (found, one.text.source)
         for one in documents
-        if (found := [each for each in one.diagnostics if each.severity == "error" and each.code != "E114"])
+        if (
+            found := [
+                each for each in one.diagnostics if each.severity == "error" and each.code != "E114"
+            ]
+        )
     ]
     if not faulty:
         return False
@@ -137,16 +143,22 @@ def _print_faults(options: CheckOptions) -> bool:
     return True
 
 
-def _with_inputs(document: Document, file: Path, settings: Settings, inputs: InputOverrides) -> Document:
+def _with_inputs(
+    document: Document, file: Path, settings: Settings, inputs: InputOverrides
+) -> Document:
     """Return a job's document with the inputs of the command line."""
     if not inputs:
         return document
     if not isinstance(document.value, dict) or is_template(document):
-        raise CommandError("a goal template has no inputs", place=str(file), hint="write a job that names it")
+        raise CommandError(
+            "a goal template has no inputs", place=str(file), hint="write a job that names it"
+        )
     order = resolve_job(read_document_file(file), file, None, settings, inputs=inputs)
     given = document.value.get("inputs")
     named = order.draft.plan.inputs if order.draft else ()
-    changed = inputs.applied(given if isinstance(given, dict) else {}, order.goal.inputs_schema, named)
+    changed = inputs.applied(
+        given if isinstance(given, dict) else {}, order.goal.inputs_schema, named
+    )
     return Document({**document.value, "inputs": changed}, document.source, root=document.root)
 
 
@@ -163,9 +175,7 @@ def check_sender(sender: str, section: DaemonSection) -> None:
         user = daemon_user_of(section.amqp_url)
         if identity is None or identity.user_id in (None, user):
             return
-        message = (
-            f"{sender!r} is the broker's user {identity.user_id!r}, and WAVEWRIGHT_AMQP_URL names {user!r}"
-        )
+        message = f"{sender!r} is the broker's user {identity.user_id!r}, and WAVEWRIGHT_AMQP_URL names {user!r}"
         raise CommandError(message, hint=f"write the address with the user {identity.user_id!r}")
     names = ", ".join(sorted(may_send))
     hint = (
@@ -248,14 +258,21 @@ async def _follow_to_end(submission: Submission, watcher: Subscription, own_targ
     status: JsonObject | None = None
     with anyio.CancelScope() as patience:
         async for delivery in watcher:
-            if delivery.message_id == submission.message.message and REASON_HEADER in delivery.headers:
+            if (
+                delivery.message_id == submission.message.message
+                and REASON_HEADER in delivery.headers
+            ):
                 print_error(
                     f"job {submission.job} was refused: {printable(str(delivery.headers[REASON_HEADER]))}"
                 )
                 return exit_codes.NEGATIVE
             envelope = envelope_in(delivery)
             payload = envelope["payload"] if envelope is not None else None
-            if envelope is None or not isinstance(payload, dict) or payload.get("job_id") != submission.job:
+            if (
+                envelope is None
+                or not isinstance(payload, dict)
+                or payload.get("job_id") != submission.job
+            ):
                 continue
             if "status" not in payload:
                 packages.append(envelope)
@@ -266,7 +283,9 @@ async def _follow_to_end(submission: Submission, watcher: Subscription, own_targ
                 patience.deadline = anyio.current_time() + PACKAGE_TIMEOUT
             else:
                 show(envelope)
-            if code is not None and (packages or payload.get("status") in {"JOB_FAILED", "JOB_CANCELLED"}):
+            if code is not None and (
+                packages or payload.get("status") in {"JOB_FAILED", "JOB_CANCELLED"}
+            ):
                 break
     assert code is not None
     assert status is not None
@@ -275,7 +294,9 @@ async def _follow_to_end(submission: Submission, watcher: Subscription, own_targ
         payload = package["payload"]
         if isinstance(payload, dict) and isinstance(payload.get("package"), dict):
             done = Package.model_validate(payload["package"])
-            sys.stdout.write(f"\n{render_summary(done)}report    wavewright show {done.run} --format html\n")
+            sys.stdout.write(
+                f"\n{render_summary(done)}report    wavewright show {done.run} --format html\n"
+            )
         else:
             # A message of a pack, for another program.
             show(package)

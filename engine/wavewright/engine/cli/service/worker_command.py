@@ -80,9 +80,13 @@ def serve(options: WorkerOptions) -> int:
             async with contextlib.AsyncExitStack() as stack:
                 stack.enter_context(handling_signals(stopping))
                 database = await stack.enter_async_context(open_fleet_database(url))
-                log.write("worker_started", worker=host.name, slots=options.slots, tools=[*sorted(served)])
+                log.write(
+                    "worker_started", worker=host.name, slots=options.slots, tools=[*sorted(served)]
+                )
                 if options.health is not None:
-                    await stack.enter_async_context(serve_health(health, metrics, options.health, "--health"))
+                    await stack.enter_async_context(
+                        serve_health(health, metrics, options.health, "--health")
+                    )
                 worker = FleetWorker(
                     database=database,
                     name=host.name,
@@ -106,7 +110,9 @@ def serve(options: WorkerOptions) -> int:
     return exit_codes.OK
 
 
-def _served_tools(settings: Settings, services: Services, options: WorkerOptions) -> dict[str, Tool]:
+def _served_tools(
+    settings: Settings, services: Services, options: WorkerOptions
+) -> dict[str, Tool]:
     """Return what the worker takes from the queue, by the names there."""
     tools = all_tools(settings, services)
     for name in options.tools:
@@ -140,7 +146,9 @@ class WorkerMetrics:
         )
         # Finding the metric of some labels costs more than counting.
         self._calls, self._seconds = cache(calls.labels), cache(seconds.labels)
-        Gauge("wavewright_fleet_slots", "Maximum of concurrent calls", registry=self.registry).set(slots)
+        Gauge("wavewright_fleet_slots", "Maximum of concurrent calls", registry=self.registry).set(
+            slots
+        )
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""

@@ -35,7 +35,9 @@ def test_the_ranking_waits_for_the_notes(plan: PlanLoader) -> None:
     assert words.tools == {"list_notes", "read_note", "rank_words"}
 
 
-def test_the_ranking_counts_every_note(run_plan: PlanRunner, review_snapshot: SnapshotAssertion) -> None:
+def test_the_ranking_counts_every_note(
+    run_plan: PlanRunner, review_snapshot: SnapshotAssertion
+) -> None:
     run = run_plan(WORDS)
 
     assert run.result == {

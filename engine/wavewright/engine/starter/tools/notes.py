@@ -55,6 +55,10 @@ def rank_words(notes: list[Note], top: int = 5) -> Ranking:
         notes: The notes to count in.
         top: How many words to return.
     """
-    counts = Counter(word for note in notes for word in re.findall(r"[a-z]{4,}", note["text"].lower()))
-    words: list[WordCount] = [{"word": word, "count": count} for word, count in counts.most_common(top)]
+    counts = Counter(
+        word for note in notes for word in re.findall(r"[a-z]{4,}", note["text"].lower())
+    )
+    words: list[WordCount] = [
+        {"word": word, "count": count} for word, count in counts.most_common(top)
+    ]
     return {"notes": len(notes), "words": words}

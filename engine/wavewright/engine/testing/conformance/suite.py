@@ -41,7 +41,9 @@ from wavewright.planner.types import Json, JsonObject
 pytestmark = pytest.mark.wavewright_live
 
 _PROJECT = Path(__file__).with_name("project")
-CASES = tuple(sorted(file.name.removesuffix(".plan.yaml") for file in _PROJECT.glob("plans/*.plan.yaml")))
+CASES = tuple(
+    sorted(file.name.removesuffix(".plan.yaml") for file in _PROJECT.glob("plans/*.plan.yaml"))
+)
 _CASE_SECONDS = 60.0
 _LOG_TIME = re.compile(r"\d\d:\d\d:\d\d\.\d{3}")
 _REVIEW: JsonObject = {
@@ -153,14 +155,30 @@ async def _answer(question: UserQuestion) -> str:
 def _form(run: PlanRun[Json], events: Sequence[Event], root: Path) -> Json:
     machine = folder_redactions([root])
     # Marks of what came from another process are not what a run did.
-    shown = [event for event in events if not (isinstance(event, Noted) and event.topic == EMISSIONS_TAKEN)]
+    shown = [
+        event
+        for event in events
+        if not (isinstance(event, Noted) and event.topic == EMISSIONS_TAKEN)
+    ]
     logged: list[Json] = [
-        [event.step, event.index, event.attempt, event.stdout, event.stderr, _LOG_TIME.sub("", event.log)]
+        [
+            event.step,
+            event.index,
+            event.attempt,
+            event.stdout,
+            event.stderr,
+            _LOG_TIME.sub("", event.log),
+        ]
         for event in shown
         if isinstance(event, AttemptLogged)
     ]
     raised: list[Json] = [
-        [event.step, event.index, event.attempt, event.traceback.rpartition("\n")[-1].replace(str(root), "")]
+        [
+            event.step,
+            event.index,
+            event.attempt,
+            event.traceback.rpartition("\n")[-1].replace(str(root), ""),
+        ]
         for event in shown
         if isinstance(event, AttemptLogged)
     ]
@@ -186,7 +204,9 @@ def runners(
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_plan_runs_as_without_a_runtime(case: str, runners: tuple[CaseRunner, CaseRunner]) -> None:
+def test_a_plan_runs_as_without_a_runtime(
+    case: str, runners: tuple[CaseRunner, CaseRunner]
+) -> None:
     """Result, journal and package are equal up to times and names of runs."""
     without, with_runtime = (runner.run(case).form for runner in runners)
 

@@ -61,7 +61,9 @@ class FunctionTable(dict[str, list[Function]]):
             classes: function.run
             for function in self.get(name, [])
             for count in range(function.required, len(function.parameters) + 1)
-            for classes in product(*(parameter.classes for parameter in function.parameters[:count]))
+            for classes in product(
+                *(parameter.classes for parameter in function.parameters[:count])
+            )
         }
 
 

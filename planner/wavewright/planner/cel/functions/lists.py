@@ -85,11 +85,15 @@ def sort_by_keys(
     cost.count_operations(len(keys) * levels // 8)
     cost.count_operations(sum(len(key) for key in keys if isinstance(key, str)) * levels // 2048)
     for kinds in ((int, float), (str,), (dt.datetime,), (dt.timedelta,), (bool,), (bytes,)):
-        if all(isinstance(key, kinds) and (kinds == (bool,) or not isinstance(key, bool)) for key in keys):
+        if all(
+            isinstance(key, kinds) and (kinds == (bool,) or not isinstance(key, bool))
+            for key in keys
+        ):
             places = sorted(range(len(values)), key=lambda place: cast("float", keys[place]))
             return [values[place] for place in places]
     raise ExpressionError(
-        "no_overload", f"{function}() orders numbers, strings or timestamps, and only one of these kinds"
+        "no_overload",
+        f"{function}() orders numbers, strings or timestamps, and only one of these kinds",
     )
 
 
@@ -103,7 +107,9 @@ def sorted_keys(value: Mapping[Any, Json]) -> list[Json]:
 @GLOBAL_FUNCTIONS.declare("lists.range")
 def _range(cost: CostTracker, count: int) -> list[int]:
     if not 0 <= count <= _MAX_RANGE_LENGTH:
-        raise evaluation_error(f"lists.range() gives up to {_MAX_RANGE_LENGTH:,} numbers, not {count}")
+        raise evaluation_error(
+            f"lists.range() gives up to {_MAX_RANGE_LENGTH:,} numbers, not {count}"
+        )
     cost.allocate(40 * count)
     cost.count_operations(count // 16)
     return list(range(count))

@@ -28,7 +28,8 @@ from wavewright.planner.cel.operators import (
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
 _DOUBLE = re.compile(
-    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|nan|inf|infinity)", re.IGNORECASE | re.ASCII
+    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|nan|inf|infinity)",
+    re.IGNORECASE | re.ASCII,
 )
 _MAX_NUMBER_TEXT = 1000
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -206,7 +207,8 @@ def _bit_not(_cost: CostTracker, value: int | Uint) -> int:
 
 
 _DATE = re.compile(
-    r"\d{4}-\d{2}-\d{2}(?:[Tt ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:[Zz]|[+-]\d{2}:?\d{2})?)?", re.ASCII
+    r"\d{4}-\d{2}-\d{2}(?:[Tt ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:[Zz]|[+-]\d{2}:?\d{2})?)?",
+    re.ASCII,
 )
 _FRACTION = re.compile(r"(\.\d{1,9})")
 _DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ms|us|µs|ns|[smhd])", re.ASCII)
@@ -239,7 +241,9 @@ def _timestamp(cost: CostTracker, value: str | int | dt.datetime) -> dt.datetime
     normal = _FRACTION.sub(lambda found: found[1][:7].ljust(7, "0"), value.upper())
     try:
         instant = dt.datetime.fromisoformat(normal)
-        return instant.replace(tzinfo=dt.UTC) if instant.tzinfo is None else instant.astimezone(dt.UTC)
+        return (
+            instant.replace(tzinfo=dt.UTC) if instant.tzinfo is None else instant.astimezone(dt.UTC)
+        )
     except (ValueError, OverflowError):
         raise evaluation_error(f"{value[:60]!r} is not a date that exists") from None
 
@@ -254,7 +258,8 @@ def _duration(cost: CostTracker, value: str | dt.timedelta) -> dt.timedelta:
         raise evaluation_error(f"{value[:60]!r} is not a duration (90s, 1h30m, 7d)")
     # Rounded before it is cut to microseconds, as a double is a little off.
     total = sum(
-        int(round(float(number) * _MICROSECONDS[unit], 3)) for number, unit in _DURATION_PART.findall(value)
+        int(round(float(number) * _MICROSECONDS[unit], 3))
+        for number, unit in _DURATION_PART.findall(value)
     )
     if total > _MAX_DURATION_SECONDS * 10**6:
         raise evaluation_error(f"{value!r} is longer than a duration can be (10,000 years)")
@@ -285,7 +290,11 @@ def _in_zone(cost: CostTracker, instant: dt.datetime, zone: str) -> dt.datetime:
             minutes = int(offset[2]) * 60 + int(offset[3])
             signed = dt.timedelta(minutes=-minutes if offset[1] == "-" else minutes)
             return instant.astimezone(dt.timezone(signed))
-        return instant.astimezone(ZoneInfo(zone if len(zone) <= _MAX_ZONE_NAME else "")) if zone else instant
+        return (
+            instant.astimezone(ZoneInfo(zone if len(zone) <= _MAX_ZONE_NAME else ""))
+            if zone
+            else instant
+        )
     except OverflowError:
         raise evaluation_error(
             "a timestamp lies between the years 1 and 9999, in its time zone too"

@@ -17,7 +17,9 @@ from wavewright.planner.cel.functions.lists import Number
 from wavewright.planner.cel.functions.scalars import duration_text, timestamp_text
 from wavewright.planner.cel.operators import as_number, evaluation_error
 
-_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
+    map(chr, range(0x2000, 0x200B))
+)
 _UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _ESCAPES = str.maketrans(
@@ -227,7 +229,9 @@ def _display(cost: CostTracker, value: object) -> str:
         case dict():
             fields = cast("dict[object, object]", value)
             cost.count_operations(8 * len(fields))
-            shown = sorted(f"{_display(cost, key)}: {_display(cost, item)}" for key, item in fields.items())
+            shown = sorted(
+                f"{_display(cost, key)}: {_display(cost, item)}" for key, item in fields.items()
+            )
             return _bracketed(cost, "{", shown, "}")
         case dt.datetime():
             cost.allocate(100)
@@ -287,7 +291,9 @@ def _clause(cost: CostTracker, found: re.Match[str], value: object) -> str:
     """Return what one clause of a format shows for a value."""
     kind, precision = found[2], found[1] or ("" if found[1] is None else "?")
     if precision == "?" or len(precision) > 4 or int(precision or 0) > _MAX_PRECISION:
-        raise evaluation_error(f"'{found[0][:20]}' of format() has no precision from 0 to {_MAX_PRECISION}")
+        raise evaluation_error(
+            f"'{found[0][:20]}' of format() has no precision from 0 to {_MAX_PRECISION}"
+        )
     is_integer = isinstance(value, int) and not isinstance(value, bool)
     if kind == "s":
         return _display(cost, value)
@@ -309,7 +315,9 @@ def _clause(cost: CostTracker, found: re.Match[str], value: object) -> str:
         shown = (value.encode() if isinstance(value, str) else value).hex()
         return shown.upper() if kind == "X" else shown
     if kind and kind in "fedbxXo":
-        raise evaluation_error(f"'{found[0]}' of format() does not take {_display(cost, value)[:60]!r}")
+        raise evaluation_error(
+            f"'{found[0]}' of format() does not take {_display(cost, value)[:60]!r}"
+        )
     raise evaluation_error(f"format() has no clause '{found[0][:20]}': %s %d %f %e %b %o %x %X %%")
 
 

@@ -59,7 +59,13 @@ def graph_document(
             "Relations",
             ("from", "relation", "to", "made by", "evidence"),
             [
-                (names[one.source], one.relation, names[one.target], one.origin, _source(one.evidence))
+                (
+                    names[one.source],
+                    one.relation,
+                    names[one.target],
+                    one.origin,
+                    _source(one.evidence),
+                )
                 for one in graph.relations
             ],
         ),
@@ -114,7 +120,8 @@ def graph_document(
 def _by_relations(graph: KnowledgeGraph) -> list[GraphEntity]:
     degrees = Counter(end for one in graph.relations for end in (one.source, one.target))
     return sorted(
-        graph.entities, key=lambda one: (one.type == "document", -degrees[one.id], -len(one.evidence), one.id)
+        graph.entities,
+        key=lambda one: (one.type == "document", -degrees[one.id], -len(one.evidence), one.id),
     )
 
 
@@ -122,7 +129,9 @@ def _origins_table(graph: KnowledgeGraph, chunks: Mapping[str, Origin]) -> list[
     """Return a table of how many records were made in each way."""
     found = {
         "entities": Counter(one.origin for one in graph.entities),
-        "observations": Counter(one.origin for entity in graph.entities for one in entity.observations),
+        "observations": Counter(
+            one.origin for entity in graph.entities for one in entity.observations
+        ),
         "relations": Counter(one.origin for one in graph.relations),
         "chunks": Counter(chunks.values()),
     }
@@ -167,7 +176,10 @@ def _picture(graph: KnowledgeGraph, entities: Sequence[GraphEntity]) -> JsonObje
             "kind": one.type,
             "origin": one.origin,
             "evidence": [
-                {"quote": found.quote, "source": f"{found.document}, characters {found.start}–{found.end}"}
+                {
+                    "quote": found.quote,
+                    "source": f"{found.document}, characters {found.start}–{found.end}",
+                }
                 for found in one.evidence[:_MAX_QUOTES]
             ],
         }

@@ -108,7 +108,12 @@ def _urn(name: str) -> str:
 
 def _quotes(evidence: tuple[QuotedEvidence, ...]) -> list[Json]:
     return [
-        {"text": one.quote, "isPartOf": one.document, "graph:start": one.start, "graph:end": one.end}
+        {
+            "text": one.quote,
+            "isPartOf": one.document,
+            "graph:start": one.start,
+            "graph:end": one.end,
+        }
         for one in evidence
     ]
 
@@ -139,12 +144,16 @@ def _graphml(graph: KnowledgeGraph) -> bytes:
 
 
 def _told(evidence: tuple[QuotedEvidence, ...]) -> str:
-    return _allowed("\n".join(f"{one.document} [{one.start}:{one.end}] {one.quote}" for one in evidence))
+    return _allowed(
+        "\n".join(f"{one.document} [{one.start}:{one.end}] {one.quote}" for one in evidence)
+    )
 
 
 def _allowed(text: str) -> str:
     """Return a text without the characters that XML has no form for."""
-    return "".join(char for char in text if char in "\n\t" or char.isprintable() or char == "\u00a0")
+    return "".join(
+        char for char in text if char in "\n\t" or char.isprintable() or char == "\u00a0"
+    )
 
 
 class GraphSink(Protocol):
@@ -170,7 +179,8 @@ def graph_sink(name: SinkName, settings: GraphSettings, root: Path) -> GraphSink
     if settings.mcp is not None:
         return _McpSink(settings.mcp, root)
     raise ToolError(
-        f"there is no graph server {name!r}", hint=f"name it in the settings as packs.knowledge.graph.{name}"
+        f"there is no graph server {name!r}",
+        hint=f"name it in the settings as packs.knowledge.graph.{name}",
     )
 
 
@@ -199,7 +209,10 @@ class _McpSink:
             (
                 "create_entities",
                 "entities",
-                [{"name": one.name, "entityType": one.type, "observations": []} for one in graph.entities],
+                [
+                    {"name": one.name, "entityType": one.type, "observations": []}
+                    for one in graph.entities
+                ],
             ),
             (
                 "add_observations",
@@ -214,7 +227,11 @@ class _McpSink:
                 "create_relations",
                 "relations",
                 [
-                    {"from": names[one.source], "to": names[one.target], "relationType": one.relation}
+                    {
+                        "from": names[one.source],
+                        "to": names[one.target],
+                        "relationType": one.relation,
+                    }
                     for one in graph.relations
                 ],
             ),
@@ -249,7 +266,8 @@ class _SurrealSink:
             return record_id("entity", name)
 
         entities = [
-            {**one.model_dump(exclude={"id", "observations"}), "id": entity(one.id)} for one in graph.entities
+            {**one.model_dump(exclude={"id", "observations"}), "id": entity(one.id)}
+            for one in graph.entities
         ]
         observations = [
             {
@@ -273,7 +291,9 @@ class _SurrealSink:
             await connection.run(_SURREAL_TABLES)
             written = (("observation", observations), ("entity", entities), ("relation", relations))
             for table, rows in written:
-                await connection.run(f"DELETE {table} WHERE id NOT IN $ids;", ids=[one["id"] for one in rows])
+                await connection.run(
+                    f"DELETE {table} WHERE id NOT IN $ids;", ids=[one["id"] for one in rows]
+                )
                 verb = "INSERT RELATION" if table == "relation" else f"INSERT INTO {table}"
                 for batch in _batches(rows):
                     await connection.run(
@@ -293,4 +313,6 @@ def _batches(records: Sequence[_T]) -> Iterator[Sequence[_T]]:
 
 
 def _request(tool: str, params: JsonObject) -> ToolCall:
-    return ToolCall(RunId("graph"), StepId("send_graph"), tool, params, StepKey(""), dt.datetime.now(dt.UTC))
+    return ToolCall(
+        RunId("graph"), StepId("send_graph"), tool, params, StepKey(""), dt.datetime.now(dt.UTC)
+    )

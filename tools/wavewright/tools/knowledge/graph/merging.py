@@ -104,14 +104,24 @@ def find_merges(
 
     def similar(_: Sequence[_Named]) -> Iterator[tuple[_Named, _Named, str]]:
         for one, other, similarity in sorted(alike, key=lambda pair: -pair[2]):
-            first, second = sorted((by_id[one], by_id[other]), key=lambda found: found.weight, reverse=True)
-            yield first, second, f"the embeddings of the names are alike: similarity {similarity:.3f}"
+            first, second = sorted(
+                (by_id[one], by_id[other]), key=lambda found: found.weight, reverse=True
+            )
+            yield (
+                first,
+                second,
+                f"the embeddings of the names are alike: similarity {similarity:.3f}",
+            )
 
     merges: list[ProposedMerge] = []
     for rule in (*_RULES, similar):
         for kept, dropped, reason in rule(named):
             start, end = root(kept.entity.id), root(dropped.entity.id)
-            if start != end and (start, end) not in apart and _is_compatible(kept.entity, dropped.entity):
+            if (
+                start != end
+                and (start, end) not in apart
+                and _is_compatible(kept.entity, dropped.entity)
+            ):
                 parents[end] = start
                 merges.append(ProposedMerge(start, end, reason))
     return merges
@@ -161,9 +171,15 @@ def _titles(named: Sequence[_Named]) -> Iterator[tuple[_Named, _Named, str]]:
         if len(found := surnames.get(other.normal, [])) == 1:
             yield found[0], other, f"{found[0].entity.name!r} by the last name"
         if other.normal in _TITLES:
-            near = [one for one in by_title.get(other.normal, ()) if one.documents & other.documents]
+            near = [
+                one for one in by_title.get(other.normal, ()) if one.documents & other.documents
+            ]
             if len(near) == 1:
-                yield near[0], other, f"the only one of this title in {_shared_document(near[0], other)}"
+                yield (
+                    near[0],
+                    other,
+                    f"the only one of this title in {_shared_document(near[0], other)}",
+                )
 
 
 def _shared_document(one: _Named, other: _Named) -> str:
@@ -213,7 +229,9 @@ def conflicts_of(graph: KnowledgeGraph) -> list[ObservationConflict]:
 
 def _statement(observation: GraphObservation) -> ConflictingStatement:
     sources = dict.fromkeys(one.document for one in observation.evidence)
-    return ConflictingStatement(value=observation.text, sources=tuple(sources), evidence=observation.evidence)
+    return ConflictingStatement(
+        value=observation.text, sources=tuple(sources), evidence=observation.evidence
+    )
 
 
 def _conflicting(entity: GraphEntity) -> list[tuple[GraphObservation, ...]]:
@@ -253,7 +271,9 @@ async def alike_names(
     Raises:
         ToolError: as in `embed`.
     """
-    asked = sorted((one for one in entities if one.type != "document"), key=lambda one: -len(one.evidence))
+    asked = sorted(
+        (one for one in entities if one.type != "document"), key=lambda one: -len(one.evidence)
+    )
     named = [(one.id, one.name) for one in asked[:MAX_EMBEDDED]]
     vectors = await embed(settings, [name for _, name in named])
     return [

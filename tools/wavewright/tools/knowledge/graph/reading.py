@@ -46,7 +46,9 @@ class GraphReader:
     def chunk_origins(self, only: Collection[str] | None = None) -> dict[str, Origin]:
         """Return how the records of all or some chunks were made, by the chunk's id."""
         where, values = _among(only, "id")
-        return dict(self._database.execute(f"SELECT id, origin FROM chunk{where} ORDER BY rowid", values))  # noqa: S608 - our words
+        return dict(
+            self._database.execute(f"SELECT id, origin FROM chunk{where} ORDER BY rowid", values)
+        )  # noqa: S608 - our words
 
     def merges(self) -> list[EntityMerge]:
         """Return the merges that hold, in the order in which they were made."""
@@ -54,7 +56,10 @@ class GraphReader:
             "SELECT id, kept_name, dropped_name, reason FROM merge WHERE is_undone = 0"
             " AND kept IN (SELECT id FROM entity) AND dropped IN (SELECT id FROM entity) ORDER BY rowid"
         )
-        return [EntityMerge(id=one, kept=kept, merged=merged, reason=why) for one, kept, merged, why in rows]
+        return [
+            EntityMerge(id=one, kept=kept, merged=merged, reason=why)
+            for one, kept, merged, why in rows
+        ]
 
     def undone_merges(self) -> set[tuple[str, str]]:
         """Return the pairs of entities that a person has separated."""
@@ -62,7 +67,9 @@ class GraphReader:
 
     def graph(self) -> KnowledgeGraph:
         """Return the graph: entities with their observations, and relations between two different entities."""
-        return KnowledgeGraph(entities=tuple(self._entities(None)), relations=tuple(self._relations(None)))
+        return KnowledgeGraph(
+            entities=tuple(self._entities(None)), relations=tuple(self._relations(None))
+        )
 
     def part(self, entities: Collection[str]) -> PartOfGraph:
         """Return what the graph holds of some canonical entities."""
@@ -71,7 +78,9 @@ class GraphReader:
             relations=tuple(self._relations(entities, with_evidence=False)),
         )
         ends = as_list(end for one in found.relations for end in (one.source, one.target))
-        names = dict(self._database.execute(f"SELECT id, name FROM entity WHERE id IN {LISTED}", (ends,)))  # noqa: S608 - our words
+        names = dict(
+            self._database.execute(f"SELECT id, name FROM entity WHERE id IN {LISTED}", (ends,))
+        )  # noqa: S608 - our words
         facts: dict[str, Origin] = {}
         for entity in found.entities:
             facts[f"{entity.name} ({entity.type})"] = entity.origin
@@ -101,14 +110,19 @@ class GraphReader:
             ToolError: there is none, or several have the name.
         """
         place = entity_id(name)
-        row = self._database.execute("SELECT canonical FROM entity WHERE id = ?", (place,)).fetchone()
+        row = self._database.execute(
+            "SELECT canonical FROM entity WHERE id = ?", (place,)
+        ).fetchone()
         if row is None:
             for other in owners_of(self._database, [normal_name(name)]).values():
-                row = self._database.execute("SELECT canonical FROM entity WHERE id = ?", (other,)).fetchone()
+                row = self._database.execute(
+                    "SELECT canonical FROM entity WHERE id = ?", (other,)
+                ).fetchone()
         if row is None:
             known = [one for (one,) in self._database.execute("SELECT name FROM entity")]
             raise ToolError(
-                f"the graph has no entity {name!r}", hint=suggest_name(name, known, what="its entities")
+                f"the graph has no entity {name!r}",
+                hint=suggest_name(name, known, what="its entities"),
             )
         [found] = self._entities([row[0]])
         return found
@@ -131,7 +145,9 @@ class GraphReader:
             for end in [by_id[one.target if one.source == entity else one.source]]
         ]
 
-    def _entities(self, only: Collection[str] | None, *, with_evidence: bool = True) -> list[GraphEntity]:
+    def _entities(
+        self, only: Collection[str] | None, *, with_evidence: bool = True
+    ) -> list[GraphEntity]:
         where, values = _among(only, "e.canonical")
         members: dict[str, dict[str, tuple[str, str, Origin]]] = defaultdict(dict)
         for canonical, place, name, kind, origin in self._database.execute(
@@ -148,7 +164,9 @@ class GraphReader:
         ):
             mentions[canonical].append(number)
             aliases[canonical] |= dict.fromkeys((name, *json.loads(other_names)))
-        said: dict[str, dict[str, list[tuple[int, Origin]]]] = defaultdict(lambda: defaultdict(list))
+        said: dict[str, dict[str, list[tuple[int, Origin]]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
         for canonical, number, text, origin in self._database.execute(
             "SELECT e.canonical, o.id, o.text, o.origin FROM observation o JOIN entity e ON e.id = o.entity"  # noqa: S608 - our words
             f"{where} ORDER BY o.id",
@@ -157,8 +175,12 @@ class GraphReader:
             said[canonical][text].append((number, origin))
         every = only is None
         shown = with_evidence and not every
-        quotes = self._quotes("entity", None if every else _numbers(mentions.values() if shown else ()))
-        groups = ([number for number, _ in one] for texts in said.values() for one in texts.values())
+        quotes = self._quotes(
+            "entity", None if every else _numbers(mentions.values() if shown else ())
+        )
+        groups = (
+            [number for number, _ in one] for texts in said.values() for one in texts.values()
+        )
         told_by = self._quotes("observation", None if every else _numbers(groups if shown else ()))
         found: list[GraphEntity] = []
         for canonical, group in members.items():
@@ -184,7 +206,9 @@ class GraphReader:
             )
         return found
 
-    def _relations(self, only: Collection[str] | None, *, with_evidence: bool = True) -> list[GraphRelation]:
+    def _relations(
+        self, only: Collection[str] | None, *, with_evidence: bool = True
+    ) -> list[GraphRelation]:
         """Return all relations, or those that start or end at some canonical entities."""
         among, values = "", tuple[str, ...]()
         if only is not None:
@@ -201,7 +225,9 @@ class GraphReader:
             found[source, normal_name(relation), target].append((number, relation, origin))
         groups = ([number for number, _, _ in one] for one in found.values())
         every = only is None
-        quotes = self._quotes("relation", None if every else _numbers(groups if with_evidence else ()))
+        quotes = self._quotes(
+            "relation", None if every else _numbers(groups if with_evidence else ())
+        )
         return [
             GraphRelation(
                 source=source,
@@ -246,4 +272,6 @@ def _best(origins: Iterable[Origin]) -> Origin:
 
 def _gathered(records: Iterable[int], quotes: _Quotes) -> tuple[QuotedEvidence, ...]:
     first, *others = (quotes.get(number, []) for number in records)
-    return tuple(dict.fromkeys(one for found in (first, *others) for one in found) if others else first)
+    return tuple(
+        dict.fromkeys(one for found in (first, *others) for one in found) if others else first
+    )

@@ -104,9 +104,13 @@ class GraphStore:
         with self._transaction():
             given = {one.chunk: one for one in chunks}
             stored = self.read.chunk_origins(given)
-            better = [name for name, one in given.items() if _rank(stored.get(name)) < _rank(one.origin)]
+            better = [
+                name for name, one in given.items() if _rank(stored.get(name)) < _rank(one.origin)
+            ]
             new = [one for name, one in given.items() if name not in better]
-            with self._changing([*self._named_in(one.chunk for one in new), *map(entity_id, _names(new))]):
+            with self._changing(
+                [*self._named_in(one.chunk for one in new), *map(entity_id, _names(new))]
+            ):
                 self._delete_chunks([one.chunk for one in new])
                 self._database.executemany(
                     "INSERT INTO chunk VALUES (?, ?, ?)",
@@ -118,16 +122,25 @@ class GraphStore:
                     on_stage(WrittenStage(stage, count, time.monotonic() - started))
         return len(new), better
 
-    def _write_stage(self, stage: Stage, kind: RecordKind, table: str, chunks: Sequence[ChunkRecords]) -> int:
+    def _write_stage(
+        self, stage: Stage, kind: RecordKind, table: str, chunks: Sequence[ChunkRecords]
+    ) -> int:
         [(last,)] = self._database.execute(f"SELECT coalesce(max(id), 0) FROM {table}")  # noqa: S608 - our names
         records: Iterable[tuple[ChunkRecords, GraphRecord]] = (
             (chunk, record) for chunk in chunks for record in getattr(chunk, stage)
         )
-        numbered = [(number, chunk, record) for number, (chunk, record) in enumerate(records, last + 1)]
-        rows = [(number, chunk.chunk, record.origin, *_fields(record)) for number, chunk, record in numbered]
+        numbered = [
+            (number, chunk, record) for number, (chunk, record) in enumerate(records, last + 1)
+        ]
+        rows = [
+            (number, chunk.chunk, record.origin, *_fields(record))
+            for number, chunk, record in numbered
+        ]
         if rows:
             marks = ", ".join("?" * len(rows[0]))
-            self._database.executemany(f"INSERT INTO {table} ({COLUMNS[table]}) VALUES ({marks})", rows)  # noqa: S608 - our names
+            self._database.executemany(
+                f"INSERT INTO {table} ({COLUMNS[table]}) VALUES ({marks})", rows
+            )  # noqa: S608 - our names
         self._database.executemany(
             "INSERT INTO evidence VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
@@ -187,10 +200,14 @@ class GraphStore:
             key = (normal_name(source), normal_name(relation), normal_name(target))
             if key not in seen:
                 seen.add(key)
-                missing = [name for name, place in ((source, start), (target, end)) if place is None]
+                missing = [
+                    name for name, place in ((source, start), (target, end)) if place is None
+                ]
                 record = f"{source} — {relation} — {target}"
                 found.append(
-                    UnlinkedRecord(kind="relation", record=record, missing=tuple(missing), chunk=chunk)
+                    UnlinkedRecord(
+                        kind="relation", record=record, missing=tuple(missing), chunk=chunk
+                    )
                 )
         return found
 
@@ -207,7 +224,9 @@ class GraphStore:
             stored = self._database.execute("SELECT id, document FROM chunk").fetchall()
             documents = {chunk.document for chunk in given.values()}
             documents |= {document for _, document in stored if is_read(document)}
-            gone = [name for name, document in stored if document in documents and name not in given]
+            gone = [
+                name for name, document in stored if document in documents and name not in given
+            ]
             known = [name for name, _ in stored if name in given]
             wrong = self._place_quotes([given[name] for name in known])
             unsaid = [*self._without_quote(known)]
@@ -216,7 +235,9 @@ class GraphStore:
                 for _, table, number, _, _ in unsaid:
                     self._database.execute(f"DELETE FROM {table} WHERE id = ?", (number,))  # noqa: S608 - our names
         refused = [
-            RefusedRecord(kind=kind, record=record, quote=wrong.get((kind, number), ""), chunk=chunk)
+            RefusedRecord(
+                kind=kind, record=record, quote=wrong.get((kind, number), ""), chunk=chunk
+            )
             for kind, _, number, record, chunk in unsaid
         ]
         return refused, len(gone)
@@ -226,7 +247,8 @@ class GraphStore:
         wrong: dict[tuple[str, int], str] = {}
         for chunk in chunks:
             for row, kind, record, quote, start in self._database.execute(
-                "SELECT rowid, kind, record, quote, start FROM evidence WHERE chunk = ?", (chunk.id,)
+                "SELECT rowid, kind, record, quote, start FROM evidence WHERE chunk = ?",
+                (chunk.id,),
             ).fetchall():
                 offset = start - chunk.start
                 if offset >= 0 and chunk.text.startswith(quote, offset):
@@ -239,11 +261,19 @@ class GraphStore:
                 first, last = place
                 self._database.execute(
                     'UPDATE evidence SET document = ?, quote = ?, start = ?, "end" = ? WHERE rowid = ?',
-                    (chunk.document, chunk.text[first:last], chunk.start + first, chunk.start + last, row),
+                    (
+                        chunk.document,
+                        chunk.text[first:last],
+                        chunk.start + first,
+                        chunk.start + last,
+                        row,
+                    ),
                 )
         return wrong
 
-    def _without_quote(self, chunks: Iterable[str]) -> Iterator[tuple[RecordKind, str, int, str, str]]:
+    def _without_quote(
+        self, chunks: Iterable[str]
+    ) -> Iterator[tuple[RecordKind, str, int, str, str]]:
         """Yield the records of some chunks that no quote is left of: kind, table, number, what it says, chunk."""
         descriptions = {
             "observation": "text",
@@ -267,7 +297,14 @@ class GraphStore:
             self._database.executemany(
                 "INSERT OR IGNORE INTO merge VALUES (?, ?, ?, ?, ?, ?, 0)",
                 (
-                    (_merge_id(one), one.kept, one.dropped, names[one.kept], names[one.dropped], one.reason)
+                    (
+                        _merge_id(one),
+                        one.kept,
+                        one.dropped,
+                        names[one.kept],
+                        names[one.dropped],
+                        one.reason,
+                    )
                     for one in proposed
                 ),
             )
@@ -340,7 +377,9 @@ def open_store(path: Path, run: dt.datetime | None = None) -> Generator[GraphSto
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)) as connection:
-            connection.executescript(f"PRAGMA journal_mode = WAL; PRAGMA foreign_keys = ON; {TABLES}")
+            connection.executescript(
+                f"PRAGMA journal_mode = WAL; PRAGMA foreign_keys = ON; {TABLES}"
+            )
             yield GraphStore(connection, run)
     except (OSError, sqlite3.Error) as error:
         raise ToolError(

@@ -274,7 +274,9 @@ def run_difference(database: sqlite3.Connection, run: dt.datetime) -> GraphDiffe
     ).fetchall()
     added = [fact for fact, before, _ in rows if before is None]
     removed = [fact for fact, _, after in rows if after is None]
-    changed = [ChangedFact(fact=fact, before=old, after=new) for fact, old, new in rows if old and new]
+    changed = [
+        ChangedFact(fact=fact, before=old, after=new) for fact, old, new in rows if old and new
+    ]
     counts = graph_counts(database)
     total = counts.entities + counts.observations + counts.relations
     return GraphDifference(

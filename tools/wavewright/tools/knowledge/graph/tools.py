@@ -149,7 +149,9 @@ class GraphTools:
         self._root = root
         self._path = root / Path(settings.path).expanduser()
 
-    def write_graph(self, records: list[ChunkRecords], *, emit: Emit, now: dt.datetime) -> WrittenGraph:
+    def write_graph(
+        self, records: list[ChunkRecords], *, emit: Emit, now: dt.datetime
+    ) -> WrittenGraph:
         """Write the records of chunks into the graph: all observations, then all entities, then all relations.
 
         The records of a chunk are replaced, unless those in the graph were made in a better way.
@@ -221,7 +223,9 @@ class GraphTools:
         with open_store(self._path, now) as store:
             entities, settings = store.read.graph().entities, self._settings.embeddings
             # The tool runs in a thread of the event loop's.
-            alike = [] if settings is None else anyio.from_thread.run(alike_names, settings, entities)
+            alike = (
+                [] if settings is None else anyio.from_thread.run(alike_names, settings, entities)
+            )
             store.merge(find_merges(entities, store.read.undone_merges(), alike))
             return MergedEntities(
                 counts=store.counts(),
@@ -258,7 +262,9 @@ class GraphTools:
             stored = store.read.chunk_origins()
         # An equal call of an earlier run would give its result.
         marked = {"again": now.isoformat()}
-        found = [chunk.model_copy(update=marked) for chunk in chunks if stored.get(chunk.id) in origins]
+        found = [
+            chunk.model_copy(update=marked) for chunk in chunks if stored.get(chunk.id) in origins
+        ]
         return MinimalChunks(chunks=found, origins={chunk.id: stored[chunk.id] for chunk in found})
 
     def search_graph(self, query: str, limit: Limit = 10) -> FoundEntities:
@@ -315,7 +321,9 @@ class GraphTools:
         """
         with open_store(self._path) as store:
             graph = store.read.graph()
-        return SentGraph(sink=sink, counts=await graph_sink(sink, self._settings, self._root).write(graph))
+        return SentGraph(
+            sink=sink, counts=await graph_sink(sink, self._settings, self._root).write(graph)
+        )
 
 
 def graph_tools(settings: GraphSettings, root: Path) -> tuple[Tool, ...]:
@@ -323,7 +331,9 @@ def graph_tools(settings: GraphSettings, root: Path) -> tuple[Tool, ...]:
     tools = GraphTools(settings, root)
     set_up = settings.model_dump(mode="json")
 
-    def writing(function: UserFunction, takes: Collection[str] = (), *, sends: bool = False) -> Tool:
+    def writing(
+        function: UserFunction, takes: Collection[str] = (), *, sends: bool = False
+    ) -> Tool:
         return make_tool(
             function,
             name=f"knowledge.{function.__name__}",

@@ -11,7 +11,9 @@ from wavewright.tools.extraction.kinds import FACTION, PRESENCES, ZONE
 from wavewright.tools.extraction.relations import KINSHIP, MEMBERSHIPS, OWNERS, PARENTS
 from wavewright.tools.lore.models import LoreCategory
 
-PRESENCE: Final = FactCues("present", "target", labels=PRESENCES, headings=PRESENCES, kinds=frozenset({ZONE}))
+PRESENCE: Final = FactCues(
+    "present", "target", labels=PRESENCES, headings=PRESENCES, kinds=frozenset({ZONE})
+)
 """Where a thing is, told on its own page."""
 
 _DO: Final = r"(?:\s+(?:now|still|also|only|always|openly|secretly|once))?\s+"
@@ -113,7 +115,8 @@ NPC_FACTS: Final = (
         ),
         headings=phrase_set("personality, temperament, character, traits, demeanour, demeanor"),
         pattern=re.compile(
-            rf"^(?P<value>{_DO}(?:is|was|remains|seems)\b[^.;]*?\b(?:{_TRAITS})\b[^.;]*)", re.IGNORECASE
+            rf"^(?P<value>{_DO}(?:is|was|remains|seems)\b[^.;]*?\b(?:{_TRAITS})\b[^.;]*)",
+            re.IGNORECASE,
         ),
     ),
     FactCues(
@@ -149,7 +152,9 @@ FACTION_FACTS: Final = (
         "parent_faction_id",
         "target",
         labels=PARENTS,
-        pattern=_said("is (?:a|the) (?:\\w+ )?(?:branch|part|arm|wing|chapter) of|answers? to|belongs? to"),
+        pattern=_said(
+            "is (?:a|the) (?:\\w+ )?(?:branch|part|arm|wing|chapter) of|answers? to|belongs? to"
+        ),
         kinds=frozenset({FACTION}),
     ),
     FactCues(
@@ -157,7 +162,9 @@ FACTION_FACTS: Final = (
         "target",
         labels=phrase_set("allies, ally, allied with, friends, friendly to"),
         headings=phrase_set("allies"),
-        pattern=_said("(?:is|are) allied (?:with|to)|(?:is|are) allies of|fights? beside|supports?"),
+        pattern=_said(
+            "(?:is|are) allied (?:with|to)|(?:is|are) allies of|fights? beside|supports?"
+        ),
         kinds=frozenset({FACTION}),
     ),
     FactCues(
@@ -185,7 +192,9 @@ FACTION_FACTS: Final = (
         labels=phrase_set(
             "exclusive with, mutually exclusive with, mutually exclusive, excludes, cannot join with"
         ),
-        pattern=_said("(?:is|are) mutually exclusive with|takes? no (?:members?|one) (?:of|from)|excludes?"),
+        pattern=_said(
+            "(?:is|are) mutually exclusive with|takes? no (?:members?|one) (?:of|from)|excludes?"
+        ),
         kinds=frozenset({FACTION}),
     ),
     FactCues(
@@ -213,7 +222,9 @@ LORE_TEXT: Final = FactCues(
         ", overview, description, story, summary, text, account, introduction, history, legend, the tale"
     ),
 )
-LORE_FACTS: Final = (FactCues("era", labels=phrase_set("era, age, epoch, period, year, years, date, time")),)
+LORE_FACTS: Final = (
+    FactCues("era", labels=phrase_set("era, age, epoch, period, year, years, date, time")),
+)
 LORE_CATEGORIES: Final[tuple[tuple[LoreCategory, frozenset[str]], ...]] = (
     (
         "cosmology",
@@ -223,7 +234,9 @@ LORE_CATEGORIES: Final[tuple[tuple[LoreCategory, frozenset[str]], ...]] = (
     ),
     (
         "mythology",
-        word_set("myth myths mythology legend legends god gods goddess prophecy saint spirits folklore"),
+        word_set(
+            "myth myths mythology legend legends god gods goddess prophecy saint spirits folklore"
+        ),
     ),
     ("power_source", word_set("magic mana arcane rune runes spell sorcery power")),
     (
@@ -264,6 +277,7 @@ ITEM_FACTS: Final = (
         ),
     ),
     FactCues(
-        "significance", labels=phrase_set("rarity, quality, significance, importance, type, kind, class")
+        "significance",
+        labels=phrase_set("rarity, quality, significance, importance, type, kind, class"),
     ),
 )

@@ -106,7 +106,9 @@ def connected_zones(source: ZonePages) -> ConnectedZonesResult:
 def links_to_follow(source: ZonePages) -> list[str]:
     """Return addresses of pages that are linked but were not read, about things of the category: those in it first."""
     subjects = _view(source).subjects(*_KINDS[source.category])
-    return [one.url for subject in subjects for one in subject.entities if one.url and one.page is None]
+    return [
+        one.url for subject in subjects for one in subject.entities if one.url and one.page is None
+    ]
 
 
 async def read_apart(read: Callable[[ZonePages], _T], source: ZonePages) -> _T:
@@ -115,7 +117,9 @@ async def read_apart(read: Callable[[ZonePages], _T], source: ZonePages) -> _T:
     Raises:
         ToolError: it takes longer than a minute, or the process ends.
     """
-    return await parsed(read, source, what=f"what was read about {source.zone}", seconds=EXTRACTION_SECONDS)
+    return await parsed(
+        read, source, what=f"what was read about {source.zone}", seconds=EXTRACTION_SECONDS
+    )
 
 
 def _view(source: ZonePages) -> ZoneView:
@@ -154,7 +158,9 @@ class _Facts:
 
     def targets(self, name: str) -> list[str]:
         """Return the slugs of the things that a field names, each once."""
-        return [*dict.fromkeys(slug(self.keep(fact, name, fact.value).value) for fact in self.of(name))]
+        return [
+            *dict.fromkeys(slug(self.keep(fact, name, fact.value).value) for fact in self.of(name))
+        ]
 
     def keep(self, fact: Fact, name: str, value: str = "") -> Fact:
         """Keep the passage of a fact as evidence."""
@@ -167,7 +173,9 @@ class _Facts:
         for fact in self.of(name):
             by_page.setdefault(fact.url, []).append(fact)
         longest = max(
-            by_page.values(), key=lambda facts: sum(len(fact.value) for fact in facts), default=list[Fact]()
+            by_page.values(),
+            key=lambda facts: sum(len(fact.value) for fact in facts),
+            default=list[Fact](),
         )
         return "\n\n".join(self.keep(fact, name).value for fact in longest)
 
@@ -227,7 +235,9 @@ def _phases(view: ZoneView, found: _Facts) -> list[PhaseState]:
             if cues.PHASE_HEADING.fullmatch(block.heading):
                 phases.setdefault(block.heading, []).append(block.text)
                 found.keep(
-                    Fact("phase_states", block.heading, block.text, page.url), "phase_states", block.heading
+                    Fact("phase_states", block.heading, block.text, page.url),
+                    "phase_states",
+                    block.heading,
                 )
     return [PhaseState(name=name, description="\n\n".join(texts)) for name, texts in phases.items()]
 
@@ -239,7 +249,9 @@ def _npc(view: ZoneView, subject: Subject) -> NPCData:
     record = NPCData(
         name=subject.name,
         zone_id=view.zone_id if subject.located else "",
-        faction_ids=[*dict.fromkeys([*found.targets("faction_ids"), *(slug(fact.value) for fact in listed)])],
+        faction_ids=[
+            *dict.fromkeys([*found.targets("faction_ids"), *(slug(fact.value) for fact in listed)])
+        ],
         personality=" ".join(found.many("personality")),
         motivations=[value.removeprefix("to ") for value in found.many("motivations")],
         relationships=[*_relationships(found)],
@@ -274,7 +286,9 @@ def _listed_factions(view: ZoneView, subject: Subject) -> Iterator[Fact]:
             if mentions and mentions[0].start == 0 and mentions[0].entity in subject.entities:
                 for mention in mentions[1:]:
                     if mention.entity.kind == kinds.FACTION:
-                        yield Fact("faction_ids", mention.entity.name, block.text, page.url, mention.entity)
+                        yield Fact(
+                            "faction_ids", mention.entity.name, block.text, page.url, mention.entity
+                        )
 
 
 def _faction(view: ZoneView, subject: Subject) -> FactionData:
@@ -301,9 +315,16 @@ def _faction(view: ZoneView, subject: Subject) -> FactionData:
 
 
 def _lore(view: ZoneView, subject: Subject) -> LoreData:
-    found = _Facts(_facts_of(view, subject, [cues.LORE_TEXT, *cues.LORE_FACTS]), _naming_of(subject))
+    found = _Facts(
+        _facts_of(view, subject, [cues.LORE_TEXT, *cues.LORE_FACTS]), _naming_of(subject)
+    )
     content = found.prose("content") or _all_prose(found, subject.pages)
-    rows = [row.value for page in subject.pages for row in page.rows() if row.label.casefold() == "category"]
+    rows = [
+        row.value
+        for page in subject.pages
+        for row in page.rows()
+        if row.label.casefold() == "category"
+    ]
     trail = [name for page in subject.pages for name in page.trail]
     return LoreData(
         title=subject.name,
@@ -353,7 +374,9 @@ def _lore_sections(view: ZoneView) -> Iterator[LoreData]:
 
 
 def _item(view: ZoneView, subject: Subject) -> NarrativeItemData:
-    found = _Facts(_facts_of(view, subject, [cues.ITEM_STORY, *cues.ITEM_FACTS]), _naming_of(subject))
+    found = _Facts(
+        _facts_of(view, subject, [cues.ITEM_STORY, *cues.ITEM_FACTS]), _naming_of(subject)
+    )
     return NarrativeItemData(
         name=subject.name,
         zone_id=view.zone_id if subject.located else "",
@@ -366,7 +389,11 @@ def _item(view: ZoneView, subject: Subject) -> NarrativeItemData:
 
 
 def _facts_of(view: ZoneView, subject: Subject, fields: Sequence[FactCues]) -> list[Fact]:
-    facts = [fact for entity in subject.entities for fact in FactReader(view.gazetteer, entity).facts(fields)]
+    facts = [
+        fact
+        for entity in subject.entities
+        for fact in FactReader(view.gazetteer, entity).facts(fields)
+    ]
     return [*dict.fromkeys(facts)]
 
 

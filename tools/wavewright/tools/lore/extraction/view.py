@@ -36,7 +36,9 @@ _ENTERED: Final = re.compile(
 """Of sentences that say how one comes to the zone that they are about."""
 _FROM: Final = re.compile(r"\bfrom\s+(?:the\s+)?$")
 _TO: Final = re.compile(r"\b(?:to|into|onto|towards?)\s+(?:the\s+)?$")
-_ROAD: Final = re.compile(r"\b(?:road|path|pass|bridge|trail|track|street|tunnel|causeway|river|canal)\b")
+_ROAD: Final = re.compile(
+    r"\b(?:road|path|pass|bridge|trail|track|street|tunnel|causeway|river|canal)\b"
+)
 """What can be gone both ways."""
 _PRESENT_SUBJECT: Final = re.compile(r"(?:^|[.!?;]\s+|,?\s+(?:and|while)\s+)(?:[Tt]he\s+)?$")
 _PRESENT_VERB: Final = re.compile(
@@ -92,16 +94,22 @@ class ZoneView:
         self.pages = [entity.page for entity in zones if entity.page is not None] or [
             page for page in own if page not in typed
         ]
-        spelled = [clean_title(page.title) for page in self.pages] + [entity.name for entity in zones]
+        spelled = [clean_title(page.title) for page in self.pages] + [
+            entity.name for entity in zones
+        ]
         self.name = spelled[0] if spelled else zone.replace("_", " ")
         self._zones = zones
         self.entity = (
-            zones[0] if zones else NamedEntity(self.name, kinds.ZONE, page=next(iter(self.pages), None))
+            zones[0]
+            if zones
+            else NamedEntity(self.name, kinds.ZONE, page=next(iter(self.pages), None))
         )
 
     def subjects(self, *wanted: str) -> list[Subject]:
         """Return the things of some kinds that are in the zone, then those that its pages name, most often first."""
-        found = [one for one in self._subjects if one.kind in wanted and (one.located or one.mentioned)]
+        found = [
+            one for one in self._subjects if one.kind in wanted and (one.located or one.mentioned)
+        ]
         return sorted(
             found,
             key=lambda one: (
@@ -127,7 +135,9 @@ class ZoneView:
         for entity in self.gazetteer.entities:
             if entity.kind == kinds.ZONE and slug(entity.name) == self.zone_id:
                 continue
-            subject = by_name.setdefault((entity.kind, slug(entity.name)), Subject(entity.name, entity.kind))
+            subject = by_name.setdefault(
+                (entity.kind, slug(entity.name)), Subject(entity.name, entity.kind)
+            )
             subject.entities.append(entity)
             subject_of[entity] = subject
         for page in self.pages:
@@ -142,7 +152,9 @@ class ZoneView:
             self._read_pages_of(subject)
         present = [one for one in by_name.values() if one.kind == kinds.NPC and one.located]
         for fact in (fact for one in present for fact in self._memberships(one)):
-            subject_of[fact.target or self.entity].mentioned.append(Evidence(quote=fact.quote, url=fact.url))
+            subject_of[fact.target or self.entity].mentioned.append(
+                Evidence(quote=fact.quote, url=fact.url)
+            )
         return list(by_name.values())
 
     def _memberships(self, subject: Subject) -> Iterator[Fact]:
@@ -161,7 +173,9 @@ class ZoneView:
                     subject.located.append(Evidence(quote=fact.quote, url=fact.url))
             for mention in self._zone_mentions:
                 if mention.page is page:
-                    is_in = subject.kind != kinds.LORE and (_is_linked_item(mention) or _stands_in(mention))
+                    is_in = subject.kind != kinds.LORE and (
+                        _is_linked_item(mention) or _stands_in(mention)
+                    )
                     where = subject.located if is_in else subject.mentioned
                     where.append(evidence_of(mention))
 
@@ -184,7 +198,11 @@ class ZoneView:
                     yield mention.entity.name, evidence_of(mention)
             for mention in self._zone_mentions:
                 other = self.gazetteer.about(mention.page)
-                if other is not None and other.kind == kinds.ZONE and tells(mention) in {"in", "both"}:
+                if (
+                    other is not None
+                    and other.kind == kinds.ZONE
+                    and tells(mention) in {"in", "both"}
+                ):
                     yield other.name, evidence_of(mention)
 
 
@@ -201,7 +219,9 @@ def _is_present(mention: EntityMention) -> bool:
     if block.kind == "row":
         return block.label.casefold() not in cues.ACCESS_LABELS
     if block.kind == "paragraph":
-        is_doing = _PRESENT_VERB.match(block.text[mention.end :]) and mention.entity.kind == kinds.NPC
+        is_doing = (
+            _PRESENT_VERB.match(block.text[mention.end :]) and mention.entity.kind == kinds.NPC
+        )
         return bool(is_doing) and _PRESENT_SUBJECT.search(block.text[: mention.start]) is not None
     before = block.text[: mention.start].casefold().strip()
     return block.kind == "item" and (
@@ -217,10 +237,14 @@ def _listed_way(mention: EntityMention) -> _Way:
     block = mention.block
     if block.kind == "row" and mention.start < len(block.label):
         return ""
-    text = (block.label if block.kind == "row" else block.heading if block.kind == "item" else "").casefold()
+    text = (
+        block.label if block.kind == "row" else block.heading if block.kind == "item" else ""
+    ).casefold()
     is_told = text in kinds.CONNECTION_LABELS or _CONNECTION.match(text) is not None
     # A list of linked zones under any other heading of a zone's page is where one can go from it.
-    if not text or not (is_told or (_is_linked_item(mention) and _NO_CONNECTION.search(text) is None)):
+    if not text or not (
+        is_told or (_is_linked_item(mention) and _NO_CONNECTION.search(text) is None)
+    ):
         return ""
     if text in kinds.WAYS_IN or _WAY_IN.search(text):
         return "in"

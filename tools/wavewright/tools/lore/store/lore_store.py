@@ -53,8 +53,12 @@ class WrittenPackage(LoreModel):
 
     zone_id: str
     records: int
-    relations: int = Field(description="With those of earlier packages that waited for these records.")
-    waiting: int = Field(description="Relations whose other end is not stored yet; written as soon as it is.")
+    relations: int = Field(
+        description="With those of earlier packages that waited for these records."
+    )
+    waiting: int = Field(
+        description="Relations whose other end is not stored yet; written as soon as it is."
+    )
 
 
 class StoredZone(LoreModel):
@@ -79,7 +83,9 @@ class ZoneNeighbours(LoreModel):
 
     zone: ZoneName
     neighbours: list[ZoneName]
-    not_stored: list[str] = Field(description="Identities of connected zones that no package has described.")
+    not_stored: list[str] = Field(
+        description="Identities of connected zones that no package has described."
+    )
 
 
 class ZoneWay(LoreModel):
@@ -141,7 +147,10 @@ class LoreStore:
             "SELECT * FROM narrative_item WHERE zones CONTAINS $zone OR zone_id = $zone ORDER BY name;",
             zone=key,
         )
-        listed = {name: [*map(record_fields, rows)] for name, rows in zip(CATEGORIES[1:], found, strict=True)}
+        listed = {
+            name: [*map(record_fields, rows)]
+            for name, rows in zip(CATEGORIES[1:], found, strict=True)
+        }
         return StoredZone.model_validate({"zone": record_fields(row), **listed})
 
     async def world_lore_neighbours(self, name: ZoneNameOrId) -> ZoneNeighbours:
@@ -178,7 +187,9 @@ class LoreStore:
 
     async def world_lore_search(
         self,
-        query: Annotated[str, Field(min_length=1, description="Words in any form; the first eight count.")],
+        query: Annotated[
+            str, Field(min_length=1, description="Words in any form; the first eight count.")
+        ],
         limit: Annotated[int, Field(ge=1, le=100)] = 10,
     ) -> FoundRecords:
         """Return the records that hold most words of the query, best first."""
@@ -188,7 +199,10 @@ class LoreStore:
         scores = ", ".join(f"search::score({place})" for place in range(len(terms)))
         condition = " OR ".join(f"text @{place}@ $term_{place}" for place in range(len(terms)))
         found = await self._connection.run(
-            "".join(f"SELECT *, [{scores}] AS scores FROM {table} WHERE {condition};" for table in TABLES),  # noqa: S608 - our names
+            "".join(
+                f"SELECT *, [{scores}] AS scores FROM {table} WHERE {condition};"
+                for table in TABLES
+            ),  # noqa: S608 - our names
             **{f"term_{place}": term for place, term in enumerate(terms)},
         )
         rows = [(table, row) for table, rows in zip(TABLES, found, strict=True) for row in rows]
@@ -212,7 +226,9 @@ class LoreStore:
         )
         return {(row["id"].table_name, row["id"].id): row for row in rows}
 
-    async def _edges(self, rows: Mapping[Place, Row], new: AbstractSet[Place]) -> tuple[list[_Edge], int]:
+    async def _edges(
+        self, rows: Mapping[Place, Row], new: AbstractSet[Place]
+    ) -> tuple[list[_Edge], int]:
         """Return the relations of these rows, and those of stored rows that wait for the new ones among them.
 
         The number is that of relations of these rows whose other end is not stored.
@@ -227,7 +243,9 @@ class LoreStore:
         for relation in RELATIONS:
             ids = {key for table, key in new if table == relation.target}
             statement = f"SELECT * FROM {relation.source} WHERE {relation.names_targets};"  # noqa: S608 - our names
-            found: list[list[Row]] = await self._connection.run(statement, ids=[*ids]) if ids else [[]]
+            found: list[list[Row]] = (
+                await self._connection.run(statement, ids=[*ids]) if ids else [[]]
+            )
             named += [
                 _Edge(relation, row["id"].id, target, content)
                 for row in found[0]
@@ -238,7 +256,9 @@ class LoreStore:
         others = {edge.target_place for edge in named} - rows.keys()
         stored = {*rows, *await self._by_id([*others])}
         waiting = sum(
-            edge.target_place not in stored for edge in named if (edge.relation.source, edge.source) in rows
+            edge.target_place not in stored
+            for edge in named
+            if (edge.relation.source, edge.source) in rows
         )
         return [edge for edge in named if edge.target_place in stored], waiting
 
@@ -281,7 +301,9 @@ class _Edge:
         written = f"RELATE $source_{number}->$edge_{number}->$target_{number}"
         written += f" SET {fields} RETURN NONE;" if fields else " RETURN NONE;"
         if relation.is_single:
-            return f"DELETE $source_{number}->{relation.name} WHERE out != $target_{number};{written}"
+            return (
+                f"DELETE $source_{number}->{relation.name} WHERE out != $target_{number};{written}"
+            )
         return written
 
 

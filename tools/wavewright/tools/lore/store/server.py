@@ -65,12 +65,16 @@ _CheckpointName: TypeAlias = Annotated[
 def store_server(settings: StoreSettings, root: Path) -> PackServer:
     """Return the server; it opens the store when it is served."""
     return PackServer(
-        instructions=_INSTRUCTIONS, roles=(RESEARCHER, VALIDATOR), open=partial(_opened, settings, root)
+        instructions=_INSTRUCTIONS,
+        roles=(RESEARCHER, VALIDATOR),
+        open=partial(_opened, settings, root),
     )
 
 
 @asynccontextmanager
-async def _opened(settings: StoreSettings, root: Path) -> AsyncGenerator[Mapping[str, Sequence[ServerTool]]]:
+async def _opened(
+    settings: StoreSettings, root: Path
+) -> AsyncGenerator[Mapping[str, Sequence[ServerTool]]]:
     async with SurrealConnection(settings, root) as connection:
         await connection.run(definitions())
         checkpoints, lore = ResearcherTools(connection), LoreStore(connection)
@@ -112,15 +116,23 @@ class ResearcherTools:
         )
         return StoredCheckpoint(name=name, checkpoint=checkpoint, updated_at=now)
 
-    async def checkpoint_load(self, name: _CheckpointName = "world_lore_researcher") -> StoredCheckpoint:
+    async def checkpoint_load(
+        self, name: _CheckpointName = "world_lore_researcher"
+    ) -> StoredCheckpoint:
         """Return where the research of a name stands; `checkpoint` is null where nothing was written."""
-        [row] = await self._connection.run("SELECT * FROM ONLY $id;", id=record_id(CHECKPOINTS, name))
+        [row] = await self._connection.run(
+            "SELECT * FROM ONLY $id;", id=record_id(CHECKPOINTS, name)
+        )
         if row is None:
             return StoredCheckpoint(name=name)
-        fields: Row = {field: value for field, value in row.items() if field not in {"id", "updated_at"}}
+        fields: Row = {
+            field: value for field, value in row.items() if field not in {"id", "updated_at"}
+        }
         fields["step_data"] = json.loads(fields["step_data"])
         return StoredCheckpoint(
-            name=name, checkpoint=ResearchCheckpoint.model_validate(fields), updated_at=row["updated_at"]
+            name=name,
+            checkpoint=ResearchCheckpoint.model_validate(fields),
+            updated_at=row["updated_at"],
         )
 
     async def checkpoint_list(self) -> ListedCheckpoints:
@@ -128,9 +140,13 @@ class ResearcherTools:
         [rows] = await self._connection.run(
             f"SELECT id, zone_name, current_step, updated_at FROM {CHECKPOINTS} ORDER BY updated_at DESC;"  # noqa: S608 - our name
         )
-        return ListedCheckpoints(checkpoints=[ListedCheckpoint(name=row.pop("id").id, **row) for row in rows])
+        return ListedCheckpoints(
+            checkpoints=[ListedCheckpoint(name=row.pop("id").id, **row) for row in rows]
+        )
 
     async def checkpoint_delete(self, name: _CheckpointName) -> DeletedCheckpoint:
         """Delete the checkpoint of a name."""
-        [found] = await self._connection.run("DELETE $id RETURN BEFORE;", id=record_id(CHECKPOINTS, name))
+        [found] = await self._connection.run(
+            "DELETE $id RETURN BEFORE;", id=record_id(CHECKPOINTS, name)
+        )
         return DeletedCheckpoint(name=name, deleted=bool(found))

@@ -43,7 +43,13 @@ _IDENTITY: Final[Mapping[str, tuple[str, ...]]] = {
     "phase_states": ("name",),
 }
 """What tells the entries of a list apart; the whole entry where a field is not named."""
-_REFERENCES: Final = ("connected_zones", "zone_id", "faction_ids", "parent_faction_id", "exclusive_with")
+_REFERENCES: Final = (
+    "connected_zones",
+    "zone_id",
+    "faction_ids",
+    "parent_faction_id",
+    "exclusive_with",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +98,13 @@ RELATIONS: Final = (
     Relation("BELONGS_TO", "npc", "faction", "faction_ids"),
     Relation("LOCATED_IN", "npc", "zone", "zone_id"),
     Relation(
-        "RELATES_TO", "npc", "npc", "relationships", "npc_id", ("type", "description"), identity=("type",)
+        "RELATES_TO",
+        "npc",
+        "npc",
+        "relationships",
+        "npc_id",
+        ("type", "description"),
+        identity=("type",),
     ),
     Relation("CHILD_OF", "faction", "faction", "parent_faction_id", is_single=True),
     Relation("STANCE_TOWARD", "faction", "faction", "inter_faction", "faction_id", ("stance",)),
@@ -189,7 +201,11 @@ def _row(record: LoreRecord, zone: str, now: dt.datetime) -> Row:
     row = cast("Row", _storable(record.model_dump(exclude={"id", "updated_at"}, exclude_none=True)))
     for name in _REFERENCES:
         if name in row:
-            row[name] = [slug(one) for one in row[name]] if isinstance(row[name], list) else _slug(row[name])
+            row[name] = (
+                [slug(one) for one in row[name]]
+                if isinstance(row[name], list)
+                else _slug(row[name])
+            )
     for entry in row.get("relationships", []):
         entry["npc_id"] = slug(entry["npc_id"])
     for entry in row.get("inter_faction", []):

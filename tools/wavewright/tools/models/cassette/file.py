@@ -56,7 +56,9 @@ def describe_miss(path: Path, asked: RenderedRequest, recorded: Sequence[Rendere
     return "\n".join([head, *shown])
 
 
-def _nearest_request(asked: list[str], recorded: Sequence[RenderedRequest]) -> tuple[int, float, list[str]]:
+def _nearest_request(
+    asked: list[str], recorded: Sequence[RenderedRequest]
+) -> tuple[int, float, list[str]]:
     matcher: difflib.SequenceMatcher[str] = difflib.SequenceMatcher(autojunk=False)
     # SequenceMatcher caches its second text, which stays the same here.
     matcher.set_seq2(asked)
@@ -107,8 +109,12 @@ class _RecordedRequest:
 
     def write(self) -> str:
         if not self.text:
-            answers = [answer.model_dump(mode="json", exclude_defaults=True) for answer in self.answers]
-            entry = json.dumps({"request": self.request, "answers": answers}, ensure_ascii=False, indent=1)
+            answers = [
+                answer.model_dump(mode="json", exclude_defaults=True) for answer in self.answers
+            ]
+            entry = json.dumps(
+                {"request": self.request, "answers": answers}, ensure_ascii=False, indent=1
+            )
             self.text = entry.replace("\n", "\n  ")
         return self.text
 
@@ -207,7 +213,9 @@ class Cassette:
 
     def _text(self) -> bytes:
         entries = ",\n  ".join(entry.write() for entry in self._sorted())
-        return f'{{\n "cassette": {CASSETTE_VERSION},\n "entries": [\n  {entries}\n ]\n}}\n'.encode()
+        return (
+            f'{{\n "cassette": {CASSETTE_VERSION},\n "entries": [\n  {entries}\n ]\n}}\n'.encode()
+        )
 
 
 def _read_entries(path: Path) -> tuple[_CassetteEntry, ...]:
@@ -237,7 +245,9 @@ def _read_entries(path: Path) -> tuple[_CassetteEntry, ...]:
 
 def _file_error(path: Path, done: Literal["read", "written"], error: OSError) -> CassetteError:
     reason = error.strerror or str(error)
-    return CassetteError(f"the cassette {path} cannot be {done}: {reason}", f"name a file that can be {done}")
+    return CassetteError(
+        f"the cassette {path} cannot be {done}: {reason}", f"name a file that can be {done}"
+    )
 
 
 _RESTORE_HINT = "take an earlier version of the file, or delete it and record it anew"

@@ -29,7 +29,12 @@ from pydantic_ai.messages import (
     ThinkingPart,
     ToolCallPart,
 )
-from pydantic_ai.models import CompletedStreamedResponse, Model, ModelRequestParameters, StreamedResponse
+from pydantic_ai.models import (
+    CompletedStreamedResponse,
+    Model,
+    ModelRequestParameters,
+    StreamedResponse,
+)
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
@@ -130,15 +135,24 @@ class CassetteModel(WrapperModel):
             self._cassette.forget_request(request)
 
     def _render(
-        self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
+        self,
+        messages: list[ModelMessage],
+        settings: ModelSettings | None,
+        parameters: ModelRequestParameters,
     ) -> RenderedRequest:
-        return rendered_for_file(render_request(messages, settings, parameters), self._cassette.redactor)
+        return rendered_for_file(
+            render_request(messages, settings, parameters), self._cassette.redactor
+        )
 
     def _recorded_response(
         self, request: RenderedRequest, parameters: ModelRequestParameters
     ) -> ModelResponse | None:
         answer = self._cassette.next_answer(request)
-        return None if answer is None else restore_answer(answer, parameters, request_hash(request)[:12])
+        return (
+            None
+            if answer is None
+            else restore_answer(answer, parameters, request_hash(request)[:12])
+        )
 
     def _add(
         self, request: RenderedRequest, response: ModelResponse, parameters: ModelRequestParameters
@@ -250,7 +264,9 @@ def record_answer(
     )
 
 
-def restore_answer(answer: CassetteAnswer, parameters: ModelRequestParameters, name: str) -> ModelResponse:
+def restore_answer(
+    answer: CassetteAnswer, parameters: ModelRequestParameters, name: str
+) -> ModelResponse:
     """Return an answer as the model would give it; `name` makes the ids of its calls."""
     return ModelResponse(
         parts=list(_restore_parts(answer, parameters, name)),
@@ -273,17 +289,23 @@ def _record_part(
             return CassettePart(text=_lines(redactor.redact(text)))
         case ThinkingPart(content=text):
             return CassettePart(thinking=_lines(redactor.redact(text)))
-        case ToolCallPart(args=args) if part.tool_name in {tool.name for tool in parameters.output_tools}:
+        case ToolCallPart(args=args) if part.tool_name in {
+            tool.name for tool in parameters.output_tools
+        }:
             return _record_answer(
                 args if isinstance(args, str) else as_json(args or {}), part.tool_name, redactor
             )
         case ToolCallPart(tool_name=name, args=None):
             return CassettePart(call=name)
         case ToolCallPart(tool_name=name, args=args):
-            value, style, raw = _split_json(args if isinstance(args, str) else as_json(args), redactor)
+            value, style, raw = _split_json(
+                args if isinstance(args, str) else as_json(args), redactor
+            )
             return CassettePart(call=name, arguments=value, written=style, arguments_as_written=raw)
         case _:
-            return CassettePart(other=cast("JsonObject", redactor.redact_json(without_volatile_fields(part))))
+            return CassettePart(
+                other=cast("JsonObject", redactor.redact_json(without_volatile_fields(part)))
+            )
 
 
 def _record_answer(answer: str | Json, tool: str | None, redactor: Redactor) -> CassettePart:
@@ -313,13 +335,17 @@ def _restore_parts(
         call_id = f"call_{name}_{number}"
         if part.is_answer and tools:
             tool = part.call if part.call in tools else tools[0]
-            yield ToolCallPart(tool, _join_json(part.answer, part.written, part.answer_as_written), call_id)
+            yield ToolCallPart(
+                tool, _join_json(part.answer, part.written, part.answer_as_written), call_id
+            )
         elif part.is_answer:
             text = _join_json(part.answer, part.written or "spaced", part.answer_as_written)
             yield TextPart(cast("str", text))
         elif part.call is not None:
             yield ToolCallPart(
-                part.call, _join_json(part.arguments, part.written, part.arguments_as_written), call_id
+                part.call,
+                _join_json(part.arguments, part.written, part.arguments_as_written),
+                call_id,
             )
         elif part.text is not None:
             yield TextPart(_text(part.text))

@@ -41,13 +41,29 @@ from wavewright.planner.language.json_values import map_texts
 from wavewright.planner.types import Json, JsonObject
 
 _SHAPING_SETTINGS = (
-    *("frequency_penalty", "logit_bias", "max_tokens", "parallel_tool_calls", "presence_penalty", "seed"),
+    *(
+        "frequency_penalty",
+        "logit_bias",
+        "max_tokens",
+        "parallel_tool_calls",
+        "presence_penalty",
+        "seed",
+    ),
     *("stop_sequences", "temperature", "tool_choice", "top_k", "top_p"),
 )
 """Settings that change what is answered. Clocks, retries and headers change only whether and when; how much a model
 thinks is told each provider in another way, and some cannot be told where others can."""
 _VOLATILE_FIELDS = frozenset(
-    {"conversation_id", "id", "identifier", "metadata", "run_id", "signature", "timestamp", "tool_call_id"}
+    {
+        "conversation_id",
+        "id",
+        "identifier",
+        "metadata",
+        "run_id",
+        "signature",
+        "timestamp",
+        "tool_call_id",
+    }
     | {"canonical_system", "provider_details", "provider_name", "retry", "vendor_metadata"}
 )
 """Members of parts that are not rendered by name: they differ each time or from provider to provider."""
@@ -60,19 +76,31 @@ RenderedRequest: TypeAlias = JsonObject
 
 
 def render_request(
-    messages: Sequence[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
+    messages: Sequence[ModelMessage],
+    settings: ModelSettings | None,
+    parameters: ModelRequestParameters,
 ) -> RenderedRequest:
     """Return a question as JSON; absent parts are left out."""
-    shaping = {name: as_json(value) for name, value in (settings or {}).items() if name in _SHAPING_SETTINGS}
+    shaping = {
+        name: as_json(value)
+        for name, value in (settings or {}).items()
+        if name in _SHAPING_SETTINGS
+    }
     parts: dict[str, Json] = {
         "instructions": _instructions(messages, parameters),
         "messages": list(_messages(messages)),
-        "tools": [_tool(tool) for tool in sorted(parameters.function_tools, key=lambda tool: tool.name)],
+        "tools": [
+            _tool(tool) for tool in sorted(parameters.function_tools, key=lambda tool: tool.name)
+        ],
         "provider_tools": [*sorted(tool.kind for tool in parameters.native_tools)],
         "answer": _answer_forms(parameters),
-        "settings": dict(sorted((name, value) for name, value in shaping.items() if value is not None)),
+        "settings": dict(
+            sorted((name, value) for name, value in shaping.items() if value is not None)
+        ),
     }
-    return {name: _strict_json(value) for name, value in parts.items() if value not in (None, [], {})}
+    return {
+        name: _strict_json(value) for name, value in parts.items() if value not in (None, [], {})
+    }
 
 
 def request_hash(rendered: RenderedRequest) -> str:
@@ -116,10 +144,14 @@ def well_formed(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _instructions(messages: Sequence[ModelMessage], parameters: ModelRequestParameters) -> str | None:
+def _instructions(
+    messages: Sequence[ModelMessage], parameters: ModelRequestParameters
+) -> str | None:
     if parameters.instruction_parts is not None:
         return "\n\n".join(part.content for part in parameters.instruction_parts) or None
-    said = (message.instructions for message in reversed(messages) if isinstance(message, ModelRequest))
+    said = (
+        message.instructions for message in reversed(messages) if isinstance(message, ModelRequest)
+    )
     return next((text for text in said if text), None)
 
 
@@ -142,7 +174,9 @@ def _render_request_part(part: ModelRequestPart, numbers: dict[str, int]) -> Ite
         case UserPromptPart():
             yield {"user": _content(part.content)}
         case ToolReturnPart():
-            outcome: dict[str, Json] = {} if part.outcome == "success" else {"outcome": part.outcome}
+            outcome: dict[str, Json] = (
+                {} if part.outcome == "success" else {"outcome": part.outcome}
+            )
             returned = as_json(part.content)
             yield {
                 "result": part.tool_name,
@@ -210,7 +244,9 @@ def _without_fields(value: Json) -> Json:
     match value:
         case dict():
             kept = {
-                name: _without_fields(item) for name, item in value.items() if name not in _VOLATILE_FIELDS
+                name: _without_fields(item)
+                for name, item in value.items()
+                if name not in _VOLATILE_FIELDS
             }
             return {name: item for name, item in kept.items() if item is not None}
         case list():

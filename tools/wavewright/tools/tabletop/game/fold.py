@@ -16,7 +16,13 @@ from wavewright.config.errors import did_you_mean
 from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.tabletop.game import events as happened
 from wavewright.tools.tabletop.game.events import GameEvent, Rolled
-from wavewright.tools.tabletop.game.state import Combat, Creature, GameState, begin_state, with_items
+from wavewright.tools.tabletop.game.state import (
+    Combat,
+    Creature,
+    GameState,
+    begin_state,
+    with_items,
+)
 from wavewright.tools.tabletop.game.world import DICE_PATTERN, GOLD
 
 
@@ -54,7 +60,12 @@ def apply(state: GameState, event: GameEvent) -> GameState:
             return begin_state(seed, world)
         case happened.Rolled(faces=faces):
             return replace(state, dice=state.dice + len(faces))
-        case happened.Said() | happened.DialogueBegan() | happened.DialogueEnded() | happened.Talked():
+        case (
+            happened.Said()
+            | happened.DialogueBegan()
+            | happened.DialogueEnded()
+            | happened.Talked()
+        ):
             return _with_words(state, event)
         case happened.ExperienceGained(amount=amount):
             return replace(state, experience=state.experience + amount)
@@ -85,7 +96,9 @@ def _changed(creature: Creature, event: GameEvent) -> Creature:
             return replace(creature, hit_points=points)
         case happened.ConditionChanged(condition=condition, turns=turns):
             others = {name: left for name, left in creature.conditions.items() if name != condition}
-            return replace(creature, conditions={**others, condition: turns} if turns > 0 else others)
+            return replace(
+                creature, conditions={**others, condition: turns} if turns > 0 else others
+            )
         case happened.Moved(place=place):
             return replace(creature, place=place)
         case happened.Consumed(item=item):
@@ -127,7 +140,11 @@ def _in_combat(
 
 def _with_given(state: GameState, event: happened.Given) -> GameState:
     moves = ((event.giver, event.item, -event.count), (event.receiver, event.item, event.count))
-    paid = ((event.receiver, GOLD, -event.price), (event.giver, GOLD, event.price)) if event.price else ()
+    paid = (
+        ((event.receiver, GOLD, -event.price), (event.giver, GOLD, event.price))
+        if event.price
+        else ()
+    )
     for who, item, change in (*moves, *paid):
         state = state.with_creature(who, with_items(state.creatures[who], item, change))
     return state
@@ -225,5 +242,6 @@ class Play:
                 return creature
         known = self.state.creatures
         raise ToolError(
-            f"nobody is called {name!r}", hint=did_you_mean(wanted, known) or f"there are {', '.join(known)}"
+            f"nobody is called {name!r}",
+            hint=did_you_mean(wanted, known) or f"there are {', '.join(known)}",
         )

@@ -57,7 +57,9 @@ class GameRules:
         if not chosen:
             raise ToolError("there is no enemy at the player's place")
         fighters = {one.id: one for one in (*play.state.standing("party"), *chosen)}.values()
-        rolled = {one.id: play.check(one.id, one.sheet.agility, "initiative").total for one in fighters}
+        rolled = {
+            one.id: play.check(one.id, one.sheet.agility, "initiative").total for one in fighters
+        }
         order = sorted(rolled.items(), key=lambda entry: (-entry[1], entry[0]))
         play.emit(happened.CombatBegan(tuple(order)), happened.CombatTurnBegan(order[0][0], 1))
 
@@ -113,14 +115,20 @@ class GameRules:
         self._require_peace()
         state, wanted = play.state, place.strip().lower()
         here = state.places[state.player.place]
-        target = next((id_ for id_, one in state.places.items() if wanted in (id_, one.name.lower())), None)
+        target = next(
+            (id_ for id_, one in state.places.items() if wanted in (id_, one.name.lower())), None
+        )
         if target is None or target not in here.exits:
             ways = ", ".join(state.places[id_].name for id_ in here.exits)
-            raise ToolError(f"no way leads from {here.name} to {place!r}", hint=f"ways lead to {ways}")
+            raise ToolError(
+                f"no way leads from {here.name} to {place!r}", hint=f"ways lead to {ways}"
+            )
         needed = state.places[target].needs
         if needed is not None and not state.player.has(needed):
             raise ToolError(f"{state.places[target].name} is closed: the player has no {needed}")
-        followers = [one.id for one in state.creatures.values() if one.side == "party" and one.id != PLAYER]
+        followers = [
+            one.id for one in state.creatures.values() if one.side == "party" and one.id != PLAYER
+        ]
         play.emit(*(happened.Moved(who, target) for who in (PLAYER, *followers)))
         if target == state.refuge:
             self._rest(1)
@@ -134,7 +142,11 @@ class GameRules:
         """
         self._require_peace()
         person = self.play.creature(npc)
-        if person.id == PLAYER or person.side == "hostile" or person.place != self.play.state.player.place:
+        if (
+            person.id == PLAYER
+            or person.side == "hostile"
+            or person.place != self.play.state.player.place
+        ):
             raise ToolError(f"{person.name} is nobody to talk to here")
         self.play.emit(happened.Talked(person.id, words[:_MAX_WORDS]))
 
@@ -169,7 +181,12 @@ class GameRules:
             raise ToolError(f"{owner.name} has the {item} already")
         if owner.side == "party" and taker.side == "party" and heals is not None:
             self._heal(taker, item, read_dice(heals))
-        if item == GOLD and taker.side == "neutral" and taker.sheet.hire and count >= taker.sheet.hire:
+        if (
+            item == GOLD
+            and taker.side == "neutral"
+            and taker.sheet.hire
+            and count >= taker.sheet.hire
+        ):
             play.emit(happened.JoinedParty(taker.id))
         if state.combat is not None:
             self._pass_turn()
@@ -209,13 +226,17 @@ class GameRules:
         if owner.side == "party":
             return 0
         if item not in owner.sheet.prices or taker.id != PLAYER:
-            raise ToolError(f"{owner.name} gives no {item} away", hint="a person gives only what it sells")
+            raise ToolError(
+                f"{owner.name} gives no {item} away", hint="a person gives only what it sells"
+            )
         return owner.sheet.prices[item]
 
     def _heal(self, taker: Creature, item: str, dice: DiceExpression) -> None:
         play = self.play
         healed = play.roll(taker.id, dice, item).total
-        play.emit(happened.Consumed(taker.id, item), happened.HitPointsChanged(taker.id, healed, item))
+        play.emit(
+            happened.Consumed(taker.id, item), happened.HitPointsChanged(taker.id, healed, item)
+        )
         if "poisoned" in taker.conditions:
             play.emit(happened.ConditionChanged(taker.id, "poisoned", 0))
 
@@ -248,7 +269,9 @@ class GameRules:
     def _take_victory(self) -> None:
         beaten = [one for one in self._end_fight("victory") if one.side == "hostile"]
         for enemy in beaten:
-            given = (happened.Given(enemy.id, PLAYER, item, count) for item, count in enemy.items.items())
+            given = (
+                happened.Given(enemy.id, PLAYER, item, count) for item, count in enemy.items.items()
+            )
             self.play.emit(*given)
         if learned := sum(enemy.sheet.experience for enemy in beaten):
             self.play.emit(happened.ExperienceGained(learned))
@@ -312,7 +335,9 @@ class GrowthRules(GameRules):
         shown = " ".join(name.split())[:_MAX_NAME]
         id_ = re.sub(r"\W+", "_", shown.lower()).strip("_")
         if not id_ or id_ in state.places:
-            raise ToolError(f"{name!r} cannot be the name of a new place", hint="choose another name")
+            raise ToolError(
+                f"{name!r} cannot be the name of a new place", hint="choose another name"
+            )
         if len(state.places) >= MAX_PLACES:
             raise ToolError(f"the map has {MAX_PLACES} places, and no room for another one")
         here = state.places[state.player.place]
@@ -332,7 +357,9 @@ def tool_signatures() -> Mapping[str, ToolSignature]:
     """Return the signatures of all tools of the game: each writes, and what it writes is the game."""
     rules = GrowthRules(Play(GameState()))
     return {
-        name: make_tool(getattr(rules, name), name=name, effects={"read", "write"}, idempotent=True).signature
+        name: make_tool(
+            getattr(rules, name), name=name, effects={"read", "write"}, idempotent=True
+        ).signature
         for name in (*GAME_TOOLS, *_GROWTH_TOOLS)
     }
 

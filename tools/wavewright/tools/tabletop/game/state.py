@@ -116,7 +116,11 @@ class GameState:
     def is_ally_turn(self) -> bool:
         """Whether a hired ally acts next in a fight."""
         combat = self.combat
-        return combat is not None and combat.current != PLAYER and self.side_of(combat.current) == "party"
+        return (
+            combat is not None
+            and combat.current != PLAYER
+            and self.side_of(combat.current) == "party"
+        )
 
     @property
     def is_won(self) -> bool:
@@ -199,7 +203,9 @@ def options_of(state: GameState, who: str = PLAYER) -> tuple[Option, ...]:
 
 def _in_fight(state: GameState, actor: Creature) -> Iterator[Option]:
     for opponent in state.standing("hostile" if actor.side == "party" else "party"):
-        yield Option(f"attack {opponent.name}", "attack", {"target": opponent.id, "attacker": actor.id})
+        yield Option(
+            f"attack {opponent.name}", "attack", {"target": opponent.id, "attacker": actor.id}
+        )
     if actor.side == "party":
         yield from _potions(state, actor)
 
@@ -211,10 +217,20 @@ def _in_peace(state: GameState, actor: Creature) -> Iterator[Option]:
         yield Option(f"talk to {person.name}", "talk", {"npc": person.id})
         for item, price in person.sheet.prices.items():
             if person.has(item) and actor.has(GOLD, price):
-                params: JsonObject = {"item": item, "giver": person.id, "receiver": PLAYER, "count": 1}
+                params: JsonObject = {
+                    "item": item,
+                    "giver": person.id,
+                    "receiver": PLAYER,
+                    "count": 1,
+                }
                 yield Option(f"buy {item} from {person.name} for {price} gold", "give", params)
         if (hire := person.sheet.hire) and actor.has(GOLD, hire):
-            wages: JsonObject = {"item": GOLD, "giver": PLAYER, "receiver": person.id, "count": hire}
+            wages: JsonObject = {
+                "item": GOLD,
+                "giver": PLAYER,
+                "receiver": person.id,
+                "count": hire,
+            }
             yield Option(f"hire {person.name} for {hire} gold", "give", wages)
     for place in state.places[actor.place].exits:
         needed = state.places[place].needs
@@ -229,9 +245,18 @@ def _potions(state: GameState, actor: Creature) -> Iterator[Option]:
         if kind.heals is None or not actor.has(item):
             continue
         for hurt in state.creatures.values():
-            if hurt.side == "party" and hurt.place == actor.place and hurt.hit_points < hurt.max_hit_points:
+            if (
+                hurt.side == "party"
+                and hurt.place == actor.place
+                and hurt.hit_points < hurt.max_hit_points
+            ):
                 label = f"drink {item}" if hurt.id == actor.id else f"give {item} to {hurt.name}"
-                params: JsonObject = {"item": item, "giver": actor.id, "receiver": hurt.id, "count": 1}
+                params: JsonObject = {
+                    "item": item,
+                    "giver": actor.id,
+                    "receiver": hurt.id,
+                    "count": 1,
+                }
                 yield Option(label, "give", params)
 
 
@@ -311,7 +336,9 @@ def _describe_change(event: GameEvent, state: GameState) -> str:
             return ""
 
 
-def _describe_hit_points(event: happened.HitPointsChanged, state: GameState, *, is_last: bool) -> str:
+def _describe_hit_points(
+    event: happened.HitPointsChanged, state: GameState, *, is_last: bool
+) -> str:
     """Return what a creature lost or regained; what is left of it where nothing more is told."""
     creature, change = state.creatures[event.who], event.change
     points = f"{abs(change)} hit point{'' if abs(change) == 1 else 's'}"

@@ -97,7 +97,11 @@ class World(DocumentModel):
             | {place for one in self.places.values() for place in one.exits}
             | {creature.place for creature in self.creatures.values()},
             "items": {place.needs for place in self.places.values() if place.needs}
-            | {item for creature in self.creatures.values() for item in [*creature.items, *creature.prices]}
+            | {
+                item
+                for creature in self.creatures.values()
+                for item in [*creature.items, *creature.prices]
+            }
             | {GOLD},
             "creatures": {PLAYER},
         }

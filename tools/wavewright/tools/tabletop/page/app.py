@@ -55,7 +55,9 @@ async def open_game_page(root: Path, name: str) -> AsyncGenerator[ASGIApp]:
         redactor=known_secrets_redactor(settings),
     )
     monitor = PipelineMonitor(log, ["agent_type"])
-    game_opened = open_project_game(root, name, listeners=monitor.listeners, report_twin=monitor.report)
+    game_opened = open_project_game(
+        root, name, listeners=monitor.listeners, report_twin=monitor.report
+    )
     async with game_opened as game, anyio.create_task_group() as group:
         page = GamePage(game, name, monitor)
         group.start_soon(page.follow)
@@ -106,7 +108,9 @@ class GamePage:
 
     async def stream(self, request: Request) -> Response:
         """Answer with what changes; `Last-Event-ID`, or else `seen`, is what the viewer has."""
-        seen = _read_id(request.headers.get("last-event-id") or request.query_params.get("seen", ""))
+        seen = _read_id(
+            request.headers.get("last-event-id") or request.query_params.get("seen", "")
+        )
 
         async def events() -> AsyncGenerator[ServerSentEvent]:
             nonlocal seen
@@ -124,7 +128,10 @@ class GamePage:
     async def turn(self, request: Request) -> Response:
         """Take a message: its turn begins, or it waits for the one that is played."""
         form = await request.form()
-        message, player = str(form.get("message", "")).strip(), str(form.get("player", ""))[:_MAX_PLAYER]
+        message, player = (
+            str(form.get("message", "")).strip(),
+            str(form.get("player", ""))[:_MAX_PLAYER],
+        )
         if not 0 < len(message) <= _MAX_MESSAGE:
             return self._refused(request, f"a message has 1 to {_MAX_MESSAGE} characters")
         changed = self._game.changed
@@ -165,7 +172,9 @@ class GamePage:
         for numbered in self._game.events_since(self._transcript.last_id):
             self._transcript.add(numbered.id, numbered.event, self._game.state)
         failure = self._game.failure
-        is_told = failure is None or isinstance(failure, ToolError)  # that one ends the turn with a line
+        is_told = failure is None or isinstance(
+            failure, ToolError
+        )  # that one ends the turn with a line
         now_open = (self._game.draft, self._game.waiting, "" if is_told else str(failure))
         if now_open != self._open:
             self._open, self._open_number = now_open, self._open_number + 1
@@ -193,7 +202,11 @@ class GamePage:
         return HTMLResponse(self._page(reason), 409)
 
     def _page(self, error: str) -> str:
-        shown = {"log": self._lines(self._transcript.lines), "pending": self._pending(), **self._board()}
+        shown = {
+            "log": self._lines(self._transcript.lines),
+            "pending": self._pending(),
+            **self._board(),
+        }
         return self._render(
             "play",
             name=self._name,
@@ -208,7 +221,9 @@ class GamePage:
 
     def _pending(self) -> str:
         draft, waiting, failure = self._open
-        said = draft and TalkLine(0, draft.speech, speaker_name(draft.speaker, self._game.state), draft.text)
+        said = draft and TalkLine(
+            0, draft.speech, speaker_name(draft.speaker, self._game.state), draft.text
+        )
         return self._render("pending", draft=said, waiting=waiting, failure=failure)
 
     def _board(self) -> dict[str, str]:

@@ -45,7 +45,9 @@ class Transcript:
     last_id: int = 0
     last_undo: int = 0
     """Id of the last event that took lines back."""
-    _turns: list[tuple[int, tuple[str, ...]]] = field(default_factory=list[tuple[int, tuple[str, ...]]])
+    _turns: list[tuple[int, tuple[str, ...]]] = field(
+        default_factory=list[tuple[int, tuple[str, ...]]]
+    )
     """For each turn that counts, how many lines there were before it, and the options."""
 
     @property
@@ -76,7 +78,9 @@ class Transcript:
             case happened.TurnEnded(halted=halted):
                 self.is_busy = False
                 if halted is not None and halted.startswith("FAILED"):
-                    self.lines.append(TalkLine(id_, "failed", "Error", f"The turn {halted.lower()}"))
+                    self.lines.append(
+                        TalkLine(id_, "failed", "Error", f"The turn {halted.lower()}")
+                    )
             case _:
                 pass
 
@@ -150,7 +154,12 @@ def _shown_map(state: GameState) -> _ShownMap:
         name: ((x - left) * _CELL[0] + _CELL[0] // 2, (y - top) * _CELL[1] + _CELL[1] // 2)
         for name, (x, y) in cells.items()
     }
-    pairs = {frozenset((name, way)) for name in centres for way in state.places[name].exits if way in centres}
+    pairs = {
+        frozenset((name, way))
+        for name in centres
+        for way in state.places[name].exits
+        if way in centres
+    }
     ends = [sorted(pair) for pair in pairs if len(pair) == 2]
     ways = ", ".join(state.places[way].name for way in here.exits)
     return _ShownMap(
@@ -183,7 +192,9 @@ def _shown_place(name: str, x: int, y: int, state: GameState) -> _ShownPlace:
         kind = "beyond"
     else:
         kind = "near" if name in here.exits else "far"
-    return _ShownPlace(tuple(textwrap.wrap(place.name, 11, max_lines=3, placeholder="…")), x, y, kind)
+    return _ShownPlace(
+        tuple(textwrap.wrap(place.name, 11, max_lines=3, placeholder="…")), x, y, kind
+    )
 
 
 def _creatures(state: GameState) -> Iterator[tuple[Creature, int | None, bool]]:

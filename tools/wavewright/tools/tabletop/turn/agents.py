@@ -132,7 +132,9 @@ class AgentRegistry:
             WavewrightError: the name is taken.
         """
         if agent.name in self.agents:
-            raise WavewrightError(f"agent {agent.name!r} is registered twice", hint="give one another name")
+            raise WavewrightError(
+                f"agent {agent.name!r} is registered twice", hint="give one another name"
+            )
         return AgentRegistry({**self.agents, agent.name: agent})
 
     def select(self, context: TurnContext) -> TurnAgent:
@@ -150,7 +152,9 @@ class TurnAgents:
         self.registry = registry
         # What tools have done is recorded at the table; only models keep answers.
         has_model = services is not None and services.models is not None
-        self._services = replace(services, memory=NULL_REPLAY_CACHE) if services and has_model else None
+        self._services = (
+            replace(services, memory=NULL_REPLAY_CACHE) if services and has_model else None
+        )
         self._concurrency = AgentConcurrency(Limits())
 
     @property
@@ -160,7 +164,9 @@ class TurnAgents:
 
     def suggestions(self, state: GameState) -> tuple[Option, ...]:
         """Return what the player can do next, by the rules and by the agents that are registered."""
-        offered = [option for agent in self.registry.agents.values() for option in agent.offers(state)]
+        offered = [
+            option for agent in self.registry.agents.values() for option in agent.offers(state)
+        ]
         return (*offered, *options_of(state))
 
     def speaker(self, request: AgentRequest) -> str:
@@ -178,7 +184,9 @@ class TurnAgents:
         table, scope = context.table, context.table.scope(request.agent)
         answer = f"{scope}/answer"
         if not await table.has_recorded(answer):
-            await table.record(f"{scope}/asked", lambda _: ())  # the phases so far are shown while it works
+            await table.record(
+                f"{scope}/asked", lambda _: ()
+            )  # the phases so far are shown while it works
             agent = self.registry.agents[request.agent]
             tools = ToolUser(table, agent.tools if request.may_act else (), scope)
             answered = await self._answer_of(agent, request, tools, context.effects)
@@ -260,7 +268,11 @@ def _bound_tool(name: str, tools: ToolUser) -> Tool:
     """Return a tool of the game for an agent; run data says how far the game is, so an equal call is another."""
     own = tool_signatures()[name]
     signature = own.model_copy(
-        update={"reads_data": _READ_AND_WRITTEN, "writes_data": _READ_AND_WRITTEN, "output_schema": {}}
+        update={
+            "reads_data": _READ_AND_WRITTEN,
+            "writes_data": _READ_AND_WRITTEN,
+            "output_schema": {},
+        }
     )
 
     async def call(request: ToolCall) -> Json:

@@ -45,7 +45,9 @@ async def narrate(request: AgentRequest, tools: ToolUser) -> str:
     done = await attempt(tools, intended)
     state = tools.table.state
     if state.combat is not None:
-        return f"{state.player.name} attacks."  # that and how the fight begins is said by the engine
+        return (
+            f"{state.player.name} attacks."  # that and how the fight begins is said by the engine
+        )
     if state.player.place == before.player.place:
         return done
     done = f"{done} {describe_scene(state, has_come=True)}"
@@ -62,7 +64,9 @@ async def fight(request: AgentRequest, tools: ToolUser) -> str:
         return ""
     if not state.standing("hostile") or not state.standing("party"):
         done = await attempt(tools, IntendedCall("end_combat", {}))
-        return "" if tools.table.state.combat is None else done  # how it ended is said by the engine
+        return (
+            "" if tools.table.state.combat is None else done
+        )  # how it ended is said by the engine
     current = state.creatures[state.combat.current]
     if current.side == "hostile":
         weakest = min(state.standing("party"), key=lambda one: (one.hit_points, one.id))
@@ -84,7 +88,9 @@ async def speak(request: AgentRequest, tools: ToolUser) -> str:
     if not request.by_player:
         return f"I could {request.suggestions[0].label}." if request.suggestions else ""
     intended = intended_call(request.message, state, person)
-    done = await attempt(tools, intended) if intended is not None and intended.tool == "give" else ""
+    done = (
+        await attempt(tools, intended) if intended is not None and intended.tool == "give" else ""
+    )
     lines = person.sheet.lines or ("…",)
     said = lines[(state.talks.get(person.id, 1) - 1) % len(lines)]
     return f"“{said}” {done}".strip()
@@ -98,7 +104,9 @@ async def attempt(tools: ToolUser, call: IntendedCall) -> str:
         return f"That cannot be done: {error.message}."
 
 
-def intended_call(message: str, state: GameState, person: Creature | None = None) -> IntendedCall | None:
+def intended_call(
+    message: str, state: GameState, person: Creature | None = None
+) -> IntendedCall | None:
     """Return the call that a message asks for; None where it asks for none that the game master knows.
 
     Args:
@@ -124,13 +132,16 @@ def intended_call(message: str, state: GameState, person: Creature | None = None
         return IntendedCall("attack", {"target": aimed[0], "attacker": actor})
     if _GO.search(text):
         place = next(
-            (id_ for id_, one in state.places.items() if _is_named(text, id_, one.name)), message[:100]
+            (id_ for id_, one in state.places.items() if _is_named(text, id_, one.name)),
+            message[:100],
         )
         return IntendedCall("move", {"place": place})
     return None
 
 
-def _handed_over(text: str, state: GameState, actor: str, person: Creature | None) -> IntendedCall | None:
+def _handed_over(
+    text: str, state: GameState, actor: str, person: Creature | None
+) -> IntendedCall | None:
     """Return the call by which items change hands, where a message asks for one."""
     buys, hands, drinks = (bool(pattern.search(text)) for pattern in (_BUY, _HAND, _DRINK))
     if not (buys or hands or drinks):
@@ -139,7 +150,9 @@ def _handed_over(text: str, state: GameState, actor: str, person: Creature | Non
     counted = _COUNT.search(text)
     count = int(counted[1].replace(",", "")) if counted else 1
     others = [
-        one for one in state.creatures.values() if one.id != actor and _is_named(text, one.id, one.name)
+        one
+        for one in state.creatures.values()
+        if one.id != actor and _is_named(text, one.id, one.name)
     ]
     neutral = [one for one in state.standing("neutral") if not buys or item in one.sheet.prices]
     other = next(iter([*others, *([person] if person else []), *neutral]), None)
@@ -149,10 +162,14 @@ def _handed_over(text: str, state: GameState, actor: str, person: Creature | Non
     if other is None:
         return None
     if buys:
-        return IntendedCall("give", {"item": item, "giver": other.id, "receiver": PLAYER, "count": count})
+        return IntendedCall(
+            "give", {"item": item, "giver": other.id, "receiver": PLAYER, "count": count}
+        )
     if "hire" in text and other.sheet.hire:
         item, count = GOLD, other.sheet.hire
-    return IntendedCall("give", {"item": item, "giver": actor, "receiver": other.id, "count": count})
+    return IntendedCall(
+        "give", {"item": item, "giver": actor, "receiver": other.id, "count": count}
+    )
 
 
 def _is_named(text: str, id_: str, name: str) -> bool:

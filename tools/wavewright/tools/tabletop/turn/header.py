@@ -142,7 +142,8 @@ def level_options(state: GameState) -> tuple[Option, ...]:
     if not state.is_level_due or state.combat is not None:
         return ()
     return tuple(
-        Option(f"level up: {choice.replace('_', ' ')}", "level_up", {"choice": choice}) for choice in CHOICES
+        Option(f"level up: {choice.replace('_', ' ')}", "level_up", {"choice": choice})
+        for choice in CHOICES
     )
 
 
@@ -163,7 +164,8 @@ class CheckLevelChoice(TurnPhase):
         if any(isinstance(event, LevelGained) for event in context.events):
             return proceed(context)
         return proceed(
-            context.with_updates(errors=(*context.errors, "no level was gained")), "no level was gained"
+            context.with_updates(errors=(*context.errors, "no level was gained")),
+            "no level was gained",
         )
 
 

@@ -44,7 +44,9 @@ from wavewright.tools.tabletop.turn.context import (
 from wavewright.tools.tabletop.turn.table import GameTable
 
 _HALT_AFTER_NPC_DIALOGUE: Final = "HALT_AFTER_NPC_DIALOGUE"
-_ADDRESS: Final = r"@{0}\b|^{0}\s*[,:]|^(?:talk|speak|say)\s+(?:to|with)\s+{0}\b|^(?:ask|tell)\s+{0}\b"
+_ADDRESS: Final = (
+    r"@{0}\b|^{0}\s*[,:]|^(?:talk|speak|say)\s+(?:to|with)\s+{0}\b|^(?:ask|tell)\s+{0}\b"
+)
 _NEXT_NAME: Final = r"\band\s+@?{0}\b"
 
 
@@ -141,11 +143,15 @@ class ReloadState(TurnPhase):
 def addressed_people(message: str, state: GameState) -> tuple[str, ...]:
     """Return the people at the player's place to whom a message is said, such as `@Mira` or `ask Mira about …`."""
     text, found = message.strip().lower(), list[str]()
-    here = [*state.standing("neutral"), *(one for one in state.standing("party") if one != state.player)]
+    here = [
+        *state.standing("neutral"),
+        *(one for one in state.standing("party") if one != state.player),
+    ]
     for pattern in (_ADDRESS, _NEXT_NAME):
         for person in here:
             named = any(
-                re.search(pattern.format(re.escape(name)), text) for name in (person.id, person.name.lower())
+                re.search(pattern.format(re.escape(name)), text)
+                for name in (person.id, person.name.lower())
             )
             if named and person.id not in found and (found or pattern is _ADDRESS):
                 found.append(person.id)
@@ -236,7 +242,9 @@ class InitialCombatPrompt(TurnPhase):
             return proceed(context)
         current = context.table.state.creatures[combat.current]
         is_players = combat.current == PLAYER
-        done = "Describe the scene; the player has not acted yet." if is_players else "Play this turn."
+        done = (
+            "Describe the scene; the player has not acted yet." if is_players else "Play this turn."
+        )
         text = f"The fight begins, and it is the turn of {current.name}. {done}"
         request = _engine_request(COMBAT, text, context.table.state, may_act=not is_players)
         return proceed(await self.agents.ask(request, context))

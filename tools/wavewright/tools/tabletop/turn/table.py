@@ -199,7 +199,9 @@ class GameTable:
             ToolError: the rules do not allow it, or the parameters do not fit.
         """
         name = f"{scope}/{tool}:{canonical_json(params).decode()}"
-        return self._answer(await self.record(name, lambda state: events_or_refusal(state, tool, params)))
+        return self._answer(
+            await self.record(name, lambda state: events_or_refusal(state, tool, params))
+        )
 
     async def call_once(self, tool: str, params: JsonObject, key: str) -> str:
         """Call a tool beside the turns, unless a call of this key was made; return in words what happened.
