@@ -27,9 +27,9 @@ def measure_starting() -> None:
         tools.write_text(json.dumps([ADD.model_dump(mode="json", by_alias=True)]), encoding="utf-8")
         program = [sys.executable, "-m", "wavewright.engine.main"]
         job = str(Path(folder) / "mine" / "plans" / "words.job.yaml")
-        subprocess.run(
+        subprocess.run(  # noqa: S603
             [*program, "init", str(Path(folder) / "mine")], check=True, capture_output=True
-        )  # noqa: S603
+        )
         commands = {
             "python -c pass": [sys.executable, "-c", "pass"],
             "wavewright --version": [*program, "--version"],

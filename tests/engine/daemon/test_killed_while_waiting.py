@@ -65,9 +65,9 @@ async def send_job(client: BrokerClient, kind: str) -> str:
 async def until_ended(site: DaemonSite, job: str) -> None:
     async with open_stores(site.settings) as stores:
         with anyio.fail_after(PATIENCE):
-            while (
+            while (  # noqa: ASYNC110 - the daemon ends it
                 row := await stores.jobs.find_job(JobId(job))
-            ) is None or row.state not in FINAL_STATES:  # noqa: ASYNC110 - the daemon ends it
+            ) is None or row.state not in FINAL_STATES:
                 await anyio.sleep(0.02)
 
 

@@ -21,8 +21,9 @@ def remembered(site: DaemonSite) -> tuple[int, int]:
     with closing(sqlite3.connect(site.settings.journal)) as store:
         tables = ("inbox", "outbox")
         came, went = (
-            store.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables
-        )  # noqa: S608
+            store.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608
+            for table in tables
+        )
     return came, went
 
 

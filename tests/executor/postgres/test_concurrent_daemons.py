@@ -87,8 +87,8 @@ async def daemons(postgres: PostgresServer) -> AsyncIterator[list[Daemon]]:
         yield [Daemon(await opened.enter_async_context(PostgresJournal(url))) for _ in range(3)]
     # A transaction that waits in a circle is ended by the server, by default after a second in which others wait, too.
     assert postgres.fetch(
-        f"SELECT deadlocks FROM pg_stat_database WHERE datname = '{database}'"
-    ) == [(0,)]  # noqa: S608
+        f"SELECT deadlocks FROM pg_stat_database WHERE datname = '{database}'"  # noqa: S608
+    ) == [(0,)]
 
 
 @pytest.mark.anyio

@@ -24,8 +24,12 @@ from wavewright.executor.store.transaction import append_entry
 pytestmark = pytest.mark.anyio
 
 FOREIGN = Owner(
-    token="f00", host="elsewhere", pid=4711, process_start="1", pid_namespace="another boot"
-)  # noqa: S106 - it guards nothing
+    token="f00",  # noqa: S106 - it guards nothing
+    host="elsewhere",
+    pid=4711,
+    process_start="1",
+    pid_namespace="another boot",
+)
 
 
 async def test_a_busy_run_names_its_owner_since_when_and_the_mend(postgres: PostgresServer) -> None:

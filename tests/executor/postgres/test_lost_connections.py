@@ -120,8 +120,9 @@ async def test_connections_that_break_all_the_time_lose_and_repeat_nothing(
     "is_killed", [pytest.param(False, id="stopped"), pytest.param(True, id="killed")]
 )
 async def test_a_server_that_is_started_again_is_waited_for(
-    own_postgres: OwnServer, is_killed: bool
-) -> None:  # noqa: FBT001
+    own_postgres: OwnServer,
+    is_killed: bool,  # noqa: FBT001
+) -> None:
     url = own_postgres.database()
     async with PostgresJournal(url) as journal:
         appends = [journal.append(RUN, [event]) for event in steps(20)]

@@ -32,8 +32,12 @@ from wavewright.planner.types import RunId
 
 RUN = RunId("20261121-231907-3f2a7c")
 FOREIGN = Owner(
-    token="f00", host="elsewhere", pid=4711, process_start="1", pid_namespace="another boot"
-)  # noqa: S106 - it guards nothing
+    token="f00",  # noqa: S106 - it guards nothing
+    host="elsewhere",
+    pid=4711,
+    process_start="1",
+    pid_namespace="another boot",
+)
 
 HOLDER = """
 import sys

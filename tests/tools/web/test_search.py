@@ -185,8 +185,10 @@ def test_no_provider_is_an_error_that_names_them_all() -> None:
     ],
 )
 def test_an_answer_that_is_none_is_a_failure(
-    answer: Answer, message: str, is_transient: bool
-) -> None:  # noqa: FBT001
+    answer: Answer,
+    message: str,
+    is_transient: bool,  # noqa: FBT001
+) -> None:
     with serving(answer) as service, pytest.raises(ToolError, match=message) as failed:
         call(search_tool({"provider": "searxng", "base_url": service.url}), query="x")
 

@@ -225,6 +225,7 @@ async def close_channel(channel: AbstractChannel, place: str) -> None:
 
 
 async def _open_translated(
-    connection: AbstractConnection, on_return_raises: bool
-) -> AbstractChannel:  # noqa: FBT001
+    connection: AbstractConnection,
+    on_return_raises: bool,  # noqa: FBT001
+) -> AbstractChannel:
     return await connection.channel(on_return_raises=on_return_raises).__aenter__()

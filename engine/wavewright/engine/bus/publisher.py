@@ -250,8 +250,12 @@ class Publisher:
         return self._connection
 
     async def publish(
-        self, message: Message, exchange: str, routing_key: str, timeout: float
-    ) -> None:  # noqa: ASYNC109 - it is the broker's time, not the caller's
+        self,
+        message: Message,
+        exchange: str,
+        routing_key: str,
+        timeout: float,  # noqa: ASYNC109 - it is the broker's time, not the caller's
+    ) -> None:
         """Publish a message, again where the connection is lost meanwhile, and wait for the confirmation.
 
         Raises:

@@ -162,8 +162,9 @@ class _Outbox:
         async def release(transaction: StoreTransaction) -> None:
             where = f"message {transaction.in_list('$1', 'text')}"
             await transaction.execute(
-                f"UPDATE outbox SET refused = NULL WHERE {where}", list(messages)
-            )  # noqa: S608
+                f"UPDATE outbox SET refused = NULL WHERE {where}",  # noqa: S608
+                list(messages),
+            )
 
         await self._journal.transact(release)
 

@@ -293,8 +293,9 @@ class JobTables:
             orphans = orphaned_messages(await self._transaction.fetch(_OLD_KEPT, *page))
             in_list = self._transaction.in_list("$1", "bigint")
             await self._transaction.execute(
-                f"DELETE FROM inbox WHERE no {in_list} AND NOT is_ripe", orphans
-            )  # noqa: S608
+                f"DELETE FROM inbox WHERE no {in_list} AND NOT is_ripe",  # noqa: S608
+                orphans,
+            )
         if outbox:
             await self._transaction.execute(_FORGET_OUTBOX, beyond.outbox, outbox[-1][0], before)
         return next_cursor(beyond, inbox, outbox, before)

@@ -47,8 +47,8 @@ class GraphReader:
         """Return how the records of all or some chunks were made, by the chunk's id."""
         where, values = _among(only, "id")
         return dict(
-            self._database.execute(f"SELECT id, origin FROM chunk{where} ORDER BY rowid", values)
-        )  # noqa: S608 - our words
+            self._database.execute(f"SELECT id, origin FROM chunk{where} ORDER BY rowid", values)  # noqa: S608 - our words
+        )
 
     def merges(self) -> list[EntityMerge]:
         """Return the merges that hold, in the order in which they were made."""
@@ -79,8 +79,8 @@ class GraphReader:
         )
         ends = as_list(end for one in found.relations for end in (one.source, one.target))
         names = dict(
-            self._database.execute(f"SELECT id, name FROM entity WHERE id IN {LISTED}", (ends,))
-        )  # noqa: S608 - our words
+            self._database.execute(f"SELECT id, name FROM entity WHERE id IN {LISTED}", (ends,))  # noqa: S608 - our words
+        )
         facts: dict[str, Origin] = {}
         for entity in found.entities:
             facts[f"{entity.name} ({entity.type})"] = entity.origin

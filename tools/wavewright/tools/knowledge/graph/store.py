@@ -139,8 +139,9 @@ class GraphStore:
         if rows:
             marks = ", ".join("?" * len(rows[0]))
             self._database.executemany(
-                f"INSERT INTO {table} ({COLUMNS[table]}) VALUES ({marks})", rows
-            )  # noqa: S608 - our names
+                f"INSERT INTO {table} ({COLUMNS[table]}) VALUES ({marks})",  # noqa: S608 - our names
+                rows,
+            )
         self._database.executemany(
             "INSERT INTO evidence VALUES (?, ?, ?, ?, ?, ?, ?)",
             (

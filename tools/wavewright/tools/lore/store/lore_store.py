@@ -200,9 +200,9 @@ class LoreStore:
         condition = " OR ".join(f"text @{place}@ $term_{place}" for place in range(len(terms)))
         found = await self._connection.run(
             "".join(
-                f"SELECT *, [{scores}] AS scores FROM {table} WHERE {condition};"
+                f"SELECT *, [{scores}] AS scores FROM {table} WHERE {condition};"  # noqa: S608 - our names
                 for table in TABLES
-            ),  # noqa: S608 - our names
+            ),
             **{f"term_{place}": term for place, term in enumerate(terms)},
         )
         rows = [(table, row) for table, rows in zip(TABLES, found, strict=True) for row in rows]
