@@ -1,9 +1,10 @@
-"""What daemons do under load, from message to message: jobs a minute, steps a second, stale messages, memory, lag.
+"""What daemons do under load, from message to message: jobs a minute, steps a second, stale
+messages, memory, lag.
 
-Real daemons on a private broker; the tools of their jobs do nothing, so that what is measured is the daemon. Beside
-each figure stand the daemons' own CPU time and how busy the machine was: the first says as much on a machine that
-others use, too. Beside the jobs a minute stands what aio-pika alone does with messages on the same broker: a job of
-six steps is one message in and eleven out.
+Real daemons on a private broker; the tools of their jobs do nothing, so that what is measured is
+the daemon. Beside each figure stand the daemons' own CPU time and how busy the machine was: the
+first says as much on a machine that others use, too. Beside the jobs a minute stands what aio-pika
+alone does with messages on the same broker: a job of six steps is one message in and eleven out.
 """
 
 from __future__ import annotations
@@ -253,7 +254,9 @@ async def _at_work(folder: Path, site: Site, daemons: int) -> AsyncGenerator[lis
 
 
 async def _hold(site: Site, daemons: int, seconds: float, jobs: int, job: JsonObject) -> Held:
-    """Keep daemons busy and return what they did after a warm-up; the slope of memory is that of the second half."""
+    """Keep daemons busy and return what they did after a warm-up; the slope of memory is that of
+    the second half.
+    """
     with tempfile.TemporaryDirectory(prefix="wavewright-bench-") as name:
         site.write(Path(name))
         async with _at_work(Path(name), site, daemons) as running, opposite(site, job) as other:

@@ -84,7 +84,9 @@ class Counterpart:
             await anyio.sleep(0.02)
 
     async def hold(self, seconds: float, jobs: int, look: Callable[[], None]) -> None:
-        """Keep them busy for so long, and until so many more jobs are done; look in every two seconds."""
+        """Keep them busy for so long, and until so many more jobs are done; look in every two
+        seconds.
+        """
         begun, done, looked = time.monotonic(), self.done, 0.0
         while time.monotonic() < begun + seconds or self.done < done + jobs:
             await self.keep_busy()
@@ -162,7 +164,9 @@ def job_in_a_row(steps: int = STEPS) -> JsonObject:
 
 
 def job_in_waves(waves: int, width: int) -> JsonObject:
-    """Return a job of so many waves of so many steps, each of which waits for one of the wave before."""
+    """Return a job of so many waves of so many steps, each of which waits for one of the wave
+    before.
+    """
     number_of_steps = waves * width
     steps: list[JsonObject] = [
         {

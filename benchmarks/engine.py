@@ -1,7 +1,7 @@
 """The engine as it is measured: every feature of a step is on.
 
-Each step has a parameter that refers to another step, its parameters and its output are validated, a retry policy
-and a deadline apply, its gates are asked, and a listener hears every event.
+Each step has a parameter that refers to another step, its parameters and its output are validated,
+a retry policy and a deadline apply, its gates are asked, and a listener hears every event.
 """
 
 from __future__ import annotations

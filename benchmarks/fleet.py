@@ -1,4 +1,6 @@
-"""What calls cost on a fleet of workers on this machine, beside the same calls in the process of the run."""
+"""What calls cost on a fleet of workers on this machine, beside the same calls in the process of
+the run.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ KILL_NAPS, KILL_SECONDS = 200, 0.5
 
 
 def measure_fleet() -> None:
-    """Print seconds and rates of no-op calls and of sleeps, here and on the fleet, and what a dead worker costs."""
+    """Print seconds and rates of no-op calls and of sleeps, here and on the fleet, and what a dead
+    worker costs.
+    """
     try:
         with (
             serving(syncs=True) as server,
@@ -188,7 +192,9 @@ async def _run_seconds(ww: Wavewright, document: JsonObject) -> float:
 async def _fleet(
     site: Path, slots: Sequence[int]
 ) -> AsyncGenerator[tuple[Wavewright, list[RunningCommand]]]:
-    """Open a project whose calls workers with so many slots make; the project itself where there is none."""
+    """Open a project whose calls workers with so many slots make; the project itself where there is
+    none.
+    """
     settings: JsonObject = {"tools": ["tools.py"], "concurrency": max(2 * SLOTS, sum(slots))}
     if slots:
         settings["fleet"] = {"tools": ["*"], "heartbeat": HEARTBEAT}

@@ -1,10 +1,13 @@
-"""What a call of the fleet costs its database, measured, and what follows for up to 10,000 workers, simulated.
+"""What a call of the fleet costs its database, measured, and what follows for up to 10,000 workers,
+simulated.
 
-A cost is processor time of the server's processes for the fleet's own statements: measured for groups of 1 and of 50
-calls, it gives the cost of a transaction and that of a row. The simulation has the traffic of the port. Runs send calls
-in groups, twice the slots ahead. Each transaction that adds calls to the queue wakes the workers that have room, which
-take a batch. Workers begin and answer calls in groups, every group wakes its run, and every worker has a heartbeat. The
-database is a queue before its processors. Not simulated: network, disk, tools, and what a run does with an answer.
+A cost is processor time of the server's processes for the fleet's own statements: measured for
+groups of 1 and of 50 calls, it gives the cost of a transaction and that of a row. The simulation
+has the traffic of the port. Runs send calls in groups, twice the slots ahead. Each transaction that
+adds calls to the queue wakes the workers that have room, which take a batch. Workers begin and
+answer calls in groups, every group wakes its run, and every worker has a heartbeat. The database is
+a queue before its processors. Not simulated: network, disk, tools, and what a run does with an
+answer.
 """
 
 from __future__ import annotations

@@ -23,7 +23,9 @@ QUESTIONS = 100
 
 
 def measure_graph() -> None:
-    """Print the seconds of each tool over a graph of 10,000 entities, a statement and a relation for each."""
+    """Print the seconds of each tool over a graph of 10,000 entities, a statement and a relation
+    for each.
+    """
     chunks, records = _world()
     with tempfile.TemporaryDirectory() as folder:
         tools = {tool.signature.name: tool for tool in graph_tools(GraphSettings(), Path(folder))}

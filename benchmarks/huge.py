@@ -70,7 +70,9 @@ def peak_megabytes() -> float:
 
 
 def seconds_a_step(shape: str, size: int, turns: int) -> tuple[float, float, float]:
-    """Return the seconds of one step, best of some turns, and the peak of memory before and after the first."""
+    """Return the seconds of one step, best of some turns, and the peak of memory before and after
+    the first.
+    """
     from benchmarks.engine import run_engine
     from benchmarks.shapes import plan_of
     from wavewright.planner.plans.graph import PlanGraph

@@ -1,7 +1,9 @@
-"""What the engine adds to code that reads chunks: a run over a folder, beside the bare loop over its chunks.
+"""What the engine adds to code that reads chunks: a run over a folder, beside the bare loop over
+its chunks.
 
-Times are those of the processor, all threads together, so that other load on the machine counts little. Each run is in
-a process of its own, because the peak of a process's memory never comes down again.
+Times are those of the processor, all threads together, so that other load on the machine counts
+little. Each run is in a process of its own, because the peak of a process's memory never comes down
+again.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ SIZES = (250, 1_000)
 
 
 def measure_knowledge() -> None:
-    """Print the time of a chunk in whole runs, in their step and in the bare loop, and the peak memory of the runs."""
+    """Print the time of a chunk in whole runs, in their step and in the bare loop, and the peak
+    memory of the runs.
+    """
     rows: list[list[object]] = []
     for size in SIZES:
         printed = subprocess.run(  # noqa: S603 - this very module

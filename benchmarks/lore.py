@@ -1,7 +1,8 @@
-"""Research of many zones in one job without a model: seconds a zone, memory on the way, and fetches of each page.
+"""Research of many zones in one job without a model: seconds a zone, memory on the way, and fetches
+of each page.
 
-The site is served on the loopback by a process of its own, which counts what is asked for; the job runs in another
-one, whose memory is sampled whenever so many zones have ended.
+The site is served on the loopback by a process of its own, which counts what is asked for; the job
+runs in another one, whose memory is sampled whenever so many zones have ended.
 """
 
 from __future__ import annotations
@@ -45,9 +46,11 @@ class Research:
 
 
 def world_pages(zones: int) -> dict[str, str]:
-    """Return the pages of a world by path; zone k leads to the zones 2k and 2k + 1, so that all follow from the first.
+    """Return the pages of a world by path; zone k leads to the zones 2k and 2k + 1, so that all
+    follow from the first.
 
-    Each zone has a page of its own, one of a character and one of an item; four factions are shared.
+    Each zone has a page of its own, one of a character and one of an item; four factions are
+    shared.
     """
     pages = {
         "/index.html": _page(
@@ -228,7 +231,9 @@ def _run(folder: Path, samples: Sequence[int]) -> dict[str, object]:
 
 
 def measure_lore() -> None:
-    """Print seconds a zone, the memory after 100, 200 and 300 zones, and the most fetches of one page."""
+    """Print seconds a zone, the memory after 100, 200 and 300 zones, and the most fetches of one
+    page.
+    """
     with tempfile.TemporaryDirectory(prefix="wavewright-bench-") as name:
         done = research_world(Path(name), ZONES, SAMPLES)
     memory = [f"{done.memory[at]:.0f}" for at in SAMPLES]

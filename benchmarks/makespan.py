@@ -1,8 +1,9 @@
 """How long uneven steps take all in all, beside the least that they can take.
 
-About two hundred steps of 5 to 200 ms; nothing can end sooner than the critical path, nor, with a cap, sooner than the
-work divided by the cap. The steps really wait, so the figures hold the engine's own time as well. Two families: ten
-layers, where any order will do, and eight chains beside a bag of loose steps, where the order decides.
+About two hundred steps of 5 to 200 ms; nothing can end sooner than the critical path, nor, with a
+cap, sooner than the work divided by the cap. The steps really wait, so the figures hold the
+engine's own time as well. Two families: ten layers, where any order will do, and eight chains
+beside a bag of loose steps, where the order decides.
 """
 
 from __future__ import annotations

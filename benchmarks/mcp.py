@@ -1,4 +1,6 @@
-"""What a call of an MCP server's tool costs beside the bare library, how servers start at once, and checks of plans."""
+"""What a call of an MCP server's tool costs beside the bare library, how servers start at once, and
+checks of plans.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Timing and tables.
 
-Whatever is compared is measured in turns within one process, and the best of the turns counts: other work on the
-machine can make a turn slower but never quicker, and it meets both sides alike.
+Whatever is compared is measured in turns within one process, and the best of the turns counts:
+other work on the machine can make a turn slower but never quicker, and it meets both sides alike.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""What asking models costs beside the models: planning without their latency, and many workers at once.
+"""What asking models costs beside the models: planning without their latency, and many workers at
+once.
 
-The model is a scripted server in a process of its own, so that nothing of it is measured but the loopback between.
-Beside the planner stands a bare request of the same size, beside the workers the same requests by anyio and httpx2
-alone, each in the same run.
+The model is a scripted server in a process of its own, so that nothing of it is measured but the
+loopback between. Beside the planner stands a bare request of the same size, beside the workers the
+same requests by anyio and httpx2 alone, each in the same run.
 """
 
 from __future__ import annotations

@@ -27,7 +27,9 @@ _runs = itertools.count()
 
 
 def measure_postgres(sizes: tuple[int, ...]) -> None:
-    """Print the cost of a step with each journal, and one commit of a server on the same disk that syncs."""
+    """Print the cost of a step with each journal, and one commit of a server on the same disk that
+    syncs.
+    """
     try:
         with serving(syncs=True) as server:
             rows = [_row(server, name, size) for name in SHAPES for size in sizes]

@@ -1,7 +1,7 @@
 """The graphs that are measured, once as dependency lists and once as plans.
 
-A *shape* has the same edges for both executors: the bare one is handed lists of indices, the engine a plan whose
-steps refer to each other. Every step adds one to the number that it reads.
+A *shape* has the same edges for both executors: the bare one is handed lists of indices, the engine
+a plan whose steps refer to each other. Every step adds one to the number that it reads.
 """
 
 from __future__ import annotations

@@ -61,7 +61,9 @@ async def probe() -> list[str]:
 
 
 def measure_size() -> None:
-    """Print files and code lines (no comments, docstrings, blank lines) per package, and the calls to a tool."""
+    """Print files and code lines (no comments, docstrings, blank lines) per package, and the calls
+    to a tool.
+    """
     files = {package: sorted((_ROOT / package).rglob("*.py")) for package in PACKAGES}
     lines = {
         package: sum(code_lines(file.read_text()) for file in files[package])

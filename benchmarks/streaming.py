@@ -1,9 +1,11 @@
-"""What a streaming start gains: ten plans that arrive at 60 tokens a second, with it and without, side by side.
+"""What a streaming start gains: ten plans that arrive at 60 tokens a second, with it and without,
+side by side.
 
-The model is the scripted server, which sends four characters 60 times a second. All runs go on at once, since they
-wait most of the time. Beside each stands its floor, a schedule in which each step starts when it has arrived and what
-it waits for has ended, with the stream as fast as it was in that run; and `max(arrival of the last step, critical
-path)`, which no step that takes time can reach.
+The model is the scripted server, which sends four characters 60 times a second. All runs go on at
+once, since they wait most of the time. Beside each stands its floor, a schedule in which each step
+starts when it has arrived and what it waits for has ended, with the stream as fast as it was in
+that run; and `max(arrival of the last step, critical path)`, which no step that takes time can
+reach.
 """
 
 from __future__ import annotations

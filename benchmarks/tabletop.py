@@ -28,7 +28,9 @@ MESSAGES: Final = (
 
 
 def measure_tabletop() -> None:
-    """Print turns a second of one game and of many, in memory and in a file, and what a game takes of memory."""
+    """Print turns a second of one game and of many, in memory and in a file, and what a game takes
+    of memory.
+    """
     asyncio.run(_play(1, MemoryJournal()))  # warms up
     rows: list[list[object]] = []
     for games in (1, GAMES):

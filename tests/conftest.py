@@ -1,7 +1,8 @@
-"""What every test shares: asyncio as the backend, servers, temporary files, and how Hypothesis looks for examples.
+"""What every test shares: asyncio as the backend, servers, temporary files, and how Hypothesis
+looks for examples.
 
-The suite draws the same examples in every run, so a red test is red for everybody; `make crash` draws more.
-`HYPOTHESIS_PROFILE=explore` looks for new ones, and prints what repeats a failure.
+The suite draws the same examples in every run, so a red test is red for everybody; `make crash`
+draws more. `HYPOTHESIS_PROFILE=explore` looks for new ones, and prints what repeats a failure.
 """
 
 from __future__ import annotations
@@ -44,17 +45,19 @@ settings.register_profile("explore", deadline=None, print_blob=True, suppress_he
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # So a shell starts what it runs in the background, and every program inherits it: Ctrl-C would do nothing here.
+    # So a shell starts what it runs in the background, and every program inherits it: Ctrl-C would
+    # do nothing here.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Journals and database servers sync their files all the time, and nothing here cuts the power: where there is room, the
-# files of the tests lie in memory.
+# Journals and database servers sync their files all the time, and nothing here cuts the power:
+# where there is room, the files of the tests lie in memory.
 _MEMORY = Path("/dev/shm")  # noqa: S108 - subfolders of it are made by `tempfile`
 if "TMPDIR" not in os.environ and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 8 * 2**30:
     os.environ["TMPDIR"] = str(_MEMORY)
     tempfile.tempdir = None
 
-# The garbage collector has nothing to gain while thousands of tests and modules are loaded, nor from what they hold.
+# The garbage collector has nothing to gain while thousands of tests and modules are loaded, nor
+# from what they hold.
 gc.set_threshold(100_000, 50, 1000)
 
 
@@ -66,7 +69,9 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True)
 def state_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where a test's runs without a project are kept, in place of the tester's own folder; nothing lies there yet."""
+    """Where a test's runs without a project are kept, in place of the tester's own folder; nothing
+    lies there yet.
+    """
     folder = tmp_path_factory.getbasetemp() / f"state-{next(_NUMBERS)}"
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
     return folder
@@ -79,7 +84,9 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session")
 def starter_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `wavewright init` writes, once per session: most of its time goes into the schemas. Tests copy it."""
+    """What `wavewright init` writes, once per session: most of its time goes into the schemas.
+    Tests copy it.
+    """
     from wavewright.engine.main import main
 
     folder = tmp_path_factory.mktemp("starter") / "project"
@@ -89,7 +96,9 @@ def starter_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def started_model_server() -> Iterator[FakeModelServer]:
-    """The one server of the session; tests ask for `model_server`, which forgets what the test before it said."""
+    """The one server of the session; tests ask for `model_server`, which forgets what the test
+    before it said.
+    """
     # Imported for those that ask: most tests need no server, and nobody should wait for one.
     from wavewright.engine.fake_model.server import FakeModelServer
 
@@ -157,7 +166,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker | Runnin
 
 @pytest.fixture(scope="session")
 def second_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """Another RabbitMQ, also where one is given; tests ask for `mortal_broker`, which has it for itself."""
+    """Another RabbitMQ, also where one is given; tests ask for `mortal_broker`, which has it for
+    itself.
+    """
     from tests.support.rabbitmq import own_broker
 
     with own_broker(tmp_path_factory, "rabbitmq-mortal") as shared:
@@ -168,7 +179,9 @@ def second_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def mortal_broker(
     second_broker: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
-    """A RabbitMQ that this test may stop, kill and start; give the test time, for others may have it first."""
+    """A RabbitMQ that this test may stop, kill and start; give the test time, for others may have
+    it first.
+    """
     from tests.support.rabbitmq import lent
 
     with lent(second_broker, tmp_path_factory) as own:

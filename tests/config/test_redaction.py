@@ -467,7 +467,8 @@ def test_a_text_without_any_clue_of_a_secret_stays(text: str) -> None:
     ],
 )
 def test_no_text_makes_it_slow(piece: str) -> None:
-    # A pattern that goes back over what it has read would need hours for a text of this size, not a moment.
+    # A pattern that goes back over what it has read would need hours for a text of this size, not a
+    # moment.
     text = piece * (300_000 // len(piece))
 
     assert len(Redactor(["a-known-secret"]).redact(text)) > 0

@@ -1,7 +1,7 @@
 """Named places in the life of a job at which a process may die.
 
-A *point* lies between an effect and the note of it, or right beside one of them. In a child that was told to die at
-the n-th point that it comes to, `reach` ends it; everywhere else it only counts.
+A *point* lies between an effect and the note of it, or right beside one of them. In a child that
+was told to die at the n-th point that it comes to, `reach` ends it; everywhere else it only counts.
 """
 
 from __future__ import annotations

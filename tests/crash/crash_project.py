@@ -1,7 +1,9 @@
-"""A project whose tools write down outside the daemon what they were asked to do, and the jobs that are sent to it.
+"""A project whose tools write down outside the daemon what they were asked to do, and the jobs that
+are sent to it.
 
-A job has twelve steps, a recipe that patches its plan, and a call that a person must approve. The *ledger* is a file
-to which every call adds a line when it starts and when it has had its effect, so it outlives whoever called.
+A job has twelve steps, a recipe that patches its plan, and a call that a person must approve. The
+*ledger* is a file to which every call adds a line when it starts and when it has had its effect, so
+it outlives whoever called.
 """
 
 from __future__ import annotations
@@ -156,7 +158,9 @@ KEY = "the key of messages in these tests"
 """An approval is believed only from somebody who has it."""
 MODEL_KEY = "sk-of-the-crash-programme"
 SENT_AT = 1_780_000_000.0
-"""When requests say that they were sent; the same in each run, so that a repeat is the same message."""
+"""When requests say that they were sent; the same in each run, so that a repeat is the same
+message.
+"""
 
 
 @dataclass(frozen=True)
@@ -234,7 +238,9 @@ def small_job(job: JobId, *, steps: int = 2, pause: float = 0.0) -> JsonObject:
 
 
 def judged_job(job: JobId) -> JsonObject:
-    """Return a job that posts something, if a person agrees, and drafts what a validator may send back."""
+    """Return a job that posts something, if a person agrees, and drafts what a validator may send
+    back.
+    """
     steps: list[Json] = [
         {"id": "post", "tool": "post", "params": {"job": "${inputs.job}", "text": "news"}},
         {

@@ -1,7 +1,8 @@
-"""Real daemons as processes, a real broker, and whoever is outside: who asks, answers, judges and reads.
+"""Real daemons as processes, a real broker, and whoever is outside: who asks, answers, judges and
+reads.
 
-What goes in is confirmed by the broker before it counts as sent. What comes out is read into a log with its hash, so
-that the oracle sees every message that the broker had, repeats included.
+What goes in is confirmed by the broker before it counts as sent. What comes out is read into a log
+with its hash, so that the oracle sees every message that the broker had, repeats included.
 """
 
 from __future__ import annotations
@@ -107,7 +108,8 @@ class Fleet:
     answers: bool = True
 
     def __post_init__(self) -> None:
-        # Whoever looks again and again looks at what is new only: a long programme has a hundred thousand lines.
+        # Whoever looks again and again looks at what is new only: a long programme has a hundred
+        # thousand lines.
         self._ledger = Tail(self.folder / LEDGER)
         self._begun = list[float]()
         self._ended = set[str]()
@@ -191,7 +193,9 @@ class Fleet:
             await declare_topology(connection, self.topology, place="tests")
 
     async def listen(self) -> None:
-        """Read all that comes out and answer it, through every loss of the broker, until this is cancelled."""
+        """Read all that comes out and answer it, through every loss of the broker, until this is
+        cancelled.
+        """
         while True:
             try:
                 connection = await aio_pika.connect(self.direct)
@@ -221,7 +225,8 @@ class Fleet:
             for answer in said:
                 exchange = await channel.get_exchange(self.topology.exchange, ensure=False)
                 await exchange.publish(message_of(answer, "tester"), self.topology.intake)
-            # What was read and not acknowledged comes again: the log may hold it twice, never not at all.
+            # What was read and not acknowledged comes again: the log may hold it twice, never not
+            # at all.
             await message.ack()
 
     def _note(self, message: AbstractIncomingMessage, queue: str) -> list[OutgoingMessage]:
@@ -311,7 +316,9 @@ async def fleet(
     listens: bool = True,
     settings: JsonObject | None = None,
 ) -> AsyncGenerator[Fleet]:
-    """Write a project with queues of its own, and let everybody outside listen; daemons are ended afterwards."""
+    """Write a project with queues of its own, and let everybody outside listen; daemons are ended
+    afterwards.
+    """
     own = uuid4().hex[:10]
     names: JsonObject = {
         "exchange": f"{own}.topic",

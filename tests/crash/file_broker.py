@@ -1,8 +1,8 @@
 """A broker in a folder, for whoever dies too often for a real one.
 
-It keeps the promises that the daemon relies on: what was sent to it is there until it is acknowledged, what was taken
-and not acknowledged is delivered again and counted, and what it has confirmed it has. The daemon's own relay and
-intake work with it.
+It keeps the promises that the daemon relies on: what was sent to it is there until it is
+acknowledged, what was taken and not acknowledged is delivered again and counted, and what it has
+confirmed it has. The daemon's own relay and intake work with it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """What must be true, beside all that the oracle wants, where workers of a fleet make the calls.
 
-A *hit* is the time in which a worker was killed, frozen or asked to stop: only a call that this worker had begun may be
-made again for it. Neither the death of a coordinator nor a broken connection excuses a second call. The *recorder* is
-a set of triggers in the database, which see each write to the fleet's tables, whoever writes.
+A *hit* is the time in which a worker was killed, frozen or asked to stop: only a call that this
+worker had begun may be made again for it. Neither the death of a coordinator nor a broken
+connection excuses a second call. The *recorder* is a set of triggers in the database, which see
+each write to the fleet's tables, whoever writes.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ class FleetFindings:
     left: Sequence[tuple[object, ...]] = ()
     """How many rows of each kind are left after the last job has ended."""
     suspended: int = 0
-    """Coordinators that were suspended and replaced; one may send a goal in the instant in which it was."""
+    """Coordinators that were suspended and replaced; one may send a goal in the instant in which it
+    was.
+    """
 
 
 def fleet_violations(fleet: FleetFindings) -> list[str]:
@@ -112,9 +115,11 @@ def _begun_again(fleet: FleetFindings) -> Iterable[str]:
 
 
 def _in_doubt(fleet: FleetFindings) -> Iterable[str]:
-    """Yield jobs without a result, though nothing happened to who had the call that may not be repeated.
+    """Yield jobs without a result, though nothing happened to who had the call that may not be
+    repeated.
 
-    That is its worker or, after it was journaled that it begins and before it was sent, its coordinator.
+    That is its worker or, after it was journaled that it begins and before it was sent, its
+    coordinator.
     """
     posts = {
         job: starts[0] for (job, _), starts in _starts(fleet).items() if starts[0].tool == "post"
@@ -137,7 +142,9 @@ def _elsewhere(fleet: FleetFindings) -> Iterable[str]:
 
 
 def _emissions(fleet: FleetFindings) -> Iterable[str]:
-    """Yield jobs whose journal has more log events of `gather` than it had effects, or fewer than it had steps."""
+    """Yield jobs whose journal has more log events of `gather` than it had effects, or fewer than
+    it had steps.
+    """
     effects = Counter(
         call.job for call in fleet.found.ledger if (call.tool, call.event) == ("gather", "effect")
     )

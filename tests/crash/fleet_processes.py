@@ -34,7 +34,9 @@ MOST_DRAIN: Final = 10.0
 _MOVE_AWAY: Final = """
     UPDATE wavewright.session SET pid_namespace = 'elsewhere', heartbeat_at = heartbeat_at - 60;
     UPDATE wavewright.outbox SET leased = leased - 60 WHERE leased IS NOT NULL"""
-"""On one machine a suspended owner is alive, and nobody replaces it; so it looks like one on another machine."""
+"""On one machine a suspended owner is alive, and nobody replaces it; so it looks like one on
+another machine.
+"""
 _HELD: Final = "SELECT count(*) FROM wavewright.run WHERE owner IS NOT NULL"
 _LOG_EVENT: Final = """\
 from dataclasses import dataclass
@@ -164,7 +166,9 @@ class Site:
         await self.start_daemon()
 
     async def suspend_daemon(self) -> None:
-        """Stop the coordinator until another one has its jobs, and wake it up: both think that they own them."""
+        """Stop the coordinator until another one has its jobs, and wake it up: both think that they
+        own them.
+        """
         daemon = self.plant.daemons[0]
         daemon.running.send_signal(signal.SIGSTOP)
         self.plant.crashed()
@@ -174,14 +178,17 @@ class Site:
         second = await self.start_daemon()
         if (await self.fetch(_HELD))[0] != (0,):
             await second.says("checkpoint_loaded")
-        # Nobody replaces an owner earlier, so one that wakes up earlier need not ask whether it was.
+        # Nobody replaces an owner earlier, so one that wakes up earlier need not ask whether it
+        # was.
         await anyio.sleep_until(frozen_until)
         daemon.running.send_signal(signal.SIGCONT)
         await anyio.sleep(1.0)
         self.plant.kill(daemon)
 
     async def _all_ready(self) -> None:
-        """Wait for workers that start: one that finds no database ends, and whoever keeps it starts it again."""
+        """Wait for workers that start: one that finds no database ends, and whoever keeps it starts
+        it again.
+        """
         for worker in self.workers:
             await worker.is_ready()
 
@@ -224,7 +231,9 @@ class Site:
 async def site(
     folder: Path, broker: str, postgres: PostgresServer, *, workers: int = 2, bug: str | None = None
 ) -> AsyncGenerator[Site]:
-    """Start a coordinator and workers, with the recorder in their database; all are killed afterwards."""
+    """Start a coordinator and workers, with the recorder in their database; all are killed
+    afterwards.
+    """
     url = await anyio.to_thread.run_sync(postgres.database)
     settings: JsonObject = {"fleet": {"tools": ["*"], "heartbeat": HEARTBEAT}, "concurrency": 50}
     async with fleet(folder, broker, section={"slots": 20}, settings=settings) as plant:

@@ -1,7 +1,9 @@
-"""Let a daemon die at its first, second, third … place, and look each time what the next one makes of it.
+"""Let a daemon die at its first, second, third … place, and look each time what the next one makes
+of it.
 
-A program of its own, run by the tests: it has one thread, so it can be copied cheaply for every death. It prints a
-line of JSON for each place, and ends after the first at which nobody died any more.
+A program of its own, run by the tests: it has one thread, so it can be copied cheaply for every
+death. It prints a line of JSON for each place, and ends after the first at which nobody died any
+more.
 
     python -m tests.crash.forked_daemons '{"kind": "points", "folder": "/tmp/x", "numbers": [17]}'
 """
@@ -52,7 +54,9 @@ from wavewright.tools.models.metering import RequestCharge, UsageTracker
 Kind = Literal["points", "writes"]
 ROOT = Path(__file__).parents[2]
 SMALL_LOG = 40_000
-"""Bytes after which the write-ahead log is copied: so small that a job sees it happen again and again."""
+"""Bytes after which the write-ahead log is copied: so small that a job sees it happen again and
+again.
+"""
 TRACE = "died_at.jsonl"
 DEATHS = "deaths.jsonl"
 MOST_TOKENS = 200
@@ -66,7 +70,9 @@ class Spec:
     folder: str
     kind: Kind = "points"
     change: str | None = None
-    """The kind of change of a file that is counted, such as "sync"; all of them where none is given."""
+    """The kind of change of a file that is counted, such as "sync"; all of them where none is
+    given.
+    """
     lane: int = 0
     lanes: int = 1
     numbers: tuple[int, ...] = ()

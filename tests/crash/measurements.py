@@ -1,4 +1,5 @@
-"""What the programme has measured, for the documentation: a line of JSON a test, in the file that is named.
+"""What the programme has measured, for the documentation: a line of JSON a test, in the file that
+is named.
 
 WAVEWRIGHT_CRASH_FIGURES=figures.jsonl make crash
 """

@@ -1,8 +1,8 @@
 """The daemon's own parts, one after another in one task, over a broker in a folder.
 
-The *little daemon* takes in, works, and sends what it has to tell until nothing is left to be done; then whoever is
-outside answers what was asked, and it goes on. Nothing in it is a stand-in but the broker, and it does the same in
-every run, so that its n-th step is always the same one.
+The *little daemon* takes in, works, and sends what it has to tell until nothing is left to be done;
+then whoever is outside answers what was asked, and it goes on. Nothing in it is a stand-in but the
+broker, and it does the same in every run, so that its n-th step is always the same one.
 """
 
 from __future__ import annotations

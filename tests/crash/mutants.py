@@ -1,7 +1,7 @@
 """Bugs that are planted to see whether the programme finds them.
 
-Each is one that daemons like this one have had. `plant` puts it into this program, or into a copy of it that is about
-to die.
+Each is one that daemons like this one have had. `plant` puts it into this program, or into a copy
+of it that is about to die.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What must be true after every fault, judged from outside the daemon.
 
-The *oracle* reads the tools' ledger, what the broker has confirmed in both directions, and the store's file, each by
-itself; none of the daemon's code decides whether the daemon was right. A *violation* names the invariant it breaks.
+The *oracle* reads the tools' ledger, what the broker has confirmed in both directions, and the
+store's file, each by itself; none of the daemon's code decides whether the daemon was right. A
+*violation* names the invariant it breaks.
 """
 
 from __future__ import annotations
@@ -71,13 +72,16 @@ class Findings:
     asked: Sequence[Asked] = ()
     """What a model's provider was asked, for tokens that it wants to be paid for."""
     charged: dict[str, int] = field(default_factory=dict[str, int])
-    """Tokens that the purse holds for spent, by job, among them what was put aside and never settled."""
+    """Tokens that the purse holds for spent, by job, among them what was put aside and never
+    settled.
+    """
     faults: Sequence[str] = ()
     """What is wrong with the store itself."""
     has_true_clock: bool = True
     """Whether the daemon's clock is the one of the ledger."""
     is_answered: bool = True
-    """Whether everybody outside says what was asked of them, so that nothing has to stay waiting."""
+    """Whether everybody outside says what was asked of them, so that nothing has to stay waiting.
+    """
     is_rationed: bool = False
     """Whether the jobs have less to spend than they need, which may end them."""
 
@@ -140,7 +144,9 @@ def is_without_result(found: Findings, row: Row) -> bool:
 
 
 def _is_in_doubt(found: Findings, job: str) -> bool:
-    """Return whether a call that must not be made again was begun, or was to be, and its end was never journaled."""
+    """Return whether a call that must not be made again was begun, or was to be, and its end was
+    never journaled.
+    """
     is_begun = begins_post(found, job) is not None or any(
         call.tool == "post" and call.event == "start" for call in found.ledger if call.job == job
     )
@@ -266,7 +272,8 @@ def _questions(found: Findings) -> Iterable[str]:
         for before, after in pairwise(sorted(asked_at)):
             if not any(before <= crash <= after for crash in found.crashes):
                 yield f"I4: job {job} asked its model twice without a crash between: {question!r}"
-            # Questions of such a job come one after the other: what was kept between them is the first one's answer.
+            # Questions of such a job come one after the other: what was kept between them is the
+            # first one's answer.
             if any(before < at < after for at in kept):
                 yield f"I3: job {job} asked its model again for an answer that was kept: {question!r}"
 

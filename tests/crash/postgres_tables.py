@@ -1,7 +1,8 @@
 """What a store in PostgreSQL holds, read by the judge's own queries.
 
-Rows and the order of events are read with nothing of the daemon's; only the text of an event is taken apart by its
-own code, which compares the checksum. A *fault* is something in the tables that cannot be.
+Rows and the order of events are read with nothing of the daemon's; only the text of an event is
+taken apart by its own code, which compares the checksum. A *fault* is something in the tables that
+cannot be.
 """
 
 from __future__ import annotations
@@ -79,7 +80,9 @@ def _events(written: list[asyncpg.Record]) -> tuple[defaultdict[str, list[Event]
 
 
 def _differences(row: asyncpg.Record, events: list[Event]) -> list[str]:
-    """Return how a run's row, which is derived from its events, differs from them; an open run has no counts."""
+    """Return how a run's row, which is derived from its events, differs from them; an open run has
+    no counts.
+    """
     if row["status"] in (None, "interrupted"):
         return []
     folded = summarize_run(RunId(row["run"]), events, is_owned=False)

@@ -1,6 +1,8 @@
-"""How much of the crash programme is run: a slice in every run of the tests, all of it where it is asked for.
+"""How much of the crash programme is run: a slice in every run of the tests, all of it where it is
+asked for.
 
-`make crash` runs all of it. Whatever is left to chance is drawn from a seed that is printed, and may be given:
+`make crash` runs all of it. Whatever is left to chance is drawn from a seed that is printed, and
+may be given:
 
     WAVEWRIGHT_CRASH_SEED=17 python -m pytest tests/crash/test_kills.py
 """

@@ -1,7 +1,9 @@
-"""Daemons on simulated ports: a broker in a folder, a clock that is set by hand, and deaths at any call.
+"""Daemons on simulated ports: a broker in a folder, a clock that is set by hand, and deaths at any
+call.
 
-The engine, the store and the daemon's own parts are the real ones, in this process. A daemon that *dies* makes no
-further call of any port from that moment on, whatever its code would still do; the others find its owner gone.
+The engine, the store and the daemon's own parts are the real ones, in this process. A daemon that
+*dies* makes no further call of any port from that moment on, whatever its code would still do; the
+others find its owner gone.
 """
 
 from __future__ import annotations
@@ -308,7 +310,9 @@ def _is_death(fault: BaseException) -> bool:
 
 
 def remember_tools(patch: pytest.MonkeyPatch) -> None:
-    """Read a project's tools once: they are the same in every run, and most of what a short run takes."""
+    """Read a project's tools once: they are the same in every run, and most of what a short run
+    takes.
+    """
     read = user_tools._tools_of  # pyright: ignore[reportPrivateUsage]
     known = dict[str, list[Tool]]()
 

@@ -1,9 +1,9 @@
 """A shim between SQLite and the disk that strikes before the n-th change of a file.
 
-It is a VFS of SQLite's own kind, registered in the very library that this interpreter's `sqlite3` uses, so the store
-under test is the real one. A *change* is a write, a sync, a truncation or a deletion, of the database and of whatever
-SQLite keeps beside it. What was changed before stays: this is a process that dies, or a disk that fills, not a power
-cut.
+It is a VFS of SQLite's own kind, registered in the very library that this interpreter's `sqlite3`
+uses, so the store under test is the real one. A *change* is a write, a sync, a truncation or a
+deletion, of the database and of whatever SQLite keeps beside it. What was changed before stays:
+this is a process that dies, or a disk that fills, not a power cut.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ FULL: Final = 13
 """What SQLite calls a full disk."""
 
 Strike: TypeAlias = Callable[[str, int], int]
-"""Told of each change before it is made, with its number; returns 0 to let it happen, or the error of SQLite's."""
+"""Told of each change before it is made, with its number; returns 0 to let it happen, or the error
+of SQLite's.
+"""
 
 _OPEN = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_int, c_void_p)
 _DELETE = CFUNCTYPE(c_int, c_void_p, c_char_p, c_int)

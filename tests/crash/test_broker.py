@@ -1,4 +1,6 @@
-"""The broker stops, dies and comes back while jobs are worked on, and the network to it fails in many ways."""
+"""The broker stops, dies and comes back while jobs are worked on, and the network to it fails in
+many ways.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The disk fills and somebody else keeps the file locked: the daemon takes nothing in, and goes on by itself later."""
+"""The disk fills and somebody else keeps the file locked: the daemon takes nothing in, and goes on
+by itself later.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(volume(200, 3600))]
 
 
 LOCK_PATIENCE = 10.0
-"""Seconds for which the store waits for somebody else's lock: no call may be repeated for a shorter one."""
+"""Seconds for which the store waits for somebody else's lock: no call may be repeated for a shorter
+one.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +51,9 @@ def shim() -> Iterator[Shim]:
 async def test_a_disk_that_is_full_from_any_write_on_loses_nothing_once_there_is_room(
     tmp_path: Path, shim: Shim
 ) -> None:
-    """There is room again while the daemon that met the full disk still works; another goes on where it gave up."""
+    """There is room again while the daemon that met the full disk still works; another goes on
+    where it gave up.
+    """
     tried, unaided = 0, 0
     undisturbed, broker, _ = _workplace(tmp_path, 0)
     shim.changes, shim.strike = 0, let_pass
@@ -79,7 +85,9 @@ async def test_a_disk_that_is_full_from_any_write_on_loses_nothing_once_there_is
 async def _serve_until_room(
     folder: Path, broker: FileBroker, shim: Shim, number: int, room: threading.Event
 ) -> tuple[bool, float]:
-    """Let one daemon meet the full disk and have room later; return whether it gave up, and when there was room."""
+    """Let one daemon meet the full disk and have room later; return whether it gave up, and when
+    there was room.
+    """
     gave_up, gone, is_done = False, 0.0, anyio.Event()
 
     async def serve() -> None:
@@ -111,7 +119,8 @@ def _workplace(tmp_path: Path, number: int) -> tuple[Path, FileBroker, JobId]:
 
 
 def _end_process(folder: Path) -> None:
-    """Have the daemon that gave up look like a process that has ended, as it would; here its successor's is the same.
+    """Have the daemon that gave up look like a process that has ended, as it would; here its
+    successor's is the same.
 
     What it could not write on the full disk is that it no longer has its runs.
     """
@@ -153,7 +162,9 @@ Shim(fill_from(1, has_room))
 async def test_a_daemon_whose_disk_was_full_goes_on_by_itself(
     tmp_path: Path, broker: Broker
 ) -> None:
-    """The real daemon, with the same shim in its process: nobody starts it again, and nothing is asked of it."""
+    """The real daemon, with the same shim in its process: nobody starts it again, and nothing is
+    asked of it.
+    """
     async with fleet(tmp_path, broker.url, section={"slots": 6}) as plant:
         patches, full, met = (
             tmp_path / name for name in ("patches", "disk-is-full", "disk-was-met")

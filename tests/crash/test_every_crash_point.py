@@ -1,7 +1,7 @@
 """A daemon dies between an effect and the note of it, at each such point of a job's life in turn.
 
-The points lie before and after each commit, acknowledgement, publication and confirmation, and around what a tool
-does; see `tests/crash/crash_points.py`.
+The points lie before and after each commit, acknowledgement, publication and confirmation, and
+around what a tool does; see `tests/crash/crash_points.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A daemon dies before each change of the store's file in turn, and the next one makes good.
 
-A job of twelve steps, with a patched plan, an approval and a verdict, is followed from its message to its end;
-`tests/crash/forked_daemons.py` repeats one death.
+A job of twelve steps, with a patched plan, an approval and a verdict, is followed from its message
+to its end; `tests/crash/forked_daemons.py` repeats one death.
 """
 
 from __future__ import annotations
@@ -17,9 +17,13 @@ from tests.crash.sqlite_shim import Shim, SqliteUnreachable, let_pass
 from tests.support.session_server import unavailable
 
 WHOLE = [(None, lane, 4) for lane in range(4)]
-"""Every change, in lanes that are run beside one another: the kind of change, the lane, and how many there are."""
+"""Every change, in lanes that are run beside one another: the kind of change, the lane, and how
+many there are.
+"""
 SLICE = [("write", 0, 110), ("sync", 0, 30)]
-"""One change in so many; a kind at a time, since one change in eight is a sync, and which ones they are differs."""
+"""One change in so many; a kind at a time, since one change in eight is a sync, and which ones they
+are differs.
+"""
 
 
 @pytest.fixture(autouse=True)

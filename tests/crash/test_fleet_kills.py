@@ -1,4 +1,6 @@
-"""The steps of jobs are made by workers that are killed, frozen and stopped, for coordinators that die as well."""
+"""The steps of jobs are made by workers that are killed, frozen and stopped, for coordinators that
+die as well.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""I15: whatever comes, and however large a message may be, it keeps nobody waiting and takes little memory.
+"""I15: whatever comes, and however large a message may be, it keeps nobody waiting and takes little
+memory.
 
-That it is taken in or refused, and nothing else, is tried in `tests/engine/messages`; here are the heaviest bodies
-that the settings let through, and what they cost.
+That it is taken in or refused, and nothing else, is tried in `tests/engine/messages`; here are the
+heaviest bodies that the settings let through, and what they cost.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from wavewright.engine.messages.reading import MessageRejected
 
 MOST = RULES.max_body
 BLOCKS_AT_MOST = 6
-"""Times as long as it takes to read an ordinary text of that size, by the processor's time of the same machine."""
+"""Times as long as it takes to read an ordinary text of that size, by the processor's time of the
+same machine.
+"""
 ORDINARY = json.dumps({f"k{number}": number for number in range(60_000)}).encode()
 TAKES_AT_MOST = 64 * 2**20
 

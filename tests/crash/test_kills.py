@@ -1,4 +1,6 @@
-"""The real daemon is killed at random moments with many jobs in flight, again and again, and started again."""
+"""The real daemon is killed at random moments with many jobs in flight, again and again, and
+started again.
+"""
 
 from __future__ import annotations
 

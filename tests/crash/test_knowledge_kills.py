@@ -1,4 +1,6 @@
-"""A run over notes is killed while its model reads a chunk; it goes on there, and no answer is asked for twice."""
+"""A run over notes is killed while its model reads a chunk; it goes on there, and no answer is
+asked for twice.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ pytestmark = pytest.mark.timeout(volume(60, 300))
 
 
 class Killer:
-    """Answers questions about notes, and kills the run that asks about one of these boats for the first time."""
+    """Answers questions about notes, and kills the run that asks about one of these boats for the
+    first time.
+    """
 
     def __init__(self, boats: Sequence[str]) -> None:
         self._boats = [*boats]

@@ -1,7 +1,9 @@
-"""The researcher of zones is killed right after each of its steps; the next daemon goes on at the next step.
+"""The researcher of zones is killed right after each of its steps; the next daemon goes on at the
+next step.
 
-Searches, fetches of pages and questions to models are counted where they arrive: at the servers of the world and of
-the model. No page may be kept by a cache, so that a page that is read again is fetched again.
+Searches, fetches of pages and questions to models are counted where they arrive: at the servers of
+the world and of the model. No page may be kept by a cache, so that a page that is read again is
+fetched again.
 """
 
 from __future__ import annotations
@@ -53,7 +55,9 @@ STEPS: Final = (
     "package",
     "document",
 )
-"""In the order in which they run where one runs at a time, without `connected`, which the last wave skips."""
+"""In the order in which they run where one runs at a time, without `connected`, which the last wave
+skips.
+"""
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,9 @@ TOPICS: Final = (
     ),
 )
 BESIDE: Final = dict(zip(("characters", "factions", "lore"), TOPICS[2:], strict=True))
-"""Step → what may be asked at once beside it: a step that needs nothing of it begins while its end is committed."""
+"""Step → what may be asked at once beside it: a step that needs nothing of it begins while its end
+is committed.
+"""
 REVIEW: Final[JsonObject] = {
     "goal_achieved": True,
     "confidence": 0.9,
@@ -152,7 +158,9 @@ def world(model_server: FakeModelServer) -> Iterator[Service]:
 async def site(
     tmp_path: Path, broker: Broker | RunningBroker, world: Service, model_server: FakeModelServer
 ) -> AsyncIterator[DaemonSite]:
-    """The researcher's project; one step runs at a time, so that a kill cuts off one other call at most."""
+    """The researcher's project; one step runs at a time, so that a kill cuts off one other call at
+    most.
+    """
     own = DaemonSite(tmp_path, broker.url)
     place = world.url.removeprefix("http://")
     web = {
@@ -220,7 +228,9 @@ def steps_begun(daemon: DaemonProcess) -> list[str]:
 
 
 async def research_with_kills(site: DaemonSite, killed_after: Sequence[str]) -> Any:
-    """Research the fen with a daemon that dies after each of these steps; return the payload of the package."""
+    """Research the fen with a daemon that dies after each of these steps; return the payload of the
+    package.
+    """
     connection = await aio_pika.connect(site.url)
     async with connection, connection.channel() as channel:
         client = BrokerClient(site, channel)
@@ -277,7 +287,8 @@ async def test_the_next_daemon_goes_on_at_the_next_step_and_makes_no_call_again(
     questions = {question_of(one) for one in model_server.requests}
     assert pages == {f"/{topic.page}" for topic in TOPICS}
     assert len(searches) == len(TOPICS)
-    # Three questions of each research agent, one of each extractor, cross-reference, review; depth 0 discovers nothing.
+    # Three questions of each research agent, one of each extractor, cross-reference, review; depth
+    # 0 discovers nothing.
     assert len(questions) == 4 * len(TOPICS) + 2
     calls = Counter([*world.asked, *map(question_of, model_server.requests)])
     again = {call for call in pages | searches | questions if calls[call] > 1}

@@ -82,7 +82,8 @@ def _end(folder: Path, order: tuple[int, ...], *, is_doubled: bool) -> str:
     try:
         daemon = sim.start()
         for number in order:
-            # The fifth is a person's word on whatever is asked by then; nobody answers what was never asked.
+            # The fifth is a person's word on whatever is asked by then; nobody answers what was
+            # never asked.
             said = messages[number : number + 1] or PERSON.answer(sim.broker.sent())
             for message in said * (2 if is_doubled else 1):
                 sim.submit(JOB, message)

@@ -1,7 +1,8 @@
-"""A daemon dies between a model's reply and its charge, and at each other point of a question in turn.
+"""A daemon dies between a model's reply and its charge, and at each other point of a question in
+turn.
 
-The provider is another process's server, which writes down what it wants to be paid for; its word is held against the
-purse, and against the answers that the run kept.
+The provider is another process's server, which writes down what it wants to be paid for; its word
+is held against the purse, and against the answers that the run kept.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ REVIEW: JsonObject = {
 
 
 def answer_and_note(server: FakeModelServer, folder_of: Callable[[str], Path | None]) -> None:
-    """Have the server answer notes and reviews, and write down in the folder of each job what it was asked."""
+    """Have the server answer notes and reviews, and write down in the folder of each job what it
+    was asked.
+    """
 
     def answer(request: FakeModelRequest) -> AnswerLike:
         job = job_in(request.text) or ""

@@ -1,6 +1,7 @@
 """The programme finds what is planted for it to find; one that finds nothing would prove nothing.
 
-Each check is run twice: on the code as it is, where it finds nothing, and with a bug in it that it must find.
+Each check is run twice: on the code as it is, where it finds nothing, and with a bug in it that it
+must find.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Two daemons on one store, and signals: one owner a job, whoever freezes, wakes up late or is asked to stop."""
+"""Two daemons on one store, and signals: one owner a job, whoever freezes, wakes up late or is
+asked to stop.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ async def test_two_daemons_do_each_job_once(tmp_path: Path, broker: Broker) -> N
 async def test_an_owner_that_was_frozen_and_replaced_writes_nothing_more(
     tmp_path: Path, broker: Broker
 ) -> None:
-    """On one machine a frozen owner is alive, and nobody replaces it; here it looks like one on another machine."""
+    """On one machine a frozen owner is alive, and nobody replaces it; here it looks like one on
+    another machine.
+    """
     times = 10
     woken: dict[int, float] = {}
     async with fleet(tmp_path, broker.url, section={"slots": 4}) as plant:
@@ -65,7 +69,8 @@ async def test_an_owner_that_was_frozen_and_replaced_writes_nothing_more(
             plant.crashed()
             second = plant.start()
             await plant.until_all_ended()
-            # Nobody replaces an owner earlier, so one that wakes up earlier need not ask whether it was.
+            # Nobody replaces an owner earlier, so one that wakes up earlier need not ask whether it
+            # was.
             await anyio.sleep_until(frozen_until)
             woken[first.running.pid] = time.time()
             first.running.send_signal(signal.SIGCONT)
@@ -109,7 +114,8 @@ async def test_a_daemon_that_dies_before_its_first_beat_is_replaced(
             await anyio.sleep(random.uniform(0, 0.1))
             plant.kill(daemon)
             successor = plant.start()
-            # Five such deaths of one job, none of whose steps was done between, would be taken for its own doing.
+            # Five such deaths of one job, none of whose steps was done between, would be taken for
+            # its own doing.
             await plant.until_all_ended()
             plant.kill(successor)
         found = plant.found()
@@ -150,7 +156,8 @@ async def test_a_signal_ends_the_daemon_in_time_and_loses_nothing(
             seconds, code = anyio.current_time() - begun, daemon.running.poll()
             slowest = max(slowest, seconds)
             assert code in codes, daemon.text()[-2000:]
-            # Two equal signals are one where the first was not taken yet; then the daemon lets its calls end.
+            # Two equal signals are one where the first was not taken yet; then the daemon lets its
+            # calls end.
             assert seconds < (ENDS_AT_ONCE if code == 143 else STOPS_WITHIN)
             assert not daemon.has_children()
             plant.is_over(daemon)
@@ -202,7 +209,8 @@ async def test_poison_ends_and_takes_nobody_with_it(
     assert violations(found) == []
     assert harm <= 5
     end = states.pop(poisoned)
-    # Where the process lives, the run ends without what it wanted; whether the thread that writes lives, is chance.
+    # Where the process lives, the run ends without what it wanted; whether the thread that writes
+    # lives, is chance.
     assert end == "dead" if how == "kill" else end in ("failed", "completed", "dead")
     assert len(plant.crashes) == 0 if how in ("raise", "hang", "memory") else plant.crashes
     assert set(states.values()) == {"completed"}
@@ -211,7 +219,9 @@ async def test_poison_ends_and_takes_nobody_with_it(
 
 
 async def _freeze(plant: Fleet, daemon: Daemon) -> None:
-    """Stop a daemon outside of a transaction: in one it would keep the whole file from everybody, itself included."""
+    """Stop a daemon outside of a transaction: in one it would keep the whole file from everybody,
+    itself included.
+    """
     while True:
         daemon.running.send_signal(signal.SIGSTOP)
         try:
@@ -222,7 +232,9 @@ async def _freeze(plant: Fleet, daemon: Daemon) -> None:
 
 
 def _move_away(folder: Path) -> None:
-    """Have whoever holds runs look as if it were on another machine that has not been heard of for a minute."""
+    """Have whoever holds runs look as if it were on another machine that has not been heard of for
+    a minute.
+    """
     with closing(sqlite3.connect(folder / JOURNAL, timeout=0.5)) as file, file:
         file.execute(
             "UPDATE run SET pid_namespace = 'elsewhere', heartbeat_at = heartbeat_at - 60 WHERE owner IS NOT NULL"

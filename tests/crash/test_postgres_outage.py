@@ -1,4 +1,6 @@
-"""PostgreSQL breaks its connections and restarts while jobs are worked on; what was committed stays, and once."""
+"""PostgreSQL breaks its connections and restarts while jobs are worked on; what was committed
+stays, and once.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ async def test_jobs_survive_a_database_that_goes_away(
                 job = job_id(len(plant.submitted))
                 await plant.submit(job, whole_job(job, pause=0.1))
             await anyio.sleep(random.uniform(0.2, 1.5))
-            # Shorter than the store's patience: no call may be repeated for it, so no crash is noted.
+            # Shorter than the store's patience: no call may be repeated for it, so no crash is
+            # noted.
             if how == "restart":
                 await anyio.to_thread.run_sync(own_postgres.restart)
             else:

@@ -1,4 +1,5 @@
-"""The clock of the daemon's whole process jumps, as `libfaketime` makes it: what `test_clock.py` does to one port.
+"""The clock of the daemon's whole process jumps, as `libfaketime` makes it: what `test_clock.py`
+does to one port.
 
 Debian's package `faketime` has the library; `.ci/faketime` installs it where it may.
 """
@@ -43,7 +44,8 @@ JUMPS = [-25 * HOUR, -HOUR, -1, HOUR, 25 * HOUR, 0, 90 * DAY, 300 * DAY, -90 * D
 """Where the clock is set to, in seconds from the true time."""
 
 
-# libfaketime 0.9.10 refuses the deadlines by which Python sleeps, where the monotonic clock is the true one.
+# libfaketime 0.9.10 refuses the deadlines by which Python sleeps, where the monotonic clock is the
+# true one.
 SLEEP = """\
 import threading
 import time
@@ -107,7 +109,9 @@ async def test_a_clock_that_is_set_while_jobs_are_worked_on_repeats_and_loses_no
 async def test_no_clock_that_is_set_gives_a_days_budget_back(
     tmp_path: Path, broker: Broker, model_server: FakeModelServer
 ) -> None:
-    """A day pays for the three questions of one job; each next job waits until a day comes that never was before."""
+    """A day pays for the three questions of one job; each next job waits until a day comes that
+    never was before.
+    """
     answer_and_note(model_server, lambda _job: tmp_path)
     models: JsonObject = {"base_url": model_server.openai_url, "max_output_tokens": 200}
     settings: JsonObject = {

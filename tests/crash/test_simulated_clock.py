@@ -1,4 +1,5 @@
-"""The clock is set back and forth, by hours, days and a year: no budget comes back, no owner is taken for dead.
+"""The clock is set back and forth, by hours, days and a year: no budget comes back, no owner is
+taken for dead.
 
 The histories of `test_simulation.py` set it at any moment; here it is set while a daemon works.
 """

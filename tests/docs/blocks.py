@@ -17,7 +17,9 @@ _TITLE = re.compile(r'title="([^"]+)"')
 _PROJECT = re.compile(r"^<!-- project: (empty|starter|plans) -->$", re.MULTILINE)
 
 Project: TypeAlias = Literal["empty", "starter", "plans"]
-"""What lies in the folder that a page's examples run in: nothing, what `init` writes, or this project's plans."""
+"""What lies in the folder that a page's examples run in: nothing, what `init` writes, or this
+project's plans.
+"""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,9 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def commands(block: Block) -> list[Command]:
-    """Return the commands of a console block: lines that start with `$ `, a trailing backslash goes on."""
+    """Return the commands of a console block: lines that start with `$ `, a trailing backslash goes
+    on.
+    """
     found: list[Command] = []
     for offset, line in enumerate(block.text.splitlines(keepends=True), start=1):
         if line.startswith("$ "):

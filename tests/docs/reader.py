@@ -1,4 +1,6 @@
-"""A reader who types what the pages say, in a folder of their own, and compares what is shown with what comes."""
+"""A reader who types what the pages say, in a folder of their own, and compares what is shown with
+what comes.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,8 @@ def normal(text: str) -> str:
 
 
 def agrees(shown: str, printed: str) -> bool:
-    """Tell whether printed text is what a page shows, line by line; a line `...` stands for any others.
+    """Tell whether printed text is what a page shows, line by line; a line `...` stands for any
+    others.
 
     Steps of one wave end in any order, so the order of the lines says nothing.
     """
@@ -83,7 +86,9 @@ def _nearest(line: str, lines: list[str]) -> str | None:
 
 @dataclass
 class Server:
-    """A server that a page starts; it listens on a free port in place of the one that the page names."""
+    """A server that a page starts; it listens on a free port in place of the one that the page
+    names.
+    """
 
     named: str
     port: str
@@ -210,7 +215,9 @@ class Reader:
         assert listening, told
 
     def _there(self, text: str) -> str:
-        """Return a text with the ports that the reader's servers have in place of those that the page names."""
+        """Return a text with the ports that the reader's servers have in place of those that the
+        page names.
+        """
         for server in self.servers:
             text = text.replace(f"127.0.0.1:{server.named}", f"127.0.0.1:{server.port}")
         if self._named_database is not None and self.database is not None:

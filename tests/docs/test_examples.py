@@ -1,8 +1,9 @@
 """Every example of the documentation does what the page says.
 
-`console` blocks are typed in a folder of their own, page by page, and what they print is compared with what is shown;
-`python` blocks are run; a block with a title is saved under it; every other YAML or JSON block must be readable,
-and a plan must be one. With UPDATE_DOCS=1 the shown outputs are written anew instead of compared.
+`console` blocks are typed in a folder of their own, page by page, and what they print is compared
+with what is shown; `python` blocks are run; a block with a title is saved under it; every other
+YAML or JSON block must be readable, and a plan must be one. With UPDATE_DOCS=1 the shown outputs
+are written anew instead of compared.
 """
 
 from __future__ import annotations

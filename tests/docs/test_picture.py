@@ -23,7 +23,9 @@ _FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
 def dry_run(folder: Path) -> str:
-    """Return what the command prints where nothing has run yet: its figures would be those of past runs."""
+    """Return what the command prints where nothing has run yet: its figures would be those of past
+    runs.
+    """
     shown = subprocess.run(
         [sys.executable, "-m", "wavewright.engine.main", *COMMAND],
         cwd=ROOT,

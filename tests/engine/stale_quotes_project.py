@@ -1,4 +1,6 @@
-"""A project whose quotes are stale until they are forced, with a template that has the recipe for it."""
+"""A project whose quotes are stale until they are forced, with a template that has the recipe for
+it.
+"""
 
 from __future__ import annotations
 

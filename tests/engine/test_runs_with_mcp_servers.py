@@ -30,7 +30,9 @@ def record(tmp_path: Path) -> Path:
 
 
 def write_project(folder: Path, record: Path, fault: str = "", **others: JsonObject) -> None:
-    """Write a project with the stub as its MCP server, its lock, also as that of the others, and a plan."""
+    """Write a project with the stub as its MCP server, its lock, also as that of the others, and a
+    plan.
+    """
     arguments = ["-S", "-E", stub_server.__file__, fault, str(record)]
     servers = {"stub": {"command": sys.executable, "args": arguments}, **others}
     (folder / "wavewright.yaml").write_text(json.dumps({"mcp": {"servers": servers}}))

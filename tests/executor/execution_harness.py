@@ -1,4 +1,6 @@
-"""What the executor's tests share: plans from short dicts, tools from plain functions, and a clock of their own."""
+"""What the executor's tests share: plans from short dicts, tools from plain functions, and a clock
+of their own.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ Answer = Callable[[ToolCall], Awaitable[Json]] | Callable[[ToolCall], Json]
 
 
 def plan_of(*steps: Mapping[str, object], **fields: object) -> Plan:
-    """Return a plan; a step calls `work` with its own id where it says nothing else, so that no two calls are equal."""
+    """Return a plan; a step calls `work` with its own id where it says nothing else, so that no two
+    calls are equal.
+    """
     return Plan.model_validate(
         {
             "steps": [{"tool": "work", "params": {"by": step["id"]}, **step} for step in steps],

@@ -1,4 +1,6 @@
-"""Jobs, messages and questions for tests of job stores, and what their contract asks of those who run it."""
+"""Jobs, messages and questions for tests of job stores, and what their contract asks of those who
+run it.
+"""
 
 from __future__ import annotations
 
@@ -129,7 +131,9 @@ def outgoing(
 
 
 def project_state(job: JobRow) -> Sequence[OutgoingMessage]:
-    """Tell of a job by its state, as a daemon would: the same state of the same job is the same message."""
+    """Tell of a job by its state, as a daemon would: the same state of the same job is the same
+    message.
+    """
     number = int(UUID(job.job)) - 1_000
     kind = f"{job.state} {job.attempts} {job.iteration} {len(job.feedback)}"
     return [
@@ -177,7 +181,9 @@ async def row_of(stores: Stores, number: int) -> JobRow:
 
 
 class StoresTestCase:
-    """Tests that use the stores of one or two daemons; whoever runs them gives the fixture `daemons`."""
+    """Tests that use the stores of one or two daemons; whoever runs them gives the fixture
+    `daemons`.
+    """
 
     @pytest.fixture
     async def one(self, daemons: DaemonStores) -> Stores:

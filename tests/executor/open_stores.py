@@ -1,4 +1,6 @@
-"""The stores at a place, be it a file or the address of a database, for tests that ask the same of both."""
+"""The stores at a place, be it a file or the address of a database, for tests that ask the same of
+both.
+"""
 
 from __future__ import annotations
 

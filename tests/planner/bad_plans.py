@@ -1,8 +1,8 @@
 """The corpus of planner answers, as this language spells it.
 
-Its reference syntax, `{{ steps.x.output.y }}`, is ours with other brackets. Families about references that need a
-dependency beside them, and about other template languages, do not apply: a reference implies its dependency here,
-and braces other than `${` are plain text.
+Its reference syntax, `{{ steps.x.output.y }}`, is ours with other brackets. Families about
+references that need a dependency beside them, and about other template languages, do not apply: a
+reference implies its dependency here, and braces other than `${` are plain text.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The broken plans: one folder for each diagnostic, with the plan and the exact text that it gives.
 
-A folder holds `plan.yaml`, `plan.json`, or `plan.txt` (an answer of a model), and where the fault needs them a goal
-template (`goal.yaml`), plans that the plan calls, a job (`job.yaml`), a patch (`patch.yaml`, whose base `PLAN` stands
-for the plan's hash), and
-`case.json` with the reader's limits, the steps that have finished, the name under which the plan is asked for,
-what is left of the budgets, whether a person can be asked, or what keeps tools from working (`obstacles`) where the
+A folder holds `plan.yaml`, `plan.json`, or `plan.txt` (an answer of a model), and where the fault
+needs them a goal template (`goal.yaml`), plans that the plan calls, a job (`job.yaml`), a patch
+(`patch.yaml`, whose base `PLAN` stands for the plan's hash), and `case.json` with the reader's
+limits, the steps that have finished, the name under which the plan is asked for, what is left of
+the budgets, whether a person can be asked, or what keeps tools from working (`obstacles`) where the
 plan is checked or run.
 """
 

@@ -1,7 +1,8 @@
-"""Planner answers of every family that goes wrong: what may be repaired is, what may not is refused.
+"""Planner answers of every family that goes wrong: what may be repaired is, what may not is
+refused.
 
-The corpus lies beside the checkout and is not part of it; without it these tests are skipped. The project's own
-answers, of the same families, are in `test_answers.py`.
+The corpus lies beside the checkout and is not part of it; without it these tests are skipped. The
+project's own answers, of the same families, are in `test_answers.py`.
 """
 
 from __future__ import annotations

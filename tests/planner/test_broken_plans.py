@@ -1,4 +1,6 @@
-"""Every diagnostic has a broken plan that gives it, with the exact text beside it, and a page that shows it."""
+"""Every diagnostic has a broken plan that gives it, with the exact text beside it, and a page that
+shows it.
+"""
 
 from __future__ import annotations
 

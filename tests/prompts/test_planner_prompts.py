@@ -148,7 +148,8 @@ def test_a_faulty_template_of_the_project_is_named(tmp_path: Path) -> None:
         planner_prompt(goal_of(), TOOLS, Prompts([tmp_path]))
 
 
-# --- the examples ---------------------------------------------------------------------------------------------
+# --- the examples
+# ---------------------------------------------------------------------------------------------
 
 
 def _tool(name: str, output: JsonSchema, **params: JsonSchema) -> ToolSignature:

@@ -21,7 +21,9 @@ def variables(name: str) -> set[str]:
 
 
 def told_of(name: str) -> str:
-    """Return what the page says of a prompt: its row, and for the planner's request the table below it."""
+    """Return what the page says of a prompt: its row, and for the planner's request the table below
+    it.
+    """
     if name == "planner/request":
         return PAGE.partition("The variables of `planner/request`:")[2].partition("\n## ")[0]
     row = re.search(rf"^\| `{name}` \|.*$", PAGE, re.MULTILINE)

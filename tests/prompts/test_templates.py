@@ -1,4 +1,6 @@
-"""Templates of prompts: found in the user's folders first, strict, and closed to what they are given."""
+"""Templates of prompts: found in the user's folders first, strict, and closed to what they are
+given.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Hooks, the action and the workflow that the documentation gives away: each is read, and its commands are run."""
+"""Hooks, the action and the workflow that the documentation gives away: each is read, and its
+commands are run.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,9 @@ def run(command: list[str], folder: Path, **variables: str) -> subprocess.Comple
 
 
 def run_hook(hook: Hook, project: Path) -> tuple[int, list[str]]:
-    """Run a hook as pre-commit does: the entry with every file that it wants; return its code and what it changed."""
+    """Run a hook as pre-commit does: the entry with every file that it wants; return its code and
+    what it changed.
+    """
     wanted = re.compile(hook["files"])
     files = sorted(
         path.relative_to(project).as_posix()

@@ -57,7 +57,9 @@ def test_every_target_sets_up_what_it_needs_first(target: str) -> None:
 
 @dataclass
 class Machine:
-    """A folder with `.ci/run`, a system's Python, and a `make` that tells what it is to make, and with which Python."""
+    """A folder with `.ci/run`, a system's Python, and a `make` that tells what it is to make, and
+    with which Python.
+    """
 
     folder: Path
 

@@ -1,4 +1,6 @@
-"""The image, the compose file and the systemd unit: judged by the tools of their trades, and held against the code."""
+"""The image, the compose file and the systemd unit: judged by the tools of their trades, and held
+against the code.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ EXAMPLE = (ROOT / "docs" / "deploy" / "example.env").read_text(encoding="utf-8")
 
 
 def tool(name: str) -> str:
-    """Return a tool of the environment by its path; tests without it are skipped by name, with CI=true they fail."""
+    """Return a tool of the environment by its path; tests without it are skipped by name, with
+    CI=true they fail.
+    """
     found = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
     if found is None:
         unavailable(f"{name} is not there")

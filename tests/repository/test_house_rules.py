@@ -14,7 +14,8 @@ import pytest
 
 from tests.repository.tree import ROOT, module_name, project_files, shipped_modules
 
-# A fault is a result there, not a crash: each entry says whose call or whose wait ends at that edge.
+# A fault is a result there, not a crash: each entry says whose call or whose wait ends at that
+# edge.
 BROAD_EXCEPT_ALLOWED = {
     "wavewright.engine.api.plan_run": "the run behind a stream: what it raises is raised where the events are read",
     "wavewright.engine.cli.common.output": "the edge of the program: a failure becomes a message and an exit code",

@@ -1,4 +1,6 @@
-"""Where files lie: a portion of the namespace in each package's folder, nothing else at the root, and a true map."""
+"""Where files lie: a portion of the namespace in each package's folder, nothing else at the root,
+and a true map.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""requirements.lock pins all that pyproject.toml asks for, by hash, and names no place to fetch it from."""
+"""requirements.lock pins all that pyproject.toml asks for, by hash, and names no place to fetch it
+from.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The packages that others import: what each of them exports is there, and importing one loads nothing heavy."""
+"""The packages that others import: what each of them exports is there, and importing one loads
+nothing heavy.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def test_a_package_shows_no_public_name_that_it_does_not_export(name: str) -> No
 
 
 def is_own(value: object) -> bool:
-    """Tell whether a value is ours, not a module or something that the package imports for its own use."""
+    """Tell whether a value is ours, not a module or something that the package imports for its own
+    use.
+    """
     home = getattr(value, "__module__", "wavewright")
     return not isinstance(value, ModuleType) and str(home).startswith("wavewright")
 

@@ -1,7 +1,8 @@
 """Regular expressions that match the same on every Python that is supported.
 
-CPython before 3.11.5 matches a possessive quantifier or an atomic group wrongly where a subpattern that can go back
-lies under it (https://github.com/python/cpython/issues/106052). Over single characters (`[0-9]*+`) they are right.
+CPython before 3.11.5 matches a possessive quantifier or an atomic group wrongly where a subpattern
+that can go back lies under it (https://github.com/python/cpython/issues/106052). Over single
+characters (`[0-9]*+`) they are right.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The schemas that editors read: those in the repository are today's, and every shipped document refers to its own."""
+"""The schemas that editors read: those in the repository are today's, and every shipped document
+refers to its own.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What may not stand in any file of the project: traces of the machine it was written on, and loose ends."""
+"""What may not stand in any file of the project: traces of the machine it was written on, and loose
+ends.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Names of files, functions and variables use the field's words; those of the former vocabulary are refused."""
+"""Names of files, functions and variables use the field's words; those of the former vocabulary are
+refused.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ REPLACED = {
 
 
 def words_of(name: str) -> set[str]:
-    """Return the words of an identifier in any case style, in lower case and without a plural's `s`."""
+    """Return the words of an identifier in any case style, in lower case and without a plural's
+    `s`.
+    """
     words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)
     return {
         form

@@ -1,4 +1,6 @@
-"""The wheel as users get it: built from the sdist, installed where neither the checkout nor its tools are in sight."""
+"""The wheel as users get it: built from the sdist, installed where neither the checkout nor its
+tools are in sight.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,9 @@ def build(target: str, source: Path, destination: Path) -> Path:
 
 
 def pip() -> list[str]:
-    """Return a pip that can install into another environment: ours, or the system's where ours has none."""
+    """Return a pip that can install into another environment: ours, or the system's where ours has
+    none.
+    """
     if (
         subprocess.run(
             [sys.executable, "-c", "import pip"], check=False, capture_output=True
@@ -138,7 +142,9 @@ def link_distributions(site: Path, *, with_extras: bool) -> None:
 
 
 def root_of(installed: Distribution, file: Path) -> Path:
-    """Return the part of a distribution that a file lies in; a namespace such as `google` is shared with others."""
+    """Return the part of a distribution that a file lies in; a namespace such as `google` is shared
+    with others.
+    """
     top = Path(str(installed.locate_file(file.parts[0])))
     is_namespace = (
         top.is_dir() and top.suffix != ".dist-info" and not (top / "__init__.py").exists()
@@ -220,7 +226,9 @@ def test_every_module_of_the_checkout_can_be_imported_with_only_what_the_wheel_a
 
 
 def is_importable(name: str) -> bool:
-    """Tell whether a file is a module, not a part of the project that `init` writes: no package leads to those."""
+    """Tell whether a file is a module, not a part of the project that `init` writes: no package
+    leads to those.
+    """
     parts = name.split(".")
     return all(
         (ROOT / parts[1] / Path(*parts[:depth]) / "__init__.py").is_file()

@@ -1,4 +1,6 @@
-"""A package like those of every day: three stocks, a benchmark, one item that failed and one warning."""
+"""A package like those of every day: three stocks, a benchmark, one item that failed and one
+warning.
+"""
 
 from __future__ import annotations
 
@@ -110,7 +112,9 @@ def example_package() -> Package:
 
 
 def example_model_events() -> tuple[Event, ...]:
-    """Return what models would have left in the example run: a planner, a worker that fell, an agent, a reviewer."""
+    """Return what models would have left in the example run: a planner, a worker that fell, an
+    agent, a reviewer.
+    """
     at = example_run().events[-1].at
     summary, news = StepId("summary"), StepId("news")
     uses = (

@@ -31,7 +31,9 @@ Script: TypeAlias = Sequence[Scripted] | Callable[[ModelCall], Scripted]
 
 @dataclass
 class ScriptedModels:
-    """Answers with the script's entries in their order, or with what a function says; keeps every question."""
+    """Answers with the script's entries in their order, or with what a function says; keeps every
+    question.
+    """
 
     script: Script
     model: str = MODEL

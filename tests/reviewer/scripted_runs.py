@@ -1,4 +1,6 @@
-"""Runs for the reviewer's tests: real plans, real gates and real events, with answers instead of tools."""
+"""Runs for the reviewer's tests: real plans, real gates and real events, with answers instead of
+tools.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Google's implementation of CEL, which the tests compare ours with; None where it is not installed."""
+"""Google's implementation of CEL, which the tests compare ours with; None where it is not
+installed.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,9 @@ def make_authority(folder: Path, constraints: str = "CA:TRUE") -> None:
 
 
 def make_certificate(folder: Path) -> None:
-    """Make `server.pem` and `server.key` for this machine in a folder, signed by the authority in it."""
+    """Make `server.pem` and `server.key` for this machine in a folder, signed by the authority in
+    it.
+    """
     names = "subjectAltName=DNS:localhost,IP:127.0.0.1"
     signed = ["-CA", "ca.pem", "-CAkey", "ca.key"]
     _make(folder, "server", "localhost", "basicConstraints=critical,CA:FALSE", names, signed=signed)

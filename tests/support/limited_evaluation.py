@@ -1,7 +1,10 @@
-"""Evaluate expressions over large values, each in a process of its own that has little time and memory.
+"""Evaluate expressions over large values, each in a process of its own that has little time and
+memory.
 
-Run as a program: answers each line of its input, expressions as JSON, with what became of each. The limits are the
-promise of the reference: 64 MiB beyond what the values take, and a second of processor time, given four times.
+Run as a program: answers each line of its input, expressions as JSON, with what became of each. The
+limits are the
+promise of the reference: 64 MiB beyond what the values take, and a second of processor time, given
+four times.
 """
 
 from __future__ import annotations
@@ -28,7 +31,9 @@ SECONDS = 4
 
 @contextmanager
 def limited_evaluator() -> Generator[Callable[[list[str]], dict[str, str]]]:
-    """Provide a function from expressions to, for each, `a value`, the kind of its fault, or how its process died."""
+    """Provide a function from expressions to, for each, `a value`, the kind of its fault, or how
+    its process died.
+    """
     with subprocess.Popen(
         [sys.executable, "-m", "tests.support.limited_evaluation"],
         stdin=subprocess.PIPE,

@@ -1,7 +1,8 @@
 """A way to a server on which requests and answers can be lost at a moment that the test chooses.
 
-What is *held* is kept back on the connections that there are; later ones are free. It may be let through when the
-client has given its connection up long ago, as on a network that was slow and not gone.
+What is *held* is kept back on the connections that there are; later ones are free. It may be let
+through when the client has given its connection up long ago, as on a network that was slow and not
+gone.
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ class LossyLine:
                 _shut(ends[0])
 
     def hold(self, direction: Direction, *, after: int = 0) -> None:
-        """Keep back what is sent in that direction over the connections that there are, after so many pieces."""
+        """Keep back what is sent in that direction over the connections that there are, after so
+        many pieces.
+        """
         self.kept_back.clear()
         for link in self._links:
             link.pieces_left[direction] = after

@@ -1,7 +1,8 @@
 """A PostgreSQL server of the tests' own, on a free port and with nothing in it.
 
-The server's programs come from the system's packages. It refuses to run as root, so it runs as the user `postgres`
-there. With `WAVEWRIGHT_TEST_PG_URL` a running server is used instead, which no test may stop.
+The server's programs come from the system's packages. It refuses to run as root, so it runs as the
+user `postgres` there. With `WAVEWRIGHT_TEST_PG_URL` a running server is used instead, which no test
+may stop.
 """
 
 from __future__ import annotations
@@ -262,7 +263,9 @@ def started(*, syncs: bool = False) -> Generator[OwnServer]:
 
 
 def elsewhere(work: Coroutine[object, object, T]) -> T:
-    """Return what the work comes to, on a thread of its own: there may be an event loop on this one."""
+    """Return what the work comes to, on a thread of its own: there may be an event loop on this
+    one.
+    """
     with ThreadPoolExecutor(1) as alone:
         return alone.submit(asyncio.run, work).result()
 

@@ -1,11 +1,13 @@
-"""The command line in a process that was copied from one in which it is imported already, so it starts at once.
+"""The command line in a process that was copied from one in which it is imported already, so it
+starts at once.
 
-A copy is a process like any other: it has a session, a folder, an environment and an output of its own, and may be
-killed. Only imports and what `prepared_project` has made are shared. Where it matters how a process starts, tests take
-`new_process`.
+A copy is a process like any other: it has a session, a folder, an environment and an output of its
+own, and may be killed. Only imports and what `prepared_project` has made are shared. Where it
+matters how a process starts, tests take `new_process`.
 
-`PreparedCommand` writes into a file, `PipedCommand` and `run_prepared` are for `subprocess.Popen` with pipes and
-`subprocess.run`; with `run_python` they run a module, as `pytest`, or another program.
+`PreparedCommand` writes into a file, `PipedCommand` and `run_prepared` are for `subprocess.Popen`
+with pipes and `subprocess.run`; with `run_python` they run a module, as `pytest`, or another
+program.
 """
 
 from __future__ import annotations
@@ -32,8 +34,11 @@ from _pytest.assertion.rewrite import AssertionRewritingHook
 from tests.repository.tree import ROOT
 
 Spawn: TypeAlias = "Callable[[Sequence[str], Path, Mapping[str, str], Path], RunningCommand]"
-"""Starts `wavewright` with arguments, in a folder, with an environment; what it prints is added to a file."""
-# What a module of the daemon imports late is named, too: a name that is gone makes the start slower, and nothing else.
+"""Starts `wavewright` with arguments, in a folder, with an environment; what it prints is added to
+a file.
+"""
+# What a module of the daemon imports late is named, too: a name that is gone makes the start
+# slower, and nothing else.
 _COPIES = get_context("forkserver")
 _COPIES.set_forkserver_preload(
     [
@@ -142,7 +147,8 @@ class PreparedCommand(RunningCommand):
         *,
         target: Callable[[list[str]], None] | None = None,
     ) -> None:
-        """Start it; see `Spawn`. `output` may be an open file, a terminal's too, and `errors` another one.
+        """Start it; see `Spawn`. `output` may be an open file, a terminal's too, and `errors`
+        another one.
 
         `target` gets the arguments in the place of the command line.
         """
@@ -180,7 +186,9 @@ class PreparedCommand(RunningCommand):
 
 
 class PipedCommand(PreparedCommand):
-    """A prepared command in this environment, or another; what it prints is read from `stdout` and `stderr`."""
+    """A prepared command in this environment, or another; what it prints is read from `stdout` and
+    `stderr`.
+    """
 
     def __init__(
         self,

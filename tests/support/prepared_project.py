@@ -1,7 +1,8 @@
-"""What a command does at its start, done once: `prepared_command` imports this module last into the prepared process.
+"""What a command does at its start, done once: `prepared_command` imports this module last into the
+prepared process.
 
-The packs' contracts, the models of settings and the prompts are made, and the garbage collector of a copy does not walk
-what it shares with the prepared process.
+The packs' contracts, the models of settings and the prompts are made, and the garbage collector of
+a copy does not walk what it shares with the prepared process.
 """
 
 from __future__ import annotations

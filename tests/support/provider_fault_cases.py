@@ -1,7 +1,8 @@
 """The rows of the fault list, by id: which tests play which.
 
-The list itself lies beside the checkout and is not part of it; the names here are the project's own, so that every
-fault is played where the list is absent, and a new row is noticed where it is there.
+The list itself lies beside the checkout and is not part of it; the names here are the project's
+own, so that every fault is played where the list is absent, and a new row is noticed where it is
+there.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""A private RabbitMQ for the tests: started from the system's packages, on free ports, in a temporary folder.
+"""A private RabbitMQ for the tests: started from the system's packages, on free ports, in a
+temporary folder.
 
-`Broker` is one server; `start`, `stop` and `kill` leave its port and its data as they are. A test never meets the
-queues of another: `topology` gives it names of its own, `vhost` a virtual host. `WAVEWRIGHT_TEST_AMQP_URL` names a
-server that runs already, which is then neither stopped nor killed.
+`Broker` is one server; `start`, `stop` and `kill` leave its port and its data as they are. A test
+never meets the queues of another: `topology` gives it names of its own, `vhost` a virtual host.
+`WAVEWRIGHT_TEST_AMQP_URL` names a server that runs already, which is then neither stopped nor
+killed.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ POSTMAN = "postman"
 DRIVEN_OUT = "driven-out"
 """A user whose connections a test may have closed."""
 DEAF, DUMB = "deaf", "dumb"
-"""A user who may send and not read, and one who may read and not send; neither may make anything."""
+"""A user who may send and not read, and one who may read and not send; neither may make anything.
+"""
 
 
 @dataclass(frozen=True)
@@ -155,7 +158,8 @@ class Broker:
                 stderr=output,
                 start_new_session=True,
             )
-        # Whoever kills it may be another process than the one that started it: it is reaped here, whenever it ends.
+        # Whoever kills it may be another process than the one that started it: it is reaped here,
+        # whenever it ends.
         reap(server)
         (self._folder / "server.pid").write_text(str(server.pid))
         watch_over(server.pid, self._end_of_names())
@@ -229,7 +233,8 @@ class Broker:
             "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "enabled_plugins"),
             "RABBITMQ_CONF_ENV_FILE": os.devnull,
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
-            # The script becomes the server instead of waiting for it: its process id is the server's.
+            # The script becomes the server instead of waiting for it: its process id is the
+            # server's.
             "RUNNING_UNDER_SYSTEMD": "true",
         }
 
@@ -290,7 +295,9 @@ def own_topology(**changes: str | tuple[str, ...] | int) -> Topology:
 
 
 def find_server() -> str:
-    """Return the program that runs in the foreground as whoever calls it, not the one that changes its user."""
+    """Return the program that runs in the foreground as whoever calls it, not the one that changes
+    its user.
+    """
     found = sorted(Path("/usr/lib/rabbitmq/lib").glob("rabbitmq_server-*/sbin/rabbitmq-server"))
     if not found:
         unavailable(
@@ -333,7 +340,9 @@ def own_broker(factory: pytest.TempPathFactory, name: str) -> Generator[Broker]:
 
 @contextmanager
 def lent(broker: Broker, factory: pytest.TempPathFactory) -> Generator[Broker]:
-    """Lend a broker to one test of the session at a time, which may stop and kill it; it runs when it is given out."""
+    """Lend a broker to one test of the session at a time, which may stop and kill it; it runs when
+    it is given out.
+    """
     with locked(session_folder(factory) / "rabbitmq-lent"):
         broker.start()
         yield broker
@@ -349,7 +358,9 @@ def _wait_for(is_so: Callable[[], bool], seconds: float, what: str) -> None:
 
 
 def _encryption(folder: Path, ports: Ports) -> str:
-    """Make an authority and a certificate for this machine that it has signed; return the settings for them."""
+    """Make an authority and a certificate for this machine that it has signed; return the settings
+    for them.
+    """
     make_authority(folder)
     make_certificate(folder)
     return (

@@ -1,7 +1,8 @@
 """A server that a whole test session shares, however many processes the session has.
 
-Whoever comes first starts it, whoever goes last stops it; a lock in the session's temporary folder decides who that
-is. Should the session be killed, a *warden* outlives it for a second and ends the server.
+Whoever comes first starts it, whoever goes last stops it; a lock in the session's temporary folder
+decides who that is. Should the session be killed, a *warden* outlives it for a second and ends the
+server.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""A SurrealDB server for tests: the real engine, which the client's library brings, behind a WebSocket.
+"""A SurrealDB server for tests: the real engine, which the client's library brings, behind a
+WebSocket.
 
-Frames of the protocol go to the engine as they come, so that statements, sign-in and errors are the engine's own.
+Frames of the protocol go to the engine as they come, so that statements, sign-in and errors are the
+engine's own.
 """
 
 from __future__ import annotations

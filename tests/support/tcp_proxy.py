@@ -1,8 +1,10 @@
-"""A network with faults: a proxy on loopback between a client and a server, told from the test what goes wrong.
+"""A network with faults: a proxy on loopback between a client and a server, told from the test what
+goes wrong.
 
-`pass_on` is the network in order. Faults hold for the connections there are and for new ones, until `pass_on`; `reset`,
-`cut_after` and `half_open` strike the connections there are. It runs in a thread of its own, so a test that blocks
-its event loop blocks no bytes, and tests of other processes can use it, too.
+`pass_on` is the network in order. Faults hold for the connections there are and for new ones, until
+`pass_on`; `reset`, `cut_after` and `half_open` strike the connections there are. It runs in a
+thread of its own, so a test that blocks its event loop blocks no bytes, and tests of other
+processes can use it, too.
 """
 
 from __future__ import annotations
@@ -94,7 +96,9 @@ class TcpProxy:
         ).geturl()
 
     def pass_on(self) -> None:
-        """Let everything through at once; what a black hole held is delivered, as after a partition."""
+        """Let everything through at once; what a black hole held is delivered, as after a
+        partition.
+        """
 
         def heal() -> None:
             self._latency, self._slice = 0.0, _CHUNK
@@ -107,7 +111,9 @@ class TcpProxy:
         self._portal.call(self._listens.wait)
 
     def black_hole(self, *directions: Direction) -> None:
-        """Let nothing through, without a word, in one direction or in both; connections are still taken."""
+        """Let nothing through, without a word, in one direction or in both; connections are still
+        taken.
+        """
 
         def swallow() -> None:
             for direction in directions or DIRECTIONS:

@@ -1,4 +1,6 @@
-"""A scripted implementation of the port `Models`: what it is asked is on record, what it says was written before."""
+"""A scripted implementation of the port `Models`: what it is asked is on record, what it says was
+written before.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Files inside one folder: what is refused by its text, by its links, and while somebody swaps folders."""
+"""Files inside one folder: what is refused by its text, by its links, and while somebody swaps
+folders.
+"""
 
 from __future__ import annotations
 

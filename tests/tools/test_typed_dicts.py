@@ -1,4 +1,6 @@
-"""Schemas of standard types: the same on every Python, and what a TypedDict of the standard library becomes."""
+"""Schemas of standard types: the same on every Python, and what a TypedDict of the standard library
+becomes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Settings, shipped templates, and readers of JSON, YAML and TOML documents; the public API of `wavewright.config`."""
+"""Settings, shipped templates, and readers of JSON, YAML and TOML documents; the public API of
+`wavewright.config`.
+"""
 
 import lazy_loader
 

@@ -1,9 +1,10 @@
 """Documents: strict readers of JSON, YAML and TOML that keep the position of every node.
 
-A *document* is a JSON value whose nodes have positions in a text. All formats are read strictly, so that no two readers
-can disagree on what a text means. JSON is read by the interpreter's decoder, and by the position-keeping scanner only
-where there is a fault or a position is needed, so valid documents are read fast. Hooks refuse what the decoder accepts
-and JSON does not: names in an object must be unique, and integers exact for every reader.
+A *document* is a JSON value whose nodes have positions in a text. All formats are read strictly, so
+that no two readers can disagree on what a text means. JSON is read by the interpreter's decoder,
+and by the position-keeping scanner only where there is a fault or a position is needed, so valid
+documents are read fast. Hooks refuse what the decoder accepts and JSON does not: names in an object
+must be unique, and integers exact for every reader.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def read_json(source: Source, limits: ReadLimits) -> JsonValue:
         value = decode_strict_json(source.text)
     except (StrictJsonError, json.JSONDecodeError, RecursionError):
         return _read_with_scanner(source, limits)
-    # An escaped NUL or surrogate may be half of a pair, or the text "\\ud800": the scanner tells them apart.
+    # An escaped NUL or surrogate may be half of a pair, or the text "\\ud800": the scanner tells
+    # them apart.
     if is_deeper(value, limits.max_depth) or UNSTORABLE_ESCAPE.search(source.text):
         return _read_with_scanner(source, limits)
     return value
@@ -73,9 +75,11 @@ class Document:
         keeps_places: bool = True,
         faults: tuple[DocumentFault, ...] = (),
     ) -> None:
-        """Take the nodes from `root`, or else read them from the source, as JSON, when a position is needed.
+        """Take the nodes from `root`, or else read them from the source, as JSON, when a position
+        is needed.
 
-        With `faults`, of single values, the document is there to be checked: it is read into no model.
+        With `faults`, of single values, the document is there to be checked: it is read into no
+        model.
         """
         self.value = value
         self.source = source
@@ -115,7 +119,8 @@ class Document:
 def read_faulty_document(
     content: str | bytes, name: str, *, limits: ReadLimits = DEFAULT_LIMITS
 ) -> Document:
-    """Read a document as `read_document` does, but keep the faults of single values, such as `.nan`, in it.
+    """Read a document as `read_document` does, but keep the faults of single values, such as
+    `.nan`, in it.
 
     So they are told together with all that is found when the document is read into a model.
 
@@ -143,8 +148,9 @@ def read_document(
 ) -> Document:
     """Read JSON or YAML, whichever the content is, or TOML.
 
-    Content that begins with a bracket is JSON unless the name ends in `.yaml` or `.yml`; content of a name that ends
-    in `.json` is JSON whatever it begins with, and that of a name that ends in `.toml` is TOML.
+    Content that begins with a bracket is JSON unless the name ends in `.yaml` or `.yml`; content of
+    a name that ends in `.json` is JSON whatever it begins with, and that of a name that ends in
+    `.toml` is TOML.
 
     Raises:
         DocumentError: with each fault, its place and its fix.
@@ -377,7 +383,9 @@ def _object(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
 _decode_short = json.JSONDecoder(
     object_pairs_hook=_object, parse_float=_fraction, parse_constant=_constant
 ).decode
-"""For texts without an integer that could be too large, nearly all: the hook takes half of the time."""
+"""For texts without an integer that could be too large, nearly all: the hook takes half of the
+time.
+"""
 _decode_long = json.JSONDecoder(
     object_pairs_hook=_object, parse_int=_integer, parse_float=_fraction, parse_constant=_constant
 ).decode

@@ -1,7 +1,7 @@
 """Settings from environment variables, which take precedence over those of the file.
 
-The fields of `EnvironmentSettings` are the table of variables; messages, settings and the reference page are derived
-from it.
+The fields of `EnvironmentSettings` are the table of variables; messages, settings and the reference
+page are derived from it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ class EnvironmentVariable:
 
     name: str
     setting: str = ""
-    """The setting that it replaces, as a dotted path in `wavewright.yaml`; empty if it replaces none."""
+    """The setting that it replaces, as a dotted path in `wavewright.yaml`; empty if it replaces
+    none.
+    """
     is_path: bool = False
     """Whether it may name a file or folder, relative to the working directory."""
     expected: str = ""

@@ -1,4 +1,5 @@
-"""The root of all errors that this project raises, and what their hints suggest for an unknown name.
+"""The root of all errors that this project raises, and what their hints suggest for an unknown
+name.
 
 The command line prints any of them in one place, and ends with the exit code that the error names.
 """
@@ -56,7 +57,9 @@ _MAX_LENGTH_COMPARED = 200
 
 
 def similar_names(name: str, known: Iterable[str], count: int = 1) -> list[str]:
-    """Return the known names most similar to `name`, the nearest first, ignoring case; callers only show them."""
+    """Return the known names most similar to `name`, the nearest first, ignoring case; callers only
+    show them.
+    """
     if len(name) > _MAX_LENGTH_COMPARED:
         return []
     folded = {

@@ -3,9 +3,12 @@
 OK = 0
 """Done; for `check`: valid; for `run`: the goal is achieved."""
 NEGATIVE = 1
-"""Done, and the answer is no: faults found, goal not achieved, a difference where none was expected."""
+"""Done, and the answer is no: faults found, goal not achieved, a difference where none was
+expected.
+"""
 MISUSE = 2
-"""The command could not be understood: a wrong option, a file that is not there, faulty settings."""
+"""The command could not be understood: a wrong option, a file that is not there, faulty settings.
+"""
 ENVIRONMENT = 3
 """The surroundings failed: journal damaged, busy or read-only, disk full."""
 INTERNAL = 70

@@ -1,4 +1,5 @@
-"""The installation: optional extras with the command that installs each, and the user's state folder.
+"""The installation: optional extras with the command that installs each, and the user's state
+folder.
 
 Shell completion uses this module too, so it imports nothing heavy.
 """
@@ -57,7 +58,9 @@ EXTRAS: Mapping[str, Extra] = {
 
 @cache
 def is_installed(extra: str) -> bool:
-    """Return whether all modules of an extra can be imported, without importing them; looked for once."""
+    """Return whether all modules of an extra can be imported, without importing them; looked for
+    once.
+    """
     return all(_is_found(module) for module in EXTRAS[extra].modules)
 
 
@@ -86,6 +89,8 @@ def _is_found(module: str) -> bool:
 
 
 def user_state_dir() -> Path:
-    """Return the folder where a user's programs keep state between runs, by the XDG base directory specification."""
+    """Return the folder where a user's programs keep state between runs, by the XDG base directory
+    specification.
+    """
     given = Path(os.environ.get("XDG_STATE_HOME", ""))
     return (given if given.is_absolute() else Path.home() / ".local" / "state") / "wavewright"

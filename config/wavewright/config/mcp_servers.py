@@ -1,8 +1,8 @@
 """Settings of MCP servers: how each is started or reached, and what is believed of its tools.
 
-The fields `command`, `args`, `env`, `cwd`, `url` and `headers` are those of the `mcpServers` that MCP clients share.
-A secret is written `${env:NAME}`, and is read from the environment when the server is started; a value that looks like
-a secret itself is a fault.
+The fields `command`, `args`, `env`, `cwd`, `url` and `headers` are those of the `mcpServers` that
+MCP clients share. A secret is written `${env:NAME}`, and is read from the environment when the
+server is started; a value that looks like a secret itself is a fault.
 """
 
 from __future__ import annotations
@@ -34,12 +34,15 @@ class McpToolOverrides(_McpModel):
     effects: (
         Annotated[frozenset[Literal["read", "write", "egress"]], Field(strict=False)] | None
     ) = None
-    """What a call does: `read` looks, `write` changes something, `egress` sends data out; as the server's annotations
-    say where absent."""
+    """What a call does: `read` looks, `write` changes something, `egress` sends data out; as the
+    server's annotations say where absent.
+    """
     idempotent: bool | None = None
     """Whether a call may be repeated; as the server's annotations say where absent."""
     needs_approval: bool | None = None
-    """Whether a person must allow each call; where absent, they must if the server says that the tool destroys."""
+    """Whether a person must allow each call; where absent, they must if the server says that the
+    tool destroys.
+    """
     accepts_untrusted: list[str] = []
     """Parameters that may hold untrusted text."""
     allowed_hosts: dict[str, list[str]] = {}
@@ -47,14 +50,18 @@ class McpToolOverrides(_McpModel):
 
 
 class McpServerSection(_McpModel):
-    """One entry of `mcp.servers`: a program that is started (`command`) or a server that is reached (`url`)."""
+    """One entry of `mcp.servers`: a program that is started (`command`) or a server that is reached
+    (`url`).
+    """
 
     command: str | None = Field(default=None, min_length=1)
     """Program to start; it speaks over its standard input and output."""
     args: list[str] = []
     """Arguments of the program."""
     env: dict[str, str] = {}
-    """Variables of the program, beside PATH, HOME, LANG and TMPDIR; a secret is written `${env:NAME}`."""
+    """Variables of the program, beside PATH, HOME, LANG and TMPDIR; a secret is written
+    `${env:NAME}`.
+    """
     cwd: str | None = Field(default=None, min_length=1)
     """Folder that the program runs in; the project's where absent."""
     url: str | None = Field(default=None, pattern=r"^https?://[^\s]+$")
@@ -70,7 +77,8 @@ class McpServerSection(_McpModel):
     timeout: Seconds = 60.0
     """How long one call, or the start of the server, may take, as seconds or with a unit."""
     trusted: bool = False
-    """Whether its outputs are trusted text; else they reach no address, recipient, path or command."""
+    """Whether its outputs are trusted text; else they reach no address, recipient, path or command.
+    """
 
     @model_validator(mode="after")
     def _has_one_transport(self) -> Self:
@@ -87,7 +95,9 @@ class McpServerSection(_McpModel):
 
     @property
     def secret_variables(self) -> frozenset[str]:
-        """Names of the environment variables that all but `command` and `cwd` refer to, without `PUBLIC_VARIABLES`."""
+        """Names of the environment variables that all but `command` and `cwd` refer to, without
+        `PUBLIC_VARIABLES`.
+        """
         values = (*self.args, *self.env.values(), self.url or "", *self.headers.values())
         names = {name for value in values for name in VARIABLE_PATTERN.findall(value)}
         return frozenset(names - PUBLIC_VARIABLES)
@@ -101,7 +111,9 @@ class McpSection(_McpModel):
 
 
 def literal_secret_faults(servers: Mapping[str, McpServerSection]) -> Iterator[DocumentFault]:
-    """Yield a fault for each value of a server that is a secret itself and no reference to a variable."""
+    """Yield a fault for each value of a server that is a secret itself and no reference to a
+    variable.
+    """
     for name, server in servers.items():
         place = f"/mcp/servers{pointer_token(name)}"
         for part, values in (("env", server.env), ("headers", server.headers)):

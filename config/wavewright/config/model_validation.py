@@ -1,7 +1,8 @@
 """Validation of documents against pydantic models, with every fault in terms of the document.
 
-Pydantic's findings are translated: nodes by their own names, values as they were written, fields that exist. There is
-one fault per place, also where a field may have one of several types, in text order.
+Pydantic's findings are translated: nodes by their own names, values as they were written, fields
+that exist. There is one fault per place, also where a field may have one of several types, in text
+order.
 """
 
 from __future__ import annotations
@@ -83,7 +84,9 @@ MAX_FAULTS = 100
 """Maximum faults of one document."""
 _MAX_DETAILS = 4 * MAX_FAULTS
 _MAX_LABEL_LENGTH = 100
-"""Maximum characters of a name by which a node is called; with a longer one it is called by its path."""
+"""Maximum characters of a name by which a node is called; with a longer one it is called by its
+path.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +127,12 @@ def read_as_model(document: Document, model: type[M]) -> M:
 
 
 def valid_subset(document: Document, error: DocumentError, model: type[M]) -> M | None:
-    """Return a document's value without the faulty nodes, or else without the fields that hold them.
+    """Return a document's value without the faulty nodes, or else without the fields that hold
+    them.
 
-    It is used to find further faults, so that all are reported at once, and is never run. A list with a faulty item is
-    left out whole, so that pointers to the rest stay valid. The result is None if the rest is not valid either.
+    It is used to find further faults, so that all are reported at once, and is never run. A list
+    with a faulty item is left out whole, so that pointers to the rest stay valid. The result is
+    None if the rest is not valid either.
     """
     faulty = [pointer_keys(fault.pointer) for fault in error.faults if fault.pointer]
     for paths in (faulty, [path[:1] for path in faulty]):
@@ -157,7 +162,9 @@ def _without(value: JsonValue, faulty: Sequence[Sequence[str]]) -> JsonValue:
 def sort_by_position(
     document: Document, faults: Iterable[DocumentFault]
 ) -> tuple[DocumentFault, ...]:
-    """Return the faults with their places, in the order of the text; the last one says if there are too many."""
+    """Return the faults with their places, in the order of the text; the last one says if there are
+    too many.
+    """
     placed = [locate_fault(document, fault) for fault in faults]
     placed.sort(key=lambda fault: fault.span.start if fault.span is not None else 0)
     if len(placed) <= MAX_FAULTS:
@@ -214,7 +221,8 @@ def _merge_findings(
         if others:
             yield from (finding.fault for finding in others)
         elif path not in inner:
-            # Of several types that the field may have, the branch that was validated furthest is reported.
+            # Of several types that the field may have, the branch that was validated furthest is
+            # reported.
             expected = dict.fromkeys(one.expected for one in group if one.expected is not None)
             yield _wrong_type(path, value, name, [*expected])
 
@@ -241,7 +249,9 @@ def _finding(detail: ErrorDetails, value: JsonValue, model: type[BaseModel], nam
 def _follow_location(
     location: tuple[str | int, ...], value: JsonValue, *, missing: bool
 ) -> tuple[tuple[str | int, ...], JsonValue, bool]:
-    """Follow pydantic's location through the value; a part that is no key there names a branch of a union."""
+    """Follow pydantic's location through the value; a part that is no key there names a branch of a
+    union.
+    """
     path: list[str | int] = []
     node: JsonValue = value
     of_union = False
@@ -258,7 +268,8 @@ def _follow_location(
     return tuple(path), node, of_union
 
 
-# --- the kinds of faults ------------------------------------------------------------------------------------
+# --- the kinds of faults
+# ------------------------------------------------------------------------------------
 
 
 def _wrong_type(
@@ -352,7 +363,8 @@ def suggest_nearest(name: str, known: Sequence[str]) -> str | None:
     )
 
 
-# --- names --------------------------------------------------------------------------------------------------
+# --- names
+# --------------------------------------------------------------------------------------------------
 
 
 def node_name(path: Sequence[str | int], value: JsonValue, name: str) -> str:

@@ -71,7 +71,9 @@ def field_docs(model: type[BaseModel]) -> dict[str, str]:
 
 @cache
 def _own_field_docs(model: type[BaseModel]) -> Mapping[str, str]:
-    """Return the docstrings of the fields that the class itself declares; finding its source parses its module."""
+    """Return the docstrings of the fields that the class itself declares; finding its source parses
+    its module.
+    """
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(model)))
     except (OSError, TypeError, SyntaxError):
@@ -111,8 +113,8 @@ def _models_in(annotation: object, seen: set[object]) -> Iterator[type[BaseModel
 def _simplify_schema(node: JsonValue) -> None:
     """Simplify a schema, and remove constraints that the model does not have.
 
-    A list that is read into a set may repeat an item; `gt` is no keyword of JSON Schema; nested `anyOf` are flattened;
-    an optional field needs no default of null.
+    A list that is read into a set may repeat an item; `gt` is no keyword of JSON Schema; nested
+    `anyOf` are flattened; an optional field needs no default of null.
     """
     if isinstance(node, list):
         for inner in node:

@@ -1,9 +1,9 @@
 """Redaction of secrets from text before it is written, shown or sent.
 
-A *secret* is a value that only its owner may see: a key, a password, a cookie. Known values (the configured key,
-passwords in addresses) are replaced first, whatever their shape and however they are escaped, then texts that look like
-secrets, each by `[redacted]`. Redaction is idempotent and takes time linear in the length of the text; prose, ids and
-hashes are kept.
+A *secret* is a value that only its owner may see: a key, a password, a cookie. Known values (the
+configured key, passwords in addresses) are replaced first, whatever their shape and however they
+are escaped, then texts that look like secrets, each by `[redacted]`. Redaction is idempotent and
+takes time linear in the length of the text; prose, ids and hashes are kept.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from wavewright.config.secret_patterns import (
 _Json: TypeAlias = "bool | int | float | str | list[_Json] | dict[str, _Json] | None"
 
 MIN_SUBSTRING_LENGTH = 8
-"""A shorter known value is replaced only as a whole word: inside words it would be a coincidence."""
+"""A shorter known value is replaced only as a whole word: inside words it would be a coincidence.
+"""
 MIN_SECRET_LENGTH = 4
 """A shorter known value is not redacted: that would make text unreadable."""
 
@@ -56,7 +57,8 @@ PLACEHOLDERS = frozenset(
     }
     | {"placeholder", "secret", "test", "token", "unused", "vllm"}
 )
-"""Placeholder keys for servers that need none (`ollama`, vLLM's `EMPTY`), which occur in any text."""
+"""Placeholder keys for servers that need none (`ollama`, vLLM's `EMPTY`), which occur in any text.
+"""
 
 
 class Redactor:
@@ -86,7 +88,9 @@ class Redactor:
         return _redact_unescaped(lambda written: redact_patterns(self._redact_known(written)), text)
 
     def may_contain_secret(self, text: str) -> bool:
-        """Whether a text may hold a known secret, however escaped: a fast check before the exact one."""
+        """Whether a text may hold a known secret, however escaped: a fast check before the exact
+        one.
+        """
         plain = _unescape_text(text)
         return any(form.clue in text or form.clue in plain for form in self._forms)
 
@@ -104,15 +108,19 @@ class Redactor:
         return text
 
     def redact_json(self, value: _Json, *, keep_numbers: bool = False) -> _Json:
-        """Return a JSON value with secrets redacted: in texts, in names, and values with a secret's name.
+        """Return a JSON value with secrets redacted: in texts, in names, and values with a secret's
+        name.
 
-        The lines of a private key may also be entries of a list. With `keep_numbers` every number is kept, so that a
-        record keeps its types. A value, or a part of one, that has no secret is returned itself and not copied.
+        The lines of a private key may also be entries of a list. With `keep_numbers` every number
+        is kept, so that a record keeps its types. A value, or a part of one, that has no secret is
+        returned itself and not copied.
         """
         return value if self.is_plain(value) else self._json(value, None, keep_numbers=keep_numbers)
 
     def is_plain(self, value: _Json) -> bool:
-        """Whether a JSON value surely has no secret, alone or as a part of another value; each text is read once."""
+        """Whether a JSON value surely has no secret, alone or as a part of another value; each text
+        is read once.
+        """
         # Not `set[str]()`, which takes ten times as long: every output comes here.
         names: set[str] = set()
         texts: set[str] = set()
@@ -183,7 +191,9 @@ def _may_be_secret(name: str, value: _Json, *, keep_numbers: bool) -> bool:
 
 
 def named_secrets(value: _Json) -> Iterator[str]:
-    """Yield the texts in a JSON value whose name says that they are secret, without references such as `${KEY}`."""
+    """Yield the texts in a JSON value whose name says that they are secret, without references such
+    as `${KEY}`.
+    """
     match value:
         case dict():
             for name, item in value.items():
@@ -213,7 +223,9 @@ class _HasSecrets(Protocol):
 _SECRET_VARIABLE = re.compile(
     r"(?:^|_)(?:API_KEY|HMAC_KEY|SECRET_KEY|ACCESS_KEY|TOKEN|PASSWORD|SECRET)$"
 )
-"""Ends of the names by which providers' libraries read their keys: `OPENAI_API_KEY`, `HF_TOKEN` and so on."""
+"""Ends of the names by which providers' libraries read their keys: `OPENAI_API_KEY`, `HF_TOKEN` and
+so on.
+"""
 _OTHER_VARIABLES = frozenset({"AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID"})
 _HEADERS_VARIABLE = re.compile(r"^OTEL_EXPORTER_OTLP_(?:[A-Z]+_)?HEADERS$")
 _ADDRESS_VARIABLE = re.compile(r"^WAVEWRIGHT_(?:.*_)?URL$")
@@ -222,9 +234,10 @@ _ADDRESS_VARIABLE = re.compile(r"^WAVEWRIGHT_(?:.*_)?URL$")
 def known_secrets(settings: _HasSecrets | None, environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return the secrets that the settings and the environment hold, in a stable order.
 
-    Those are the configured keys, the keys in the variables of providers (`OPENAI_API_KEY`, `HF_TOKEN`, …), the
-    variables that MCP servers are given, the passwords in the addresses of models, broker and journal and in every
-    `WAVEWRIGHT_…_URL`, and what is sent to the collector of traces as headers.
+    Those are the configured keys, the keys in the variables of providers (`OPENAI_API_KEY`,
+    `HF_TOKEN`, …), the variables that MCP servers are given, the passwords in the addresses of
+    models, broker and journal and in every `WAVEWRIGHT_…_URL`, and what is sent to the collector of
+    traces as headers.
     """
     found: list[str] = []
     if settings is not None:
@@ -262,7 +275,9 @@ def redactor_of(known: tuple[str, ...]) -> Redactor:
 
 
 def _header_values(headers: str) -> Iterator[str]:
-    """Yield the values of `name=value,name=value`, as written and as sent, and logins without their scheme, too."""
+    """Yield the values of `name=value,name=value`, as written and as sent, and logins without their
+    scheme, too.
+    """
     for header in headers.split(","):
         value = header.partition("=")[2].strip()
         for written in (value, unquote(value)):
@@ -292,7 +307,9 @@ class _SecretForm:
     """One way in which a known value may be written."""
 
     clue: str
-    """What every text that holds it contains: looking for that first spares the pattern on nearly all texts."""
+    """What every text that holds it contains: looking for that first spares the pattern on nearly
+    all texts.
+    """
     pattern: re.Pattern[str]
 
 
@@ -310,7 +327,9 @@ def _secret_forms(value: str) -> Iterator[_SecretForm]:
 
 
 def _spellings(value: str) -> str:
-    """Return a pattern of a value as text, in JSON (also within JSON), in an address and in HTML, mixed as may be."""
+    """Return a pattern of a value as text, in JSON (also within JSON), in an address and in HTML,
+    mixed as may be.
+    """
     return "".join(_spellings_of(character) for character in value)
 
 
@@ -360,10 +379,11 @@ def _redact_unescaped(redact: Callable[[str], str], text: str) -> str:
 
 
 def _unescape_text(text: str) -> str:
-    """Return a text with letters, digits and plain signs in place of their escapes; JSON stays JSON.
+    """Return a text with letters, digits and plain signs in place of their escapes; JSON stays
+    JSON.
 
-    An escape may hold escapes itself (`%%341` is `%41`, `A`): from the end to the start, all that follows one is plain
-    already, so that each is read once.
+    An escape may hold escapes itself (`%%341` is `%41`, `A`): from the end to the start, all that
+    follows one is plain already, so that each is read once.
     """
     if not _has_escape(text):
         return text
@@ -387,7 +407,9 @@ def _has_escape(text: str) -> bool:
 
 
 _ESCAPE_MARK = re.compile(r"(?<!\\)\\++(?=[%&uUx])|%(?=[%&\\2-7])|&\#(?=[%&\\xX0-9])")
-"""What begins an escape, if what follows it does not rule that out, as a digit that is escaped would not."""
+"""What begins an escape, if what follows it does not rule that out, as a digit that is escaped
+would not.
+"""
 _ESCAPED = re.compile(
     r"(?:\\++(?:u00|U000000|x)|%)(?P<text>[2-7][0-9A-Fa-f])"
     r"|&\#(?:[xX]0{0,6}(?P<page>[2-7][0-9A-Fa-f])|0{0,6}(?P<decimal>[0-9]{2,3}));"
@@ -411,8 +433,8 @@ _CONTROLS = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
 def _in_base64(value: str) -> Iterator[str]:
     """Yield what a value leaves in base64, wherever in the encoded text it begins.
 
-    Base64 writes three bytes as four characters, so there are three ways to lie in it; the characters that are
-    shared with a neighbour are left out.
+    Base64 writes three bytes as four characters, so there are three ways to lie in it; the
+    characters that are shared with a neighbour are left out.
     """
     raw = value.encode("utf-8", "surrogatepass")
     for before in range(3):

@@ -1,11 +1,13 @@
 r"""Patterns of secrets that no setting names.
 
-A *shape* is a pattern of a secret together with the words around it that give it away: a header's name, an address
-that holds a password, a key's prefix. Only the secret is replaced, never what tells the reader where it stood. Every
-shape either matches or gives up within a bounded distance of where it began, so that no text makes it slow, and what
-it puts in place is what it would put there a second time.
+A *shape* is a pattern of a secret together with the words around it that give it away: a header's
+name, an address that holds a password, a key's prefix. Only the secret is replaced, never what
+tells the reader where it stood. Every shape either matches or gives up within a bounded distance of
+where it began, so that no text makes it slow, and what it puts in place is what it would put there
+a second time.
 
-The prefixes of keys are those their issuers publish, as https://github.com/Yelp/detect-secrets collects them.
+The prefixes of keys are those their issuers publish, as https://github.com/Yelp/detect-secrets
+collects them.
 """
 
 from __future__ import annotations
@@ -31,8 +33,9 @@ _END_OF_TEXT = r"\Z"
 @dataclass(frozen=True)
 class _SecretPattern:
     clues: tuple[str, ...]
-    """One of them is in every text that the pattern matches, with its letters in lower case: a search for it costs
-    a hundredth of the pattern's."""
+    """One of them is in every text that the pattern matches, with its letters in lower case: a
+    search for it costs a hundredth of the pattern's.
+    """
     expression: str
     """What its group `kept` matches stays; the rest is the secret."""
     accepts: Callable[[str], bool] | None = None
@@ -40,7 +43,9 @@ class _SecretPattern:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """The expression, compiled when a text first contains a clue, which in most programs is never."""
+        """The expression, compiled when a text first contains a clue, which in most programs is
+        never.
+        """
         return re.compile(self.expression)
 
     def replace(self, text: str) -> str:
@@ -117,12 +122,14 @@ _SECRET_PATTERNS = (
         "session= sessionid= session_id= sid= sessid=",
         r"(?i)(?P<kept>(?<![a-z0-9])(?:j?sessionid|session_id|session|sid|phpsessid)=)[^\s\"'\\,;&<>(){}\[\]]{8,}+",
     ),
-    # With one slash, too, as in an address normalised like a path. `USER:PASSWORD@` is a placeholder.
+    # With one slash, too, as in an address normalised like a path. `USER:PASSWORD@` is a
+    # placeholder.
     _secret_pattern(
         ":/ :\\/",
         r"(?P<kept>:(?:\\?/){1,2}[^\s/@:?#'\"<>\\]{0,200}:)(?!PASSWORD@)[^\s/?#'\"<>\\]{1,400}(?=@)",
     ),
-    # A broker or a database is not reached by a path with an `@` in it: the password may hold anything.
+    # A broker or a database is not reached by a path with an `@` in it: the password may hold
+    # anything.
     _secret_pattern(
         ":// :\\/\\/",
         r"(?P<kept>(?<![a-z])(?:amqps?|mongodb(?:\+srv)?|mysql|postgres(?:ql)?|rediss?)(?:\+[a-z]{1,20})?:(?:\\?/){2}"
@@ -231,7 +238,9 @@ _CONTENT = (
     rf"(?=(?P<content>(?:[^\\\"'\n]++|(?!(?P=quote))(?:\\++[\"']?|[\"']))+))(?P=content)"
     rf"(?=(?P=quote)|{_END_OF_TEXT})"
 )
-"""Matches up to the same quotation mark with the same escapes, in JSON that may be nested in JSON text."""
+"""Matches up to the same quotation mark with the same escapes, in JSON that may be nested in JSON
+text.
+"""
 
 _VALUES = (
     re.compile(rf"(?P<kept>{_ASSIGNED}b?{_QUOTE}){_NOT_PLACEHOLDER}{_CONTENT}"),
@@ -239,8 +248,8 @@ _VALUES = (
     re.compile(rf"(?P<kept>=(?:{_SCHEME}(?:\s|%20|\+))?){_NOT_PLACEHOLDER}{_BARE}"),
     # `Authorization: Basic value`
     re.compile(rf"(?P<kept>{_ASSIGNED}{_SCHEME}\s{{1,4}})(?={_BARE_UNIT}{{4}}){_BARE}"),
-    # `name: value` may be prose: the value needs a digit, or what no word has. After a quoted name it may be a
-    # number of JSON.
+    # `name: value` may be prose: the value needs a digit, or what no word has. After a quoted name
+    # it may be a number of JSON.
     re.compile(
         rf"(?P<kept>(?P<around>\\{{0,8}}[\"'])?{_ASSIGNED})(?=[^\s\"',;]{{0,200}}(?:[0-9]|[A-Z]{{2}}[.-][A-Za-z]))"
         rf"{_NOT_PLACEHOLDER}(?={_BARE_UNIT}{{6}}){_BARE}"
@@ -319,8 +328,9 @@ _AFTER_NAMES = frozenset("\\\"' \t:=")
 class PrivateKeyLines:
     """Redacts private keys that span consecutive texts, such as printed lines.
 
-    A text that ends within a key opens it; lines that look like its content are removed until its end marker, or until
-    more lines than a key has. A key within one text is left to `redact_patterns`.
+    A text that ends within a key opens it; lines that look like its content are removed until its
+    end marker, or until more lines than a key has. A key within one text is left to
+    `redact_patterns`.
     """
 
     MARK: ClassVar = "-----BEGIN"

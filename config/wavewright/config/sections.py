@@ -1,8 +1,9 @@
 """The sections `models`, `budgets` and `daemon` of the settings file.
 
-The file never holds a provider's key: that comes from the environment (`WAVEWRIGHT_API_KEY`, or the provider's own
-variable). Neither does it hold the key of signatures; the broker's address belongs in `WAVEWRIGHT_AMQP_URL` if it holds
-a password. All values are validated when the settings are read, so a running daemon never meets an invalid one.
+The file never holds a provider's key: that comes from the environment (`WAVEWRIGHT_API_KEY`, or the
+provider's own variable). Neither does it hold the key of signatures; the broker's address belongs
+in `WAVEWRIGHT_AMQP_URL` if it holds a password. All values are validated when the settings are
+read, so a running daemon never meets an invalid one.
 """
 
 from __future__ import annotations
@@ -64,12 +65,15 @@ class ModelsSection(_ModelSettingsModel):
     fallbacks: list[str] = []
     """Models that are asked in turn where the first gives no answer."""
     thinking: dict[ThinkingName, str] = {}
-    """Goal's thinking level → what the provider is told: minimal, low, medium, high, xhigh, max or off."""
+    """Goal's thinking level → what the provider is told: minimal, low, medium, high, xhigh, max or
+    off.
+    """
     attempt_seconds: _Positive = 60.0
     """Seconds that one HTTP request may take."""
     request_seconds: _Positive = 180.0
-    """Seconds that one model call may take, with its retries and waits; where it is set, the clocks of ladders give no
-    more than that, else they take precedence over it."""
+    """Seconds that one model call may take, with its retries and waits; where it is set, the clocks
+    of ladders give no more than that, else they take precedence over it.
+    """
     attempts: Annotated[int, Field(ge=1, le=10)] = 3
     """HTTP requests of one model call, the first included."""
     providers: dict[str, ModelProviderSettings] = {}
@@ -88,9 +92,11 @@ class ModelsSection(_ModelSettingsModel):
     """`replay` calls no model; `record` calls one for missing answers and records them."""
 
     def call_seconds(self, clock: float | None) -> float:
-        """Return how long a call may take to which its ladder gives so much; None where no ladder has a say.
+        """Return how long a call may take to which its ladder gives so much; None where no ladder
+        has a say.
 
-        A `request_seconds` that was set holds beside the ladder's clock; its default gives way to it.
+        A `request_seconds` that was set holds beside the ladder's clock; its default gives way to
+        it.
         """
         if clock is None:
             return self.request_seconds
@@ -105,7 +111,9 @@ class FleetSection(_ModelSettingsModel):
     """The section `fleet` of `wavewright.yaml`: calls of tools that workers on other machines make."""
 
     tools: list[Annotated[str, Field(min_length=1)]] = []
-    """Tools whose calls workers make; `*` for all that they can make. Tools with needs always go to them."""
+    """Tools whose calls workers make; `*` for all that they can make. Tools with needs always go to
+    them.
+    """
     heartbeat: Annotated[float, Field(ge=1, le=600, strict=False)] = 10.0
     """Seconds without a heartbeat after which a worker is taken for dead."""
 
@@ -114,9 +122,10 @@ class PlannerSection(_ModelSettingsModel):
     """The section `planner` of `wavewright.yaml`."""
 
     stream: Literal["auto", "off", "on"] = "auto"
-    """Whether steps that only read start while the rest of the plan arrives: `auto` those before the first step with
-    another effect, and only where a reading tool is expected to take half a second or more; `on` also those after it;
-    `off` none."""
+    """Whether steps that only read start while the rest of the plan arrives: `auto` those before
+    the first step with another effect, and only where a reading tool is expected to take half a
+    second or more; `on` also those after it; `off` none.
+    """
 
 
 class BudgetSettings(_ModelSettingsModel):
@@ -228,12 +237,15 @@ class ValidationSection(_DaemonModel):
     target_agent: str = Field(default="validator", min_length=1, max_length=128)
     """To whom packages are addressed."""
     iterations: Annotated[int, Field(ge=0, le=10)] = 0
-    """Packages of one job, at most; with 0 a job is done when its package is out, and no verdict is waited for."""
+    """Packages of one job, at most; with 0 a job is done when its package is out, and no verdict is
+    waited for.
+    """
     timeout: (
         Annotated[float, Field(gt=0, le=31_536_000, allow_inf_nan=False, strict=False)] | None
     ) = None
-    """Seconds after which a package without a verdict counts as rejected, once its job has nothing else to do; packages
-    wait without a limit where absent."""
+    """Seconds after which a package without a verdict counts as rejected, once its job has nothing
+    else to do; packages wait without a limit where absent.
+    """
 
 
 class StandingSection(_DaemonModel):
@@ -248,12 +260,15 @@ class StandingSection(_DaemonModel):
     depth: Annotated[int, Field(ge=0, le=1_000)] = 1_000
     """Waves of targets after the first."""
     forks: Literal["ask", "all"] = "ask"
-    """Where a target has found several others: `ask` a person which is next, or work on `all` wave by wave."""
+    """Where a target has found several others: `ask` a person which is next, or work on `all` wave
+    by wave.
+    """
     pause: Annotated[float, Field(ge=0, le=31_536_000, allow_inf_nan=False, strict=False)] = 1_800.0
     """Seconds between two cycles."""
     tokens_per_cycle: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = None
-    """Tokens that one cycle may use; once they are spent, the job pauses at its next model call and continues in the
-    next cycle. No limit where absent."""
+    """Tokens that one cycle may use; once they are spent, the job pauses at its next model call and
+    continues in the next cycle. No limit where absent.
+    """
 
 
 class MaxLimitsSection(_DaemonModel):
@@ -277,19 +292,26 @@ class IdentitySettings(_DaemonModel):
     user_id: str | None = Field(default=None, min_length=1, max_length=255)
     """The broker's user that it must be, as the broker vouches for it; any where absent."""
     may_send: list[str] = Field(min_length=1)
-    """Types of its messages: `job_request`, `validation_result`, `user_decision_response` or one of the pack."""
+    """Types of its messages: `job_request`, `validation_result`, `user_decision_response` or one of
+    the pack.
+    """
 
 
 class DaemonSection(_DaemonModel):
     """The section `daemon` of `wavewright.yaml`."""
 
     pack: str | None = Field(default=None, min_length=1)
-    """Pack whose messages, log events and names of queues are used; the neutral ones where absent."""
+    """Pack whose messages, log events and names of queues are used; the neutral ones where absent.
+    """
     role: str | None = Field(default=None, min_length=1)
-    """Which of the pack's daemons this is, such as `validator`, where the pack has several; its first where absent."""
+    """Which of the pack's daemons this is, such as `validator`, where the pack has several; its
+    first where absent.
+    """
     amqp_url: AmqpUrl | None = Field(default=None, repr=False)
-    """Address of the broker, `amqps://USER:PASSWORD@HOST/VHOST`; it belongs in `WAVEWRIGHT_AMQP_URL`, for it holds a
-    password. The user `guest` is refused on another machine than this one."""
+    """Address of the broker, `amqps://USER:PASSWORD@HOST/VHOST`; it belongs in
+    `WAVEWRIGHT_AMQP_URL`, for it holds a password. The user `guest` is refused on another machine
+    than this one.
+    """
     exchange: _BrokerName = "wavewright.topic"
     """Topic exchange of all messages."""
     dead_letter_exchange: _BrokerName = "wavewright.dlx"
@@ -307,17 +329,22 @@ class DaemonSection(_DaemonModel):
     validation: ValidationSection = ValidationSection.model_construct()
     """Who validates packages, see below."""
     decisions: bool = True
-    """Whether people answer the questions of its jobs. With `false`, a job fails where it needs a person: before its
-    first step where its plan shows it, and patches that need an approval are not applied."""
+    """Whether people answer the questions of its jobs. With `false`, a job fails where it needs a
+    person: before its first step where its plan shows it, and patches that need an approval are not
+    applied.
+    """
     standing: StandingSection | None = None
     """A job that the daemon starts without a request, see below; it needs a `goal_template`."""
     identities: dict[str, IdentitySettings] = {}
-    """Sender → what it is known by and may send; where there are none, everybody may send everything."""
+    """Sender → what it is known by and may send; where there are none, everybody may send
+    everything.
+    """
     max_body: Annotated[int, Field(ge=1_024, le=64 * 2**20)] = 2**20
     """Bytes of a message that is received, at most."""
     max_sent: Annotated[int, Field(ge=2**16, le=512 * 2**20)] = 16 * 2**20
-    """Bytes of a message that is sent, at most: a job whose package is larger fails. No more than the broker's
-    `max_message_size`, which is this from RabbitMQ 4.0 on."""
+    """Bytes of a message that is sent, at most: a job whose package is larger fails. No more than
+    the broker's `max_message_size`, which is this from RabbitMQ 4.0 on.
+    """
     max_depth: Annotated[int, Field(ge=4, le=256)] = 32
     """How deep the lists and objects of a message may be nested."""
     max_limits: MaxLimitsSection = MaxLimitsSection.model_construct()
@@ -327,25 +354,31 @@ class DaemonSection(_DaemonModel):
     skew: _Seconds = 300.0
     """Seconds that a message may come from the future."""
     remember: _Seconds | None = None
-    """Seconds for which the ids of messages that were received or published are remembered, to recognize repeats, and
-    for which a verdict or an answer waits for what it names; at least `max_age` and `skew` together, which with a day
-    are the default."""
+    """Seconds for which the ids of messages that were received or published are remembered, to
+    recognize repeats, and for which a verdict or an answer waits for what it names; at least
+    `max_age` and `skew` together, which with a day are the default.
+    """
     stall_limit: Annotated[float, Field(ge=1, le=86_400, allow_inf_nan=False, strict=False)] = 60.0
-    """Seconds for which a step may block the event loop; then the daemon ends with exit code 70, and its jobs go on in
-    the next one."""
+    """Seconds for which a step may block the event loop; then the daemon ends with exit code 70,
+    and its jobs go on in the next one.
+    """
     health: HealthAddress | None = None
-    """`HOST:PORT` of the HTTP endpoints `/live`, `/ready` and `/metrics`; port 0 takes any that is free; no endpoints
-    where absent."""
+    """`HOST:PORT` of the HTTP endpoints `/live`, `/ready` and `/metrics`; port 0 takes any that is
+    free; no endpoints where absent.
+    """
     view: HealthAddress | None = None
-    """`HOST:PORT` of the live page of runs, jobs and decisions, whose token is `WAVEWRIGHT_VIEW_TOKEN`; no page where
-    absent."""
+    """`HOST:PORT` of the live page of runs, jobs and decisions, whose token is
+    `WAVEWRIGHT_VIEW_TOKEN`; no page where absent.
+    """
     log_level: LogLevel = "info"
     """Lowest level that is logged: `debug`, `info`, `warning` or `error`."""
 
     @field_validator("remember")
     @classmethod
     def _long_enough(cls, seconds: float | None, about: ValidationInfo) -> float | None:
-        """Refuse a `remember` period in which an id is forgotten while its message could still be accepted."""
+        """Refuse a `remember` period in which an id is forgotten while its message could still be
+        accepted.
+        """
         # An invalid value of one of them is reported on its own.
         least = about.data.get("max_age", 0.0) + about.data.get("skew", 0.0)
         if seconds is not None and seconds < least:

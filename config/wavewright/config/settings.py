@@ -1,9 +1,9 @@
 """Settings of a project: where it keeps things, and the defaults of its runs.
 
-A *project* is the folder that holds `wavewright.yaml`, searched from a folder upwards; without such a file it is that
-folder. The environment takes precedence over the file, and the file over the defaults. Paths in the file are relative
-to the project, those in the environment to the working directory. All faults of file and environment are reported at
-once.
+A *project* is the folder that holds `wavewright.yaml`, searched from a folder upwards; without such
+a file it is that folder. The environment takes precedence over the file, and the file over the
+defaults. Paths in the file are relative to the project, those in the environment to the working
+directory. All faults of file and environment are reported at once.
 """
 
 from __future__ import annotations
@@ -61,12 +61,15 @@ class SettingsFile(BaseModel):
     state_dir: str = Field(default=".wavewright", min_length=1)
     """Folder of whatever the engine keeps between runs."""
     journal: JournalLocation | None = Field(default=None, min_length=1)
-    """SQLite file of the events of all runs, or address of a PostgreSQL database (`postgresql://…`);
-    `journal.sqlite` in the state folder where it is absent."""
+    """SQLite file of the events of all runs, or address of a PostgreSQL database
+    (`postgresql://…`); `journal.sqlite` in the state folder where it is absent.
+    """
     output_dir: str | None = Field(default=None, min_length=1)
     """Folder of the packages of all runs; `runs` in the state folder where it is absent."""
     retention: Seconds | None = None
-    """How long after its end a run is kept by the daemon, as seconds or with a unit (`30d`); for ever where absent."""
+    """How long after its end a run is kept by the daemon, as seconds or with a unit (`30d`); for
+    ever where absent.
+    """
     schedule: Schedule | None = None
     """How steps are started; the goal template's choice where it is absent."""
     concurrency: Annotated[int, Field(ge=1, le=10_000)] | None = None
@@ -84,8 +87,9 @@ class SettingsFile(BaseModel):
     mcp: McpSection = McpSection.model_construct()
     """MCP servers whose tools plans may call."""
     fleet: FleetSection | None = None
-    """Calls that workers on other machines make; needs a journal in PostgreSQL. Every call is made in the process of
-    its run where it is absent."""
+    """Calls that workers on other machines make; needs a journal in PostgreSQL. Every call is made
+    in the process of its run where it is absent.
+    """
     runtime: str | None = Field(default=None, pattern=r"^\w+(\.\w+)*:\w+$")
     """What makes calls elsewhere in the place of a fleet, as `module:function` of the project."""
     prompts: list[str] = ["prompts"]
@@ -101,7 +105,9 @@ class SettingsFile(BaseModel):
     packs: dict[str, dict[str, JsonValue]] = {}
     """Settings of packs, by the pack's name."""
     tools: list[JsonValue] = []
-    """The project's own functions as tools: a module's path or dotted name, or `{path | module, functions}`."""
+    """The project's own functions as tools: a module's path or dotted name, or `{path | module,
+    functions}`.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +156,8 @@ class Settings:
     functions: tuple[object, ...] = field(default=(), repr=False)
     """Functions, or tools made of such, that a Python program adds to the project's own."""
     document: Document | None = field(default=None, repr=False, compare=False)
-    """The document of the file; faults of parts that are validated later have their places in it."""
+    """The document of the file; faults of parts that are validated later have their places in it.
+    """
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -184,10 +191,12 @@ def load_settings(
         start: The folder; relative paths in the environment are relative to it.
         environment: The environment variables.
         near: A folder whose project is used if `start` lies in none.
-        default_state: The state folder if there is no settings file; `.wavewright` in `start` if absent.
+        default_state: The state folder if there is no settings file; `.wavewright` in `start` if
+            absent.
 
     Raises:
-        DocumentError: the settings file or the environment is invalid; the fault names the line or the variable.
+        DocumentError: the settings file or the environment is invalid; the fault names the line or
+            the variable.
     """
     settings, faulty = load_valid_settings(
         start, environment, near=near, default_state=default_state
@@ -198,7 +207,8 @@ def load_settings(
 
 
 def settings_without_file(folder: Path, default_state: Path) -> Settings:
-    """Return the settings of a folder from the environment alone, whatever settings files there are.
+    """Return the settings of a folder from the environment alone, whatever settings files there
+    are.
 
     Raises:
         DocumentError: a variable of the environment is invalid; the fault names it.
@@ -218,7 +228,9 @@ def load_valid_settings(
     near: Path | None = None,
     default_state: Path | None = None,
 ) -> tuple[Settings, list[DocumentError]]:
-    """Return the valid part of the settings and every fault, so that a caller can look for further faults."""
+    """Return the valid part of the settings and every fault, so that a caller can look for further
+    faults.
+    """
     folder = start.absolute()
     file = find_settings_file(folder)
     if file is None and near is not None:
@@ -281,7 +293,9 @@ def _resolve_settings(
 def _with_environment(
     given: SettingsFile, environment: EnvironmentSettings, folder: Path
 ) -> SettingsFile:
-    """Return the file's settings with those of the environment in their place; its paths are made absolute."""
+    """Return the file's settings with those of the environment in their place; its paths are made
+    absolute.
+    """
     for field_name, variable in VARIABLES.items():
         value = getattr(environment, field_name)
         if value is None or not variable.setting:
@@ -368,7 +382,9 @@ _KEY_IN_FILE = re.compile(
 
 
 def _mask_keys(error: DocumentError) -> DocumentError:
-    """Return an error whose excerpts show no key and no password, with a hint on where a key belongs."""
+    """Return an error whose excerpts show no key and no password, with a hint on where a key
+    belongs.
+    """
     masked = _KEY_IN_FILE.sub(_mask_match, error.source.text)
     if masked == error.source.text:
         return error

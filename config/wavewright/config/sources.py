@@ -1,8 +1,9 @@
 """Sources of documents: texts with positions, faults in them, and nodes that know their positions.
 
-A *source* is text with a name, a *span* a range of it; a *pointer* (RFC 6901) names a node of the value that was read.
-A *fault* keeps a text from being a valid document; it has a message, a place and a fix. A *node* is a scalar, a list or
-an object with its span, and an object also has the spans of its keys.
+A *source* is text with a name, a *span* a range of it; a *pointer* (RFC 6901) names a node of the
+value that was read. A *fault* keeps a text from being a valid document; it has a message, a place
+and a fix. A *node* is a scalar, a list or an object with its span, and an object also has the spans
+of its keys.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Types of values in plans, settings and the command line: durations, names of people and addresses of servers.
+"""Types of values in plans, settings and the command line: durations, names of people and addresses
+of servers.
 
-A *duration* is written as seconds or as text with units (`90`, `"1h30m"`) and is stored as seconds. An *address* is a
-URL; every other location is a file. Messages about a faulty address never repeat it, since it may hold a password.
+A *duration* is written as seconds or as text with units (`90`, `"1h30m"`) and is stored as seconds.
+An *address* is a URL; every other location is a file. Messages about a faulty address never repeat
+it, since it may hold a password.
 """
 
 from __future__ import annotations
@@ -76,7 +78,8 @@ def valid_amqp_url(url: str) -> str:
     """Return the address of a broker as it is.
 
     Raises:
-        ValueError: it is not one, or names the user `guest` of a remote broker, whose password is public.
+        ValueError: it is not one, or names the user `guest` of a remote broker, whose password is
+            public.
     """
     host, user = _host_and_user(url, _AMQP, "amqps://USER:PASSWORD@HOST/VHOST")
     if user in {"", "guest"} and not is_loopback(host):
@@ -120,7 +123,8 @@ def _host_and_user(
     except ValueError:
         parts = urlsplit("")
     if "@" in f"{parts.path}{parts.query}{parts.fragment}":
-        # An unescaped character ended the host early: the rest of the password would be parsed as a path.
+        # An unescaped character ended the host early: the rest of the password would be parsed as a
+        # path.
         msg = f"in {form} a '/', '?', '#' or '@' of a part is written %2F, %3F, %23 or %40"
         raise ValueError(msg)
     is_given = is_url(url) and (parts.hostname or not needs_host)
@@ -131,7 +135,9 @@ def _host_and_user(
 
 
 def has_valid_ports(parts: SplitResult) -> bool:
-    """Whether the server of an address, or each of those of `one:5432,two:5433`, has a valid port or none."""
+    """Whether the server of an address, or each of those of `one:5432,two:5433`, has a valid port
+    or none.
+    """
     try:
         return all(urlsplit(f"//{server}").port != 0 for server in servers_of(parts).split(","))
     except ValueError:

@@ -1,7 +1,7 @@
 """The command's first lines.
 
-`wavewright --version` and `--help` must answer at once, so nothing heavy is imported before it is known what was
-asked: no pydantic, networkx, anyio or mcp.
+`wavewright --version` and `--help` must answer at once, so nothing heavy is imported before it is
+known what was asked: no pydantic, networkx, anyio or mcp.
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 
 
 GC_THRESHOLD = 200_000
-"""So many new objects make Python look for cycles: more than a small run makes. A run of many steps has few cycles."""
+"""So many new objects make Python look for cycles: more than a small run makes. A run of many steps
+has few cycles.
+"""
 SWITCH_SECONDS = 0.0005
-"""After so long a thread that runs Python gives way to one that waits. The thread that writes the journal waits each
-time when the disk or the database has answered, and steps wait for it."""
+"""After so long a thread that runs Python gives way to one that waits. The thread that writes the
+journal waits each time when the disk or the database has answered, and steps wait for it.
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,7 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given in (["--version"], ["-V"]):
         sys.stdout.write(f"wavewright {__version__}\n")
         return 0
-    # A plug-in that another package has for pydantic (logfire's costs 0.4 s) has no business in this command.
+    # A plug-in that another package has for pydantic (logfire's costs 0.4 s) has no business in
+    # this command.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
     from wavewright.engine.cli.app import run_command_line
@@ -45,9 +49,11 @@ def run_process() -> NoReturn:
     """Run the command line as a process of its own, and end it."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A file's name, or a sign that the terminal's encoding lacks, is written as well as can be.
+            # A file's name, or a sign that the terminal's encoding lacks, is written as well as can
+            # be.
             stream.reconfigure(errors="backslashreplace")
-    # What is imported stays: looking for garbage among it takes a tenth of the time of a short command.
+    # What is imported stays: looking for garbage among it takes a tenth of the time of a short
+    # command.
     gc.set_threshold(GC_THRESHOLD)
     sys.setswitchinterval(SWITCH_SECONDS)
     _disable_pydantic_plugins()
@@ -57,7 +63,8 @@ def run_process() -> NoReturn:
         code = 130
     threading = sys.modules.get("threading")
     if threading is not None and any(_is_stray(thread) for thread in threading.enumerate()):
-        # A tool that is a plain function and never returns was given up in its thread; Python would wait for it.
+        # A tool that is a plain function and never returns was given up in its thread; Python would
+        # wait for it.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
@@ -66,10 +73,12 @@ def run_process() -> NoReturn:
 
 
 def _disable_pydantic_plugins() -> None:
-    """Answer pydantic's one question to its plug-ins, which is whether there are any, before it looks for them.
+    """Answer pydantic's one question to its plug-ins, which is whether there are any, before it
+    looks for them.
 
-    Even where it is told to load none, it loads importlib.metadata to look, and with it the parser of e-mail: a
-    twentieth of a check. Should pydantic rename the module, it looks again, and nothing else changes.
+    Even where it is told to load none, it loads importlib.metadata to look, and with it the parser
+    of e-mail: a twentieth of a check. Should pydantic rename the module, it looks again, and
+    nothing else changes.
     """
     if "PYDANTIC_DISABLE_PLUGINS" not in os.environ:
         loader = ModuleType("pydantic.plugin._loader")

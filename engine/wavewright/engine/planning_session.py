@@ -48,9 +48,11 @@ async def make_plan_for_request(
     on_use: Callable[[ModelUse], None] = ignore_event,
     on_rung: Callable[[RungRecord], None] = ignore_event,
 ) -> PlanReport:
-    """Return the plan that a run of the job would follow, and how it came about; nothing of it is run.
+    """Return the plan that a run of the job would follow, and how it came about; nothing of it is
+    run.
 
-    A plan that the job brings itself, or that was saved, is checked and returned as it is, on its rung.
+    A plan that the job brings itself, or that was saved, is checked and returned as it is, on its
+    rung.
 
     Raises:
         DocumentError, PlanError: the job or its template is faulty.

@@ -1,4 +1,6 @@
-"""One run from request to end, in this process: the entry point for the command line and for Python callers."""
+"""One run from request to end, in this process: the entry point for the command line and for Python
+callers.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ T = TypeVar("T")
 async def run_request(request: RunRequest, ports: Ports) -> PipelineRun[RunContext]:
     """Run or resume what the request asks for and return the last context.
 
-    A cancel request that is made meanwhile ends the run as `cancelled`, unless it comes to its own end before.
+    A cancel request that is made meanwhile ends the run as `cancelled`, unless it comes to its own
+    end before.
 
     Raises:
         DocumentError, PlanError: a job, a template or a plan is faulty.
@@ -50,7 +53,9 @@ async def run_request(request: RunRequest, ports: Ports) -> PipelineRun[RunConte
 
 @asynccontextmanager
 async def _cancelled_on_request(run: RunId | None, ports: Ports) -> AsyncGenerator[Ports]:
-    """Yield the ports of a run that a cancel request interrupts, where the journal is asked for one."""
+    """Yield the ports of a run that a cancel request interrupts, where the journal is asked for
+    one.
+    """
     if ports.find_cancel_request is None:
         yield ports
         return

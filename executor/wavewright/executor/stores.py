@@ -29,7 +29,9 @@ class Stores:
 
 
 def place_of_journal(settings: Settings) -> str:
-    """Return where the journal is, as it may be shown: the file, or the database without its password."""
+    """Return where the journal is, as it may be shown: the file, or the database without its
+    password.
+    """
     if settings.journal_url is None:
         return str(settings.journal)
     from wavewright.executor.postgres.driver import display_url
@@ -73,7 +75,8 @@ def budget_store_of(
 async def open_stores(
     settings: Settings, *, clock: Callable[[], float] = time.time
 ) -> AsyncGenerator[Stores]:
-    """Open the stores that the settings name, and close them in the end; created where there are none.
+    """Open the stores that the settings name, and close them in the end; created where there are
+    none.
 
     Args:
         settings: The project's.

@@ -1,7 +1,7 @@
 """Words of the plan language as types.
 
-Every identifier is a `NewType`, so a step id cannot be passed where a tool name is meant; a *JSON value*
-is what plans, parameters and tool outputs are made of.
+Every identifier is a `NewType`, so a step id cannot be passed where a tool name is meant; a *JSON
+value* is what plans, parameters and tool outputs are made of.
 """
 
 from __future__ import annotations
@@ -30,16 +30,22 @@ GateSeverity: TypeAlias = Literal["block", "warn"]
 Schedule: TypeAlias = Literal["waves", "dataflow"]
 
 ID_PATTERN = r"^[A-Za-z][A-Za-z0-9_]{0,62}$"
-"""Names of inputs, jobs and workers, and each part of a step's id: CEL fields, file names and keys in plain ASCII."""
+"""Names of inputs, jobs and workers, and each part of a step's id: CEL fields, file names and keys
+in plain ASCII.
+"""
 
 TOOL_NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_-]{0,62}(?:\.[A-Za-z0-9_][A-Za-z0-9_-]{0,62})?$"
-"""Names of tools: a word, or the word of a pack or an MCP server, a dot and the tool's name there."""
+"""Names of tools: a word, or the word of a pack or an MCP server, a dot and the tool's name there.
+"""
 
 STEP_ID_PATTERN = r"^[A-Za-z][A-Za-z0-9_]{0,62}(?:\.[A-Za-z0-9_]{1,63}){0,8}$"
-"""Ids of steps: those that come from a sub-plan have the id of the step that calls it before a dot."""
+"""Ids of steps: those that come from a sub-plan have the id of the step that calls it before a dot.
+"""
 
 GATE_ID_PATTERN = r"^[A-Za-z][A-Za-z0-9_]{0,127}(?:\.[A-Za-z0-9_]{1,191}){0,9}$"
-"""Ids of gates are longer, because a template's gate on a tool becomes `<gate>__<step>` on each of its steps."""
+"""Ids of gates are longer, because a template's gate on a tool becomes `<gate>__<step>` on each of
+its steps.
+"""
 
 GATE_ID_SEPARATOR = "__"
 """Stands between a template gate's id and a step's in the id of the gate that is made of them."""

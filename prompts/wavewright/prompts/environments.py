@@ -1,9 +1,10 @@
 """Jinja2 environments: for prompts and for HTML pages.
 
-Prompts are plain text without automatic escaping; an undefined or null value is an error, and templates run in a
-sandbox. Pages are escaped HTML from shipped templates, whose compiled code is cached in the user's cache folder
-(`$XDG_CACHE_HOME/wavewright`, else `~/.cache/wavewright`), since compiling takes longer than a small run. The folder
-must belong to the user and be writable by no other; otherwise templates are compiled each time.
+Prompts are plain text without automatic escaping; an undefined or null value is an error, and
+templates run in a sandbox. Pages are escaped HTML from shipped templates, whose compiled code is
+cached in the user's cache folder (`$XDG_CACHE_HOME/wavewright`, else `~/.cache/wavewright`), since
+compiling takes longer than a small run. The folder must belong to the user and be writable by no
+other; otherwise templates are compiled each time.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ from wavewright.prompts.templates import data_block, one_line, prompt_json
 
 
 class _CompiledPrompts(BytecodeCache):
-    """Keeps compiled prompts for as long as the process lives: each run makes an environment of its own."""
+    """Keeps compiled prompts for as long as the process lives: each run makes an environment of its
+    own.
+    """
 
     _SIZE: Final = 500
 
@@ -41,7 +44,9 @@ class _CompiledPrompts(BytecodeCache):
         self._kept: dict[str, bytes] = {}
 
     def load_bytecode(self, bucket: Bucket) -> None:
-        """Take what was kept for this name and file; Jinja2 compiles anew where their source is another."""
+        """Take what was kept for this name and file; Jinja2 compiles anew where their source is
+        another.
+        """
         if (known := self._kept.get(bucket.key)) is not None:
             bucket.bytecode_from_string(known)
 
@@ -58,8 +63,8 @@ _COMPILED_PROMPTS: Final = _CompiledPrompts()
 class PromptEnvironment(ImmutableSandboxedEnvironment):
     """A sandboxed environment with templates from several folders, of which the first match counts.
 
-    Names below `shipped/` are searched in the last folder only, so that a template may include the one that it
-    replaces: `{% include "shipped/planner/instructions.md.j2" %}`.
+    Names below `shipped/` are searched in the last folder only, so that a template may include the
+    one that it replaces: `{% include "shipped/planner/instructions.md.j2" %}`.
     """
 
     def __init__(self, folders: Sequence[Path]) -> None:

@@ -1,11 +1,12 @@
 """Finding and rendering of prompts' templates, and escaping of the values in them.
 
-A *template* is a Jinja2 file, `planner/request.md.j2` for the prompt `planner/request`. A project's own file of the
-same name replaces the shipped one. Values are never parsed as templates, so text in a document, an input or an answer
-cannot run as part of one.
+A *template* is a Jinja2 file, `planner/request.md.j2` for the prompt `planner/request`. A project's
+own file of the same name replaces the shipped one. Values are never parsed as templates, so text in
+a document, an input or an answer cannot run as part of one.
 
-A *data block* is a value as JSON between two marks, so that it cannot be read as instructions. The value cannot close
-the block: it never contains the characters that marks are made of, nor invisible ones.
+A *data block* is a value as JSON between two marks, so that it cannot be read as instructions. The
+value cannot close the block: it never contains the characters that marks are made of, nor invisible
+ones.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ SHIPPED = Path(__file__).parent
 
 
 class PromptError(WavewrightError):
-    """A prompt that cannot be rendered; `place` is the template's file, with its line where one is known."""
+    """A prompt that cannot be rendered; `place` is the template's file, with its line where one is
+    known.
+    """
 
     exit_code = exit_codes.MISUSE
 
@@ -74,7 +77,8 @@ class Prompts:
         """Return a rendered prompt.
 
         Raises:
-            PromptError: there is no such template, it is faulty, or it asks for a value that is not given.
+            PromptError: there is no such template, it is faulty, or it asks for a value that is not
+                given.
         """
         from jinja2 import TemplateError, TemplateNotFound
 

@@ -1,12 +1,13 @@
-"""Asking a model again until its answer is valid, and cutting values to the room that a prompt has for them.
+"""Asking a model again until its answer is valid, and cutting values to the room that a prompt has
+for them.
 
-An answer *fits* if it holds exactly one JSON object of the required shape. Prose, fences and wrappers around it are
-ignored, but its types are strict: a number in quotes is no number. Faults are reported to the model, a bounded number
-of times.
+An answer *fits* if it holds exactly one JSON object of the required shape. Prose, fences and
+wrappers around it are ignored, but its types are strict: a number in quotes is no number. Faults
+are reported to the model, a bounded number of times.
 
-A value that is too large for its place is *truncated* to valid JSON: it keeps whole entries and whole fields as far as
-there is room, long texts end at a word, and a note says what is left out wherever something is. Apart from these notes,
-the result holds only parts of the value.
+A value that is too large for its place is *truncated* to valid JSON: it keeps whole entries and
+whole fields as far as there is room, long texts end at a word, and a note says what is left out
+wherever something is. Apart from these notes, the result holds only parts of the value.
 """
 
 from __future__ import annotations
@@ -94,18 +95,21 @@ async def ask_until_fit(
     repair: Callable[[tuple[str, ...]], str],
     on_use: OnUse | None = None,
 ) -> FittingAnswer[T] | NoFittingAnswer:
-    """Ask, and ask again with the faults, at most `tries` times; the call's timeout is that of all questions together.
+    """Ask, and ask again with the faults, at most `tries` times; the call's timeout is that of all
+    questions together.
 
     Args:
         models: The client that asks models.
         call: The first question.
-        read: Returns the value of an answer, in a thread; raises `AnswerMisfit` or `AnswerDeclined`.
+        read: Returns the value of an answer, in a thread; raises `AnswerMisfit` or
+            `AnswerDeclined`.
         tries: Maximum number of questions.
         repair: Returns the next question for the faults.
         on_use: Called with the cost of each question.
 
     Raises:
-        ModelError: no model could be asked. A refusal and an unusable body are answers that do not fit.
+        ModelError: no model could be asked. A refusal and an unusable body are answers that do not
+            fit.
     """
     model = models.choose(call.preference, call.role).model
     faults: tuple[str, ...] = ("it was never asked",)
@@ -167,7 +171,8 @@ def find_object(text: str, keys: Collection[str]) -> Document:
     """Return the one object in an answer that has one of the keys, outermost first.
 
     Raises:
-        AnswerMisfit: there is none, there are several that differ, or it cannot be read unambiguously.
+        AnswerMisfit: there is none, there are several that differ, or it cannot be read
+            unambiguously.
     """
     answer = find_json(text, _SOURCE_NAME)
     found = [
@@ -194,7 +199,9 @@ def find_object(text: str, keys: Collection[str]) -> Document:
 
 
 def _objects(value: Json, keys: frozenset[str], depth: int = 3) -> Iterator[JsonObject]:
-    """Yield the objects with one of the keys, looking into wrappers: a list, a tool call, a single field."""
+    """Yield the objects with one of the keys, looking into wrappers: a list, a tool call, a single
+    field.
+    """
     if depth == 0:
         return
     if isinstance(value, list):
@@ -225,7 +232,8 @@ def truncate(value: Json, room: int, first: Collection[int] = ()) -> Json:
     Args:
         value: The value to truncate.
         room: Maximum characters of its JSON, escaped for a prompt.
-        first: Positions of a list's entries, or of an object's fields, that are kept before all others.
+        first: Positions of a list's entries, or of an object's fields, that are kept before all
+            others.
     """
     return _truncate_value(value, prompt_size(value), room, first)
 
@@ -236,7 +244,9 @@ def prompt_size(value: Json) -> int:
 
 
 def allot_chars(needs: Sequence[int], room: int) -> list[int]:
-    """Return the share of each: what it needs, or an equal part of the remaining room where that is less."""
+    """Return the share of each: what it needs, or an equal part of the remaining room where that is
+    less.
+    """
     shares = [0] * len(needs)
     left, waiting = room, sorted(range(len(needs)), key=needs.__getitem__)
     for position, which in enumerate(waiting):
@@ -324,9 +334,9 @@ def _fitting(
 ) -> dict[int, int]:
     """Return the positions to keep with their sizes: those of `first`, then those of `order`.
 
-    Each kept entry is allotted its own size, or a few lines if it is larger. After many consecutive entries without
-    room the rest is not measured, so the time depends on what is kept, not on the length of the value. `gap` is the
-    size of the note before an entry of `first`.
+    Each kept entry is allotted its own size, or a few lines if it is larger. After many consecutive
+    entries without room the rest is not measured, so the time depends on what is kept, not on the
+    length of the value. `gap` is the size of the note before an entry of `first`.
     """
     enough = max(_MIN_CHARS * 3, room // 8)
     wanted = frozenset(first)
@@ -349,7 +359,8 @@ def _fitting(
 def _positions_inwards(count: int) -> Iterator[int]:
     """Yield positions two from the front, one from the back, until they meet.
 
-    In a time series the newest entries matter as much as the oldest, so both ends of a list are kept.
+    In a time series the newest entries matter as much as the oldest, so both ends of a list are
+    kept.
     """
     front, back = 0, count - 1
     while front <= back:

@@ -1,7 +1,7 @@
 """Files written atomically.
 
-A file appears under its name only once all of it is on the disk, and only its owner can read it. An error names the
-place and the fix, and leaves no part of the file.
+A file appears under its name only once all of it is on the disk, and only its owner can read it. An
+error names the place and the fix, and leaves no part of the file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Records of a package on language models: their cost by step, role, rung and model, and the rungs that were tried.
+"""Records of a package on language models: their cost by step, role, rung and model, and the rungs
+that were tried.
 
-In sums, calls at an unknown price are counted separately, and tokens that a provider did not count are marked as
-estimates.
+In sums, calls at an unknown price are counted separately, and tokens that a provider did not count
+are marked as estimates.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The records of a review and a package.
 
-Confidence is computed by code: a *raw* value, then lowered by every cap whose condition holds; both values and the
-reasons are recorded. A model's *opinion* is recorded beside the verdict. Nothing here can lift a gate or a cap.
+Confidence is computed by code: a *raw* value, then lowered by every cap whose condition holds; both
+values and the reasons are recorded. A model's *opinion* is recorded beside the verdict. Nothing
+here can lift a gate or a cap.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class CapRecord(Record):
     fault: str | None = None
     """Why the condition could not be evaluated; such a cap applies."""
     ways: dict[str, str] = {}
-    """Of a cap on all fields that is about one step: field → the steps by which it feeds the field."""
+    """Of a cap on all fields that is about one step: field → the steps by which it feeds the field.
+    """
     spares: tuple[str, ...] = ()
     """Of such a cap: fields that its step does not feed, which it leaves alone."""
 
@@ -116,7 +118,9 @@ class ReviewResult(Record):
     refused_actions: tuple[RefusedAction, ...] = ()
     """Actions of the model outside the goal, the plan or the vocabulary."""
     invalid_because: tuple[str, ...] = ()
-    """Why the result is not valid: failed mandatory steps, missing parts, or violations of the goal's output schema."""
+    """Why the result is not valid: failed mandatory steps, missing parts, or violations of the
+    goal's output schema.
+    """
     unread_because: tuple[str, ...] = ()
     """Why a model's answer was no review; the goal is then not achieved."""
 
@@ -231,7 +235,9 @@ class CallReport(Record):
 
 
 class AttemptReport(Record):
-    """Output of the last attempt of a failed call: the end of what it raised, printed and logged, without secrets."""
+    """Output of the last attempt of a failed call: the end of what it raised, printed and logged,
+    without secrets.
+    """
 
     step: StepId
     index: int | None = None
@@ -252,7 +258,9 @@ class PatchReport(Record):
     plan_hash: str | None = None
     """Of the plan that it made."""
     rung: str | None = None
-    """The rung of the ladder `recovery` that made it: `recipe` or `model`; null if it was not recorded."""
+    """The rung of the ladder `recovery` that made it: `recipe` or `model`; null if it was not
+    recorded.
+    """
 
 
 class Timings(Record):
@@ -261,7 +269,9 @@ class Timings(Record):
     started: str | None = None
     finished: str | None = None
     seconds: float = 0.0
-    """Wall-clock time from the run's beginning to the end of its last step or review; without set-up and report."""
+    """Wall-clock time from the run's beginning to the end of its last step or review; without
+    set-up and report.
+    """
     step_seconds: float = 0.0
     """Sum of the steps' times: their sequential time."""
     waves: int = 0
@@ -276,8 +286,9 @@ class KeptPlanUse(Record):
     template: str
     """Goal template that holds the plan."""
     use: Literal["hit", "suggested", "adapted", "proposed"]
-    """`hit`: run without a planner; `suggested`: taken when the planner had none; `adapted`: the planner's plan has a
-    step of it; `proposed`: the planner's plan has none."""
+    """`hit`: run without a planner; `suggested`: taken when the planner had none; `adapted`: the
+    planner's plan has a step of it; `proposed`: the planner's plan has none.
+    """
     tokens_saved: int = 0
     """Tokens that the planner took for the plan once, where no planner was asked."""
 

@@ -1,7 +1,9 @@
-"""Short texts for values, violations, times and durations; quotes looked up in a value; entries in groups.
+"""Short texts for values, violations, times and durations; quotes looked up in a value; entries in
+groups.
 
-A *brief* value is short, on one line and recognisable, without characters that could control a terminal. A time in an
-output is an ISO 8601 date or date-time, in UTC if it has no offset; a date stands for its whole day.
+A *brief* value is short, on one line and recognisable, without characters that could control a
+terminal. A time in an output is an ISO 8601 date or date-time, in UTC if it has no offset; a date
+stands for its whole day.
 """
 
 from __future__ import annotations
@@ -80,7 +82,9 @@ def grouped(entries: Iterable[_T], key: Callable[[_T], _K]) -> dict[_K, list[_T]
 
 
 def shorten_middle(text: str, most: int) -> str:
-    """Return the text cut to `most` characters with an ellipsis in the middle; the ends tell names apart."""
+    """Return the text cut to `most` characters with an ellipsis in the middle; the ends tell names
+    apart.
+    """
     if len(text) <= most:
         return text
     end = max(0, (most - 1) // 2)
@@ -96,8 +100,8 @@ def path_text(path: Sequence[str | int]) -> str:
 def visible(text: str) -> str:
     """Return the text with every control, format and surrogate character shown as its code point.
 
-    Escape sequences, bidirectional overrides and zero-width characters make a text look like another one; line
-    breaks and tabs stay.
+    Escape sequences, bidirectional overrides and zero-width characters make a text look like
+    another one; line breaks and tabs stay.
     """
     if text.isascii() and text.isprintable():
         return text

@@ -1,4 +1,5 @@
-"""Taking takes no more than was asked for, gives back what nobody wanted, and trusts no sender's count.
+"""Taking takes no more than was asked for, gives back what nobody wanted, and trusts no sender's
+count.
 
 Whoever looks on sees every message that passes, and takes none away.
 """
@@ -88,7 +89,8 @@ async def test_a_taker_that_is_cancelled_costs_no_delivery(
 async def test_no_message_is_lost_however_often_takers_are_cancelled(
     broker: Broker | RunningBroker,
 ) -> None:
-    # Whoever is cancelled with a message in hand has cost it a delivery, and it could be buried for that.
+    # Whoever is cancelled with a message in hand has cost it a delivery, and it could be buried for
+    # that.
     topology = broker.topology(delivery_limit=1_000)
     async with open_bus(BusSettings(broker.url, topology)) as bus:
         await take_and_cancel(bus, topology)

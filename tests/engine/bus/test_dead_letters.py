@@ -1,4 +1,6 @@
-"""A message that cannot be taken in is dead-lettered whole, with the reason, and can do no harm from there."""
+"""A message that cannot be taken in is dead-lettered whole, with the reason, and can do no harm
+from there.
+"""
 
 from __future__ import annotations
 

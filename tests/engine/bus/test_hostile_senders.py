@@ -1,4 +1,6 @@
-"""What a sender with a client of his own can put on the wire harms neither the daemon nor the messages behind it."""
+"""What a sender with a client of his own can put on the wire harms neither the daemon nor the
+messages behind it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Taking messages in: one at a time, held until they are settled, and dead-lettered when they never are."""
+"""Taking messages in: one at a time, held until they are settled, and dead-lettered when they never
+are.
+"""
 
 from __future__ import annotations
 
@@ -134,7 +136,9 @@ async def test_a_connection_that_breaks_counts_once_or_twice_however_many_wait_o
 
 
 async def until_waiting(url: str, queue: str, consumers: int) -> None:
-    """Wait until a queue has so many consumers, or more: the broker counts a message that was got as one, too."""
+    """Wait until a queue has so many consumers, or more: the broker counts a message that was got
+    as one, too.
+    """
     connection = await aio_pika.connect(url)
     async with connection:
         channel = await connection.channel()

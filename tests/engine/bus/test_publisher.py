@@ -1,4 +1,6 @@
-"""Sending: a publish is confirmed, returned, refused, or known to be unknown, and never ends in silence."""
+"""Sending: a publish is confirmed, returned, refused, or known to be unknown, and never ends in
+silence.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +99,8 @@ async def test_a_line_that_dies_in_silence_ends_no_publish_without_a_word(
 
     async def publish(bus: Bus, number: int) -> None:
         try:
-            # Longer than the line is given: it is the library that ends this publish, not the timeout.
+            # Longer than the line is given: it is the library that ends this publish, not the
+            # timeout.
             await bus.publish(message(topology, number), timeout=60)
         except BusError as error:
             ends.append(type(error).__name__)
@@ -112,7 +115,8 @@ async def test_a_line_that_dies_in_silence_ends_no_publish_without_a_word(
             async with anyio.create_task_group() as sending:
                 for number in range(1, 6):
                     sending.start_soon(publish, bus, number)
-                # The library gives a line up after three heartbeats, and then cancels whatever waits for it.
+                # The library gives a line up after three heartbeats, and then cancels whatever
+                # waits for it.
                 await until(lambda: len(notices.of("broker_lost")) == 2)
                 proxy.pass_on()
             reached = True

@@ -1,4 +1,6 @@
-"""The broker dies, ends in good order, and comes back: whoever waits goes on, and what was confirmed is there."""
+"""The broker dies, ends in good order, and comes back: whoever waits goes on, and what was
+confirmed is there.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +101,8 @@ async def test_work_goes_on_when_the_broker_is_back(victim: Victim, topology: To
             # Settling what came by a connection that is gone does no harm.
             await held.ack()
             await until(lambda: not outbox.waiting and len(taken) == len(messages) + 1)
-            # A subscription misses what is published while it reconnects, which nothing outside can tell.
+            # A subscription misses what is published while it reconnects, which nothing outside can
+            # tell.
             while late.body not in watched:
                 await publish_when_up(bus, late)
                 await anyio.sleep(0.1)

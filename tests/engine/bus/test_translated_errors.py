@@ -1,4 +1,6 @@
-"""A call of the broker's library ends in a known way, and only a cancellation of one's own passes as one."""
+"""A call of the broker's library ends in a known way, and only a cancellation of one's own passes
+as one.
+"""
 
 from __future__ import annotations
 

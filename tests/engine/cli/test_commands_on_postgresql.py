@@ -1,4 +1,6 @@
-"""The commands where the journal is in PostgreSQL: they do what they do over a file, and nobody sees the password."""
+"""The commands where the journal is in PostgreSQL: they do what they do over a file, and nobody
+sees the password.
+"""
 
 from __future__ import annotations
 

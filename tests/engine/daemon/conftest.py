@@ -62,7 +62,9 @@ async def client(site: DaemonSite) -> AsyncIterator[BrokerClient]:
 
 @pytest.fixture
 def spawn() -> Spawn:
-    """How `start` starts a process; where its start or its end is what matters, `new_process` takes the place."""
+    """How `start` starts a process; where its start or its end is what matters, `new_process` takes
+    the place.
+    """
     return PreparedCommand
 
 

@@ -1,4 +1,6 @@
-"""A project with a daemon, a broker's queues of its own, and somebody who sends jobs and reads what comes out."""
+"""A project with a daemon, a broker's queues of its own, and somebody who sends jobs and reads what
+comes out.
+"""
 
 from __future__ import annotations
 
@@ -180,7 +182,8 @@ class DaemonSite:
 class BrokerClient:
     """Whoever sends jobs and reads what comes out.
 
-    Messages go out at least once, so those with the id of one that was read before are kept apart, as `repeats`.
+    Messages go out at least once, so those with the id of one that was read before are kept apart,
+    as `repeats`.
     """
 
     def __init__(self, site: DaemonSite, channel: AbstractChannel) -> None:
@@ -229,7 +232,9 @@ class BrokerClient:
         await exchange.publish(made, self._yard.topology.intake)
 
     async def read(self) -> None:
-        """Read what lies in the queues; a repeat must hold the same bytes as the first message of its id."""
+        """Read what lies in the queues; a repeat must hold the same bytes as the first message of
+        its id.
+        """
         self.seen += [_payload(one) for one in await self._new(self._yard.status)]
         self.questions += [_payload(one) for one in await self._new(self._yard.decisions)]
         self.packages += await self._new(self._yard.packages)

@@ -1,4 +1,6 @@
-"""Jobs of a daemon that a person cancels while they wait for a slot, at work, and while they await a verdict."""
+"""Jobs of a daemon that a person cancels while they wait for a slot, at work, and while they await
+a verdict.
+"""
 
 from __future__ import annotations
 

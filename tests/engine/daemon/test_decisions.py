@@ -1,4 +1,6 @@
-"""Questions to people: the job is waiting until somebody answers, by message or at the command line."""
+"""Questions to people: the job is waiting until somebody answers, by message or at the command
+line.
+"""
 
 from __future__ import annotations
 

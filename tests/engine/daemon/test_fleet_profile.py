@@ -1,4 +1,6 @@
-"""The profile `fleet` of compose.yaml, its very commands as processes: daemon, user of the workers, workers."""
+"""The profile `fleet` of compose.yaml, its very commands as processes: daemon, user of the workers,
+workers.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def database(postgres: PostgresServer) -> Iterator[str]:
 
 
 def make_user(url: str) -> None:
-    """Run the service `worker-user`, with the addresses of this machine in place of those of the containers."""
+    """Run the service `worker-user`, with the addresses of this machine in place of those of the
+    containers.
+    """
     service, parts = SERVICES["worker-user"], urlsplit(url)
     program, *options = service["entrypoint"]
     here = {"--host": parts.hostname, "--username": parts.username, "--dbname": parts.path[1:]}

@@ -1,4 +1,6 @@
-"""What a model has said is said once: a daemon that goes on for a killed one asks only what was never answered."""
+"""What a model has said is said once: a daemon that goes on for a killed one asks only what was
+never answered.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def plan(target: str) -> JsonObject:
 
 
 def searching(target: str) -> AnswerMaker:
-    """Return what the model says in a loop of four questions, by how far that is; its second tool waits."""
+    """Return what the model says in a loop of four questions, by how far that is; its second tool
+    waits.
+    """
     said = (
         calling_tool("say", text=target),
         calling_tool("hold", text=target),

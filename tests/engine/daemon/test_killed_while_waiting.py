@@ -1,4 +1,6 @@
-"""A daemon that dies while a person is asked, or as the answer comes; and two people who answer at once."""
+"""A daemon that dies while a person is asked, or as the answer comes; and two people who answer at
+once.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Every log event of the table that users of zone researchers know, from a standing job with the pack `lore`."""
+"""Every log event of the table that users of zone researchers know, from a standing job with the
+pack `lore`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The orchestrated research of the pack `lore` as a daemon: a rejected zone is researched again with what was said."""
+"""The orchestrated research of the pack `lore` as a daemon: a rejected zone is researched again
+with what was said.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ RUNNERS: JsonObject = {"name": "Fen Runners", "evidence": [{"quote": "Fen Runner
 
 
 def next_words(words: Sequence[str | Reply], asked: FakeModelRequest) -> str | Reply:
-    """Return what is said after the calls of tools so far; the last words where no tool is offered any more."""
+    """Return what is said after the calls of tools so far; the last words where no tool is offered
+    any more.
+    """
     made = sum(one.role == "tool" for one in asked.messages) if asked.tool_names else len(words)
     return words[min(made, len(words) - 1)]
 

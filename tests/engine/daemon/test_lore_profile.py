@@ -1,6 +1,8 @@
-"""The profile `lore` of compose.yaml, its very commands as processes: broker, store, validator and researcher.
+"""The profile `lore` of compose.yaml, its very commands as processes: broker, store, validator and
+researcher.
 
-A service starts once the conditions of its `depends_on` hold: a health check of the file, or of the image, passes.
+A service starts once the conditions of its `depends_on` hold: a health check of the file, or of the
+image, passes.
 """
 
 from __future__ import annotations
@@ -187,7 +189,9 @@ class Profile:
             await anyio.sleep(1)  # the check of RabbitMQ takes a second of CPU
 
     async def up(self) -> list[str]:
-        """Start every service once those that it depends on are as it asks; return them in that order."""
+        """Start every service once those that it depends on are as it asks; return them in that
+        order.
+        """
         needs: dict[str, dict[str, Any]] = {
             name: COMPOSE["services"][name].get("depends_on", {}) for name in PROFILE
         }
@@ -199,7 +203,9 @@ class Profile:
         return order
 
     def submit(self, job: str) -> int:
-        """Submit a job of the researcher's project as the user who may, wait for its end, and return the exit code."""
+        """Submit a job of the researcher's project as the user who may, wait for its end, and
+        return the exit code.
+        """
         user = filled_in("amqp://svc_ui:${UI_PASSWORD}@rabbitmq:5672/")
         environment = self.environment("daemon") | {
             "WAVEWRIGHT_AMQP_URL": self.here("daemon", user)
@@ -233,7 +239,8 @@ def profile(
     folder, url = tmp_path_factory.mktemp("compose"), postgres.database()
     (folder / "rabbitmq").mkdir()
     own = Profile(folder, Broker.create(folder / "rabbitmq"), url)
-    # The server imports what the service `definitions` writes, as `load_definitions` of the file has it.
+    # The server imports what the service `definitions` writes, as `load_definitions` of the file
+    # has it.
     conf = folder / "rabbitmq" / "rabbitmq.conf"
     conf.write_text(
         re.sub(r"(?<=load_definitions = ).*", str(folder / "definitions.json"), conf.read_text())
@@ -244,7 +251,9 @@ def profile(
 
 
 def agreement(asked: FakeModelRequest) -> Reply:
-    """Return an agreement with a conflict of a source with itself; without it, once the validator has said so."""
+    """Return an agreement with a conflict of a source with itself; without it, once the validator
+    has said so.
+    """
     wrong: JsonObject = {"data_point": "Corin Marr: role", "source_a": FEN, "source_b": FEN}
     conflicts: list[Json] = (
         [] if was_told(asked) else [{**wrong, "claim_a": "wet", "claim_b": "wet"}]

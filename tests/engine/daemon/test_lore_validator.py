@@ -1,4 +1,6 @@
-"""The pack lore as two daemons with a store: the researcher's packages, the validator's verdicts, what is stored."""
+"""The pack lore as two daemons with a store: the researcher's packages, the validator's verdicts,
+what is stored.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Jobs wait while their model's provider is out of order, and go on when a probe finds that it answers."""
+"""Jobs wait while their model's provider is out of order, and go on when a probe finds that it
+answers.
+"""
 
 from __future__ import annotations
 

@@ -124,7 +124,8 @@ async def test_a_collector_that_is_away_keeps_no_daemon_from_ending(
 
     assert code == 0
     assert daemon.has_said("daemon_shutdown")
-    # One that has to be ended after nine seconds tells where it hung, and this collector would be waited for ten.
+    # One that has to be ended after nine seconds tells where it hung, and this collector would be
+    # waited for ten.
     assert HUNG not in daemon.text
 
 

@@ -1,4 +1,6 @@
-"""A pack with messages of its own, served by the real daemon: its request comes in, its package goes out."""
+"""A pack with messages of its own, served by the real daemon: its request comes in, its package
+goes out.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What goes out of a result: no figure above its cap, and nothing that failed or does not fit its message."""
+"""What goes out of a result: no figure above its cap, and nothing that failed or does not fit its
+message.
+"""
 
 from __future__ import annotations
 

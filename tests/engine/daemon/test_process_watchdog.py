@@ -1,4 +1,6 @@
-"""Steps that keep the event loop from everything else: told of, and ended with their process where they do not end."""
+"""Steps that keep the event loop from everything else: told of, and ended with their process where
+they do not end.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +108,8 @@ async def test_calls_that_do_not_end_when_they_are_cancelled_give_their_places_b
 async def test_a_step_that_holds_the_interpreter_ends_the_daemon_as_well(
     stalling: DaemonSite, client: BrokerClient, start: StartDaemon
 ) -> None:
-    # The limit holds for each processor that the daemon may run on; one of them is soonest at its end.
+    # The limit holds for each processor that the daemon may run on; one of them is soonest at its
+    # end.
     processors = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(processors)})
     try:

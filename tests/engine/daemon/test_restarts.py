@@ -1,4 +1,6 @@
-"""The daemon as a process that is stopped, killed and started again: nothing is lost, nothing done twice."""
+"""The daemon as a process that is stopped, killed and started again: nothing is lost, nothing done
+twice.
+"""
 
 from __future__ import annotations
 

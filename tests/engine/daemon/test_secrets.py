@@ -1,7 +1,8 @@
-"""What is secret leaves a daemon by no door: twelve canaries, thirty failures, every byte looked at.
+"""What is secret leaves a daemon by no door: twelve canaries, thirty failures, every byte looked
+at.
 
-A *canary* is a secret that would be noticed. After the run everything that was written and sent is searched for each,
-as text, in JSON's escapes and in base64.
+A *canary* is a secret that would be noticed. After the run everything that was written and sent is
+searched for each, as text, in JSON's escapes and in base64.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ KNOWN = {
     "STORE_PASSWORD": 'canary-05 "quoted" pässword',
     "SERVICE_SECRET": "canary-06-in-an-output-3b4c5d",
 }
-"""Variable → a secret that the daemon is configured with, or that a provider's library would read."""
+"""Variable → a secret that the daemon is configured with, or that a provider's library would read.
+"""
 MODEL_PASSWORD = "canary-07-of-the-models-address"  # noqa: S105 - a canary
 SHAPED = {
     "in an exception": "canary08inanexception6e7f8a9b0c",
@@ -49,7 +51,8 @@ SHAPED = {
     "in a refused body": "canary11inarefusedbody3c4d5e6f",
     "in a document's fault": "canary12inadocument7a8b9c0d1e",
 }
-"""Secrets that nobody has told the daemon of, in the shapes that tools and libraries print them in."""
+"""Secrets that nobody has told the daemon of, in the shapes that tools and libraries print them in.
+"""
 
 TOOLS = '''
 import logging
@@ -231,7 +234,8 @@ async def test_no_canary_leaves_a_daemon_whatever_fails(
         for place, content in found.items()
         if is_in(secret, content)
     }
-    # What its sender has put into a request is the job's own, and so is a dead letter's body: nowhere else.
+    # What its sender has put into a request is the job's own, and so is a dead letter's body:
+    # nowhere else.
     of_the_sender = {
         ("in a document's fault", "file journal.sqlite"),
         ("in a document's fault", "file journal.sqlite-wal"),

@@ -1,4 +1,6 @@
-"""Whatever keeps a daemon from starting is told at once, and is exit code 2 where waiting is no use."""
+"""Whatever keeps a daemon from starting is told at once, and is exit code 2 where waiting is no
+use.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The researcher of the pack `lore` as a daemon over the small invented world: by itself, and asked for zones."""
+"""The researcher of the pack `lore` as a daemon over the small invented world: by itself, and asked
+for zones.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Two daemons of one pack at one broker: a package of the first starts a job of the second, which gives its verdict."""
+"""Two daemons of one pack at one broker: a package of the first starts a job of the second, which
+gives its verdict.
+"""
 
 from __future__ import annotations
 
@@ -186,7 +188,8 @@ async def test_the_second_daemon_rejects_what_the_first_sends_twice_and_accepts(
         await surveyor.started()
         await other.started()
         await client.send_raw(request("Westfall", wanted))
-        # The client reads the packages that the second daemon takes in, so it reads nothing before the last one.
+        # The client reads the packages that the second daemon takes in, so it reads nothing before
+        # the last one.
         await judge.until(lambda: judge.calls().total() == 3)
         done = await client.until_told(wanted, "JOB_COMPLETED")
     finally:

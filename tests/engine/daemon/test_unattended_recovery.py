@@ -1,4 +1,6 @@
-"""A daemon with nobody beside it: a model's patch acts where the goal lets it, and otherwise the job asks."""
+"""A daemon with nobody beside it: a model's patch acts where the goal lets it, and otherwise the
+job asks.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A validator's verdict on packages: accepted, or rejected with what is to be mended, in any order and any number."""
+"""A validator's verdict on packages: accepted, or rejected with what is to be mended, in any order
+and any number.
+"""
 
 from __future__ import annotations
 

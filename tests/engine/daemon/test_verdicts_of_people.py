@@ -1,4 +1,6 @@
-"""A person judges the packages of the researcher of the pack `lore` at the command line, beside a real daemon."""
+"""A person judges the packages of the researcher of the pack `lore` at the command line, beside a
+real daemon.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Of two people who answer at the same time one wins, and the other is told who it was and what they answered."""
+"""Of two people who answer at the same time one wins, and the other is told who it was and what
+they answered.
+"""
 
 from __future__ import annotations
 

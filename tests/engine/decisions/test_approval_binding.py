@@ -1,4 +1,6 @@
-"""For what a person's word counts: one run, one plan, these parameters, this question, once, for a day."""
+"""For what a person's word counts: one run, one plan, these parameters, this question, once, for a
+day.
+"""
 
 from __future__ import annotations
 

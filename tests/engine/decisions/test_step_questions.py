@@ -1,4 +1,6 @@
-"""Approvals of ready steps and questions of `ask_person`, at the command line: one at a time, each used once."""
+"""Approvals of ready steps and questions of `ask_person`, at the command line: one at a time, each
+used once.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`dry-run --run`: what of a run that has begun would run again, on resume or after a patch; and what is reused."""
+"""`dry-run --run`: what of a run that has begun would run again, on resume or after a patch; and
+what is reused.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +120,9 @@ AGAIN: JsonObject = {
 
 @pytest.fixture
 def stale(wavewright: CommandLine, quotes_project: Path) -> str:
-    """A run that ended with stale quotes, so that nothing was written down; it may still be patched."""
+    """A run that ended with stale quotes, so that nothing was written down; it may still be
+    patched.
+    """
     template = TEMPLATE[: TEMPLATE.index("recipes:")]
     write_quotes_project(quotes_project, template=template)
     assert wavewright("run", "quotes.job.yaml").code == 1

@@ -1,4 +1,6 @@
-"""What a dry run expects: seconds and cost from history or marked as defaults, the budgets, and egress."""
+"""What a dry run expects: seconds and cost from history or marked as defaults, the budgets, and
+egress.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +93,9 @@ def add_settings(board: Path, more: str) -> None:
 
 
 def add_past(board: Path, model: str) -> None:
-    """Journal ten runs in which a call of `note` took 1 to 10 seconds and 100 to 1,000 tokens of the model."""
+    """Journal ten runs in which a call of `note` took 1 to 10 seconds and 100 to 1,000 tokens of
+    the model.
+    """
     for number in range(1, 11):
         run = f"r{number}"
         uses = asked("notes", 100 * number, 0.01 * number, model=model, index=0)

@@ -1,4 +1,6 @@
-"""The history of tools: the latest calls that brought something, read without writing and in bounded time."""
+"""The history of tools: the latest calls that brought something, read without writing and in
+bounded time.
+"""
 
 from __future__ import annotations
 

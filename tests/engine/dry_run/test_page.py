@@ -1,4 +1,6 @@
-"""The page of a dry run: what stands in it, and how it is used, in a real browser without a network."""
+"""The page of a dry run: what stands in it, and how it is used, in a real browser without a
+network.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def digests(kind: str, text: str) -> set[str]:
 
 
 def driven(page: Path, program: str, *flags: str) -> Visit:
-    """Return a visit of a page that a program uses as a reader would; it says what it sees by `say`."""
+    """Return a visit of a page that a program uses as a reader would; it says what it sees by
+    `say`.
+    """
     script = (
         "const $ = (id) => document.getElementById(id); const said = [];\n"
         "const say = (what) => said.push(what);\n"

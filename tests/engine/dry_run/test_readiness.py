@@ -1,4 +1,6 @@
-"""What keeps a plan's workers from working is found before a run: their prompts, and the model that they ask."""
+"""What keeps a plan's workers from working is found before a run: their prompts, and the model that
+they ask.
+"""
 
 from __future__ import annotations
 

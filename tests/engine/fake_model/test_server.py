@@ -216,7 +216,8 @@ async def test_a_cut_stream_gives_no_reason_for_its_end(
     except ModelAPIError:
         return  # a client may notice by itself
 
-    # The client's library takes a missing reason for a stop; only what the provider said itself tells them apart.
+    # The client's library takes a missing reason for a stop; only what the provider said itself
+    # tells them apart.
     assert "finish_reason" not in (response.provider_details or {})
 
 

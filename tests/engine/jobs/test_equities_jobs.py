@@ -1,4 +1,6 @@
-"""Jobs of the pack `equities` from file to package: services, folders, daily prices, announcements, demands."""
+"""Jobs of the pack `equities` from file to package: services, folders, daily prices, announcements,
+demands.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A job that comes otherwise than as a file: under a run id given beforehand, and among the project's files only."""
+"""A job that comes otherwise than as a file: under a run id given beforehand, and among the
+project's files only.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Messages of every kind that a broker may bring, each with what may become of it, and the state that they come upon.
+"""Messages of every kind that a broker may bring, each with what may become of it, and the state
+that they come upon.
 
 The corpus lies beside the project; where it is not there, there are no rows.
 """

@@ -44,7 +44,9 @@ ANSWER: Loose = {"decision_id": "5d1c0a52-7a3e-4f0b-9a53-2f6b8c1d0ed1", "choice"
 
 
 def envelope(payload: object, kind: str = "job_request", **changes: object) -> Loose:
-    """Return an envelope of a payload; a field is changed by its name, and left out where it is `...`."""
+    """Return an envelope of a payload; a field is changed by its name, and left out where it is
+    `...`.
+    """
     is_verdict = kind == "validation_result"
     return {
         "message_id": "5d1c0a52-7a3e-4f0b-9a53-2f6b8c1d0eaa",

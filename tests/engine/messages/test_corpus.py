@@ -35,7 +35,8 @@ async def test_a_message_of_the_corpus_ends_as_its_contract_says(row: Row, tmp_p
         first, *others = [await receiver.take(delivery_of(row)) for _ in range(row["deliveries"])]
 
         if row["kind"] == "max_deliveries":
-            # A sound message whose job always fails: it is one job, begun a few times, and then given up.
+            # A sound message whose job always fails: it is one job, begun a few times, and then
+            # given up.
             await receiver.fail_until_dead(project_nothing)
             assert first.action == "accept"
             assert {other.action for other in others} == {"ack_duplicate"}

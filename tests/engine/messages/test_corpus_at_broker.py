@@ -43,13 +43,17 @@ from wavewright.executor.store.job_records import JobId
 
 PATIENCE = 30.0
 A_MOMENT = 1.0
-"""Seconds that a good message may be kept waiting on purpose; how busy the machine is does not count."""
+"""Seconds that a good message may be kept waiting on purpose; how busy the machine is does not
+count.
+"""
 GOOD_JOB = JobId(JOB)
 
 
 @dataclass(frozen=True)
 class Street:
-    """Queues at a broker, the bus between them and a daemon, and somebody who sends in the senders' names."""
+    """Queues at a broker, the bus between them and a daemon, and somebody who sends in the senders'
+    names.
+    """
 
     broker: Broker
     topology: Topology

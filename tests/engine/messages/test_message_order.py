@@ -1,4 +1,6 @@
-"""The messages of one job, in every order (here a third of them) and each of them twice: the end is the same."""
+"""The messages of one job, in every order (here a third of them) and each of them twice: the end is
+the same.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def messages_of(job: JobId) -> list[ReceivedMessage]:
 
 
 class Daemon:
-    """Does what a daemon would: asks its question, then sends a package, and another one for each verdict."""
+    """Does what a daemon would: asks its question, then sends a package, and another one for each
+    verdict.
+    """
 
     def __init__(self, stores: Stores) -> None:
         self._journal = stores.journal

@@ -1,8 +1,9 @@
 """A project whose pages are hostile, and a model that obeys whoever attacks.
 
-The *attacker* answers in the model's name for planner, workers, reviewer and recovery alike: forbidden tools, tainted
-parameters, forged verdicts, patches that bring what nobody approved, and now and then the honest answer, so that runs
-go on. What the tools are really asked stands in a file beside them.
+The *attacker* answers in the model's name for planner, workers, reviewer and recovery alike:
+forbidden tools, tainted parameters, forged verdicts, patches that bring what nobody approved, and
+now and then the honest answer, so that runs go on. What the tools are really asked stands in a file
+beside them.
 """
 
 from __future__ import annotations

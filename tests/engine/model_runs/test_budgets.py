@@ -1,4 +1,6 @@
-"""Budgets over a real wire: never overshot by more than the calls under way, whatever is killed when."""
+"""Budgets over a real wire: never overshot by more than the calls under way, whatever is killed
+when.
+"""
 
 from __future__ import annotations
 

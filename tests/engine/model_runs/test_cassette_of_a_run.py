@@ -1,4 +1,6 @@
-"""A whole run over a model, recorded once, happens again without the model, the key and the network."""
+"""A whole run over a model, recorded once, happens again without the model, the key and the
+network.
+"""
 
 from __future__ import annotations
 

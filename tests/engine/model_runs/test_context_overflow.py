@@ -1,4 +1,6 @@
-"""Questions that are larger than the model's context: each is put once more with less, then its ladder goes on."""
+"""Questions that are larger than the model's context: each is put once more with less, then its
+ladder goes on.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The whole way over a real wire: a model plans, stale prices are found, a review says no, a model mends the plan.
+"""The whole way over a real wire: a model plans, stale prices are found, a review says no, a model
+mends the plan.
 
 Prices come from a real service that gives old ones until it is asked to read again.
 """
@@ -104,7 +105,9 @@ def job_without_recipes(url: str) -> dict[str, Any]:
 
 
 def run_stale(wavewright: CommandLine, folder: Path, *options: str) -> tuple[Answer, Package, int]:
-    """Run the job on a service whose prices are stale at first; also return how often that was asked."""
+    """Run the job on a service whose prices are stale at first; also return how often that was
+    asked.
+    """
     with serving(Served(served_prices("2009-10")), Served(served_prices("2010-03"))) as service:
         (folder / "few.job.json").write_text(json.dumps(job_without_recipes(service.url)))
         ran = wavewright("run", "few.job.json", "--output", folder / "out", *options)

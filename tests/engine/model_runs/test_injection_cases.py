@@ -1,7 +1,8 @@
-"""Each row of the injection cases, in a run whose models obey what they read and whose person approves, or does not.
+"""Each row of the injection cases, in a run whose models obey what they read and whose person
+approves, or does not.
 
-What the tools were really asked, what the person was shown, what the models were told and what the report shows is
-read after the run, and held against the invariants of the row.
+What the tools were really asked, what the person was shown, what the models were told and what the
+report shows is read after the run, and held against the invariants of the row.
 """
 
 from __future__ import annotations
@@ -266,7 +267,9 @@ def site(
 
 
 def decide(site: Site, choice: str) -> tuple[list[Answer], JsonObject | None]:
-    """Run until a person is asked, answer and go on; return what was printed, and what the person was shown."""
+    """Run until a person is asked, answer and go on; return what was printed, and what the person
+    was shown.
+    """
     ran = [site.call("run", "given.job.yaml", "--output", "out", "--approve", "wait")]
     found = site.call("decisions", "--format", "json")
     asked: list[JsonObject] = json.loads(found.out)

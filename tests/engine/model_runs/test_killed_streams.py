@@ -1,4 +1,6 @@
-"""A run that is killed while its plan arrives goes on without calling again what was called, and replays alike."""
+"""A run that is killed while its plan arrives goes on without calling again what was called, and
+replays alike.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Whole runs over notes that a model answers well, badly or not at all: each chunk takes the rung that it should."""
+"""Whole runs over notes that a model answers well, badly or not at all: each chunk takes the rung
+that it should.
+"""
 
 from __future__ import annotations
 

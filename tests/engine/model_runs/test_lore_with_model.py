@@ -1,4 +1,6 @@
-"""The research of a zone with a model behind the wire: the orchestrator's way, bad answers, hostile pages, ceilings."""
+"""The research of a zone with a model behind the wire: the orchestrator's way, bad answers, hostile
+pages, ceilings.
+"""
 
 from __future__ import annotations
 

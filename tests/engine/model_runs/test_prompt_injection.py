@@ -230,7 +230,8 @@ async def test_in_many_runs_only_the_approved_plan_is_executed(
     write_site(tmp_path)
     monkeypatch.setenv("WAVEWRIGHT_MODEL", "openai-chat:obedient")
     settings = load_settings(tmp_path)
-    # What is the same in every run is read once: the tools' module, the installed packs, the prompts.
+    # What is the same in every run is read once: the tools' module, the installed packs, the
+    # prompts.
     tools = tuple(load_user_tools(settings.tools, settings.root))
 
     def tools_again(given: Sequence[Json], root: Path) -> Sequence[Tool]:
@@ -308,7 +309,8 @@ def test_over_the_wire_too_and_nothing_hostile_is_shown_raw(
     assert "Traceback" not in ran.err
     assert not _RAW.findall(ran.out + ran.err), (ran.out, ran.err)
     if attack.carrier in {"crawl_url", "tool_stderr", "summarize", "extract_category"}:
-        # The recovery planner is told nothing that a page said, not even by a reviewer who repeats it.
+        # The recovery planner is told nothing that a page said, not even by a reviewer who repeats
+        # it.
         assert all(attack.content[:40] not in told.prompt for told in asked_for_patch(model_server))
     assert len(pages) == is_planned
     assert all("<img src=x" not in page and "<script>fetch" not in page for page in pages)

@@ -1,4 +1,6 @@
-"""What goes wrong between us and a model, as a run sees it: it ends as it must, says why, and counts the cost."""
+"""What goes wrong between us and a model, as a run sees it: it ends as it must, says why, and
+counts the cost.
+"""
 
 from __future__ import annotations
 

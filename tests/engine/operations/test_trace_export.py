@@ -1,4 +1,6 @@
-"""Traces of runs that no daemon executes: of a command, and of a program with a tracer provider of its own."""
+"""Traces of runs that no daemon executes: of a command, and of a program with a tracer provider of
+its own.
+"""
 
 from __future__ import annotations
 

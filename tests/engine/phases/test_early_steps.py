@@ -1,4 +1,6 @@
-"""The streaming start: steps that only read run while the plan arrives, with the same result as without."""
+"""The streaming start: steps that only read run while the plan arrives, with the same result as
+without.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ Pause = Callable[[], Awaitable[None]]
 
 @dataclass
 class Streamer:
-    """A model that streams answers part by part, and lets other tasks run to a condition between two parts."""
+    """A model that streams answers part by part, and lets other tasks run to a condition between
+    two parts.
+    """
 
     answers: list[Sequence[str | Pause]]
     questions: list[ModelCall] = field(default_factory=list[ModelCall])

@@ -1,4 +1,6 @@
-"""Plans that models make, held against what is left: in money, after a stop, and where there is none in the end."""
+"""Plans that models make, held against what is left: in money, after a stop, and where there is
+none in the end.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A run that ends at any point of its journal comes, resumed, to the very package of one that was never stopped."""
+"""A run that ends at any point of its journal comes, resumed, to the very package of one that was
+never stopped.
+"""
 
 from __future__ import annotations
 

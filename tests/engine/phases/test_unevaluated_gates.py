@@ -1,4 +1,6 @@
-"""Gates on steps without items, as a user meets them: on the terminal, in the package and in the report."""
+"""Gates on steps without items, as a user meets them: on the terminal, in the package and in the
+report.
+"""
 
 from __future__ import annotations
 

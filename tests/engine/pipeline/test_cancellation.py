@@ -1,4 +1,6 @@
-"""Runs that are wound down or stopped, and the budget of a cycle: what fits, waits, is put off or is refused."""
+"""Runs that are wound down or stopped, and the budget of a cycle: what fits, waits, is put off or
+is refused.
+"""
 
 from __future__ import annotations
 

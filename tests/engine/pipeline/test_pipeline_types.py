@@ -63,7 +63,8 @@ def test_a_phase_of_another_context_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "turns.py"
     file.write_text("\n".join((*lines, *REFUSED)))
     root = Path(__file__).parents[3]
-    # What a pipeline's types are made of, and nothing else of the engine, which would take half a minute.
+    # What a pipeline's types are made of, and nothing else of the engine, which would take half a
+    # minute.
     types = [root / "engine/wavewright/engine/pipeline" / f"{name}.py" for name in MODULES]
     options = [
         "--strict",

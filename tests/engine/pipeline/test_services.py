@@ -49,7 +49,8 @@ def test_a_program_that_ends_at_once_ends_without_another_fault(ports: Ports) ->
             try:
                 await anyio.sleep_forever()
             finally:
-                # As a model call ends that is given up: once its cost is settled, it is told in any case.
+                # As a model call ends that is given up: once its cost is settled, it is told in any
+                # case.
                 with anyio.CancelScope(shield=True):
                     for _ in range(3):
                         await lowlevel.checkpoint()

@@ -1,4 +1,6 @@
-"""A job with several targets, run without a daemon: a run for each, in waves, and on where it was cut off."""
+"""A job with several targets, run without a daemon: a run for each, in waves, and on where it was
+cut off.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Twin runs: what differs between two pipelines on one input, and that the second one touches nothing."""
+"""Twin runs: what differs between two pipelines on one input, and that the second one touches
+nothing.
+"""
 
 from __future__ import annotations
 

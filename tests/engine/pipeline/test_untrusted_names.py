@@ -1,4 +1,6 @@
-"""Names of further targets that come from untrusted text: they are untrusted in the runs that they get."""
+"""Names of further targets that come from untrusted text: they are untrusted in the runs that they
+get.
+"""
 
 from __future__ import annotations
 

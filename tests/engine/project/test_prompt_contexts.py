@@ -29,7 +29,9 @@ def workers() -> list[Worker]:
 
 @cache
 def agent_prompts() -> set[str]:
-    """Return the prompts of the agents of packs and of the game, with those that some of them end with."""
+    """Return the prompts of the agents of packs and of the game, with those that some of them end
+    with.
+    """
     packs = [load_pack(name, {}, Path()) for name in pack_names()]
     of_game = {name for name in NAMES if name.startswith("tabletop/")}
     return {"lore/evidence", *of_game, *(spec.prompt for pack in packs for spec in pack.agents)}

@@ -1,4 +1,6 @@
-"""What looks like a secret in a tool's output reaches nobody who looks on, and the run itself all the same."""
+"""What looks like a secret in a tool's output reaches nobody who looks on, and the run itself all
+the same.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """What of a journal does not depend on when and where a run was.
 
-The *lasting* part of an event leaves out times, durations, attempts, prices, paths and versions of programs; step keys
-are numbered in the order in which they appear. What steps did side by side stands in the order of the steps, for which
-of two parallel calls ended first is a matter of time. So two runs that did the same have the same text.
+The *lasting* part of an event leaves out times, durations, attempts, prices, paths and versions of
+programs; step keys are numbered in the order in which they appear. What steps did side by side
+stands in the order of the steps, for which of two parallel calls ended first is a matter of time.
+So two runs that did the same have the same text.
 """
 
 from __future__ import annotations
@@ -45,8 +46,9 @@ _TIME_FIELDS = frozenset(
         "withheld",
     }
 )
-"""Members of events, of errors, of uses and of rungs that are left out; prices and code change with time, and a
-secret that was withheld from the journal is none any more when the run is replayed."""
+"""Members of events, of errors, of uses and of rungs that are left out; prices and code change with
+time, and a secret that was withheld from the journal is none any more when the run is replayed.
+"""
 _PLACE_FIELDS: Mapping[str, str] = {"root": "<path>", "file": "<path>"}
 _VOLATILE_FIELDS = frozenset({"package", "resumed"})
 """Topics of notes that say where the run's files went, or that it was stopped in between."""

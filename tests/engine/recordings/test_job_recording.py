@@ -164,7 +164,8 @@ def test_what_another_run_gave_to_the_recorded_one_is_given_again(
 ) -> None:
     recorder = flaky(tmp_path)
     (tmp_path / "flaky.py").write_text(FLAKY.replace(LEAK, "no secret"))
-    # The instant is pinned: outputs of other runs are found by the stretch of time that they belong to.
+    # The instant is pinned: outputs of other runs are found by the stretch of time that they belong
+    # to.
     for _ in range(2):
         wavewright("run", "flaky.plan.yaml", "--as-of", "2010-03-01")
     [row, _] = json.loads(wavewright("runs", "--format", "json").out)

@@ -1,4 +1,6 @@
-"""The fixture `recorded_run`: a whole run in a test, for real once and from its recording ever after."""
+"""The fixture `recorded_run`: a whole run in a test, for real once and from its recording ever
+after.
+"""
 
 from __future__ import annotations
 

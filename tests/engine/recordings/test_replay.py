@@ -1,4 +1,6 @@
-"""What a run was told by models and people is told again in its replay, so that it comes to the same verdict."""
+"""What a run was told by models and people is told again in its replay, so that it comes to the
+same verdict.
+"""
 
 from __future__ import annotations
 

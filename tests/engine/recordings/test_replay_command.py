@@ -1,4 +1,6 @@
-"""`wavewright replay`: what a recorded run comes to under another planner, other prompts or another reviewer."""
+"""`wavewright replay`: what a recorded run comes to under another planner, other prompts or another
+reviewer.
+"""
 
 from __future__ import annotations
 
@@ -311,7 +313,9 @@ def test_other_prompts_are_what_the_model_is_asked_with(
 
 
 def shown(answer: Answer) -> str:
-    """Return what a command printed, without the run's id and what hangs on the length of the prompts."""
+    """Return what a command printed, without the run's id and what hangs on the length of the
+    prompts.
+    """
     return COST.sub("<tokens>, <usd>", RUN.sub("<run>", answer.out))
 
 

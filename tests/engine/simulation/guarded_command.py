@@ -1,7 +1,8 @@
-"""A program: the command line under a guard that notes every socket, every subprocess and every write.
+"""A program: the command line under a guard that notes every socket, every subprocess and every
+write.
 
-Writes are allowed in the system's temporary folder alone. What was noted is printed as JSON at the end; the first
-argument is the file that it goes to, which the guard itself may write.
+Writes are allowed in the system's temporary folder alone. What was noted is printed as JSON at the
+end; the first argument is the file that it goes to, which the guard itself may write.
 """
 
 from __future__ import annotations

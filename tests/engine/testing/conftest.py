@@ -1,4 +1,6 @@
-"""The project that these tests load and run plans of: the starter project, in a folder of the test's own."""
+"""The project that these tests load and run plans of: the starter project, in a folder of the
+test's own.
+"""
 
 from __future__ import annotations
 

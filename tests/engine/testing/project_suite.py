@@ -1,4 +1,6 @@
-"""A project with tests of its own, and pytest run on it as its owner would: in a process of its own."""
+"""A project with tests of its own, and pytest run on it as its owner would: in a process of its
+own.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from tests.support.prepared_command import run_new_python, run_prepared_python
 from wavewright.engine.cli.project.init_command import write_project
 
 OURS = ("benchmark", "hypothesispytest", "timeout", "xdist", "xdist.looponfail")
-"""Plugins of this repository's own tests, which take a third of the time of a short suite to import."""
+"""Plugins of this repository's own tests, which take a third of the time of a short suite to
+import.
+"""
 SCRATCH = re.compile(r"(?<![\w/])/[^\s:'\"]*/(?=suite\b)")
 
 
@@ -59,7 +63,8 @@ class Suite:
         file.write_text(text.replace(old, new), encoding="utf-8")
 
     def run(self, *arguments: str, start: Path | None = None, has_imports: bool = True) -> Ended:
-        """Run pytest in the project, or from another folder; nothing of the tester's own settings counts.
+        """Run pytest in the project, or from another folder; nothing of the tester's own settings
+        counts.
 
         Where it matters what is imported, the process has no imports.
         """

@@ -1,4 +1,6 @@
-"""Normal forms, and snapshots of them as a project's own suite meets them: written, read in a diff, and failing."""
+"""Normal forms, and snapshots of them as a project's own suite meets them: written, read in a diff,
+and failing.
+"""
 
 from __future__ import annotations
 

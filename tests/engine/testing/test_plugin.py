@@ -1,4 +1,6 @@
-"""The plugin as a project's own suite meets it, in a process of its own; no test asks a model by accident."""
+"""The plugin as a project's own suite meets it, in a process of its own; no test asks a model by
+accident.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What the fixture `plan` gives a test: the shape of a valid plan, and why an assertion about it fails."""
+"""What the fixture `plan` gives a test: the shape of a valid plan, and why an assertion about it
+fails.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What the fixture `run_plan` gives a test: a real run with the test's stubs, and why an assertion about it fails."""
+"""What the fixture `run_plan` gives a test: a real run with the test's stubs, and why an assertion
+about it fails.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The page of jobs in a real browser: the queue, a job that failed and is sent again, and what is left of the day."""
+"""The page of jobs in a real browser: the queue, a job that failed and is sent again, and what is
+left of the day.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +114,9 @@ def send_again(served: ServedPage) -> None:
 
 
 def submit(seen: Visit) -> None:
-    """Make a job of a goal template: a fault is told, the dry run shown, and what it was made of is sent."""
+    """Make a job of a goal template: a fault is told, the dry run shown, and what it was made of is
+    sent.
+    """
     page = seen.page
     page.get_by_role("link", name="New job").click()
     page.get_by_role("link", name="wait", exact=True).click()

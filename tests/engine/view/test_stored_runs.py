@@ -1,4 +1,6 @@
-"""Pages of the list of runs, and a run as it is now and as viewers follow it, of a journal in a file or a database."""
+"""Pages of the list of runs, and a run as it is now and as viewers follow it, of a journal in a
+file or a database.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Whatever is put aside and settled in whatever order: the sums are exact, and no budget is overspent."""
+"""Whatever is put aside and settled in whatever order: the sums are exact, and no budget is
+overspent.
+"""
 
 from __future__ import annotations
 
@@ -279,7 +281,9 @@ class SqliteBudgetStoreMachine(BudgetStoreMachine):
 
 
 class PostgresBudgetStoreMachine(BudgetStoreMachine):
-    """As over a file, with a database that every example finds empty; a connection may break at any time, too."""
+    """As over a file, with a database that every example finds empty; a connection may break at any
+    time, too.
+    """
 
     server: PostgresServer
     url: str

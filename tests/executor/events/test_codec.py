@@ -43,8 +43,8 @@ def test_the_single_object_form_comes_back_equal_through_any_json_parser(event: 
 
 @pytest.mark.parametrize("event_type", EVENT_TYPES, ids=lambda event_type: event_type.__name__)
 def test_no_event_type_is_left_out_of_the_round_trip(event_type: type[Event]) -> None:
-    # Any one will do: making it small takes most of the time. One in about thirty is of the type; so many
-    # are drawn only where none is.
+    # Any one will do: making it small takes most of the time. One in about thirty is of the type;
+    # so many are drawn only where none is.
     first = settings(phases=[Phase.generate], max_examples=10_000)
 
     assert (

@@ -1,4 +1,6 @@
-"""Outputs become plain JSON that shares nothing with the tool, and JSON texts of an encoder that is built once."""
+"""Outputs become plain JSON that shares nothing with the tool, and JSON texts of an encoder that is
+built once.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A project whose calls a fleet makes, its workers as processes, and a project that makes the same calls by itself."""
+"""A project whose calls a fleet makes, its workers as processes, and a project that makes the same
+calls by itself.
+"""
 
 from __future__ import annotations
 

@@ -50,7 +50,9 @@ GOAL = Goal(job="count", name="count", text="Count", inputs={}, tools=())
 
 
 class AnsweredBetween(FleetDatabase):
-    """A database in which a worker ends the call between the two statements that look for what there is."""
+    """A database in which a worker ends the call between the two statements that look for what
+    there is.
+    """
 
     async def fetch(self, query: str, *values: object) -> list[Record]:
         rows = await super().fetch(query, *values)
@@ -147,7 +149,9 @@ async def test_a_run_that_is_continued_takes_what_is_not_in_its_journal(
     postgres: PostgresServer,
     is_journaled: bool,  # noqa: FBT001 - a case
 ) -> None:
-    """The process of a run ends after it has taken an emission, before or after it has journaled that."""
+    """The process of a run ends after it has taken an emission, before or after it has journaled
+    that.
+    """
     before: list[Emission] = []
     after: list[Emission] = []
     async with open_fleet_database(postgres.database()) as database:

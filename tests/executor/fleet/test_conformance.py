@@ -1,4 +1,6 @@
-"""The conformance suite on a fleet of two workers, on recordings, on stubs, and on what a page shows."""
+"""The conformance suite on a fleet of two workers, on recordings, on stubs, and on what a page
+shows.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +102,8 @@ def on_replaced(replaced: Replaced, tmp_path_factory: pytest.TempPathFactory) ->
         yield runners
 
 
-# A replay tells nothing of what calls print, of log events and of attempts that failed: these cases have none.
+# A replay tells nothing of what calls print, of log events and of attempts that failed: these cases
+# have none.
 @pytest.mark.parametrize("case", ["approval", "cache", "gates", "long_output", "patch", "run_data"])
 def test_a_recording_answers_as_the_tools_did(
     case: str, on_replaced: Runners, replaced: Replaced

@@ -40,7 +40,9 @@ HEARTBEAT = 0.3
 
 @dataclass(frozen=True)
 class Late(FleetDatabase):
-    """A database that answers with a goal when the worker may have been taken for dead, and perhaps was."""
+    """A database that answers with a goal when the worker may have been taken for dead, and perhaps
+    was.
+    """
 
     is_lost: bool = False
 

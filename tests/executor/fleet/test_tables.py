@@ -1,4 +1,5 @@
-"""The fleet's database over encrypted connections to a verified server, and with no more rights than workers need.
+"""The fleet's database over encrypted connections to a verified server, and with no more rights
+than workers need.
 
 `docs/deploy/worker-role.sql` gives these rights.
 """
@@ -36,7 +37,8 @@ def server(tmp_path: Path) -> Iterator[OwnServer]:
             yield made
     except NoServer as reason:
         unavailable(str(reason))
-    # The driver leaves the socket of a connection that the server breaks off during TLS to the garbage collector.
+    # The driver leaves the socket of a connection that the server breaks off during TLS to the
+    # garbage collector.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()

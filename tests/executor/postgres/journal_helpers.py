@@ -1,4 +1,6 @@
-"""What the tests of the journal in a database share: runs, events, and looking at them from outside."""
+"""What the tests of the journal in a database share: runs, events, and looking at them from
+outside.
+"""
 
 from __future__ import annotations
 
@@ -51,9 +53,11 @@ async def until(is_so: Callable[[], bool]) -> None:
 async def breaking_connections(
     server: PostgresServer, url: str
 ) -> AsyncGenerator[Callable[[], None]]:
-    """Break all connections to a database while the block runs; once more after each call of what it gives.
+    """Break all connections to a database while the block runs; once more after each call of what
+    it gives.
 
-    A client that is slower than the breaks would never get through, so each waits for some progress.
+    A client that is slower than the breaks would never get through, so each waits for some
+    progress.
     """
     progress = anyio.Event()
 
@@ -87,7 +91,8 @@ class LostReplies:
 
 
 async def each_lost_in_turn(line: LossyLine, *, stride: int = 1) -> AsyncIterator[LostReplies]:
-    """Lose the first answer, at the next turn the second, and so on until a turn needs no more than it gets.
+    """Lose the first answer, at the next turn the second, and so on until a turn needs no more than
+    it gets.
 
     Args:
         line: The way to the server.

@@ -1,4 +1,6 @@
-"""A purse in a database: no token is spent twice, and none is put aside twice, whatever becomes of connections."""
+"""A purse in a database: no token is spent twice, and none is put aside twice, whatever becomes of
+connections.
+"""
 
 from __future__ import annotations
 

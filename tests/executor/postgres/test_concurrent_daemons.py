@@ -1,4 +1,6 @@
-"""Several daemons with one database, and messages in any order at all of them: each job ends, nobody in a circle."""
+"""Several daemons with one database, and messages in any order at all of them: each job ends,
+nobody in a circle.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +87,8 @@ async def daemons(postgres: PostgresServer) -> AsyncIterator[list[Daemon]]:
     postgres.run(f"ALTER DATABASE {database} SET deadlock_timeout = '20ms'")
     async with AsyncExitStack() as opened:
         yield [Daemon(await opened.enter_async_context(PostgresJournal(url))) for _ in range(3)]
-    # A transaction that waits in a circle is ended by the server, by default after a second in which others wait, too.
+    # A transaction that waits in a circle is ended by the server, by default after a second in
+    # which others wait, too.
     assert postgres.fetch(
         f"SELECT deadlocks FROM pg_stat_database WHERE datname = '{database}'"  # noqa: S608
     ) == [(0,)]

@@ -1,4 +1,6 @@
-"""The job store in a database keeps what every job store promises, and some things that only a database can show."""
+"""The job store in a database keeps what every job store promises, and some things that only a
+database can show.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ class PostgresDaemonStores:
         return Stores(journal, JobStore(journal), budget_store)
 
     async def kill(self, stores: Stores) -> None:
-        """Write down another start of its process than its own, as if its pid had gone to a later one."""
+        """Write down another start of its process than its own, as if its pid had gone to a later
+        one.
+        """
         assert isinstance(stores.journal, PostgresJournal)
         token = stores.journal.store.session.owner.token
         set_start = (
@@ -187,7 +191,8 @@ async def test_a_claim_of_which_nobody_could_be_told_is_made_again_by_the_same_d
                 assert job.job == job_id(number)
                 attempts.add(job.attempts)
 
-    # The first answer lost came before the commit or after it; a claim after the commit counted as an attempt.
+    # The first answer lost came before the commit or after it; a claim after the commit counted as
+    # an attempt.
     assert attempts == {1, 2}
 
 

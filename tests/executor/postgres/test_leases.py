@@ -1,4 +1,6 @@
-"""One owner a run in a database: a living one is never robbed, a dead one is replaced, a replaced one cannot write."""
+"""One owner a run in a database: a living one is never robbed, a dead one is replaced, a replaced
+one cannot write.
+"""
 
 from __future__ import annotations
 

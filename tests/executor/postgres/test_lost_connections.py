@@ -1,4 +1,6 @@
-"""Connections that break and servers that go away: nothing that was reported is lost, nothing is written twice."""
+"""Connections that break and servers that go away: nothing that was reported is lost, nothing is
+written twice.
+"""
 
 from __future__ import annotations
 

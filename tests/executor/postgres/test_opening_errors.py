@@ -1,4 +1,6 @@
-"""A database is made a journal once, and whatever keeps it from being one is told, without its password."""
+"""A database is made a journal once, and whatever keeps it from being one is told, without its
+password.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The checker's promise: a plan that it accepts does not fail for its references, its types or what is absent.
+"""The checker's promise: a plan that it accepts does not fail for its references, its types or what
+is absent.
 
-What no type tells (a division by zero, a text that is no number, an overflow) may still fail; the plans here do
-none of it.
+What no type tells (a division by zero, a text that is no number, an overflow) may still fail; the
+plans here do none of it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ FORESEEABLE = {"params", "expression", "items", "output"}
 
 
 _OUTPUTS = 3
-"""Different answers of a tool, drawn before it runs: what is drawn must not hang on who is called first."""
+"""Different answers of a tool, drawn before it runs: what is drawn must not hang on who is called
+first.
+"""
 
 
 def run(draft: Draft, data: st.DataObject) -> RunState:

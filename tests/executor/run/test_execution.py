@@ -1,4 +1,6 @@
-"""How an execution ends: with its program, with the loss of its run, or with an exception; and how it is retried."""
+"""How an execution ends: with its program, with the loss of its run, or with an exception; and how
+it is retried.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Steps that a person decides on: what runs meanwhile, and what an answer, a refusal or none leads to."""
+"""Steps that a person decides on: what runs meanwhile, and what an answer, a refusal or none leads
+to.
+"""
 
 from __future__ import annotations
 

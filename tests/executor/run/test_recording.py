@@ -1,4 +1,6 @@
-"""Outputs that hold secrets: the journal keeps what a later step reads, and nothing is gone on with that it lacks."""
+"""Outputs that hold secrets: the journal keeps what a later step reads, and nothing is gone on with
+that it lacks.
+"""
 
 from __future__ import annotations
 

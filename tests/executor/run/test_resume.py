@@ -1,4 +1,6 @@
-"""Stopping a run and going on with it: nothing finished is called again, and no write is repeated blindly."""
+"""Stopping a run and going on with it: nothing finished is called again, and no write is repeated
+blindly.
+"""
 
 from __future__ import annotations
 

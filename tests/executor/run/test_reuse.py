@@ -1,6 +1,7 @@
 """Equal calls of reading tools are one call, within a run and, where a tool allows it, across runs.
 
-The keys of calls are the same as the planner's, and what a run was answered is known for as long as it is worked on.
+The keys of calls are the same as the planner's, and what a run was answered is known for as long as
+it is worked on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Run data: what tools of one run share goes with the results of calls, through crashes, retries and parallel items."""
+"""Run data: what tools of one run share goes with the results of calls, through crashes, retries
+and parallel items.
+"""
 
 from __future__ import annotations
 

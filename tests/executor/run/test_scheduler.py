@@ -46,7 +46,9 @@ def seconds_of(call: ToolCall) -> float:
 
 
 class Timed:
-    """A bench whose calls take the seconds that their parameters say, and that notes when each one started."""
+    """A bench whose calls take the seconds that their parameters say, and that notes when each one
+    started.
+    """
 
     def __init__(self, **signature: Any) -> None:
         self.clock = VirtualClock()
@@ -312,7 +314,9 @@ async def test_every_step_ends_once_and_after_what_it_waits_for(
 
 @st.composite
 def timed_plans(draw: st.DrawFn) -> Plan:
-    """Return a plan whose steps all succeed, each with a tool of its own that says how long it takes."""
+    """Return a plan whose steps all succeed, each with a tool of its own that says how long it
+    takes.
+    """
     steps: list[dict[str, object]] = []
     for number in range(draw(st.integers(1, 10))):
         before = [f"s{earlier}" for earlier in range(number)]
@@ -343,7 +347,8 @@ async def test_dataflow_takes_exactly_the_critical_path_where_nothing_limits_it(
 
 
 def test_calls_run_at_once_on_a_plain_loop_of_asyncio() -> None:
-    # Where sniffio is installed, anyio finds the loop from inside a task only, unless it started the loop itself.
+    # Where sniffio is installed, anyio finds the loop from inside a task only, unless it started
+    # the loop itself.
     async def run() -> RunState:
         arrived = 0
         everybody = anyio.Event()

@@ -1,8 +1,8 @@
 """What the checker promises of untrusted text: in a plan that it accepts, it decides nothing.
 
-A hostile page puts a mark into every text that it gives, so does whoever chose the name of a found target, and a model
-that obeys passes on what it has read. Whatever their answers, the mark is in nothing that is written, in no address,
-recipient or task.
+A hostile page puts a mark into every text that it gives, so does whoever chose the name of a found
+target, and a model that obeys passes on what it has read. Whatever their answers, the mark is in
+nothing that is written, in no address, recipient or task.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ EFFECTS: dict[str, JsonObject] = {
 }
 """A page, a model that obeys, a tool that sends and one that writes."""
 SINKS = {"agent": {"task", "url", "to"}, "fetch": {"url", "to"}}
-"""Of tools that do not write: the parameters that choose an address, a recipient or what a model does."""
+"""Of tools that do not write: the parameters that choose an address, a recipient or what a model
+does.
+"""
 
 
 def guarded(draft: Draft) -> dict[str, ToolSignature]:

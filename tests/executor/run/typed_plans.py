@@ -1,7 +1,7 @@
 """Random plans over random tools, most of them sound: what the checker's promise is held against.
 
-A *source* is an expression with the schema of what it gives. Arguments are composed of sources by rules of their own,
-so that the checker is not asked about what it was itself asked for.
+A *source* is an expression with the schema of what it gives. Arguments are composed of sources by
+rules of their own, so that the checker is not asked about what it was itself asked for.
 """
 
 from __future__ import annotations
@@ -128,7 +128,9 @@ def drafts(
     names: Sequence[str] = ("alpha", "beta"),
     params: Sequence[str] = ("p", "q", "r"),
 ) -> Draft:
-    """Return plans with literals, references, mixed text, expressions, loops, conditions and optional steps."""
+    """Return plans with literals, references, mixed text, expressions, loops, conditions and
+    optional steps.
+    """
     tools = {name: _tool(draw, name, params) for name in names}
     steps: list[JsonObject] = []
     sure: list[Source] = list(_GIVEN)

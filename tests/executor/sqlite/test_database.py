@@ -1,4 +1,6 @@
-"""A file of another format is refused, and the write-ahead log is no longer than the commits to come need."""
+"""A file of another format is refused, and the write-ahead log is no longer than the commits to
+come need.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A file that is no journal, or one that fails, ends in one clear message, and what was written stays."""
+"""A file that is no journal, or one that fails, ends in one clear message, and what was written
+stays.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The job store in a SQLite file keeps what every job store promises, and some things that only a file can show."""
+"""The job store in a SQLite file keeps what every job store promises, and some things that only a
+file can show.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class SqliteDaemonStores:
         return Stores(journal, JobStore(journal), budget_store)
 
     async def kill(self, stores: Stores) -> None:
-        """Write down another start of its process than its own, as if its pid had gone to a later one."""
+        """Write down another start of its process than its own, as if its pid had gone to a later
+        one.
+        """
         assert isinstance(stores.journal, SqliteJournal)
         write(
             self.path,

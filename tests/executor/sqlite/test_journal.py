@@ -118,7 +118,9 @@ async def _append(journal: SqliteJournal, event: Event) -> None:
 
 
 def _commits_since_the_last_copy(log: bytes) -> int:
-    """Count the frames of SQLite's write-ahead log that end a commit and bear the log's present salt."""
+    """Count the frames of SQLite's write-ahead log that end a commit and bear the log's present
+    salt.
+    """
     page, salt = int.from_bytes(log[8:12], "big"), log[16:24]
     frames = (log[at : at + 24] for at in range(32, len(log), 24 + page))
     return sum(frame[8:16] == salt and frame[4:8] != bytes(4) for frame in frames)
@@ -387,7 +389,8 @@ def test_a_reader_creates_nothing(tmp_path: Path) -> None:
 
 
 def test_no_statement_numbers_its_parameters() -> None:
-    # Python 3.12.0 to 3.12.3 takes `?1` for a name, and warns of every list of values that is given for it.
+    # Python 3.12.0 to 3.12.3 takes `?1` for a name, and warns of every list of values that is given
+    # for it.
     folder = Path(sqlite_dialect.__file__).parent
     numbered = [
         file.name

@@ -1,4 +1,6 @@
-"""Killed at any moment and cut at any byte, a journal holds all that was reported, whole and in order."""
+"""Killed at any moment and cut at any byte, a journal holds all that was reported, whole and in
+order.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ from wavewright.planner.types import Json, RunId
 
 RUN = RunId("20261121-231907-3f2a7c")
 
-# Runs steps, several at once, and says which ones were reported as journaled. Started again, it goes on with those
-# that the journal does not have.
+# Runs steps, several at once, and says which ones were reported as journaled. Started again, it
+# goes on with those that the journal does not have.
 WORKER = """
 import asyncio, sys
 from wavewright.executor.events.types import StepFinished

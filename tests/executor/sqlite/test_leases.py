@@ -1,4 +1,6 @@
-"""A run has one owner: a living one is never robbed, a dead one is replaced, a replaced one cannot write."""
+"""A run has one owner: a living one is never robbed, a dead one is replaced, a replaced one cannot
+write.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Removing runs from a file: the disk gets back what they took, and ids that are given again mislead nobody."""
+"""Removing runs from a file: the disk gets back what they took, and ids that are given again
+mislead nobody.
+"""
 
 from __future__ import annotations
 

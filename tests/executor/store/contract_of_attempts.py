@@ -1,4 +1,6 @@
-"""What every job store promises of attempts: they are counted, come to an end, and leave no job to nobody."""
+"""What every job store promises of attempts: they are counted, come to an end, and leave no job to
+nobody.
+"""
 
 from __future__ import annotations
 
@@ -253,7 +255,9 @@ async def attempt_cut_off(
     ended: Sequence[str] = (),
     status: StepStatus = "ok",
 ) -> None:
-    """Work on a job as a daemon does until its process dies: calls are made, and some come to an end."""
+    """Work on a job as a daemon does until its process dies: calls are made, and some come to an
+    end.
+    """
     job = await claimed(stores, number)
     blame = CrashSuspects().after(await stores.journal.load(job.run))
     first = Noted(1.0, "resumed", {"announced": True}) if job.attempts > 1 else run_started(job.run)

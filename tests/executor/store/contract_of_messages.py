@@ -1,4 +1,6 @@
-"""What every job store promises of messages: written with the events that they tell of, sent in order."""
+"""What every job store promises of messages: written with the events that they tell of, sent in
+order.
+"""
 
 from __future__ import annotations
 
@@ -283,7 +285,8 @@ class MessagesContract(StoresTestCase):
         assert (young.kind, old.kind) == ("duplicate", "duplicate_job")
         assert {young.action, old.action} == {"ack_duplicate"}
         await self._put(one, *(outgoing(number, job=number) for number in (1, 2, 3)))
-        # Of the second job more may be told: what was told of it is remembered. The last was never sent.
+        # Of the second job more may be told: what was told of it is remembered. The last was never
+        # sent.
         assert await one.jobs.pending() == [
             outgoing(4, job=1),
             outgoing(1, job=1),

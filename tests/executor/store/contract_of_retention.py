@@ -1,4 +1,6 @@
-"""What every store promises of removing runs: whole groups that have ended, and nothing that is needed."""
+"""What every store promises of removing runs: whole groups that have ended, and nothing that is
+needed.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What every job store promises, whatever keeps it.
 
-A module of tests inherits `JobStoreContract` and gives it `daemons`: a way to open the same stores as several daemons
-would, to let one of them die, and to let time pass for the outbox; see `Daemons` of `job_examples`.
+A module of tests inherits `JobStoreContract` and gives it `daemons`: a way to open the same stores
+as several daemons would, to let one of them die, and to let time pass for the outbox; see `Daemons`
+of `job_examples`.
 """
 
 from __future__ import annotations

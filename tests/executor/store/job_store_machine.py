@@ -1,4 +1,6 @@
-"""Whatever may happen to a job store under two daemons, compared with a plain model after every step."""
+"""Whatever may happen to a job store under two daemons, compared with a plain model after every
+step.
+"""
 
 from __future__ import annotations
 
@@ -305,7 +307,9 @@ class JobStoreMachine(RuleBasedStateMachine):
             self.claim(daemon, None)
 
     def dead_letter(self, daemon: int) -> None:
-        """Let a daemon be found dead, though it can still try to write, and another one take its place."""
+        """Let a daemon be found dead, though it can still try to write, and another one take its
+        place.
+        """
         gone = self.daemons[daemon]
         self.expire_lease(gone)
         self.buried.append(gone)

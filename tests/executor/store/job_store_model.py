@@ -1,4 +1,5 @@
-"""How jobs, messages and questions should stand, as a plain model says it, and what it is compared with.
+"""How jobs, messages and questions should stand, as a plain model says it, and what it is compared
+with.
 
 A *desk* is one daemon's opening of the store, be it a file or a database.
 """

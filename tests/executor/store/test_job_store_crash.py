@@ -1,4 +1,5 @@
-"""Daemons with shared stores, killed or frozen at any moment, lose no job, repeat no step, say nothing twice.
+"""Daemons with shared stores, killed or frozen at any moment, lose no job, repeat no step, say
+nothing twice.
 
 A process that is killed while it removes runs leaves each of them whole or gone.
 """
@@ -29,8 +30,9 @@ from wavewright.planner.types import RunId
 
 JOBS, STEPS = 60, 6
 
-# Works on jobs, several at once, publishes what the outbox has, and writes down what it does in the order in which it
-# does it. It ends when no job is left and all is published, or kills itself after so many lines.
+# Works on jobs, several at once, publishes what the outbox has, and writes down what it does in the
+# order in which it does it. It ends when no job is left and all is published, or kills itself after
+# so many lines.
 WORKER = """
 import os, signal, sys
 import anyio
@@ -113,7 +115,9 @@ async def send_jobs(place: str, count: int) -> None:
 
 
 def work_under_kills(place: str, log: Path, seed: int) -> int:
-    """Let two daemons work until they are killed at random, and start them anew; return the number of kills."""
+    """Let two daemons work until they are killed at random, and start them anew; return the number
+    of kills.
+    """
     chance, kills = random.Random(seed), 0  # noqa: S311 - only to choose when to kill
     while True:
         lines = [chance.randrange(5, 60) if kills < 6 else -1 for _ in range(2)]
@@ -240,7 +244,8 @@ async def test_a_frozen_daemon_that_wakes_up_late_writes_nothing_more(place: str
 
 RUNS, RUN_STEPS = 40, 60
 
-# Removes all that may be removed, says so of each run, and kills itself in the middle of the transaction of one.
+# Removes all that may be removed, says so of each run, and kills itself in the middle of the
+# transaction of one.
 REMOVER = """
 import os, signal, sys
 import anyio, asyncpg

@@ -1,4 +1,6 @@
-"""Whatever comes in whatever order, and whichever daemon dies: jobs stand as a plain model says that they stand."""
+"""Whatever comes in whatever order, and whichever daemon dies: jobs stand as a plain model says
+that they stand.
+"""
 
 from __future__ import annotations
 
@@ -185,7 +187,9 @@ class PostgresSyncJobStore:
 
 
 class PostgresJobStoreMachine(JobStoreMachine):
-    """Two daemons with one database, whose clock is the test's and whose connections break at times."""
+    """Two daemons with one database, whose clock is the test's and whose connections break at
+    times.
+    """
 
     server: PostgresServer
     url: str

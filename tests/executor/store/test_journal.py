@@ -1,4 +1,6 @@
-"""What every journal promises, asked of those in memory, in a file and in a database; and the ids of runs."""
+"""What every journal promises, asked of those in memory, in a file and in a database; and the ids
+of runs.
+"""
 
 from __future__ import annotations
 

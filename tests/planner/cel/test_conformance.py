@@ -1,4 +1,6 @@
-"""Our CEL is the specification's: its own test cases, and answers compared with those of Google's implementation."""
+"""Our CEL is the specification's: its own test cases, and answers compared with those of Google's
+implementation.
+"""
 
 from __future__ import annotations
 
@@ -121,7 +123,8 @@ _TEXTS = st.one_of(
         ["'12'", "' -7 '", "'1e3'", "'.5'", "'true'", "'FALSE'", "'tRue'", "'nan'", "'+3'", "'1_0'"]
     ),
 )
-# A day from either end: in a time zone, the first and last timestamps fall into years that Python has not.
+# A day from either end: in a time zone, the first and last timestamps fall into years that Python
+# has not.
 _TIMES = st.integers(-62135500000, 253402200000).map(lambda seconds: f"timestamp({seconds})")
 _DURATIONS = st.sampled_from(
     ["'90s'", "'-1.5h'", "'1h30m'", "'-3661.5s'", "'250ms'", "'1us'", "'0'"]

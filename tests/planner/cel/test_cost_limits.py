@@ -71,7 +71,8 @@ REFUSED_ALIKE = [
     "inputs.l.exists(x, " + "x.a || " * 20 + "false)",
     f"inputs.l.exists(x, '{'%f' * 200}'.format([{', '.join(['1.7e308'] * 200)}]) == '')",
 ]
-"""Refused by what refuses another one: equality, a field that is not there, and digits of a format."""
+"""Refused by what refuses another one: equality, a field that is not there, and digits of a format.
+"""
 ANSWERED = [
     "'%s%s%s'.format(inputs.l.map(x, inputs.s))",
     "sets.contains(inputs.l, inputs.l)",
@@ -99,7 +100,9 @@ Outcomes: TypeAlias = "Callable[[list[str]], dict[str, str]]"
 
 @pytest.fixture(scope="module")
 def outcomes() -> Iterator[Outcomes]:
-    """What becomes of expressions over large values; making those takes a second, so the tests share them."""
+    """What becomes of expressions over large values; making those takes a second, so the tests
+    share them.
+    """
     with limited_evaluator() as evaluated:
         yield evaluated
 

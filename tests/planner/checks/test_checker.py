@@ -1,6 +1,7 @@
 """What the checker accepts, what it refuses, and that one mistake is one message.
 
-The exact texts are beside the broken plans; here stand the rules that a single broken plan does not show.
+The exact texts are beside the broken plans; here stand the rules that a single broken plan does not
+show.
 """
 
 from __future__ import annotations

@@ -96,7 +96,9 @@ def found(plan: object, goal: Goal | None = None) -> list[tuple[str, str]]:
 
 
 def edited(**changes: Any) -> dict[str, Any]:
-    """Return the valid plan with other fields; `step0={…}` merges into a step, and None takes a field out."""
+    """Return the valid plan with other fields; `step0={…}` merges into a step, and None takes a
+    field out.
+    """
     plan: dict[str, Any] = json.loads(json.dumps(VALID))
     for name, value in changes.items():
         node = plan["steps"][int(name[4:])] if name.startswith("step") and name != "steps" else plan

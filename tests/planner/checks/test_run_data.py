@@ -1,4 +1,6 @@
-"""Run data in the checker: untrusted text goes through it, and who reads it comes after who writes it."""
+"""Run data in the checker: untrusted text goes through it, and who reads it comes after who writes
+it.
+"""
 
 from __future__ import annotations
 

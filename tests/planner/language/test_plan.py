@@ -13,7 +13,9 @@ from wavewright.planner.types import StepId
 
 STEPS = 2_000
 BYTES_A_STEP = 900
-"""It takes 713; with a table of the fields' names and a set of the given fields for each step it would be 1,176."""
+"""It takes 713; with a table of the fields' names and a set of the given fields for each step it
+would be 1,176.
+"""
 
 
 def step(number: int) -> Step:

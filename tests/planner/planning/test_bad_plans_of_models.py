@@ -1,7 +1,8 @@
-"""Planner answers of every family that goes wrong, all the way: from a model's wire to a plan, or to none.
+"""Planner answers of every family that goes wrong, all the way: from a model's wire to a plan, or
+to none.
 
-The corpus lies beside the checkout and is not part of it; without it those tests are skipped, and a few answers of
-the project's own take their place.
+The corpus lies beside the checkout and is not part of it; without it those tests are skipped, and a
+few answers of the project's own take their place.
 """
 
 from __future__ import annotations

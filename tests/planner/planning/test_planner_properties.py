@@ -1,4 +1,6 @@
-"""Laws of planning: whatever a model answers, there is a valid plan or a reason, and never an exception."""
+"""Laws of planning: whatever a model answers, there is a valid plan or a reason, and never an
+exception.
+"""
 
 from __future__ import annotations
 
@@ -121,7 +123,9 @@ def is_text(content: bytes) -> bool:
 
 CORPUS = Path(__file__).parents[4] / "shared" / "cases" / "bad_plans"
 CASES = [one for one in cases(CORPUS) if is_text(one.content)] if CORPUS.is_dir() else []
-"""What comes through a provider's library is text: cases of broken encodings are the reader's alone."""
+"""What comes through a provider's library is text: cases of broken encodings are the reader's
+alone.
+"""
 
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus does not lie beside this checkout")

@@ -1,4 +1,6 @@
-"""Tool calls that a model suggested instead of a plan: read, put in order, completed, and never made."""
+"""Tool calls that a model suggested instead of a plan: read, put in order, completed, and never
+made.
+"""
 
 from __future__ import annotations
 

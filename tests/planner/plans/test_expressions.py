@@ -668,7 +668,8 @@ def test_what_the_check_accepts_evaluates_to_what_it_promised(expression: str) -
     if fault is None:
         assert jsonschema_rs.is_valid(promised, value)
     else:
-        # Values may still be missing, null, empty or out of range; an open value may be of any type.
+        # Values may still be missing, null, empty or out of range; an open value may be of any
+        # type.
         untyped = any(word in expression for word in ("anything", "dyn(", "null", "[]", "flatten"))
         assert fault.kind in ("evaluation_failed", "unknown_name_or_field") or untyped, (
             fault.message

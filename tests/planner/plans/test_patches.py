@@ -1,4 +1,6 @@
-"""Patches: finished steps stay, readers follow, and what cannot be applied is refused with its place."""
+"""Patches: finished steps stay, readers follow, and what cannot be applied is refused with its
+place.
+"""
 
 from __future__ import annotations
 

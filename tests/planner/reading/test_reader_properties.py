@@ -1,6 +1,7 @@
 """Laws of the tolerant reader, on arbitrary text and on plans with dirt on them.
 
-Dirt that keeps the meaning gives the same plan. Dirt that breaks it gives a refusal or the same plan: never a third.
+Dirt that keeps the meaning gives the same plan. Dirt that breaks it gives a refusal or the same
+plan: never a third.
 """
 
 from __future__ import annotations

@@ -28,7 +28,9 @@ CASES = (
 
 
 def by_the_word(call: ModelCall) -> Scripted:
-    """Pass what holds the word `because`, and quote something that is not there for what holds `nobody`."""
+    """Pass what holds the word `because`, and quote something that is not there for what holds
+    `nobody`.
+    """
     if "nobody" in call.prompt:
         return {"reason": "no", "quotes": ["somebody can tell why"], "verdict": "fail"}
     if "because" in call.prompt:

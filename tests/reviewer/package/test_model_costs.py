@@ -155,7 +155,8 @@ def test_what_was_refused_to_a_reviewing_model_is_among_the_warnings() -> None:
     )
 
 
-# --- ceilings -----------------------------------------------------------------------------------------------
+# --- ceilings
+# -----------------------------------------------------------------------------------------------
 
 
 def ceilings(run: ScriptedRun, *more: Event) -> list[tuple[float, str]]:

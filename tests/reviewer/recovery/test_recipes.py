@@ -285,11 +285,14 @@ def test_no_text_of_a_tool_reaches_what_a_recovery_decides_on() -> None:
 CLOSED = {"StepId", "GateId", "int", "NoneType"}
 """Types whose values come from the plan, or are figures."""
 FROM_FIXED_LISTS = {("FailedGateView", "missing"), ("RequestedActionView", "tool")}
-"""Texts: the names of fields that a gate of the plan requires, and of tools that the goal allows."""
+"""Texts: the names of fields that a gate of the plan requires, and of tools that the goal allows.
+"""
 
 
 def open_fields(kind: type) -> set[tuple[str, str]]:
-    """Return the fields of a view that could hold a text which neither the plan nor this program fixes."""
+    """Return the fields of a view that could hold a text which neither the plan nor this program
+    fixes.
+    """
     hints = get_type_hints(kind)
     return {
         (kind.__name__, field.name)

@@ -155,7 +155,8 @@ def test_text_from_tools_plans_and_models_is_words_and_never_markup(payload: str
     page = page_of(hostile)
     new_kinds = page.kinds - harmless.kinds
 
-    # A document's own Markdown may make a paragraph of it, and a link to the web where it names one.
+    # A document's own Markdown may make a paragraph of it, and a link to the web where it names
+    # one.
     assert {name for name, _attribute in new_kinds} <= {"p", "code", "pre", "em", "strong"}
     assert all(link.startswith(("#", "https://evil.example/")) for link in page.links)
     assert ("img", "src") not in page.kinds

@@ -41,7 +41,9 @@ class Visit:
 
 
 def visit(file: Path, folder: Path, *flags: str, fragment: str = "") -> Visit:
-    """Open a file in a headless Chromium with a profile of its own and wait until it has been laid out."""
+    """Open a file in a headless Chromium with a profile of its own and wait until it has been laid
+    out.
+    """
     assert CHROMIUM is not None, "CI has to bring a Chromium"
     net_log = folder / "net.json"
     command = [
@@ -68,7 +70,9 @@ def visit(file: Path, folder: Path, *flags: str, fragment: str = "") -> Visit:
 
 
 def _requests(net_log: Path) -> tuple[str, ...]:
-    """Return the addresses that a page asked for; what the browser asks of its own accord has no origin."""
+    """Return the addresses that a page asked for; what the browser asks of its own accord has no
+    origin.
+    """
     log = json.loads(net_log.read_text(encoding="utf-8"))
     kind = log["constants"]["logEventTypes"]["URL_REQUEST_START_JOB"]
     asked = [
@@ -114,7 +118,9 @@ def test_the_browser_applies_the_style_sheet(
 
 
 def first_pixel(png: bytes) -> tuple[int, int, int]:
-    """Return the colour in the upper left corner: there, every filter of the format leaves it as it is."""
+    """Return the colour in the upper left corner: there, every filter of the format leaves it as it
+    is.
+    """
     packed, place = b"", 8
     while place < len(png):
         (length,) = struct.unpack(">I", png[place : place + 4])

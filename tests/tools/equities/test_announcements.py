@@ -1,4 +1,6 @@
-"""Announcements from files: where date and company are read from, what is left out, what text remains."""
+"""Announcements from files: where date and company are read from, what is left out, what text
+remains.
+"""
 
 from __future__ import annotations
 

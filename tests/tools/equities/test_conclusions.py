@@ -1,4 +1,6 @@
-"""The analysis with a model: its conclusions beside figures that stay code's own, and which figures they may state."""
+"""The analysis with a model: its conclusions beside figures that stay code's own, and which figures
+they may state.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Relations that pages tell, by rows, lists and sentences, each with its passage.
 
-The scores are against the shared corpus, whose gold file only the test opens: pairs of characters and factions, of
-characters and zones, and of zones in the direction that the data files give them.
+The scores are against the shared corpus, whose gold file only the test opens: pairs of characters
+and factions, of characters and zones, and of zones in the direction that the data files give them.
 """
 
 from __future__ import annotations

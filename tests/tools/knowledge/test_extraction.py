@@ -1,4 +1,6 @@
-"""The worker `extract_chunk`: each rung, what is refused, and answers in other forms than was asked for."""
+"""The worker `extract_chunk`: each rung, what is refused, and answers in other forms than was asked
+for.
+"""
 
 from __future__ import annotations
 

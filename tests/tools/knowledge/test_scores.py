@@ -1,8 +1,9 @@
 """How well code reads the pages of a real game's wiki, against what its data files say.
 
-The pages are every eighth of the shared corpus' zones and characters, and all others; the gold file is opened by the
-test alone. Recall counts the names of each kind among the entities of the page that is about them; precision at 20 is
-the share of a page's first 20 entities that the gold file knows, of any kind.
+The pages are every eighth of the shared corpus' zones and characters, and all others; the gold file
+is opened by the test alone. Recall counts the names of each kind among the entities of the page
+that is about them; precision at 20 is the share of a page's first 20 entities that the gold file
+knows, of any kind.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""A world whose zones are found one from another and researched in one job over HTTP: what is fetched for it."""
+"""A world whose zones are found one from another and researched in one job over HTTP: what is
+fetched for it.
+"""
 
 from __future__ import annotations
 

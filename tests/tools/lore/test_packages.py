@@ -1,4 +1,6 @@
-"""The package of a zone: warnings, ceilings and sources that code decides, and the validator's verdict on it."""
+"""The package of a zone: warnings, ceilings and sources that code decides, and the validator's
+verdict on it.
+"""
 
 from __future__ import annotations
 
@@ -181,7 +183,9 @@ PACKAGE: dict[str, Any] = {
 
 
 def remarks(**changes: Any) -> list[tuple[str, str]]:
-    """Return field and reason of each remark about the package with other fields; a dotted name leads inwards."""
+    """Return field and reason of each remark about the package with other fields; a dotted name
+    leads inwards.
+    """
     package = deepcopy(PACKAGE)
     for name, value in changes.items():
         node: Any = package

@@ -1,4 +1,6 @@
-"""The client that the official conformance suite judges: calls every listed tool of the server at a URL."""
+"""The client that the official conformance suite judges: calls every listed tool of the server at a
+URL.
+"""
 
 from __future__ import annotations
 

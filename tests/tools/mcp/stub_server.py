@@ -1,7 +1,9 @@
-"""An MCP server in raw JSON-RPC that misbehaves as it is told: a program with the standard library only.
+"""An MCP server in raw JSON-RPC that misbehaves as it is told: a program with the standard library
+only.
 
-Its one argument names the fault, and a second one a file with one line for each call. Without a fault `echo` answers
-with its parameters; `listed JSON` is no fault: it lists `echo` with these fields.
+Its one argument names the fault, and a second one a file with one line for each call. Without a
+fault `echo` answers with its parameters; `listed JSON` is no fault: it lists `echo` with these
+fields.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""MCP servers that others wrote, called through the sessions; and scenarios of the conformance suite for clients."""
+"""MCP servers that others wrote, called through the sessions; and scenarios of the conformance
+suite for clients.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ Outcomes = Mapping[str, Json | ToolError]
 def outcomes(
     servers: list[McpServerSettings], calls: Mapping[str, JsonObject], emitted: list[object]
 ) -> Outcomes:
-    """Return what each call, written `server.tool`, gives; servers are called at once, each in the order given."""
+    """Return what each call, written `server.tool`, gives; servers are called at once, each in the
+    order given.
+    """
     found = dict[str, Json | ToolError]()
 
     async def call_all(sessions: McpSessions, server: str) -> None:

@@ -1,4 +1,6 @@
-"""Faults of MCP servers: each ends as a typed error of the call, with its hint, and leaves nothing behind."""
+"""Faults of MCP servers: each ends as a typed error of the call, with its hint, and leaves nothing
+behind.
+"""
 
 from __future__ import annotations
 

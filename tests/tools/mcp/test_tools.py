@@ -1,4 +1,6 @@
-"""Signatures of MCP tools, from the lock, the annotations and the settings; and the settings of one server."""
+"""Signatures of MCP tools, from the lock, the annotations and the settings; and the settings of one
+server.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Clients of models: the bound on what they read, and the wire format of Google, which no scripted server speaks."""
+"""Clients of models: the bound on what they read, and the wire format of Google, which no scripted
+server speaks.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a call costs is known, or it is not; it never costs nothing by mistake. An estimate errs on the safe side."""
+"""What a call costs is known, or it is not; it never costs nothing by mistake. An estimate errs on
+the safe side.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What goes wrong between us and a model, as the asker sees it: each ends as it must, and is paid for once."""
+"""What goes wrong between us and a model, as the asker sees it: each ends as it must, and is paid
+for once.
+"""
 
 from __future__ import annotations
 
@@ -275,7 +277,8 @@ async def test_no_call_is_made_beyond_the_limit_of_an_answer_that_asks_for_too_m
     ("wire", "claimed"),
     [
         *(pytest.param(wire, ClaimedUsage(0, 0), id=f"{wire}-zero") for wire in WIRES),
-        # Anthropic's library takes no message without a count; OpenAI-compatible servers often send none.
+        # Anthropic's library takes no message without a count; OpenAI-compatible servers often send
+        # none.
         *(
             pytest.param(wire, "missing", id=f"{wire}-missing")
             for wire in WIRES

@@ -1,4 +1,6 @@
-"""Games as the tests play them: in memory, with dice that are known, and the events of a turn as text."""
+"""Games as the tests play them: in memory, with dice that are known, and the events of a turn as
+text.
+"""
 
 from __future__ import annotations
 

@@ -235,7 +235,9 @@ async def test_who_follows_a_game_sees_each_event_once_wherever_it_begins() -> N
 async def played_again(
     journal: MemoryJournal, count: int
 ) -> tuple[list[GameEvent], list[GameEvent]]:
-    """Return the events of a game whose process died after this many batches, before and after it goes on."""
+    """Return the events of a game whose process died after this many batches, before and after it
+    goes on.
+    """
     kept = MemoryJournal()
     await kept.append(GAME, (await journal.load(GAME))[:count])
     await kept.close_run(GAME)

@@ -1,4 +1,6 @@
-"""Several sources brought together: code merges and counts, a model only says which names mean the same."""
+"""Several sources brought together: code merges and counts, a model only says which names mean the
+same.
+"""
 
 from __future__ import annotations
 

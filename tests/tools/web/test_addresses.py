@@ -1,4 +1,6 @@
-"""Which addresses are fetched: cases from outside where they are at hand, and each rule by an example of its own."""
+"""Which addresses are fetched: cases from outside where they are at hand, and each rule by an
+example of its own.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ PUBLIC = "93.184.215.14"
 
 
 class Web(httpx.AsyncBaseTransport):
-    """Servers that are not there: records which address was asked for in whose name, and redirects as it is told."""
+    """Servers that are not there: records which address was asked for in whose name, and redirects
+    as it is told.
+    """
 
     def __init__(self, dns: dict[str, list[list[str]]], redirects: Sequence[str] = ()) -> None:
         self._dns = {name: list(answers) for name, answers in dns.items()}

@@ -1,4 +1,6 @@
-"""What a model is shown of a worker's inputs: as data, and never longer than it reads, never shorter in silence."""
+"""What a model is shown of a worker's inputs: as data, and never longer than it reads, never
+shorter in silence.
+"""
 
 from __future__ import annotations
 

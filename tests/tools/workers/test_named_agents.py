@@ -1,4 +1,6 @@
-"""Named agents: who calls them, what they may call, and what holds for their tokens, caps and run data."""
+"""Named agents: who calls them, what they may call, and what holds for their tokens, caps and run
+data.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Workers and agents over each provider's wire format, with a server that says what a script tells it."""
+"""Workers and agents over each provider's wire format, with a server that says what a script tells
+it.
+"""
 
 from __future__ import annotations
 
@@ -161,7 +163,8 @@ def test_an_agents_answer_has_the_form_that_was_asked_for(
         "additionalProperties": False,
         "properties": {"letters": {"type": "integer"}},
     }
-    # Where nothing forces it to answer by the output tool, a model chooses that tool among the others.
+    # Where nothing forces it to answer by the output tool, a model chooses that tool among the
+    # others.
     last = (
         calling_tool("answer", letters=400) if wire == "messages" else structured({"letters": 400})
     )

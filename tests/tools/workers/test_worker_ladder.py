@@ -1,4 +1,6 @@
-"""The rungs of a worker: a model, its words, code, the least valid result; and what is told of each."""
+"""The rungs of a worker: a model, its words, code, the least valid result; and what is told of
+each.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Files inside one folder, and nowhere else.
 
-A *folder* is opened once; every path below it is walked component by component from that open folder, and no
-component may be a symbolic link. So a path that was checked cannot be swapped for another before it is opened:
-there is no second look-up by name. Paths are names that a plan or a model may have written, so they are refused
-by their text first, in one message that says why.
+A *folder* is opened once; every path below it is walked component by component from that open
+folder, and no component may be a symbolic link. So a path that was checked cannot be swapped for
+another before it is opened: there is no second look-up by name. Paths are names that a plan or a
+model may have written, so they are refused by their text first, in one message that says why.
 """
 
 from __future__ import annotations
@@ -198,12 +198,14 @@ class Folder:
         return content
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a file whole, with missing folders: it has the new content or the old, never a part.
+        """Write a file whole, with missing folders: it has the new content or the old, never a
+        part.
 
         Files are made with mode 0600 and folders with 0700.
 
         Raises:
-            PathRefused: the path leaves the folder, meets a link, or there is something else than a file.
+            PathRefused: the path leaves the folder, meets a link, or there is something else than a
+                file.
         """
         *folders, name = path_parts(path)
         with self._open_parent(path, folders, create=True) as parent:
@@ -230,7 +232,9 @@ class Folder:
                 raise
 
     def entries(self) -> tuple[FolderEntry, ...]:
-        """Return what stands directly in the folder, by name, without links, dot files and special files."""
+        """Return what stands directly in the folder, by name, without links, dot files and special
+        files.
+        """
         found: list[FolderEntry] = []
         with os.scandir(self._fd) as items:
             for item in items:
@@ -241,7 +245,8 @@ class Folder:
         return tuple(sorted(found, key=lambda entry: entry.name))
 
     def files(self, path: str = ".") -> list[str]:
-        """Return the regular files below a path by name, without links, dot files and what lies in dot folders.
+        """Return the regular files below a path by name, without links, dot files and what lies in
+        dot folders.
 
         Raises:
             PathRefused: see `open`; or it is no folder.

@@ -1,7 +1,9 @@
-"""Messages of a daemon, as a pack defines them: own requests and packages, own names of statuses, fields and queues.
+"""Messages of a daemon, as a pack defines them: own requests and packages, own names of statuses,
+fields and queues.
 
-A pack gives a `MessageContract`; a daemon whose setting `daemon.pack` names that pack uses it. What the contract does
-not name keeps its neutral form, which `wavewright.engine.messages.models` defines.
+A pack gives a `MessageContract`; a daemon whose setting `daemon.pack` names that pack uses it. What
+the contract does not name keeps its neutral form, which `wavewright.engine.messages.models`
+defines.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ UUID_PATTERN: Final = (
 )
 
 _CONTROL_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Unicode categories of invisible characters that change how text reads: controls, bidi marks, line separators."""
+"""Unicode categories of invisible characters that change how text reads: controls, bidi marks, line
+separators.
+"""
 
 
 class WireModel(BaseModel):
@@ -113,16 +117,18 @@ class RequestedGoal:
     template: str | None = None
     """Goal template; the one that the settings name where absent."""
     forks: Literal["all", "ask"] | None = None
-    """What is done where a target has found several others, as `targets.forks` of a job; a goal with it has targets
-    also where its template finds none."""
+    """What is done where a target has found several others, as `targets.forks` of a job; a goal
+    with it has targets also where its template finds none.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class RequestForm:
     """An incoming message that starts a job: its payload, and the goal that a payload asks for.
 
-    The id of the job is the payload's `job_id` where it is a `RequestPayload`, else that of the message: so a package
-    that another daemon sends may start a job, each iteration of it another one.
+    The id of the job is the payload's `job_id` where it is a `RequestPayload`, else that of the
+    message: so a package that another daemon sends may start a job, each iteration of it another
+    one.
     """
 
     payload: type[Payload]
@@ -137,16 +143,19 @@ class PackageForm:
     payload: type[Payload]
     """The fields of a `PackagePayload` are filled in; any other payload is as it was built."""
     build: Callable[[JsonObject, str, JsonObject], JsonObject | None]
-    """Called with a package (see `wavewright schema package`), its target, and the payload of the request, which is
-    empty for a job document. Returns the message's payload, without the fields that are filled in; `None` where it is
-    no message of this form."""
+    """Called with a package (see `wavewright schema package`), its target, and the payload of the
+    request, which is empty for a job document. Returns the message's payload, without the fields
+    that are filled in; `None` where it is no message of this form.
+    """
     log_fields: Callable[[JsonObject], JsonObject] | None = None
-    """Given the message's payload, returns the fields of its log line `package_sent`: `target`, `data_point_count`
-    and `total_sources`."""
+    """Given the message's payload, returns the fields of its log line `package_sent`: `target`,
+    `data_point_count` and `total_sources`.
+    """
     build_failure: Callable[[str, str, JsonObject], JsonObject | None] | None = None
-    """Called with the reason why a job has failed, its target, and the payload of its request. Returns the payload
-    that answers the request in place of a package, like `build`; where absent, a failed job is told by statuses
-    alone."""
+    """Called with the reason why a job has failed, its target, and the payload of its request.
+    Returns the payload that answers the request in place of a package, like `build`; where absent,
+    a failed job is told by statuses alone.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +194,9 @@ class JobProgress:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointForm:
-    """A copy of a job's progress for readers outside the engine: written after each step, and never read."""
+    """A copy of a job's progress for readers outside the engine: written after each step, and never
+    read.
+    """
 
     server: str
     """MCP server; nothing is written where the project does not name it."""
@@ -198,9 +209,10 @@ class CheckpointForm:
 class MessageContract:
     """What a pack defines of a daemon's messages, log and queues.
 
-    Who reads the packages of a daemon with package forms understands only those. So a job document is taken there if it
-    names the one target that it is about, or its targets, and a result of no form fails its job. A daemon without
-    package forms answers a job document in the neutral form. Own log events and log fields are used for every line.
+    Who reads the packages of a daemon with package forms understands only those. So a job document
+    is taken there if it names the one target that it is about, or its targets, and a result of no
+    form fails its job. A daemon without package forms answers a job document in the neutral form.
+    Own log events and log fields are used for every line.
     """
 
     requests: tuple[RequestForm, ...] = ()
@@ -216,10 +228,14 @@ class MessageContract:
     domain: str | None = None
     """Value of `domain` in every log line; the goal template of the settings where absent."""
     daemon: JsonObject = field(default_factory=dict[str, JsonValue])
-    """Defaults of the settings section `daemon`: names of exchanges, queues and agents, goal template, identities."""
+    """Defaults of the settings section `daemon`: names of exchanges, queues and agents, goal
+    template, identities.
+    """
     budgets: JsonObject = field(default_factory=dict[str, JsonValue])
     """Defaults of the settings section `budgets`, for a daemon."""
     checkpoint: CheckpointForm | None = None
     """Where progress is copied to; nowhere where absent."""
     roles: Mapping[str, MessageContract] = field(default_factory=dict[str, "MessageContract"])
-    """Contracts of the pack's other daemons, such as a validator: the setting `daemon.role` names one."""
+    """Contracts of the pack's other daemons, such as a validator: the setting `daemon.role` names
+    one.
+    """

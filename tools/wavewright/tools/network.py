@@ -1,4 +1,6 @@
-"""What clients of models, MCP servers and the web share: a limit on how often they ask, and whom they trust."""
+"""What clients of models, MCP servers and the web share: a limit on how often they ask, and whom
+they trust.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ class RateLimiter:
 
     async def wait(self) -> None:
         """Return when one more may begin."""
-        # A token bucket would let twice as many through in the minute after a pause, and providers count minutes.
+        # A token bucket would let twice as many through in the minute after a pause, and providers
+        # count minutes.
         async with self._lock:
             if len(self._starts) == self._starts.maxlen:
                 await anyio.sleep_until(self._starts[0] + self._span)
@@ -34,7 +37,9 @@ class RateLimiter:
 
 
 def kept_tls_context() -> ssl.SSLContext:
-    """Return the context of all clients: reading the authorities takes longer than a question to a model near by."""
+    """Return the context of all clients: reading the authorities takes longer than a question to a
+    model near by.
+    """
     return _context_of(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
 
 

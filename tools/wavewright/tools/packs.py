@@ -1,9 +1,9 @@
 """Packs: tools and goal templates that come together under one name.
 
-A *pack* is found by its entry point in the group `wavewright.packs`; the engine knows no pack by name. A pack is
-imported only when a job or a plan needs it, or to see whether it brings a tool of the same name as another; a module
-that names its tools in `TOOL_NAMES` is not asked for the pack then. Its goal templates lie in the folder `goals` beside
-its module.
+A *pack* is found by its entry point in the group `wavewright.packs`; the engine knows no pack by
+name. A pack is imported only when a job or a plan needs it, or to see whether it brings a tool of
+the same name as another; a module that names its tools in `TOOL_NAMES` is not asked for the pack
+then. Its goal templates lie in the folder `goals` beside its module.
 """
 
 from __future__ import annotations
@@ -82,11 +82,14 @@ class Pack:
     tools: tuple[Tool, ...] = ()
     description: str = ""
     workers: tuple[Worker, ...] = ()
-    """Model workers; one that has the name of a tool takes its place where a model is configured."""
+    """Model workers; one that has the name of a tool takes its place where a model is configured.
+    """
     agents: tuple[AgentSpec, ...] = ()
     """Named agents; one of the project with the same name takes its place."""
     messages: MessageContract | None = None
-    """Messages of a daemon whose setting `daemon.pack` names this pack; the neutral ones where absent."""
+    """Messages of a daemon whose setting `daemon.pack` names this pack; the neutral ones where
+    absent.
+    """
     mcp_servers: Mapping[str, PackServer] = field(default_factory=dict[str, "PackServer"])
     """Its MCP servers by name."""
     page: PackPage | None = None
@@ -101,7 +104,9 @@ class Pack:
 
 
 PackFunction = Callable[[JsonObject, Path], Pack]
-"""`pack(settings, root)`: paths in the settings are relative to `root`, the folder of the file they stand in."""
+"""`pack(settings, root)`: paths in the settings are relative to `root`, the folder of the file they
+stand in.
+"""
 
 
 class PackError(WavewrightError):
@@ -155,7 +160,9 @@ def pack_names() -> tuple[str, ...]:
 
 
 def is_listed(name: str, settings: Mapping[str, object]) -> bool:
-    """Return whether a pack's tools are listed: it has settings, or the extras of its entry point are installed."""
+    """Return whether a pack's tools are listed: it has settings, or the extras of its entry point
+    are installed.
+    """
     extras = _entry_points()[name].extras  # those of another distribution are its own business
     return name in settings or all(extra not in EXTRAS or is_installed(extra) for extra in extras)
 
@@ -172,7 +179,8 @@ def load_pack(name: str, settings: JsonObject | None = None, root: Path | None =
 def pack_tool_names(
     name: str, settings: JsonObject | None = None, root: Path | None = None
 ) -> frozenset[str]:
-    """Return the names of a pack's tools: those that its module declares in `TOOL_NAMES`, or else of what it brings.
+    """Return the names of a pack's tools: those that its module declares in `TOOL_NAMES`, or else
+    of what it brings.
 
     Raises:
         PackError: as in `load_pack`.
@@ -226,7 +234,9 @@ def _entry_points() -> Mapping[str, EntryPoint]:
 
 @lru_cache(maxsize=8)
 def _entry_points_on(places: tuple[str, ...]) -> Mapping[str, EntryPoint]:
-    """Return the entry points of what is installed; it reads some hundred files, and a daemon asks for each job."""
+    """Return the entry points of what is installed; it reads some hundred files, and a daemon asks
+    for each job.
+    """
     from importlib.metadata import (
         entry_points,
     )  # loads the parser of e-mail: only where packs are asked for

@@ -1,8 +1,9 @@
 """Connections to SurrealDB, in a folder or on a server, for the packs that keep records there.
 
-A connection has one owner of its folder and one writer at a time, and checks every statement's status. The engine
-itself gives none of the three: two processes on one folder damage each other's reads, concurrent updates are lost
-although each is acknowledged, and the client's `query` hides the errors of all statements but the first.
+A connection has one owner of its folder and one writer at a time, and checks every statement's
+status. The engine itself gives none of the three: two processes on one folder damage each other's
+reads, concurrent updates are lost although each is acknowledged, and the client's `query` hides the
+errors of all statements but the first.
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ class SurrealConnection:
     """An open database; an async context manager.
 
     Raises:
-        SurrealStoreError: the library is not installed, another process has the folder, or the server refuses.
+        SurrealStoreError: the library is not installed, another process has the folder, or the
+            server refuses.
     """
 
     def __init__(self, settings: SurrealSettings, root: Path) -> None:
@@ -123,7 +125,8 @@ class SurrealConnection:
             await client.close()
 
     async def run(self, sql: str, **values: object) -> list[Any]:
-        """Run statements one after the other and return the result of each; nothing else runs meanwhile.
+        """Run statements one after the other and return the result of each; nothing else runs
+        meanwhile.
 
         Raises:
             SurrealStoreError: a statement failed, or the server cannot be reached.
@@ -182,7 +185,9 @@ class SurrealConnection:
 
 
 def record_id(table: str, key: object) -> Any:
-    """Return the id of a record as the engine takes it: a name within a statement could be read as something else."""
+    """Return the id of a record as the engine takes it: a name within a statement could be read as
+    something else.
+    """
     from surrealdb import RecordID
 
     return RecordID(table, key)

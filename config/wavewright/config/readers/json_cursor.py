@@ -1,7 +1,9 @@
-"""A position in a JSON text, with the faults and departures found so far; strings, numbers and words from there.
+"""A position in a JSON text, with the faults and departures found so far; strings, numbers and
+words from there.
 
-A *lenient* cursor accepts a fixed list of departures from JSON that language models make, and records a *note* for
-each. Faults that do not prevent further reading are collected, so that all are reported at once.
+A *lenient* cursor accepts a fixed list of departures from JSON that language models make, and
+records a *note* for each. Faults that do not prevent further reading are collected, so that all are
+reported at once.
 """
 
 from __future__ import annotations
@@ -78,7 +80,8 @@ class TextCursor:
                 return
             self._skip_space()
 
-    # --- gaps ---------------------------------------------------------------------------------------------
+    # --- gaps
+    # ---------------------------------------------------------------------------------------------
 
     def _skip_space(self) -> None:
         self.position = end_of(_SPACE, self.text, self.position)
@@ -109,7 +112,8 @@ class TextCursor:
             self._lenient and self.text.startswith(FENCE, self.position)
         )
 
-    # --- reports ------------------------------------------------------------------------------------------
+    # --- reports
+    # ------------------------------------------------------------------------------------------
 
     def _note(self, kind: NoteKind, offset: int) -> None:
         self.notes.append(JsonDeparture(kind, offset))
@@ -183,7 +187,8 @@ _REMOVE = "remove the character"
 class ScalarScanner(TextCursor):
     """Reads the scalars of a JSON text."""
 
-    # --- scalars ------------------------------------------------------------------------------------------
+    # --- scalars
+    # ------------------------------------------------------------------------------------------
 
     def _opens_string(self, char: str) -> bool:
         return char == '"' or (self._lenient and char in _CLOSERS)
@@ -277,7 +282,8 @@ class ScalarScanner(TextCursor):
         return self._integer(start, end) if match.lastgroup is None else self._fraction(start, end)
 
     def _integer(self, start: int, end: int) -> int:
-        # The length is looked at first: converting 200,000 digits takes seconds, and Python refuses.
+        # The length is looked at first: converting 200,000 digits takes seconds, and Python
+        # refuses.
         number = int(self.text[start:end]) if end - start <= 17 else MAX_EXACT_INTEGER + 1
         if abs(number) <= MAX_EXACT_INTEGER:
             return number

@@ -1,9 +1,10 @@
 """A JSON scanner that keeps the span of every node.
 
-It reads strict JSON (RFC 8259) and reports faults in terms of the text. A *lenient* scanner also accepts a fixed list
-of departures that language models make, records a *note* for each, and never adds anything that the text does not hold.
-Faults that do not prevent further reading (a duplicate key, a number out of range) are collected, so that all are
-reported at once. Time is linear in the text, and nesting is limited.
+It reads strict JSON (RFC 8259) and reports faults in terms of the text. A *lenient* scanner also
+accepts a fixed list of departures that language models make, records a *note* for each, and never
+adds anything that the text does not hold. Faults that do not prevent further reading (a duplicate
+key, a number out of range) are collected, so that all are reported at once. Time is linear in the
+text, and nesting is limited.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ class JsonScanner(ScalarScanner):
             self._expected("the end of the text")
         return node
 
-    # --- values -------------------------------------------------------------------------------------------
+    # --- values
+    # -------------------------------------------------------------------------------------------
 
     def _value(self, depth: int) -> Node:
         start = self.position
@@ -146,7 +148,8 @@ class JsonScanner(ScalarScanner):
         self.position = identifier.end()
         return identifier[0]
 
-    # --- brackets and commas ------------------------------------------------------------------------------
+    # --- brackets and commas
+    # ------------------------------------------------------------------------------
 
     def _open(self, depth: int) -> None:
         if depth > self._max_depth:

@@ -1,11 +1,12 @@
 """Strict readers of YAML and TOML, limited to values of JSON.
 
-The YAML library only provides events, so only texts, numbers, booleans, null, lists and objects are built. A plain
-scalar is a number exactly where JSON would read one, and a boolean only as `true` or `false`; `on`, `no`, `nan`,
-`1:30`, `007` and dates stay text. Aliases, anchors, tags, duplicate keys and a second document are refused.
+The YAML library only provides events, so only texts, numbers, booleans, null, lists and objects are
+built. A plain scalar is a number exactly where JSON would read one, and a boolean only as `true` or
+`false`; `on`, `no`, `nan`, `1:30`, `007` and dates stay text. Aliases, anchors, tags, duplicate
+keys and a second document are refused.
 
-Of TOML, dates and times become ISO 8601 texts. The interpreter's reader keeps no positions, so a syntax fault has its
-position and any other fault names its node only.
+Of TOML, dates and times become ISO 8601 texts. The interpreter's reader keeps no positions, so a
+syntax fault has its position and any other fault names its node only.
 """
 
 from __future__ import annotations
@@ -196,7 +197,8 @@ class _NodeBuilder:
         return text
 
     def _integer(self, event: yaml.ScalarEvent) -> int:
-        # The length is looked at first: converting many thousand digits takes seconds, and Python refuses.
+        # The length is looked at first: converting many thousand digits takes seconds, and Python
+        # refuses.
         number = int(event.value) if len(event.value) <= 17 else MAX_EXACT_INTEGER + 1
         if abs(number) <= MAX_EXACT_INTEGER:
             return number

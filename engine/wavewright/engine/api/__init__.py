@@ -1,1 +1,3 @@
-"""Plans and runs from Python: load, build, make, check and forecast plans, run them and read what came of it."""
+"""Plans and runs from Python: load, build, make, check and forecast plans, run them and read what
+came of it.
+"""

@@ -28,7 +28,9 @@ from wavewright.tools.functions.tool import MODEL_HINT
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LoadedPlan:
-    """A plan, or a job with its plan, that is read but not run; it is never changed, only replaced by another."""
+    """A plan, or a job with its plan, that is read but not run; it is never changed, only replaced
+    by another.
+    """
 
     settings: Settings
     file: Path
@@ -49,7 +51,8 @@ class LoadedPlan:
         """The goal and the plan as it is written.
 
         Raises:
-            DocumentError, PlanError: the document, or one that it names, is faulty; each fault has its place.
+            DocumentError, PlanError: the document, or one that it names, is faulty; each fault has
+                its place.
         """
         if self.made is not None:
             goal = self.made.goal
@@ -76,7 +79,8 @@ class LoadedPlan:
         """Return the warnings of the plan.
 
         Raises:
-            DocumentError, PlanError: it is not valid; each fault has its code, its place and its fix.
+            DocumentError, PlanError: it is not valid; each fault has its code, its place and its
+                fix.
         """
         return self.forecast.warnings
 
@@ -116,7 +120,8 @@ class LoadedPlan:
         )
 
     def gate(self, gate_id: str, **fields: Json) -> LoadedPlan:
-        """Return the plan with one more gate, such as `gate("positive", on="total", check="output > 0")`.
+        """Return the plan with one more gate, such as `gate("positive", on="total", check="output >
+        0")`.
 
         Raises:
             WavewrightError: this is a job and no plan of its own.
@@ -175,7 +180,8 @@ async def make_loaded_plan(asked: LoadedPlan, goal: str | Path, asker: Asker | N
 
     Raises:
         DocumentError, PlanError: the job is faulty, or no answer of the model was a valid plan.
-        WavewrightError: no model is configured, or the model has a question or says that there is no plan.
+        WavewrightError: no model is configured, or the model has a question or says that there is
+            no plan.
     """
     settings = asked.settings
     job = asked.job if isinstance(goal, Path) else unplanned_job(settings, goal, asked.inputs)

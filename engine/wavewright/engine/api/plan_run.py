@@ -1,6 +1,8 @@
-"""A run, as a program reads it and as a notebook shows it, the stream of its events, and a phase that runs a plan.
+"""A run, as a program reads it and as a notebook shows it, the stream of its events, and a phase
+that runs a plan.
 
-People who are asked by a run are functions here: a program's own answers to approvals and questions.
+People who are asked by a run are functions here: a program's own answers to approvals and
+questions.
 """
 
 from __future__ import annotations
@@ -61,7 +63,9 @@ class PlanRun(Generic[R]):
 
     @property
     def status(self) -> str:
-        """`achieved`, `not_achieved`, `failed`, `cancelled` or `interrupted`; an interrupted run can be resumed."""
+        """`achieved`, `not_achieved`, `failed`, `cancelled` or `interrupted`; an interrupted run
+        can be resumed.
+        """
         return self.state.finished.status if self.state.finished is not None else "interrupted"
 
     @property
@@ -130,7 +134,8 @@ class PlanRun(Generic[R]):
         return f"<run {self.id}: {self.status}>"
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        """Return the run for a notebook: as text, and as HTML with its drawing, a table of its steps and its result.
+        """Return the run for a notebook: as text, and as HTML with its drawing, a table of its
+        steps and its result.
 
         A run that ended before it had a plan is text alone.
         """
@@ -157,7 +162,9 @@ class PlanRun(Generic[R]):
 
 @dataclass(slots=True)
 class RunStream:
-    """The events of a run while it is made; leaving the loop early cancels the run, which can be resumed."""
+    """The events of a run while it is made; leaving the loop early cancels the run, which can be
+    resumed.
+    """
 
     start: Callable[[Callable[[Event], None]], Awaitable[PlanRun[Json]]]
     group: anyio.abc.TaskGroup
@@ -207,10 +214,14 @@ class RunPlan(Generic[C]):
     inputs_of: Callable[[C], Mapping[str, Json]]
     """Returns the plan's inputs."""
     into: Callable[[C, PlanRun[Json]], C]
-    """Returns the context with what the run has given; also of a run that has not achieved its goal."""
+    """Returns the context with what the run has given; also of a run that has not achieved its
+    goal.
+    """
     run_id_of: Callable[[C], str] | None = None
-    """Returns the run's id, the same where the phase is repeated for the same context after a crash: the run is then
-    continued, and one that has ended is not made again. Without it every execution is a new run."""
+    """Returns the run's id, the same where the phase is repeated for the same context after a
+    crash: the run is then continued, and one that has ended is not made again. Without it every
+    execution is a new run.
+    """
 
     async def run(self, context: C) -> PhaseResult[C]:
         """Check the plan, run it in the journal, and go on with what it has given.
@@ -229,7 +240,9 @@ class RunPlan(Generic[C]):
 Q = TypeVar("Q")
 
 Approve: TypeAlias = Callable[[ApprovalRequest], bool | Awaitable[bool | None] | None]
-"""Returns whether a request is approved; None leaves it open, and the run waits for `wavewright answer`."""
+"""Returns whether a request is approved; None leaves it open, and the run waits for `wavewright
+answer`.
+"""
 Ask: TypeAlias = Callable[[UserQuestion], str | Awaitable[str | None] | None]
 """Returns the answer to a question; None if there is none, and the run waits."""
 

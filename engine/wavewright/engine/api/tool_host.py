@@ -1,4 +1,6 @@
-"""Opening the tools of a project for the calls of other processes' runs: what a worker of any runtime does."""
+"""Opening the tools of a project for the calls of other processes' runs: what a worker of any
+runtime does.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ from wavewright.tools.workers.services import Services
 
 @contextlib.contextmanager
 def open_tool_host(folder: str | os.PathLike[str]) -> Generator[ToolHost]:
-    """Open the tools, models and MCP servers of a project; its folder becomes the working directory.
+    """Open the tools, models and MCP servers of a project; its folder becomes the working
+    directory.
 
     Raises:
         DocumentError: the settings of the project are wrong.
@@ -56,7 +59,8 @@ def opened_tools(
         owner = this_owner()
         yield (
             ToolHost(
-                # A container that is started again has the same host and process number as the one that died.
+                # A container that is started again has the same host and process number as the one
+                # that died.
                 name=f"{owner.host}/{owner.pid}/{owner.token[:8]}",
                 tools_for=partial(_tools_of_run, settings, services),
                 loop=portal.call(asyncio.get_running_loop),

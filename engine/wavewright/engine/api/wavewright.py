@@ -88,11 +88,12 @@ class Wavewright:
 
         Args:
             tools: Functions that plans may call, or tools made by `make_tool`.
-            journal: The SQLite file, or the address of the PostgreSQL database, of the runs; by default that of the
-                user's state folder, where `wavewright runs` finds them.
-            model: The language model for planning, reviewing and agents, as `provider:name`; by default that of
-                `WAVEWRIGHT_MODEL`, and none without it.
-            runtime: Makes the calls elsewhere: a function that opens it, or its name as `module:function`.
+            journal: The SQLite file, or the address of the PostgreSQL database, of the runs; by
+                default that of the user's state folder, where `wavewright runs` finds them.
+            model: The language model for planning, reviewing and agents, as `provider:name`; by
+                default that of `WAVEWRIGHT_MODEL`, and none without it.
+            runtime: Makes the calls elsewhere: a function that opens it, or its name as
+                `module:function`.
             approve: Answers requests for approval; a plan that needs one is refused without it.
             ask: Answers questions; a plan with one that has no default is refused without it.
 
@@ -120,7 +121,8 @@ class Wavewright:
         approve: Approve | None = None,
         ask: Ask | None = None,
     ) -> Self:
-        """Use the project that a folder lies in: its settings, tools, journal and folder of packages.
+        """Use the project that a folder lies in: its settings, tools, journal and folder of
+        packages.
 
         Args:
             folder: The folder, or one inside the project.
@@ -203,12 +205,14 @@ class Wavewright:
         """Return the plan that the model makes; nothing of it is run.
 
         Args:
-            goal: The goal in words, for which every tool may be used; or the path of a job or a goal template.
+            goal: The goal in words, for which every tool may be used; or the path of a job or a
+                goal template.
             inputs: Values that the plan may read.
 
         Raises:
             PlanError: the job is faulty, or no answer of the model was a valid plan.
-            WavewrightError: no model is configured, or the model has a question or says that there is no plan.
+            WavewrightError: no model is configured, or the model has a question or says that there
+                is no plan.
         """
         if isinstance(goal, Path):
             asked = self.load(goal, inputs)
@@ -237,9 +241,10 @@ class Wavewright:
 
         Args:
             plan: The plan, or the file of one.
-            result_type: What `result` of the run is read as: a model of pydantic, a dataclass or another type.
-            run: The run's id. If the journal has a run of this id, it is continued, and one that has ended is returned
-                as it is; so a program that died goes on where it was.
+            result_type: What `result` of the run is read as: a model of pydantic, a dataclass or
+                another type.
+            run: The run's id. If the journal has a run of this id, it is continued, and one that
+                has ended is returned as it is; so a program that died goes on where it was.
 
         Raises:
             DocumentError, PlanError: the plan is not valid.
@@ -259,7 +264,8 @@ class Wavewright:
         Args:
             goal: The goal in words.
             inputs: Values that the plan may read.
-            tools: Names of the tools and packs that the plan may use; all tools where there are none.
+            tools: Names of the tools and packs that the plan may use; all tools where there are
+                none.
 
         Raises:
             WavewrightError: no model is configured, or there is no tool or pack of a name.
@@ -286,8 +292,9 @@ class Wavewright:
         Args:
             plan: The plan, or the file of one.
             run: The run's id, as for `run`.
-            after: How many of the run's events the reader has. Those that the journal has beyond are yielded first, of
-                a run that has ended all of them; without it only new events are.
+            after: How many of the run's events the reader has. Those that the journal has beyond
+                are yielded first, of a run that has ended all of them; without it only new events
+                are.
         """
         loaded = plan if isinstance(plan, LoadedPlan) else self.load(plan)
         request = RunRequest(resolved_job=loaded.job, run=None if run is None else RunId(run))

@@ -1,10 +1,11 @@
 """The bus: consuming, publishing, relaying and subscribing over one topology.
 
-It has two connections, one for consuming and one for publishing. `open_bus` returns once both are open and the topology
-is declared; after that each reconnects by itself.
+It has two connections, one for consuming and one for publishing. `open_bus` returns once both are
+open and the topology is declared; after that each reconnects by itself.
 
-A *subscription* gives copies of the messages that are published under given routing keys. It has an exclusive queue of
-its own, so it takes no message from another consumer, and misses what is published while it reconnects.
+A *subscription* gives copies of the messages that are published under given routing keys. It has an
+exclusive queue of its own, so it takes no message from another consumer, and misses what is
+published while it reconnects.
 """
 
 from __future__ import annotations
@@ -48,14 +49,17 @@ class BusSettings:
     """Address, topology and limits of a bus."""
 
     url: str = field(repr=False)
-    """`amqp://user:password@host:port/vhost`, or `amqps://…?cafile=…` for an encrypted connection."""
+    """`amqp://user:password@host:port/vhost`, or `amqps://…?cafile=…` for an encrypted connection.
+    """
     topology: Topology = field(default_factory=Topology)
     connect_seconds: float = 30.0
     """How long to try to reach the broker before `BusDown` is raised."""
     name: str = "wavewright"
     """Name of the connections at the broker."""
     checks_write_rights: bool = False
-    """Whether the rights to publish to every queue and to the dead letters are checked at the start."""
+    """Whether the rights to publish to every queue and to the dead letters are checked at the
+    start.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +111,8 @@ class _Connections:
                 yield
                 keeping.cancel_scope.cancel()
         except BaseExceptionGroup as group:
-            # Reconnecting never raises: this is the error of the block, in the task group's exception group.
+            # Reconnecting never raises: this is the error of the block, in the task group's
+            # exception group.
             raise group.exceptions[0] from group.exceptions[0].__cause__
 
     async def close(self) -> None:
@@ -136,7 +141,9 @@ class Bus:
 
     @property
     def is_up(self) -> bool:
-        """Whether both connections are open, for health checks; calls wait for a connection by themselves."""
+        """Whether both connections are open, for health checks; calls wait for a connection by
+        themselves.
+        """
         return self._connections.incoming.is_up and self._connections.outgoing.is_up
 
     @property
@@ -147,7 +154,8 @@ class Bus:
         return self._health.reason or self.relay.full_queues.reason
 
     async def dead_letter(self, delivery: Delivery, kind: str, reason: str) -> None:
-        """Publish a delivery as a dead letter with the reason, and acknowledge it once the broker has confirmed.
+        """Publish a delivery as a dead letter with the reason, and acknowledge it once the broker
+        has confirmed.
 
         Raises:
             BusError: the dead letter was not confirmed; the delivery is not acknowledged.

@@ -1,10 +1,11 @@
 """The broker's address, and a connection to it that is opened again whenever it ends.
 
-An address names a user other than `guest`, except on loopback, certificate files that exist, and no unknown option.
-Only its `url` holds the password.
+An address names a user other than `guest`, except on loopback, certificate files that exist, and no
+unknown option. Only its `url` holds the password.
 
-`wait_connected` returns the open connection as soon as there is one. A connection that is silent for three heartbeats
-is replaced. Wrong settings raise an error at the first attempt only; after that reconnecting goes on for ever.
+`wait_connected` returns the open connection as soon as there is one. A connection that is silent
+for three heartbeats is replaced. Wrong settings raise an error at the first attempt only; after
+that reconnecting goes on for ever.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ DEFAULT_PORTS: Final = {"amqp": 5672, "amqps": 5671}
 FILE_OPTIONS: Final = ("cafile", "certfile", "keyfile")
 OPTIONS: Final = (*FILE_OPTIONS, "capath", "heartbeat")
 HEARTBEAT: Final = 10
-"""Seconds; a connection that is silent for three of them is closed. The usual 60 would take three minutes to notice."""
+"""Seconds; a connection that is silent for three of them is closed. The usual 60 would take three
+minutes to notice.
+"""
 _MAX_HEARTBEAT: Final = 600
 
 
@@ -141,7 +144,8 @@ def _check_option(name: str, value: str, shown: str) -> None:
         )
 
 
-# The library's log records are shown where logging is configured, and otherwise not mixed into a command's output.
+# The library's log records are shown where logging is configured, and otherwise not mixed into a
+# command's output.
 for _library in ("aio_pika", "aiormq"):
     logging.getLogger(_library).addHandler(logging.NullHandler())
 
@@ -186,7 +190,8 @@ class BrokerConnection:
         return session.connection
 
     async def open(self) -> None:
-        """Connect for the first time, or again where that connection has ended before `keep_connected` runs.
+        """Connect for the first time, or again where that connection has ended before
+        `keep_connected` runs.
 
         Raises:
             BusMisconfigured: settings or broker must be changed first.
@@ -287,7 +292,9 @@ class BrokerConnection:
 _WRONG_HOSTNAME_CODES: Final = frozenset({62, 64})
 """OpenSSL's codes of a valid certificate of another host: by its name, by its address."""
 _RULE_BROKEN_CODES: Final = range(79, 95)
-"""OpenSSL's codes of a chain that breaks a rule of RFC 5280, such as an issuer that is not an authority."""
+"""OpenSSL's codes of a chain that breaks a rule of RFC 5280, such as an issuer that is not an
+authority.
+"""
 _UNREACHABLE_HINT: Final = (
     "is the broker running, and is this its address? it is set by WAVEWRIGHT_AMQP_URL"
 )

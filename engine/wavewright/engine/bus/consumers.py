@@ -1,15 +1,18 @@
 """Consumers of queues.
 
-`Consumer` receives messages in their order, and raises when its channel closes or its queue is deleted.
+`Consumer` receives messages in their order, and raises when its channel closes or its queue is
+deleted.
 
-`PullConsumer` takes single messages: with `basic.get` where one is in the queue, or it consumes until one comes and
-cancels the consumer before it returns the message. So the delivery count of messages that are not processed never
-grows. It is replaced after `CONSUME_SECONDS`, since the queue may have been declared again meanwhile.
+`PullConsumer` takes single messages: with `basic.get` where one is in the queue, or it consumes
+until one comes and cancels the consumer before it returns the message. So the delivery count of
+messages that are not processed never grows. It is replaced after `CONSUME_SECONDS`, since the queue
+may have been declared again meanwhile.
 
-`IntakeQueue` takes messages of the intake through every loss of the connection, and dead-letters a message that was
-delivered too often without being settled. Its tasks get messages on channels of their own and wait for them on one that
-they share. Where a connection breaks, the broker ends its channels one after another, and gives the unsettled messages
-of one to the consumers of the next, each time as one more delivery. It ends all consumers of one channel at once.
+`IntakeQueue` takes messages of the intake through every loss of the connection, and dead-letters a
+message that was delivered too often without being settled. Its tasks get messages on channels of
+their own and wait for them on one that they share. Where a connection breaks, the broker ends its
+channels one after another, and gives the unsettled messages of one to the consumers of the next,
+each time as one more delivery. It ends all consumers of one channel at once.
 """
 
 from __future__ import annotations
@@ -107,7 +110,9 @@ class Consumer:
             return None
 
     async def stop(self) -> None:
-        """Cancel the consumer, also while the task is being cancelled, and requeue what `next` did not return."""
+        """Cancel the consumer, also while the task is being cancelled, and requeue what `next` did
+        not return.
+        """
         self._channel.close_callbacks.discard(self._close_stream)
         if self._wire is not None:
             # The channel outlives this consumer and would keep a reference to it.
@@ -144,8 +149,9 @@ class Consumer:
 
 
 CONSUME_SECONDS: Final = 15.0
-"""How long one channel is used. RabbitMQ does not notify a consumer whose quorum queue is deleted and declared again;
-its channel never receives from the new queue."""
+"""How long one channel is used. RabbitMQ does not notify a consumer whose quorum queue is deleted
+and declared again; its channel never receives from the new queue.
+"""
 
 
 class PullConsumer:
@@ -180,7 +186,8 @@ class PullConsumer:
         return await self._take(self._get_one)
 
     async def wait(self) -> Delivery | None:
-        """Wait for the next message; return None where none comes before the channel is to be replaced.
+        """Wait for the next message; return None where none comes before the channel is to be
+        replaced.
 
         Several tasks may wait at once. Raises what `get` raises.
         """
@@ -263,8 +270,8 @@ class IntakeQueue:
     async def take(self) -> Delivery:
         """Return the next message, waiting for it, also through losses of the connection.
 
-        Nothing is prefetched, and several tasks may wait at once. Messages that were delivered too often are
-        dead-lettered instead.
+        Nothing is prefetched, and several tasks may wait at once. Messages that were delivered too
+        often are dead-lettered instead.
 
         Raises:
             RightsMissing: this user may not read the queue, and never could.
@@ -299,9 +306,10 @@ class IntakeQueue:
                 await anyio.sleep(SLOW_RETRY_SECONDS)
                 failures += 1
             except BusError:
-                # `BrokerConnection` replaces a lost connection. After a lost channel the queue is declared again, since
-                # it may have been deleted. A message that the library cannot parse closes the connection at each
-                # delivery until the broker dead-letters it, so the first retries come quickly.
+                # `BrokerConnection` replaces a lost connection. After a lost channel the queue is
+                # declared again, since it may have been deleted. A message that the library cannot
+                # parse closes the connection at each delivery until the broker dead-letters it, so
+                # the first retries come quickly.
                 await anyio.sleep(RETRY_SECONDS if failures < FAST_RETRIES else SLOW_RETRY_SECONDS)
                 failures += 1
 

@@ -1,11 +1,13 @@
 """Declaring exchanges and queues, and checking write rights.
 
-What is missing is declared; what exists is never changed. A user without the right to declare suffices where everything
-exists. An exchange or queue with other arguments is an error that names the difference.
+What is missing is declared; what exists is never changed. A user without the right to declare
+suffices where everything exists. An exchange or queue with other arguments is an error that names
+the difference.
 
-Write rights are checked without delivering a message. RabbitMQ checks the right to write, by exchange and by routing
-key, before it validates a message's properties. So a message with an invalid `expiration` is refused either for lack of
-the right or for the property. Where the exchange does not exist yet, its name is checked and the routing key is not.
+Write rights are checked without delivering a message. RabbitMQ checks the right to write, by
+exchange and by routing key, before it validates a message's properties. So a message with an
+invalid `expiration` is refused either for lack of the right or for the property. Where the exchange
+does not exist yet, its name is checked and the routing key is not.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ async def declare_topology(
     """Declare the exchanges and queues that are missing.
 
     Raises:
-        BusMisconfigured: one exists with other arguments, or is missing and this user may not declare it.
+        BusMisconfigured: one exists with other arguments, or is missing and this user may not
+            declare it.
         BusDown: the connection is gone.
     """
     for exchange in topology.exchanges():
@@ -133,7 +136,8 @@ _INVALID: Final = Basic.Properties(expiration="not a number")
 async def check_write_rights(
     connection: AbstractConnection, routes: Iterable[tuple[str, str]], *, user: str, place: str
 ) -> None:
-    """Raise where the user may not publish to one of the exchanges under its routing key; nothing is delivered.
+    """Raise where the user may not publish to one of the exchanges under its routing key; nothing
+    is delivered.
 
     An exchange that does not exist yet passes where the user may write to one of its name.
 

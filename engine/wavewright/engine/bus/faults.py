@@ -1,13 +1,15 @@
 """Errors, events and health of the bus, and calls of the AMQP library that raise these errors.
 
-An error has its place and, where there is one, the fix; none holds a password. An event has a name and fields, for log
-and metrics, and holds no secret. `BrokerHealth` holds the faults that a person must fix at the broker, for consuming
-and for publishing; a fault is reported at once and then once a minute.
+An error has its place and, where there is one, the fix; none holds a password. An event has a name
+and fields, for log and metrics, and holds no secret. `BrokerHealth` holds the faults that a person
+must fix at the broker, for consuming and for publishing; a fault is reported at once and then once
+a minute.
 
-The library raises dozens of exceptions, the bare `Exception` among them. When a connection dies it also cancels its own
-futures, and a task group would mistake that `CancelledError` for its own cancellation and end without an error. A
-translated call returns, raises `BusDown` where the connection or channel is gone, passes on the broker's answer about
-the message or the call, and is cancelled only where its own task is.
+The library raises dozens of exceptions, the bare `Exception` among them. When a connection dies it
+also cancels its own futures, and a task group would mistake that `CancelledError` for its own
+cancellation and end without an error. A translated call returns, raises `BusDown` where the
+connection or channel is gone, passes on the broker's answer about the message or the call, and is
+cancelled only where its own task is.
 
 The broker closes a channel on which it refuses an operation, so each use has a channel of its own.
 """
@@ -29,7 +31,9 @@ from wavewright.config.errors import WavewrightError
 
 
 class BusError(WavewrightError):
-    """An operation of the bus failed; `place` is the broker's address, or a queue or an exchange there."""
+    """An operation of the bus failed; `place` is the broker's address, or a queue or an exchange
+    there.
+    """
 
     exit_code = exit_codes.ENVIRONMENT
     __str__ = WavewrightError.describe
@@ -46,7 +50,9 @@ class RightsMissing(BusMisconfigured):
 
 
 class BusDown(BusError):
-    """The broker cannot be reached, or the connection was lost before it answered; a message may have arrived."""
+    """The broker cannot be reached, or the connection was lost before it answered; a message may
+    have arrived.
+    """
 
 
 class MessageReturned(BusError):
@@ -127,7 +133,9 @@ _RIGHTS_HINT: Final = (
 )
 
 CHANNEL_ERRORS: Final = (BusError, AMQPError)
-"""What a translated call raises where the channel or connection is gone, so nothing is left to close or settle."""
+"""What a translated call raises where the channel or connection is gone, so nothing is left to
+close or settle.
+"""
 
 
 async def translate_errors(call: Awaitable[T], *, place: str = "") -> T:
@@ -166,7 +174,8 @@ async def translate_errors(call: Awaitable[T], *, place: str = "") -> T:
 
 
 async def await_reply(call: Awaitable[T], *, place: str = "") -> T:
-    """Await a call of the library for at most `REPLY_SECONDS`: a quorum queue without a leader answers after a minute.
+    """Await a call of the library for at most `REPLY_SECONDS`: a quorum queue without a leader
+    answers after a minute.
 
     Raises:
         BusDown: as `translate_errors`, and where no answer came in time.
@@ -181,7 +190,9 @@ async def await_reply(call: Awaitable[T], *, place: str = "") -> T:
 
 
 def error_from_channel_close(error: AMQPChannelError, message: str, *, place: str) -> BusError:
-    """Return the error for a channel that the broker has closed; with a hint where the user lacks the rights."""
+    """Return the error for a channel that the broker has closed; with a hint where the user lacks
+    the rights.
+    """
     if isinstance(error, ChannelAccessRefused):
         return RightsMissing(f"{message}: {describe_error(error)}", place=place, hint=_RIGHTS_HINT)
     return BusDown(f"{message}: {describe_error(error)}", place=place)

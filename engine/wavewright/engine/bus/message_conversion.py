@@ -1,7 +1,7 @@
 """Conversion between the broker's messages and deliveries, outgoing messages and dead letters.
 
-The payload is not read. A delivery count is used only where the broker itself set it. A dead letter has the bytes and
-properties of its delivery, without the headers that route copies elsewhere.
+The payload is not read. A delivery count is used only where the broker itself set it. A dead letter
+has the bytes and properties of its delivery, without the headers that route copies elsewhere.
 """
 
 from __future__ import annotations
@@ -28,11 +28,15 @@ COUNT_HEADER: Final = "x-delivery-count"
 APP_ID: Final = "wavewright"
 
 _ROUTING_HEADERS: Final = frozenset({"cc", "bcc"})
-"""With these a sender makes the broker route copies elsewhere; a dead letter must not do that as this user."""
+"""With these a sender makes the broker route copies elsewhere; a dead letter must not do that as
+this user.
+"""
 _MAX_REASON_LENGTH: Final = 500
 _MAX_DEPTH: Final = 8
 _HEADER_BYTES: Final = 32 * 1024
-"""All properties of a message are one frame; the broker closes the connection where it is too large."""
+"""All properties of a message are one frame; the broker closes the connection where it is too
+large.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,9 @@ def delivery_of(
 
 
 def _delivery_count(headers: Mapping[str, object]) -> int:
-    """Return the broker's delivery count; for redelivered messages only, since on others a sender may have set it."""
+    """Return the broker's delivery count; for redelivered messages only, since on others a sender
+    may have set it.
+    """
     count = headers.get(COUNT_HEADER)
     return count if isinstance(count, int) and not isinstance(count, bool) else 0
 
@@ -100,7 +106,8 @@ def message_of(outgoing: OutgoingMessage, user: str) -> Message:
         timestamp=datetime.fromtimestamp(int(outgoing.at), tz=UTC),
         type=outgoing.kind,
         app_id=APP_ID,
-        # The broker refuses a message that names another user than the connection's, so readers can trust it.
+        # The broker refuses a message that names another user than the connection's, so readers can
+        # trust it.
         user_id=user,
     )
 

@@ -1,13 +1,15 @@
 """Confirmed publishing of messages, one by one or as a batch in a single write.
 
-A publish has one of four results: confirmed; returned, because no queue is bound; refused, because a queue is full; or
-`BusDown`, where it is unknown whether the message arrived. It always ends within its timeout.
+A publish has one of four results: confirmed; returned, because no queue is bound; refused, because
+a queue is full; or `BusDown`, where it is unknown whether the message arrived. It always ends
+within its timeout.
 
-A batch bypasses aiormq's `Channel.basic_publish`: it writes the frames of all its messages at once and registers their
-delivery tags in the channel's own fields (`delivery_tag`, `confirmations`, `message_id_delivery_tag`, `write_queue`).
-Reason: the library spends a task, a lock and a system call on each message. 1,000 messages of 600 bytes cost 24 ms of
-CPU time this way, and 150 ms and more with concurrent calls of `basic_publish`. These fields are private to aiormq in
-all but name, so a new version of it must pass `tests/engine/bus/test_publisher.py`.
+A batch bypasses aiormq's `Channel.basic_publish`: it writes the frames of all its messages at once
+and registers their delivery tags in the channel's own fields (`delivery_tag`, `confirmations`,
+`message_id_delivery_tag`, `write_queue`). Reason: the library spends a task, a lock and a system
+call on each message. 1,000 messages of 600 bytes cost 24 ms of CPU time this way, and 150 ms and
+more with concurrent calls of `basic_publish`. These fields are private to aiormq in all but name,
+so a new version of it must pass `tests/engine/bus/test_publisher.py`.
 """
 
 from __future__ import annotations
@@ -77,7 +79,9 @@ class RoutedMessage:
 
 @dataclass(frozen=True, slots=True)
 class PublishBatch:
-    """Messages to publish together, and the results known so far, also where publishing was cancelled."""
+    """Messages to publish together, and the results known so far, also where publishing was
+    cancelled.
+    """
 
     messages: Sequence[RoutedMessage]
     results: dict[int, PublishResult] = field(default_factory=dict[int, PublishResult])
@@ -100,8 +104,8 @@ async def publish_group(
 ) -> None:
     """Publish these messages in one write and wait for the result of each.
 
-    Where the channel closes first, or this is cancelled, `batch.results` has the results known by then.
-    Errors of the library on a closed channel are raised; nothing was published then.
+    Where the channel closes first, or this is cancelled, `batch.results` has the results known by
+    then. Errors of the library on a closed channel are raised; nothing was published then.
     """
     group = [batch.messages[number] for number in numbers]
     # Plain futures: each future that the channel creates costs four calls of the event loop.
@@ -222,7 +226,9 @@ RETRY_SECONDS: Final = 0.1
 
 
 class Publisher:
-    """Publishes on a connection of its own: a broker that throttles publishers does not slow down consumers."""
+    """Publishes on a connection of its own: a broker that throttles publishers does not slow down
+    consumers.
+    """
 
     def __init__(self, broker: BrokerConnection, topology: Topology) -> None:
         self._broker = broker
@@ -256,10 +262,12 @@ class Publisher:
         routing_key: str,
         timeout: float,  # noqa: ASYNC109 - it is the broker's time, not the caller's
     ) -> None:
-        """Publish a message, again where the connection is lost meanwhile, and wait for the confirmation.
+        """Publish a message, again where the connection is lost meanwhile, and wait for the
+        confirmation.
 
         Raises:
-            MessageReturned: no queue is bound, the exchange is missing, or the message is too large for the broker.
+            MessageReturned: no queue is bound, the exchange is missing, or the message is too large
+                for the broker.
             MessageNacked: a queue that is bound is full.
             RightsMissing: this user may not publish there.
             BusDown: the message was not confirmed within `timeout` seconds.
@@ -279,12 +287,15 @@ class Publisher:
                 lost = result
                 await anyio.sleep(RETRY_SECONDS)
         if is_silent and (connection := self._connection) is not None:
-            # No confirmation on an open connection: it is replaced, so that the next message does not wait for it.
+            # No confirmation on an open connection: it is replaced, so that the next message does
+            # not wait for it.
             await self._broker.drop(connection)
         raise BusDown(f"no confirmation within {timeout:g} s", place=self._broker.place) from lost
 
     async def publish_all(self, batch: PublishBatch, timeout: float) -> None:  # noqa: ASYNC109 - as above
-        """Publish a batch once and store the results that become known, also where this is cancelled."""
+        """Publish a batch once and store the results that become known, also where this is
+        cancelled.
+        """
         with anyio.move_on_after(timeout) as patience:
             for numbers in batch.write_groups():
                 await self._publish_group(batch, numbers)
@@ -344,7 +355,9 @@ class Publisher:
         return self._channel
 
     async def _check_exchange(self, exchange: str) -> PublishResult:
-        """Check an exchange on another channel, which the broker closes where the exchange is missing."""
+        """Check an exchange on another channel, which the broker closes where the exchange is
+        missing.
+        """
         if exchange in self._known_exchanges:
             return None
         connection = await self._broker.wait_connected()

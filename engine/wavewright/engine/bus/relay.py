@@ -1,12 +1,14 @@
 """The relay: publishes the messages of the outbox.
 
-It publishes in the order of the outbox, in batches, and marks the messages that the broker has confirmed. Others stay
-in the outbox and are published again with the same bytes and id, so no message is lost and readers can discard repeats.
-The leases of messages in flight are renewed, so that no other daemon publishes them too. Messages that were returned
-because no queue was bound are tried again on each new connection, once the topology is declared.
+It publishes in the order of the outbox, in batches, and marks the messages that the broker has
+confirmed. Others stay in the outbox and are published again with the same bytes and id, so no
+message is lost and readers can discard repeats. The leases of messages in flight are renewed, so
+that no other daemon publishes them too. Messages that were returned because no queue was bound are
+tried again on each new connection, once the topology is declared.
 
-A full queue is identified by its route, an exchange and a routing key. After a refusal nothing is published on that
-route until a pause is over, then one message at a time at growing intervals, until one is confirmed.
+A full queue is identified by its route, an exchange and a routing key. After a refusal nothing is
+published on that route until a pause is over, then one message at a time at growing intervals,
+until one is confirmed.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ FIRST_FULL_QUEUE_PAUSE: Final = 0.5
 """Seconds before a full queue is tried again; twice as long after each further refusal."""
 MAX_FULL_QUEUE_PAUSE: Final = 5.0
 EXPIRY_SECONDS: Final = 30.0
-"""After so long without a refusal a queue counts as not full: another daemon may have published what was refused."""
+"""After so long without a refusal a queue counts as not full: another daemon may have published
+what was refused.
+"""
 
 
 @dataclass(slots=True)
@@ -133,7 +137,9 @@ class Relay:
         health: BrokerHealth,
         on_sent: Callable[[OutgoingMessage], None] = lambda _: None,
     ) -> None:
-        """Publish with `publisher`; `on_sent` is called for each message that is confirmed and marked as sent."""
+        """Publish with `publisher`; `on_sent` is called for each message that is confirmed and
+        marked as sent.
+        """
         self._publisher = publisher
         self._user = user
         self._on_event = on_event
@@ -152,7 +158,9 @@ class Relay:
         self._woken.set()
 
     async def flush(self, outbox: JobStore) -> None:
-        """Publish the messages of the outbox until it is empty, or nothing of a batch can be published."""
+        """Publish the messages of the outbox until it is empty, or nothing of a batch can be
+        published.
+        """
         while True:
             found, settled = await self.send_batch(outbox)
             if not found or not settled:
@@ -203,7 +211,9 @@ class Relay:
         return await self.send_batch(outbox)
 
     async def _release_refused(self, outbox: JobStore, *, is_first: bool) -> None:
-        """Release messages that no queue was bound for; on the first connection report those that are too large."""
+        """Release messages that no queue was bound for; on the first connection report those that
+        are too large.
+        """
         released = list[MessageId]()
         for outgoing in await outbox.list_refused():
             if not is_too_large(outgoing.refused or ""):
@@ -217,7 +227,8 @@ class Relay:
         """Publish at most one batch of messages whose queues are not known to be full.
 
         Returns:
-            How many messages were found to publish now, and how many of them were marked as sent or refused.
+            How many messages were found to publish now, and how many of them were marked as sent or
+            refused.
         """
         try:
             waiting = await outbox.pending(BATCH_SIZE + self._held)
@@ -238,7 +249,8 @@ class Relay:
         try:
             await self._publisher.publish_all(sending, PUBLISH_SECONDS)
         finally:
-            # Also where this is cancelled: messages that the broker has confirmed are not published twice.
+            # Also where this is cancelled: messages that the broker has confirmed are not published
+            # twice.
             with anyio.move_on_after(MARK_SECONDS, shield=True):
                 settled = await self._mark_results(outbox, waiting, sending)
             self._in_flight = []

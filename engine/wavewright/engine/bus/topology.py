@@ -1,12 +1,13 @@
 """The exchanges and queues of a daemon, and the users of its broker, as data.
 
-The *topology* is a topic exchange with the intake and the queues that the daemon publishes to, and a dead-letter
-exchange with one queue. Each queue is a quorum queue, bound under its own name. A message that was delivered
-`MAX_DELIVERIES` times without being settled is dead-lettered.
+The *topology* is a topic exchange with the intake and the queues that the daemon publishes to, and
+a dead-letter exchange with one queue. Each queue is a quorum queue, bound under its own name. A
+message that was delivered `MAX_DELIVERIES` times without being settled is dead-lettered.
 
-`definitions` is what RabbitMQ loads at start. Each *identity* of the settings with a broker user becomes that user,
-with the right to send to the daemon and to read the queues that are addressed to it, and no other. The daemon's own
-user may declare and use the whole topology. Passwords are read from the environment and written only as salted hashes.
+`definitions` is what RabbitMQ loads at start. Each *identity* of the settings with a broker user
+becomes that user, with the right to send to the daemon and to read the queues that are addressed to
+it, and no other. The daemon's own user may declare and use the whole topology. Passwords are read
+from the environment and written only as salted hashes.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ SENDER_HEADER: Final = "x-wavewright-user-id"
 """Of a dead letter: the broker's user who sent the message."""
 
 _MAX_MESSAGE_TTL: Final = 2**31 - 1
-"""Delivery limit of the dead-letter queue: newer brokers drop a message after 20 deliveries by default."""
+"""Delivery limit of the dead-letter queue: newer brokers drop a message after 20 deliveries by
+default.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +63,15 @@ class Topology:
     intake: str = "wavewright.jobs"
     """The queue that the daemon consumes."""
     outlets: tuple[str, ...] = ("wavewright.packages", "user.decisions", "job.status")
-    """The queues that the daemon publishes to: declared, so that messages wait there for a consumer."""
+    """The queues that the daemon publishes to: declared, so that messages wait there for a
+    consumer.
+    """
     dead_exchange: str = "wavewright.dlx"
     dead_queue: str = "wavewright.dead"
     delivery_limit: int = MAX_DELIVERIES
-    """Deliveries after which the broker dead-letters a message by itself, where no daemon has done so."""
+    """Deliveries after which the broker dead-letters a message by itself, where no daemon has done
+    so.
+    """
 
     def exchanges(self) -> tuple[str, ...]:
         """Return the exchanges; all are durable topic exchanges."""
@@ -255,7 +262,9 @@ def definitions(
 
 
 def hash_password(password: str, salt: bytes) -> str:
-    """Return a password as RabbitMQ stores it: the salt, then SHA-256 of salt and password, in base64."""
+    """Return a password as RabbitMQ stores it: the salt, then SHA-256 of salt and password, in
+    base64.
+    """
     return base64.b64encode(salt + hashlib.sha256(salt + password.encode()).digest()).decode(
         "ascii"
     )

@@ -1,6 +1,7 @@
 """The command-line application.
 
-Only Typer is imported here; each command imports its own module when it is called, so `--help` is fast.
+Only Typer is imported here; each command imports its own module when it is called, so `--help` is
+fast.
 """
 
 from __future__ import annotations
@@ -95,12 +96,16 @@ app.add_typer(records.runs_group, name="runs")
 
 @lru_cache(maxsize=64)
 def _group_with(name: str | None) -> TyperGroup:
-    """Return the command line with the command of that name, or all; made once for a program that calls it again."""
+    """Return the command line with the command of that name, or all; made once for a program that
+    calls it again.
+    """
     return cast("TyperGroup", get_command(app if name is None else _app_with_command(name)))
 
 
 def _app_with_command(name: str) -> typer.Typer:
-    """Return the application with one command only, since building all takes 8 ms; all if the name is unknown."""
+    """Return the application with one command only, since building all takes 8 ms; all if the name
+    is unknown.
+    """
     commands = [
         info for info in app.registered_commands if (info.name or _name_of(info.callback)) == name
     ]
@@ -117,7 +122,9 @@ def _name_of(callback: Callable[..., object] | None) -> str | None:
 
 
 def run_command_line(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code; failures are printed as messages, without a traceback."""
+    """Run one command and return its exit code; failures are printed as messages, without a
+    traceback.
+    """
     from wavewright.engine.cli.common.output import report_failures
 
     with report_failures() as outcome:

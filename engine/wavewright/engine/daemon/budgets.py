@@ -1,14 +1,15 @@
-"""The budgets of a day and of a cycle, over those of runs and jobs, and the standing job, which runs in cycles.
+"""The budgets of a day and of a cycle, over those of runs and jobs, and the standing job, which
+runs in cycles.
 
 Once the daily budget is spent, no job starts until the next day (UTC).
 
-A run whose reservation exceeds the day's remaining budget is not refused, since its result would suffer: it is
-interrupted, and its job continues the next day. A standing job whose cycle has spent its budget is
-stopped in the same way until its next cycle.
+A run whose reservation exceeds the day's remaining budget is not refused, since its result would
+suffer: it is interrupted, and its job continues the next day. A standing job whose cycle has spent
+its budget is stopped in the same way until its next cycle.
 
-The *standing job* is what the settings ask the daemon to do by itself. Its id is made of the settings that make it, so
-that a daemon that starts again continues the same job, and other settings make another job. Its state is that of any
-job: the job store and the journal.
+The *standing job* is what the settings ask the daemon to do by itself. Its id is made of the
+settings that make it, so that a daemon that starts again continues the same job, and other settings
+make another job. Its state is that of any job: the job store and the journal.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ class DailyBudget:
 
         Args:
             clock: Seconds since the epoch.
-            on_spent: Called once a day when its budget is spent, with the reason and the start of the next day.
+            on_spent: Called once a day when its budget is spent, with the reason and the start of
+                the next day.
             on_renewed: Called once when the next day has begun.
         """
         self._clock = clock
@@ -111,7 +113,8 @@ class DailyBudget:
     def stops_when_spent(
         self, run: RunId, cancellation: CancellationToken
     ) -> Generator[Callable[[RunId], None]]:
-        """Stop the run when its reservation exceeds the day's remaining budget, while the block runs.
+        """Stop the run when its reservation exceeds the day's remaining budget, while the block
+        runs.
 
         Gives a function that adds a further run to stop with it: that of one of its targets.
         """
@@ -153,7 +156,9 @@ class _PendingCall:
 
 
 class PausingBudgetStore(WrapperBudgetStore):
-    """A budget store that stops a run where the day's budget is spent, and passes on every other refusal."""
+    """A budget store that stops a run where the day's budget is spent, and passes on every other
+    refusal.
+    """
 
     def __init__(self, budget_store: InspectableBudgetStore, day: DailyBudget) -> None:
         super().__init__(budget_store)
@@ -166,7 +171,8 @@ class PausingBudgetStore(WrapperBudgetStore):
     async def reserve(self, account: BudgetScope, amount: Spend) -> Reservation:
         """Reserve an amount; where it exceeds the day's remaining budget, stop the run.
 
-        Other calls may use less than was reserved for them, so those in progress are waited for first.
+        Other calls may use less than was reserved for them, so those in progress are waited for
+        first.
 
         Raises:
             BudgetExceeded: another budget, or a whole day's, is too small for the amount.
@@ -228,7 +234,8 @@ class PausingBudgetStore(WrapperBudgetStore):
         self._settled = anyio.Event()
 
     async def left(self, account: BudgetScope) -> Allowance:
-        """Return what a scope could reserve on a fresh day, since calls that exceed this day's budget are deferred.
+        """Return what a scope could reserve on a fresh day, since calls that exceed this day's
+        budget are deferred.
 
         So a plan is refused only where no day's budget would suffice.
         """
@@ -264,7 +271,8 @@ def _has_room(left: RemainingBudget, amount: Spend) -> bool:
 class CycleBudgetStore(WrapperBudgetStore):
     """A budget store that stops a standing job when the budget of its cycle is spent.
 
-    Calls that exceed the cycle's budget are deferred and not refused, so `left` is that of the other budgets.
+    Calls that exceed the cycle's budget are deferred and not refused, so `left` is that of the
+    other budgets.
     """
 
     def __init__(self, budget_store: InspectableBudgetStore) -> None:
@@ -358,7 +366,9 @@ def job_cycles(
 
 
 def standing_request(section: DaemonSection, now: float) -> ReceivedMessage:
-    """Return the request of the standing job, as if it had come as a message; it has an effect once."""
+    """Return the request of the standing job, as if it had come as a message; it has an effect
+    once.
+    """
     standing, job = section.standing, standing_job(section)
     assert standing is not None, "the settings have a standing job"
     assert job is not None, "and it has an id"

@@ -1,7 +1,8 @@
 """The daemon: opens stores, models and bus, runs its tasks, and stops them in order.
 
-The message handler consumes the intake, the dispatcher runs jobs in slots, the relay publishes their messages. All
-state is in the store, so the next daemon on the same store continues where this one stopped.
+The message handler consumes the intake, the dispatcher runs jobs in slots, the relay publishes
+their messages. All state is in the store, so the next daemon on the same store continues where this
+one stopped.
 """
 
 from __future__ import annotations
@@ -60,15 +61,21 @@ from wavewright.executor.stores import Stores, open_stores
 from wavewright.tools.models.endpoints import configured_models
 
 GRACE_SECONDS: Final = 3.0
-"""How long calls may go on after a stop was requested: an interrupted call may or may not have taken effect."""
+"""How long calls may go on after a stop was requested: an interrupted call may or may not have
+taken effect.
+"""
 DRAIN_SECONDS: Final = 3.5
-"""How long cancelled jobs may take to journal their state; the next daemon continues those that take longer."""
+"""How long cancelled jobs may take to journal their state; the next daemon continues those that
+take longer.
+"""
 FLUSH_SECONDS: Final = 2.0
 """How long the last messages may take to be published; the others stay in the outbox."""
 METRICS_SECONDS: Final = 2.0
 """How often metrics and health are updated."""
 LAG_SAMPLES: Final = 30
-"""The lag metric is the maximum of so many samples, one minute's, so that a rare scrape does not miss it."""
+"""The lag metric is the maximum of so many samples, one minute's, so that a rare scrape does not
+miss it.
+"""
 
 _WARNING_EVENTS: Final = frozenset(
     {
@@ -227,7 +234,9 @@ class DaemonTasks:
     bus: Bus
 
     async def run(self, stopping: ShutdownRequest) -> None:
-        """Run until a stop is requested, then stop the intake, the jobs and the relay, in this order."""
+        """Run until a stop is requested, then stop the intake, the jobs and the relay, in this
+        order.
+        """
         settings = self.runner.settings
         jobs = self.stores.jobs
         section = settings.daemon
@@ -281,7 +290,8 @@ class DaemonTasks:
             await _wind_down(dispatcher, ended)
             outward.cancel()
             with anyio.move_on_after(FLUSH_SECONDS):
-                # Until then the relay marks confirmed messages, which would be published twice otherwise.
+                # Until then the relay marks confirmed messages, which would be published twice
+                # otherwise.
                 await relayed.wait()
                 await self.bus.relay.flush(jobs)
             group.cancel_scope.cancel()
@@ -351,7 +361,9 @@ async def _wind_down(dispatcher: Dispatcher, ended: anyio.Event) -> None:
 
 @asynccontextmanager
 async def _health_served(watch: Telemetry, place: str | None) -> AsyncGenerator[None]:
-    """Serve health and metrics over HTTP while the block runs, where the settings name a place for it."""
+    """Serve health and metrics over HTTP while the block runs, where the settings name a place for
+    it.
+    """
     if place is None:
         yield
         return
@@ -374,7 +386,9 @@ def _broker_event_handler(watch: Telemetry) -> BrokerEventHandler:
 
 
 def _circuit_listener(watch: Telemetry, own: Collection[str]) -> CircuitListener:
-    """Return a listener that reports circuits; an open one of the daemon's own models makes it not ready."""
+    """Return a listener that reports circuits; an open one of the daemon's own models makes it not
+    ready.
+    """
 
     def on_change(model: str, state: CircuitState, reason: str, until: float) -> None:
         watch.metrics.set_model_circuit(model, state)

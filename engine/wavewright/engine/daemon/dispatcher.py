@@ -1,13 +1,14 @@
 """Brings incoming messages into the job store, and jobs from there into the free slots of a daemon.
 
-A message is acknowledged right after its effect is committed to the job store. An invalid message is dead-lettered with
-the reason; it is neither repaired nor requeued.
+A message is acknowledged right after its effect is committed to the job store. An invalid message
+is dead-lettered with the reason; it is neither repaired nor requeued.
 
-A *slot* runs one job. The dispatcher claims the next job whenever a slot is free, one claim at a time; of three slots
-or more, the last free one is kept for small jobs while large ones hold the others. A message is consumed only where a
-slot is free for the job that it may bring, so jobs that this daemon cannot start stay at the broker for other daemons.
-Jobs in the store come first: one may take that slot while the message arrives, and then the message's job waits in the
-store, where any daemon may claim it.
+A *slot* runs one job. The dispatcher claims the next job whenever a slot is free, one claim at a
+time; of three slots or more, the last free one is kept for small jobs while large ones hold the
+others. A message is consumed only where a slot is free for the job that it may bring, so jobs that
+this daemon cannot start stay at the broker for other daemons. Jobs in the store come first: one may
+take that slot while the message arrives, and then the message's job waits in the store, where any
+daemon may claim it.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ SMALL_JOB_WEIGHT: Final = 10.0
 SLOTS_WITH_RESERVE: Final = 3
 """Slots from which on the last free one is kept for small jobs; of two, both run whatever comes."""
 CLAIM_POLL_SECONDS: Final = 1.0
-"""How often the store is polled without a `wake`: for jobs of other daemons, and of owners that died."""
+"""How often the store is polled without a `wake`: for jobs of other daemons, and of owners that
+died.
+"""
 FIRST_PAUSE: Final = 0.5
 """Seconds before the store is used again after an error; twice as long after each further one."""
 MAX_CLAIM_PAUSE: Final = 10.0
@@ -93,7 +96,9 @@ class Dispatcher:
 
     @asynccontextmanager
     async def reserve_slot(self) -> AsyncGenerator[None]:
-        """Wait for a free slot for the job of one message; no other message gets it while the block runs."""
+        """Wait for a free slot for the job of one message; no other message gets it while the block
+        runs.
+        """
         await self._wait_until(lambda: self._has_free_slot)
         self._reserved += 1
         try:
@@ -112,7 +117,9 @@ class Dispatcher:
         )
 
     def wind_down(self) -> None:
-        """Start no more jobs, and no more calls of running ones; `run` returns when they have ended."""
+        """Start no more jobs, and no more calls of running ones; `run` returns when they have
+        ended.
+        """
         self._is_stopping = True
         self._claiming.cancel()
         for running in self._running.values():
@@ -186,7 +193,9 @@ class Dispatcher:
                 return job
 
     def _max_weight(self) -> float | None:
-        """Return the maximum weight for the last free slot where all others run large jobs; else None."""
+        """Return the maximum weight for the last free slot where all others run large jobs; else
+        None.
+        """
         is_last = self._slots - len(self._running) == 1 and self._slots >= SLOTS_WITH_RESERVE
         runs_only_large = all(
             running.job.weight > SMALL_JOB_WEIGHT for running in self._running.values()
@@ -302,7 +311,8 @@ class MessageHandler:
     async def _receive(
         self, received: ReceivedMessage, delivery: Delivery
     ) -> tuple[ReceivedMessage, Receipt]:
-        """Commit the effect of a message; where the store cannot be written, try again until it can.
+        """Commit the effect of a message; where the store cannot be written, try again until it
+        can.
 
         The message is not requeued meanwhile, since each delivery counts against its limit.
         """

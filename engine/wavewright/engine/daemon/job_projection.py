@@ -1,8 +1,9 @@
-"""Projection of a run's events onto its job: the messages to publish, decisions, and changes of the job.
+"""Projection of a run's events onto its job: the messages to publish, decisions, and changes of the
+job.
 
-`project` takes a `JobProjection` and the events about to be journaled. It returns the next projection and the
-`OutboxWrites` for the same transaction. It is pure, so a job that continues after a crash publishes the same messages,
-and only what is journaled is published.
+`project` takes a `JobProjection` and the events about to be journaled. It returns the next
+projection and the `OutboxWrites` for the same transaction. It is pure, so a job that continues
+after a crash publishes the same messages, and only what is journaled is published.
 """
 
 from __future__ import annotations
@@ -107,7 +108,8 @@ def project(
         has_advanced: Whether the job gets further with these events than its interrupted attempts.
     """
     projected = _Projected(reporter, package)
-    # The start of a job with several targets is reported differently, and both events are in one batch.
+    # The start of a job with several targets is reported differently, and both events are in one
+    # batch.
     if wanted := [
         event for event in events if isinstance(event, Noted) and event.topic == TARGETS_WANTED
     ]:
@@ -300,8 +302,8 @@ def _failure_reason(
 ) -> str | None:
     """Return why the job has failed, or None where its package is published.
 
-    A pack's package may have no field for a goal that is not achieved, so a run by a request form without a valid
-    result has failed.
+    A pack's package may have no field for a goal that is not achieved, so a run by a request form
+    without a valid result has failed.
     """
     if event.status == "failed":
         return "; ".join(part for part in (event.reason, projection.invalid_because) if part)

@@ -1,12 +1,12 @@
 """Runs one claimed job until it ends, waits, or is stopped.
 
-Its run starts, or continues from its journal. The run's end changes the job's state in the same transaction; the runner
-changes it only where the run does not end: stopped, waiting for a person or a verdict, or failed to start. An error of
-one job never ends the daemon.
+Its run starts, or continues from its journal. The run's end changes the job's state in the same
+transaction; the runner changes it only where the run does not end: stopped, waiting for a person or
+a verdict, or failed to start. An error of one job never ends the daemon.
 
-A run's questions are answered from the job store, where people may answer days later. Without an answer the run stops
-and its job waits. An answer is marked as used in the transaction in which the run journals it, so it is used once, and
-an approval only for exactly what was asked.
+A run's questions are answered from the job store, where people may answer days later. Without an
+answer the run stops and its job waits. An answer is marked as used in the transaction in which the
+run journals it, so it is used once, and an approval only for exactly what was asked.
 """
 
 from __future__ import annotations
@@ -102,7 +102,9 @@ class StoredAnswers:
     """Whether people answer at all; without them every approval is refused."""
 
     async def ask(self, question: UserQuestion) -> str | None:
-        """Return the answer to the run's open question; None where there is none yet, or it is another question."""
+        """Return the answer to the run's open question; None where there is none yet, or it is
+        another question.
+        """
         wanted = self.journal.open_decision_of(self.run)
         asked = question.question[:MAX_QUESTION_LENGTH]
         if wanted is None or wanted.subject != "question" or wanted.question != asked:
@@ -110,7 +112,9 @@ class StoredAnswers:
         return await self._stored_choice(wanted)
 
     async def approve(self, request: ApprovalRequest) -> bool | None:
-        """Return whether exactly this plan or patch was approved or refused; None where there is no answer."""
+        """Return whether exactly this plan or patch was approved or refused; None where there is no
+        answer.
+        """
         if not self.are_given:
             return False
         wanted = self.journal.open_decision_of(self.run)
@@ -134,7 +138,9 @@ class StoredAnswers:
 
 
 async def discard_stale_answers(jobs: JobStore, journal: OutboxJournal) -> None:
-    """Mark answers to questions that are not open any more as used, since an unused answer would queue the job."""
+    """Mark answers to questions that are not open any more as used, since an unused answer would
+    queue the job.
+    """
     wanted = {decision.id for decision in journal.open_decisions}
     for decision in await jobs.list_decisions(is_open=False, job=journal.job):
         if decision.used is None and decision.id not in wanted:
@@ -188,7 +194,8 @@ class JobRunner:
     async def run_job(self, job: JobRow, cancellation: CancellationToken) -> None:
         """Run a job that was claimed here until it ends, waits or is stopped, and release it.
 
-        Where the store cannot be written the attempt ends, and the job waits until a daemon claims it again.
+        Where the store cannot be written the attempt ends, and the job waits until a daemon claims
+        it again.
         """
         outbox = OutboxJournal(self.journal, job, self.reporter)
         try:
@@ -302,7 +309,9 @@ class JobRunner:
         outbox: OutboxJournal,
         cancellation: CancellationToken,
     ) -> JobChange | None:
-        """Return the change of a job whose run has returned; None where the run's end has changed it."""
+        """Return the change of a job whose run has returned; None where the run's end has changed
+        it.
+        """
         if outbox.has_ended:
             return None
         if cancellation.is_cancelled:
@@ -334,7 +343,9 @@ class JobRunner:
             self.checkpoints.note(outbox.progress(name))
 
     def _reports_on_release(self, job: JobRow) -> Sequence[OutgoingMessage]:
-        """Return the messages about a job that is released: that it is paused, or that it has failed."""
+        """Return the messages about a job that is released: that it is paused, or that it has
+        failed.
+        """
         if job.state in FINAL_STATES:
             return self.reporter.state_reports(job)
         if job.state != "queued":

@@ -1,16 +1,18 @@
-"""What a daemon does beside its jobs: periodic maintenance of the store, and copies of where jobs stand.
+"""What a daemon does beside its jobs: periodic maintenance of the store, and copies of where jobs
+stand.
 
-A question for an approval *expires*; a late answer is refused. The daemon then queues the waiting job, and its run asks
-again with a new nonce. A planner's question never expires.
+A question for an approval *expires*; a late answer is refused. The daemon then queues the waiting
+job, and its run asks again with a new nonce. A planner's question never expires.
 
-A package whose verdict does not come within `daemon.validation.timeout` is rejected by the daemon itself.
+A package whose verdict does not come within `daemon.validation.timeout` is rejected by the daemon
+itself.
 
-Message ids are stored to recognise repeats. A message older than `daemon.max_age` is refused whatever its id is, so
-older ids are removed. Runs are removed where the setting `retention` is set.
+Message ids are stored to recognise repeats. A message older than `daemon.max_age` is refused
+whatever its id is, so older ids are removed. Runs are removed where the setting `retention` is set.
 
-Copies of the progress of jobs are written behind their runs to an MCP server of the project. The journal stays
-authoritative: nothing waits for a copy, nothing is read from one, and what cannot be written is logged and left out.
-Of copies of one target that wait only the newest is written.
+Copies of the progress of jobs are written behind their runs to an MCP server of the project. The
+journal stays authoritative: nothing waits for a copy, nothing is read from one, and what cannot be
+written is logged and left out. Of copies of one target that wait only the newest is written.
 """
 
 from __future__ import annotations
@@ -64,8 +66,8 @@ class ApprovalRenewal:
     async def renew(self) -> int:
         """Queue the jobs whose last question has expired and return their number.
 
-        An expired question stays open where its run has asked again or has ended. Its job is queued once for it, and
-        not again each time that the job waits for another question.
+        An expired question stays open where its run has asked again or has ended. Its job is queued
+        once for it, and not again each time that the job waits for another question.
         """
         now, renewed = self.clock(), 0
         found = await self.jobs.list_decisions()
@@ -116,7 +118,8 @@ VERDICT_POLL_SECONDS: Final = 30.0
 async def reject_overdue(
     jobs: JobStore, seconds: float, now: float, project: ProjectJob
 ) -> list[VerdictGiven]:
-    """Reject the packages of jobs that have waited so many seconds for verdicts alone; return the verdicts.
+    """Reject the packages of jobs that have waited so many seconds for verdicts alone; return the
+    verdicts.
 
     Args:
         jobs: The job store.
@@ -157,7 +160,9 @@ async def remove_message_ids(jobs: JobStore, before: float) -> None:
 async def remove_runs(
     journal: StoredJournal, settings: Settings, log: StructuredLog, before: float
 ) -> None:
-    """Remove the runs that ended before an instant, with their files on this machine, a group at a time."""
+    """Remove the runs that ended before an instant, with their files on this machine, a group at a
+    time.
+    """
     runs, size = 0, 0
     try:
         async for removed in remove_groups(RunRemoval(journal), before):
@@ -184,7 +189,9 @@ async def repeat(
 def checkpoint_writer(
     settings: Settings, services: Services, log: StructuredLog, clock: Callable[[], float]
 ) -> CheckpointWriter | None:
-    """Return what copies the progress of jobs, where the pack has a form for it and the project names its server."""
+    """Return what copies the progress of jobs, where the pack has a form for it and the project
+    names its server.
+    """
     form, bound, budget_store = (
         log.contract.checkpoint,
         settings.budgets.day.tokens,

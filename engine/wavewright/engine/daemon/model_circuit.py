@@ -1,8 +1,9 @@
 """A circuit breaker for the models that a daemon calls.
 
-While a model's circuit is *closed*, calls are made. An error of its provider opens it: runs that call the model are
-stopped, and their jobs wait. After a pause the circuit is *half-open* and a small call probes the model: an answer
-closes the circuit, an error opens it again with a longer pause.
+While a model's circuit is *closed*, calls are made. An error of its provider opens it: runs that
+call the model are stopped, and their jobs wait. After a pause the circuit is *half-open* and a
+small call probes the model: an answer closes the circuit, an error opens it again with a longer
+pause.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ CircuitState: TypeAlias = Literal["closed", "half_open", "open"]
 
 
 CircuitListener: TypeAlias = Callable[[str, CircuitState, str, float], None]
-"""Called with the model, the new state of its circuit, the reason and the time of the next probe."""
+"""Called with the model, the new state of its circuit, the reason and the time of the next probe.
+"""
 
 
 @dataclass(slots=True)
@@ -62,8 +64,8 @@ class ModelCircuitBreaker:
             clock: Seconds since the epoch.
             stop: Stops a run, which continues when its job is claimed again.
             on_change: Called with every change.
-            own: The models that the settings name; no job starts while the circuit of one of them is open. A model
-                that only a job's preference names stops that job alone.
+            own: The models that the settings name; no job starts while the circuit of one of them
+                is open. A model that only a job's preference names stops that job alone.
         """
         self._own = own
         self._clock = clock
@@ -74,7 +76,9 @@ class ModelCircuitBreaker:
 
     @property
     def open_circuit(self) -> OpenCircuit | None:
-        """Of the circuits that are not closed, the one that is probed last; None where all are closed."""
+        """Of the circuits that are not closed, the one that is probed last; None where all are
+        closed.
+        """
         return max(self._open.values(), key=lambda one: one.until, default=None)
 
     @property

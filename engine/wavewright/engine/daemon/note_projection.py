@@ -1,7 +1,7 @@
 """Projection of a run's notes: decisions that people must make, and messages about targets.
 
-A decision's id is made from the job and everything that the answer is for. So the same question has the same id however
-often it is asked, and an answer fits no other question.
+A decision's id is made from the job and everything that the answer is for. So the same question has
+the same id however often it is asked, and an answer fits no other question.
 """
 
 from __future__ import annotations

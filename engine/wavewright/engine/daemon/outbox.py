@@ -1,7 +1,7 @@
 """A journal that writes the messages of a job to the outbox in the transaction of its events.
 
-An `OutboxJournal` wraps the real journal while one job runs. The claim of the job holds the lease of its run, so
-`open_run` and `close_run` do nothing for that run.
+An `OutboxJournal` wraps the real journal while one job runs. The claim of the job holds the lease
+of its run, so `open_run` and `close_run` do nothing for that run.
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ class OutboxJournal:
         return None if projection is None else projection.open_decision
 
     def progress(self, target: str) -> JobProgress:
-        """Return where the job stands and its current target; the job's goal, where it has no targets."""
+        """Return where the job stands and its current target; the job's goal, where it has no
+        targets.
+        """
         waves = self._projection.waves
         if waves is None:
             return JobProgress(
@@ -133,7 +135,9 @@ class OutboxJournal:
     def append(
         self, run: RunId, events: Sequence[Event], outbox_writes: OutboxWrites | None = None
     ) -> Awaitable[None]:
-        """Journal the events, and in the same transaction the messages and changes of the job that they cause."""
+        """Journal the events, and in the same transaction the messages and changes of the job that
+        they cause.
+        """
         advanced = self._note_progress(run, events)
         if run != self._run:
             return self._journal.append(
@@ -155,7 +159,9 @@ class OutboxJournal:
         return self._journal.append(run, events, writes)
 
     def _note_progress(self, run: RunId, events: Sequence[Event]) -> bool:
-        """Update the crash suspects; return whether the job gets further than in its interrupted attempts."""
+        """Update the crash suspects; return whether the job gets further than in its interrupted
+        attempts.
+        """
         before = self._suspects.get(run, CrashSuspects())
         after = self._suspects[run] = before.after(events)
         waves = self._projection.waves
@@ -172,7 +178,9 @@ class OutboxJournal:
     def _target_writes(
         self, run: RunId, events: Sequence[Event], *, has_advanced: bool
     ) -> OutboxWrites | None:
-        """Return what is written with the events of a target's run: its progress, questions and used answers."""
+        """Return what is written with the events of a target's run: its progress, questions and
+        used answers.
+        """
         reported = [event for event in events if _is_reported(event)]
         if not reported and not has_advanced:
             return None
@@ -196,7 +204,9 @@ class OutboxJournal:
         return JobProjection(job, target=names[0] if names else None)
 
     def _drop_ended(self, events: Sequence[Event]) -> None:
-        """Drop the packages and projections of targets whose package is published or which have ended."""
+        """Drop the packages and projections of targets whose package is published or which have
+        ended.
+        """
         for event in events:
             if isinstance(event, Noted) and event.topic in TARGET_END_TOPICS - {
                 TARGET_PACKAGE_JUDGED

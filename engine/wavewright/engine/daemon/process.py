@@ -1,14 +1,15 @@
 """Signals of the daemon's process, and the watchdog of its event loop.
 
-The first TERM, INT or HUP requests a stop: no job starts, running ones are journaled, and the process exits with 0
-within `SHUTDOWN_SECONDS`, also where something hangs. The second one exits at once; so does QUIT. Where a step holds
-the GIL no handler and no thread runs, and a timer of the system ends the process. However it ends, the journal holds
-every step that had ended.
+The first TERM, INT or HUP requests a stop: no job starts, running ones are journaled, and the
+process exits with 0 within `SHUTDOWN_SECONDS`, also where something hangs. The second one exits at
+once; so does QUIT. Where a step holds the GIL no handler and no thread runs, and a timer of the
+system ends the process. However it ends, the journal holds every step that had ended.
 
-A *stall* is a time in which a step blocks the event loop, so that nothing else runs. The watchdog thread logs a stall
-while it lasts, with the place in the code. A stall as long as `daemon.stall_limit` ends the process, since a single
-step cannot be ended: the next daemon continues its jobs, and a job that does it again and again is dead-lettered.
-Leases are renewed on another thread, so a stall does not lose them.
+A *stall* is a time in which a step blocks the event loop, so that nothing else runs. The watchdog
+thread logs a stall while it lasts, with the place in the code. A stall as long as
+`daemon.stall_limit` ends the process, since a single step cannot be ended: the next daemon
+continues its jobs, and a job that does it again and again is dead-lettered. Leases are renewed on
+another thread, so a stall does not lose them.
 """
 
 from __future__ import annotations
@@ -103,8 +104,9 @@ def _exit_after(seconds: float) -> None:
 def exit_by_timer(seconds: float) -> None:
     """End this process after so many seconds of CPU time, unless this is called again; 0 for never.
 
-    A suspended process uses no CPU time and is not ended. The timer counts the CPU time of all threads together, and
-    threads in C code run in parallel, so the seconds are multiplied by the number of CPUs.
+    A suspended process uses no CPU time and is not ended. The timer counts the CPU time of all
+    threads together, and threads in C code run in parallel, so the seconds are multiplied by the
+    number of CPUs.
     """
     # Not every system has the CPU affinity of a process.
     processors = (
@@ -173,7 +175,8 @@ class LoopWatchdog:
         seen, stalled, reported, before = -1, 0.0, 0.0, time.monotonic()
         while not self._is_over.wait(WATCHDOG_POLL_SECONDS):
             now = time.monotonic()
-            # Time in which the whole process was suspended does not count: this thread did not run either.
+            # Time in which the whole process was suspended does not count: this thread did not run
+            # either.
             passed, before = min(now - before, 2 * WATCHDOG_POLL_SECONDS), now
             if self._turns != seen:
                 if reported:

@@ -1,7 +1,7 @@
 """Messages about jobs: statuses, packages, decisions and dead letters, ready to publish.
 
-A report is made from journaled events: its id names the job and the event, its time is that of the event. So the report
-of an event has the same bytes however often it is made.
+A report is made from journaled events: its id names the job and the event, its time is that of the
+event. So the report of an event has the same bytes however often it is made.
 """
 
 from __future__ import annotations
@@ -109,7 +109,8 @@ class Reporter:
         """Raise where a package cannot be published.
 
         Raises:
-            PackageNotPublished: its message exceeds `daemon.max_sent`, or its result does not fit its message.
+            PackageNotPublished: its message exceeds `daemon.max_sent`, or its result does not fit
+                its message.
         """
         is_sent = package.review is None or not package.review.invalid_because
         if (
@@ -155,7 +156,9 @@ class Reporter:
         return self._message(job, question, decision.asked, queue, agent, kind, decision.id)
 
     def dead_letter(self, job: JobRow, at: float) -> OutgoingMessage:
-        """Return the dead letter of a job: its request, which can be sent again under a new id; it is not signed."""
+        """Return the dead letter of a job: its request, which can be sent again under a new id; it
+        is not signed.
+        """
         reason = self._redactor_of(job, "job_status").redact(job.reason)
         section, queue = self.section, self.section.queues.intake
         letter = encode_request(
@@ -174,7 +177,9 @@ class Reporter:
         return replace(letter, kind="dead_letter", headers={**letter.headers, **why}, at=at)
 
     def state_reports(self, job: JobRow) -> Sequence[OutgoingMessage]:
-        """Return the messages about a job whose state the job store has changed, and not the job's run."""
+        """Return the messages about a job whose state the job store has changed, and not the job's
+        run.
+        """
         match job.state:
             case "queued" if job.feedback and job.package is None:
                 # Verdicts on targets are reported when the run reads them.
@@ -209,7 +214,9 @@ class Reporter:
         return (*self._target(job, "TARGET_COMPLETED", at, 1), end)
 
     def failed(self, job: JobRow, at: float) -> tuple[OutgoingMessage, ...]:
-        """Return the messages that a job has failed, first the answer to its request where the pack has one."""
+        """Return the messages that a job has failed, first the answer to its request where the pack
+        has one.
+        """
         target = target_of(job)
         failures: Json = (
             None if target is None else [{"target": target, "error": shorten_reason(job.reason)}]
@@ -219,7 +226,9 @@ class Reporter:
         return (*self._failure_answer(job, at), *about, end)
 
     def cancelled(self, job: JobRow, at: float) -> tuple[OutgoingMessage, ...]:
-        """Return the messages that a job was cancelled, first the answer to its request where the pack has one."""
+        """Return the messages that a job was cancelled, first the answer to its request where the
+        pack has one.
+        """
         end = self.status(job, "JOB_CANCELLED", at, **_reason(job))
         return (*self._failure_answer(job, at), end)
 
@@ -276,7 +285,9 @@ class Reporter:
         )
 
     def _redactor_of(self, job: JobRow, kind: str) -> Redactor:
-        """Return the redactor for messages about a job; in its package the job's own document is not redacted."""
+        """Return the redactor for messages about a job; in its package the job's own document is
+        not redacted.
+        """
         if kind == "package":
             return self.redactor
         # The store's writer thread and the event loop both call this, and each may clear the cache.

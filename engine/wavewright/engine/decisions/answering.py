@@ -2,7 +2,8 @@
 
 Of several people who answer at once, one wins and the others are told.
 
-A run without a daemon is opened before it is answered, so that it is neither answered twice nor while it is resumed.
+A run without a daemon is opened before it is answered, so that it is neither answered twice nor
+while it is resumed.
 """
 
 from __future__ import annotations
@@ -209,7 +210,8 @@ async def give_verdict(
     by: str,
     project: ProjectJob,
 ) -> None:
-    """Accept a package, or reject it with feedback; the same as a `validation_result` that comes as a message.
+    """Accept a package, or reject it with feedback; the same as a `validation_result` that comes as
+    a message.
 
     Args:
         jobs: The job store.

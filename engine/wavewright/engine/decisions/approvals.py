@@ -1,18 +1,21 @@
-"""Approvals: what they are bound to, when they expire, the calls to approve, and what is asked about ready steps.
+"""Approvals: what they are bound to, when they expire, the calls to approve, and what is asked
+about ready steps.
 
-The approval of a step is *bound* to its run, the hash of the whole plan, the step and the hash of the resolved
-parameters of its calls; that of a patch to the hash of each step to approve. Both are bound to a *nonce* of the
-question. An answer to anything else, a late answer or one that was used before is ignored, and the run asks again.
+The approval of a step is *bound* to its run, the hash of the whole plan, the step and the hash of
+the resolved parameters of its calls; that of a patch to the hash of each step to approve. Both are
+bound to a *nonce* of the question. An answer to anything else, a late answer or one that was used
+before is ignored, and the run asks again.
 
-A step that is ready is shown with the resolved parameters of each call. A patch is shown with parameters as far as they
-are known: what depends on a step that has not finished is shown as written, with the step's name. Secrets are redacted,
-and a parameter is shown with at most 4,000 characters.
+A step that is ready is shown with the resolved parameters of each call. A patch is shown with
+parameters as far as they are known: what depends on a step that has not finished is shown as
+written, with the step's name. Secrets are redacted, and a parameter is shown with at most 4,000
+characters.
 
-People are asked to approve the calls of a ready step, or the question of `ask_person`. A run has one open question at a
-time: a step that becomes ready while another waits for its answer waits too, and asks when the run continues. A
-question without an immediate answer is journaled, and the run is interrupted when nothing else is left to do. An answer
-is journaled, with what it is bound to, before the step acts on it, so a run that was killed in between does not ask
-again.
+People are asked to approve the calls of a ready step, or the question of `ask_person`. A run has
+one open question at a time: a step that becomes ready while another waits for its answer waits too,
+and asks when the run continues. A question without an immediate answer is journaled, and the run is
+interrupted when nothing else is left to do. An answer is journaled, with what it is bound to,
+before the step acts on it, so a run that was killed in between does not ask again.
 """
 
 from __future__ import annotations
@@ -99,7 +102,9 @@ def step_binding(state: RunState, ready: ReadyCalls) -> JsonObject:
 
 
 def pending_approval(state: RunState) -> Noted | None:
-    """Return the run's open question for an approval; None where its answer was used or there is none."""
+    """Return the run's open question for an approval; None where its answer was used or there is
+    none.
+    """
     last = next(
         (
             noted
@@ -136,7 +141,9 @@ def has_expired(wanted: Noted, now: float) -> bool:
 
 
 def recorded_answer(state: RunState, wanted: Noted) -> str | None:
-    """Return the answer to a request for an approval from the run's journal; None where there is none."""
+    """Return the answer to a request for an approval from the run's journal; None where there is
+    none.
+    """
     nonce = nonce_of(wanted)
     for noted in reversed(state.notes):
         if noted.topic == APPROVAL_GIVEN and nonce and noted.body.get(_NONCE_FIELD) == nonce:
@@ -226,13 +233,17 @@ class CallDescriptions:
             yield f"    {name}: {self._shown(value, scope)}"
 
     def _shown(self, value: Json, scope: JsonObject) -> str:
-        """Return a value with known expressions evaluated, followed by what must happen before the rest is known."""
+        """Return a value with known expressions evaluated, followed by what must happen before the
+        rest is known.
+        """
         found, awaited = self._resolved(value, scope)
         text = _shown_value(found, self.redactor)
         return f"{text}  (known when {' and '.join(awaited)})" if awaited else text
 
     def _resolved(self, value: Json, scope: JsonObject) -> tuple[Json, list[str]]:
-        """Return a value with known expressions evaluated, and what must happen before the others are known."""
+        """Return a value with known expressions evaluated, and what must happen before the others
+        are known.
+        """
         awaited: list[str] = []
 
         def known_or_written(expression: str) -> Json:
@@ -307,7 +318,9 @@ class StepQuestions:
             return PersonReply(None, note=self._open)
 
     def _must_wait(self, binding: JsonObject) -> bool:
-        """Whether the open question is this one, that of another step, or that of another item of the step."""
+        """Whether the open question is this one, that of another step, or that of another item of
+        the step.
+        """
         asked = None if self._open is None else self._open.body.get("binding")
         return isinstance(asked, dict) and (
             matches_binding(asked, binding)
@@ -359,7 +372,9 @@ def _question_body(ready: ReadyCalls, redactor: Redactor) -> JsonObject:
 
 
 async def _ask_people(ports: Ports, body: JsonObject) -> str | None:
-    """Return a person's answer, `APPROVE` or `REFUSE` for an approval; None where there is no answer."""
+    """Return a person's answer, `APPROVE` or `REFUSE` for an approval; None where there is no
+    answer.
+    """
     if "question" in body:
         default, step = body.get("default"), str(body.get("step"))
         question = UserQuestion(

@@ -1,9 +1,11 @@
-"""Open questions to people, of a daemon's jobs and of runs without a daemon, and runs that wait for them.
+"""Open questions to people, of a daemon's jobs and of runs without a daemon, and runs that wait for
+them.
 
-A job's question is a *decision* in the job store. A run without a daemon has its question in its journal; the answer
-is journaled there for `resume`. Both are listed and answered in the same way.
+A job's question is a *decision* in the job store. A run without a daemon has its question in its
+journal; the answer is journaled there for `resume`. Both are listed and answered in the same way.
 
-The store lists a run that waits for a person as interrupted; that it waits, and for what, follows from its events.
+The store lists a run that waits for a person as interrupted; that it waits, and for what, follows
+from its events.
 """
 
 from __future__ import annotations
@@ -76,7 +78,9 @@ class AnsweredAlready(AnswerRejected):
 
 
 async def list_questions(journal: Journal, jobs: JobStore, now: float) -> list[OpenQuestion]:
-    """Return the questions that can be answered now, those of jobs first, in the order in which they were asked."""
+    """Return the questions that can be answered now, those of jobs first, in the order in which
+    they were asked.
+    """
     asked = await jobs.list_decisions()
     rows = {name: await jobs.find_job(name) for name in {decision.job for decision in asked}}
     found = [
@@ -91,7 +95,8 @@ async def list_questions(journal: Journal, jobs: JobStore, now: float) -> list[O
     }
     others = await _questions_of_runs(journal, frozenset(at_work), now)
     if others:
-        # Questions of ended jobs are not open; all ended jobs are read only where there are other questions.
+        # Questions of ended jobs are not open; all ended jobs are read only where there are other
+        # questions.
         answered = {decision.run for decision in await jobs.list_decisions(is_open=False)}
         ended = {row.run for row in await jobs.list_jobs([*FINAL_STATES])}
         others = [question for question in others if question.run not in answered | ended]
@@ -144,7 +149,9 @@ def _answered_already(question: str, choice: str, by: str | None) -> AnsweredAlr
 
 
 def _last_answer(state: RunState) -> tuple[str, str | None] | None:
-    """Return the answer to the last question that a run has journaled, and who gave it, where that is known."""
+    """Return the answer to the last question that a run has journaled, and who gave it, where that
+    is known.
+    """
     topics = {QUESTION, APPROVAL_WANTED, ANSWER, APPROVAL_GIVEN}
     last = next((noted for noted in reversed(state.notes) if noted.topic in topics), None)
     if last is None or last.topic in {QUESTION, APPROVAL_WANTED}:
@@ -237,9 +244,11 @@ def _job_question(decision: Decision, job: JobRow) -> OpenQuestion:
 
 
 async def mark_waiting_runs(journal: Journal, rows: Sequence[RunRow], now: float) -> list[RunRow]:
-    """Return the rows, with the status `waiting_for_…` and the number of planned steps of runs that wait for a person.
+    """Return the rows, with the status `waiting_for_…` and the number of planned steps of runs that
+    wait for a person.
 
-    A job with several targets waits where one of its targets does. A run whose events cannot be read is unchanged.
+    A job with several targets waits where one of its targets does. A run whose events cannot be
+    read is unchanged.
 
     Args:
         journal: The journal of the runs.

@@ -1,12 +1,13 @@
-"""Estimates of calls, from past calls or the tool's own defaults, and their comparison with the budgets.
+"""Estimates of calls, from past calls or the tool's own defaults, and their comparison with the
+budgets.
 
-An *estimate* has two values for each measure: the expected one (the mean) and the *p90*, which nine of ten calls stay
-below. For a tool with too few past calls its own value is the expected one and twice that the p90; such an estimate is
-a *default* and is marked as one.
+An *estimate* has two values for each measure: the expected one (the mean) and the *p90*, which nine
+of ten calls stay below. For a tool with too few past calls its own value is the expected one and
+twice that the p90; such an estimate is a *default* and is marked as one.
 
-The *budget verdict* compares both values of each measure with what is left of the run's, the job's, the day's and each
-step's budget. It is the worst of its rows: `fits`, `tight` (only the p90 is over), `unknown` (no price is known, so
-models refuse calls under a budget of money), or `over`.
+The *budget verdict* compares both values of each measure with what is left of the run's, the job's,
+the day's and each step's budget. It is the worst of its rows: `fits`, `tight` (only the p90 is
+over), `unknown` (no price is known, so models refuse calls under a budget of money), or `over`.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ def count_calls(
 
 
 def known_value(text: str, plan: Plan, now: dt.datetime, outputs: Mapping[StepId, Json]) -> Json:
-    """Return the value of a condition or a `${…}` text that reads only inputs and known outputs, else None."""
+    """Return the value of a condition or a `${…}` text that reads only inputs and known outputs,
+    else None.
+    """
     parts = split_references(text)
     embedded = [part.expression for part in parts if not isinstance(part, str)]
     expressions = embedded or [text]
@@ -87,7 +90,9 @@ class EstimateRange:
         return EstimateRange(self.expected + other.expected, self.p90 + other.p90)
 
     def times(self, factor: float) -> EstimateRange:
-        """Return the multiple; each of several calls is assumed to reach its p90, which is conservative."""
+        """Return the multiple; each of several calls is assumed to reach its p90, which is
+        conservative.
+        """
         return EstimateRange(self.expected * factor, self.p90 * factor)
 
 
@@ -117,7 +122,9 @@ class ForecastInputs:
     rerun: BegunRunForecast | None = None
     """The run that the plan belongs to, if it has begun."""
     has_models: bool = False
-    """Whether a model is configured, so a run would ask the planner instead of using the template's plan."""
+    """Whether a model is configured, so a run would ask the planner instead of using the template's
+    plan.
+    """
     notes: tuple[str, ...] = ()
     """Remarks on models, such as a missing key."""
     obstacles: Mapping[str, Obstacle] = field(default_factory=dict[str, "Obstacle"])

@@ -1,6 +1,7 @@
 """A dry run as JSON, as a graph in Mermaid and DOT, and as data of its page.
 
-The data of the page refers to steps and tools by number, since a page may hold a thousand; absent values are left out.
+The data of the page refers to steps and tools by number, since a page may hold a thousand; absent
+values are left out.
 """
 
 from __future__ import annotations
@@ -138,7 +139,9 @@ def _range_json(figure: EstimateRange | None) -> JsonObject | None:
 
 
 def as_mermaid(dry_run: DryRun) -> str:
-    """Return the graph as a Mermaid flowchart with a subgraph per wave; the critical path is drawn thick."""
+    """Return the graph as a Mermaid flowchart with a subgraph per wave; the critical path is drawn
+    thick.
+    """
     lines = ["flowchart LR"]
     steps = {step.id: step for step in dry_run.steps}
     for number, wave in enumerate(dry_run.waves, 1):
@@ -195,7 +198,9 @@ _OMITTED_FIELDS = frozenset({
 
 
 def page_data(dry_run: DryRun, tools: Mapping[str, ToolSignature]) -> dict[str, object]:
-    """Return the data of the page's script: steps in the plan's order, and the tools that they call."""
+    """Return the data of the page's script: steps in the plan's order, and the tools that they
+    call.
+    """
     numbers = {step.id: number for number, step in enumerate(dry_run.steps)}
     names = list(dict.fromkeys(step.tool for step in dry_run.steps))
     gates = {str(gate.id): _gate_text(gate) for gate in dry_run.plan.gates}

@@ -1,8 +1,8 @@
 """The forecast of a run, computed without calling a tool.
 
-A *dry run* is a record of the checked plan: its waves, max parallelism and critical path, the calls, dependencies,
-estimates and side effects of each step, and its egress. Every format is a rendering of this record, which follows from
-the job, the tools and the forecast's inputs alone.
+A *dry run* is a record of the checked plan: its waves, max parallelism and critical path, the
+calls, dependencies, estimates and side effects of each step, and its egress. Every format is a
+rendering of this record, which follows from the job, the tools and the forecast's inputs alone.
 """
 
 from __future__ import annotations
@@ -184,8 +184,8 @@ def forecast(
 ) -> DryRun:
     """Return the forecast of a job; a plan that is over a budget has that verdict.
 
-    Where no person can be asked, a plan that needs one is not valid; `can_answer` is whether a person answers
-    questions, by default as `can_ask`.
+    Where no person can be asked, a plan that needs one is not valid; `can_answer` is whether a
+    person answers questions, by default as `can_ask`.
 
     Raises:
         PlanError: there is no plan, or it is not valid.
@@ -351,7 +351,9 @@ class _Forecaster:
         )
 
     def _run_seconds(self, steps: Sequence[StepForecast], *, is_p90: bool) -> float:
-        """Return the least time of the run: that of its longest chain, or of its work at full concurrency."""
+        """Return the least time of the run: that of its longest chain, or of its work at full
+        concurrency.
+        """
         seconds = {step.id: step.p90_seconds if is_p90 else step.seconds for step in steps}
         work = {
             step.id: _sequential_seconds(step).p90 if is_p90 else _sequential_seconds(step).expected

@@ -1,8 +1,8 @@
 """The history of tools: durations and model costs of their latest calls, read from the journal.
 
-Only the latest events are read, so the cost does not grow with the age of the journal, and nothing is written.
-In a file and in PostgreSQL the same events count. A database is read in a handful of queries that extract fields there,
-so outputs are never transferred.
+Only the latest events are read, so the cost does not grow with the age of the journal, and nothing
+is written. In a file and in PostgreSQL the same events count. A database is read in a handful of
+queries that extract fields there, so outputs are never transferred.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ class PastCalls:
     """Of the calls that asked a model."""
 
     def of_model(self, model: str) -> tuple[CallSpend, ...]:
-        """Return the costs of calls that asked only this model; token counts and prices of others differ."""
+        """Return the costs of calls that asked only this model; token counts and prices of others
+        differ.
+        """
         return tuple(spend for spend in self.spends if spend.models == frozenset({model}))
 
 
@@ -219,7 +221,8 @@ def read_history(journal: Path | str, tools: Collection[str]) -> History:
 
 
 def find_stored(journal: Path | str, keys: set[StepKey]) -> dict[StepKey, StoredCall]:
-    """Return the newest complete and unblocked call for each key; of a file, of its index and latest events.
+    """Return the newest complete and unblocked call for each key; of a file, of its index and
+    latest events.
 
     Raises:
         JournalError: there is a journal that cannot be read.

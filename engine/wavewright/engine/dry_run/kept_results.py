@@ -1,11 +1,13 @@
-"""Calls that need not be made: results that a begun run keeps, and results of earlier runs that can be reused.
+"""Calls that need not be made: results that a begun run keeps, and results of earlier runs that can
+be reused.
 
-When a run is resumed or patched, each step is kept, runs, runs for its remaining items, or stays failed and blocks its
-dependants until a patch replaces it. The executor decides by the same rules, so the forecast matches the run.
+When a run is resumed or patched, each step is kept, runs, runs for its remaining items, or stays
+failed and blocks its dependants until a patch replaces it. The executor decides by the same rules,
+so the forecast matches the run.
 
-A call is *reused* if its tool allows it (`cache_for`) and an earlier run journaled a result with the same step key that
-is recent enough. Keys need parameters, so only calls whose parameters follow from the inputs alone are looked up; the
-run itself may reuse more.
+A call is *reused* if its tool allows it (`cache_for`) and an earlier run journaled a result with
+the same step key that is recent enough. Keys need parameters, so only calls whose parameters follow
+from the inputs alone are looked up; the run itself may reuse more.
 """
 
 from __future__ import annotations

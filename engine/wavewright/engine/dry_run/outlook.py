@@ -1,7 +1,8 @@
-"""Inputs of a forecast from outside the plan: the journal's history, models with prices, and remaining budgets.
+"""Inputs of a forecast from outside the plan: the journal's history, models with prices, and
+remaining budgets.
 
-Everything is only read: no journal is created, no model is asked, nothing is reserved. So `check`, `dry-run` and `run`
-apply the same budgets. What is unknown is left out, and the forecast says so.
+Everything is only read: no journal is created, no model is asked, nothing is reserved. So `check`,
+`dry-run` and `run` apply the same budgets. What is unknown is left out, and the forecast says so.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ _HAS_BUDGET_TABLES: Final = (
 def read_remaining_allowance(
     plan: Plan, goal: Goal | None, settings: Settings, *, job: str, run: RunId = _NEW_RUN
 ) -> Allowance | None:
-    """Return what a run of the plan may spend; None if no model is configured, since nothing costs anything then.
+    """Return what a run of the plan may spend; None if no model is configured, since nothing costs
+    anything then.
 
     Args:
         plan: The plan, whose steps may have budgets of their own.
@@ -95,7 +97,9 @@ def price_of_role(
 
 
 def _remaining_budget(settings: Settings, run: RunId, job: str, budget: Budget | None) -> Allowance:
-    """Return what the budgets of a run leave, as the journal has it; a journal that does not exist has no calls."""
+    """Return what the budgets of a run leave, as the journal has it; a journal that does not exist
+    has no calls.
+    """
     from wavewright.executor.budgets.limits import (
         NO_AMOUNT,
         Amount,
@@ -185,7 +189,8 @@ def forecast_job(
     """Return the tools of a job that has not begun, and the dry run of its plan.
 
     Raises:
-        PlanError: the job has no plan, or the plan is not valid, also with the names of targets that it would find.
+        PlanError: the job has no plan, or the plan is not valid, also with the names of targets
+            that it would find.
     """
     from wavewright.engine.dry_run.forecast import forecast
 

@@ -1,13 +1,15 @@
-"""A dry run as an HTML page that opens from disk: one file with its own script, without network access.
+"""A dry run as an HTML page that opens from disk: one file with its own script, without network
+access.
 
-The graph and the list of steps work without the script, which zooms and shows details of a selected step. The page's
-content security policy allows only its own script and style.
+The graph and the list of steps work without the script, which zooms and shows details of a selected
+step. The page's content security policy allows only its own script and style.
 
-A small plan of a moderate aspect ratio is drawn as in the report of a run. Any other is *packed*: a wave takes as many
-columns as it needs, and waves continue in a new row like words of a text. The layout depends on the plan alone.
+A small plan of a moderate aspect ratio is drawn as in the report of a run. Any other is *packed*: a
+wave takes as many columns as it needs, and waves continue in a new row like words of a text. The
+layout depends on the plan alone.
 
-For notebooks there is a *figure*: the drawing with a table of the steps, without scripts and style sheets. A plan of
-more than `MAX_DRAWN` steps has no drawing there, and its table only so many rows.
+For notebooks there is a *figure*: the drawing with a table of the steps, without scripts and style
+sheets. A plan of more than `MAX_DRAWN` steps has no drawing there, and its table only so many rows.
 """
 
 from __future__ import annotations
@@ -47,7 +49,9 @@ from wavewright.reviewer.values import duration_text, shorten_middle
 
 BOX_WIDTH, BOX_HEIGHT = 180.0, 44.0
 MAX_LINES = 500
-"""Maximum number of lines drawn; with more, only those of the critical path and of the selected step."""
+"""Maximum number of lines drawn; with more, only those of the critical path and of the selected
+step.
+"""
 
 _MAX_STEPS = 150
 _MAX_STRETCH = 6.0
@@ -59,7 +63,9 @@ _GAP = 70.0
 _PAD = 20.0
 _TITLE = 28.0
 _TITLE_X = 4.0
-"""From the left side of a wave's band to its title, as in `dry_run.html.j2` and `plan_figure.html.j2`."""
+"""From the left side of a wave's band to its title, as in `dry_run.html.j2` and
+`plan_figure.html.j2`.
+"""
 _ROWS = (1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 50, 70)
 """Numbers of rows of waves that are tried."""
 _ASPECT_RATIO = 1.6
@@ -67,7 +73,9 @@ _ASPECT_RATIO = 1.6
 
 
 def layout_plan(log: Sequence[StepReport]) -> PlanPicture:
-    """Return the picture of a plan by its steps, ended or not; edges by the waiting step, in the plan's order."""
+    """Return the picture of a plan by its steps, ended or not; edges by the waiting step, in the
+    plan's order.
+    """
     if len(log) <= _MAX_STEPS:
         drawn = draw_plan(log)
         if (

@@ -1,7 +1,8 @@
-"""A dry run as text: a summary, the waves as tables, then sections on budgets, side effects, approvals and warnings.
+"""A dry run as text: a summary, the waves as tables, then sections on budgets, side effects,
+approvals and warnings.
 
-Paragraphs are wrapped by columns: a Latin letter takes one, a Chinese character two. Every character is printable, so
-no text of a plan can move the cursor or hide a line.
+Paragraphs are wrapped by columns: a Latin letter takes one, a Chinese character two. Every
+character is printable, so no text of a plan can move the cursor or hide a line.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from wavewright.planner.types import GATE_ID_SEPARATOR
 from wavewright.reviewer.values import duration_text
 
 _SECOND_HALF = "\x00"
-"""Stands for a character's second column while lines are wrapped; `printable` leaves none in a text."""
+"""Stands for a character's second column while lines are wrapped; `printable` leaves none in a
+text.
+"""
 
 
 def wrap_paragraph(text: str, *, indent: str = "", rest: str = "", width: int = 80) -> list[str]:

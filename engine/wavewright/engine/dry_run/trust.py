@@ -1,8 +1,10 @@
 """Egress of data, and the flow of untrusted text.
 
-The *trust boundary* is around the project: a step whose tool has the effect `egress` sends data over it, and a tool
-with untrusted output brings in text from outside. Where that text goes is what the checker follows (`DataFlow`): a
-value that can hold no free text carries nothing, nor does order without data (`depends_on`).
+The *trust boundary* is around the project: a step whose tool has the effect `egress` sends data
+over it, and a tool
+with untrusted output brings in text from outside. Where that text goes is what the checker follows
+(`DataFlow`): a value that can hold no free text carries nothing, nor does order without data
+(`depends_on`).
 """
 
 from __future__ import annotations
@@ -68,7 +70,8 @@ def judge_trust(
 ) -> Trust:
     """Return what crosses the boundary.
 
-    Steps that these inputs skip send and bring nothing; silent ones, done already or blocked, do nothing more.
+    Steps that these inputs skip send and bring nothing; silent ones, done already or blocked, do
+    nothing more.
     """
     steps = tuple(step for step in subject.plan.steps if step.id not in skipped)
     if skipped:

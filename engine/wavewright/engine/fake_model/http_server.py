@@ -1,7 +1,7 @@
 """The HTTP side of the fake model: uvicorn in a thread, and answers sent piece by piece.
 
-The server accepts requests once `start` returns and has ended when `stop` returns; a client that waits for a silent
-answer does not delay its end.
+The server accepts requests once `start` returns and has ended when `stop` returns; a client that
+waits for a silent answer does not delay its end.
 """
 
 from __future__ import annotations
@@ -176,7 +176,8 @@ class _AnswerResponse(Response):
         scope.cancel()
 
     def _finish_early(self) -> None:
-        # Before the last byte: a client that has its answer may ask again at once, and is still one client.
+        # Before the last byte: a client that has its answer may ask again at once, and is still one
+        # client.
         if self._is_under_way:
             self._is_under_way = False
             self._track(-1)

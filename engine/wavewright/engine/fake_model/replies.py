@@ -1,8 +1,8 @@
 """Answers of the fake model, the rules that choose them, and the ledger of requests.
 
-An *answer* is a value that states what the client receives, independent of the wire format, so that one answer serves
-all three formats. Each fault on the wire is a function that returns an answer; answers may be queued, repeated or
-chosen by a callable.
+An *answer* is a value that states what the client receives, independent of the wire format, so that
+one answer serves all three formats. Each fault on the wire is a function that returns an answer;
+answers may be queued, repeated or chosen by a callable.
 """
 
 from __future__ import annotations
@@ -135,7 +135,9 @@ def calling_tool(name: str, **arguments: Json) -> Reply:
 
 
 def resolve_reply(reply: Reply, request: FakeModelRequest) -> Reply:
-    """Return a reply with its value spelled as the request wants it: the output tool's call, or JSON as text."""
+    """Return a reply with its value spelled as the request wants it: the output tool's call, or
+    JSON as text.
+    """
     if not reply.has_value:
         return reply
     text = json.dumps(reply.value)

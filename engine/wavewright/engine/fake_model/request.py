@@ -1,7 +1,7 @@
 """A request to a model server, in one form for OpenAI's two APIs and Anthropic's.
 
-Rules are written against this form. Fields that a provider's form lacks are empty; of a key only its presence and
-length are kept.
+Rules are written against this form. Fields that a provider's form lacks are empty; of a key only
+its presence and length are kept.
 """
 
 from __future__ import annotations
@@ -137,7 +137,9 @@ def read_request(wire: Wire, body: JsonObject, headers: Mapping[str, str]) -> Fa
 _Read: TypeAlias = tuple[
     str, list[ConversationMessage], tuple[OfferedTool, ...], str | None, str, JsonObject | None
 ]
-"""Instructions, messages, tools, the tool that must be called (`*`: any), name and schema of the answer."""
+"""Instructions, messages, tools, the tool that must be called (`*`: any), name and schema of the
+answer.
+"""
 
 
 def _chat(body: JsonObject) -> _Read:

@@ -1,8 +1,9 @@
-"""A model server on loopback that answers by rules: OpenAI's two APIs and Anthropic's, streams and faults included.
+"""A model server on loopback that answers by rules: OpenAI's two APIs and Anthropic's, streams and
+faults included.
 
-A *rule* has a condition on the request, in a form that is the same for all providers, and one or more answers. The
-first rule that fits and has an answer left is used; a request that no rule fits gets an error that names the rules.
-Every request is kept in the *ledger*, without its key.
+A *rule* has a condition on the request, in a form that is the same for all providers, and one or
+more answers. The first rule that fits and has an answer left is used; a request that no rule fits
+gets an error that names the rules. Every request is kept in the *ledger*, without its key.
 
     with FakeModelServer() as server:
         server.answer({"steps": []}, when=asked_for("plan"))
@@ -13,8 +14,8 @@ Every request is kept in the *ledger*, without its key.
 `wavewright fake-model --script FILE` serves the rules of a file in YAML:
 
     answers:
-      - when: {schema: plan}              # name of the structured answer that is asked for
-        json: {steps: []}                 # given by the output tool, or as JSON, as the request wants it
+      - when: {schema: plan}              # name of the structured answer that is asked for json:
+        {steps: []}                 # given by the output tool, or as JSON, as the request wants it
       - when: {contains: "Summarise", wire: chat, stream: true}
         text: A short summary.
       - when: {offers: search}
@@ -24,12 +25,14 @@ Every request is kept in the *ledger*, without its key.
         times: 1
       - text: Anything else.
 
-The first rule that fits answers: for ever, or as often as `times`. `when` may be left out; all that it holds must be
-true: `contains` (a text anywhere in what is asked), `schema`, `offers` (a tool), `model`, `wire` (`chat`, `responses`,
-`messages`), `stream`. One of `text`, `json`, `calls` and `fault` says what is answered; `delay` (seconds) may stand
-beside the first three. The faults: `overloaded`, `failing` (`status`), `denied` (`status`), `over_context`,
-`silence`, `slow_drip` (`interval`), `cut_stream`, `cut_at_length`, `no_choices`, `filtered`, `refusing`, `gzip_bomb`,
-`no_json`, `no_usage`.
+The first rule that fits answers: for ever, or as often as `times`. `when` may be left out; all that
+it holds must be
+true: `contains` (a text anywhere in what is asked), `schema`, `offers` (a tool), `model`, `wire`
+(`chat`, `responses`, `messages`), `stream`. One of `text`, `json`, `calls` and `fault` says what is
+answered; `delay` (seconds) may stand
+beside the first three. The faults: `overloaded`, `failing` (`status`), `denied` (`status`),
+`over_context`, `silence`, `slow_drip` (`interval`), `cut_stream`, `cut_at_length`, `no_choices`,
+`filtered`, `refusing`, `gzip_bomb`, `no_json`, `no_usage`.
 """
 
 from __future__ import annotations
@@ -81,7 +84,9 @@ def offering(tool: str) -> RuleTest:
 
 
 class FakeModelServer:
-    """The server: a context manager that serves on loopback, in a thread of its own, while its block runs."""
+    """The server: a context manager that serves on loopback, in a thread of its own, while its
+    block runs.
+    """
 
     def __init__(self, port: int = 0) -> None:
         self._rules: list[Rule] = []
@@ -93,7 +98,8 @@ class FakeModelServer:
         """Exceptions that callables of rules raised."""
 
     def __enter__(self) -> Self:
-        # Bound before the server starts: its address is known, and early requests wait instead of being refused.
+        # Bound before the server starts: its address is known, and early requests wait instead of
+        # being refused.
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -146,8 +152,10 @@ class FakeModelServer:
         """Add a rule.
 
         Args:
-            with_: What it answers: one answer for ever, or as often as `times`; several are a queue, each given once.
-            when: What the request must be: a test, or a text that it must hold; anything where absent.
+            with_: What it answers: one answer for ever, or as often as `times`; several are a
+                queue, each given once.
+            when: What the request must be: a test, or a text that it must hold; anything where
+                absent.
             times: How often it answers; the last of several answers is repeated until then.
             name: What the ledger calls it.
         """

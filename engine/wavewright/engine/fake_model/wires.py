@@ -1,4 +1,5 @@
-"""The wire formats as a server writes them: bodies, streams and errors of OpenAI's two APIs and of Anthropic's.
+"""The wire formats as a server writes them: bodies, streams and errors of OpenAI's two APIs and of
+Anthropic's.
 
 OpenAI's are Chat Completions and Responses, Anthropic's is Messages.
 """
@@ -49,7 +50,9 @@ def chat_body(
 def chat_frames(
     reply: Reply, request: FakeModelRequest, tokens: ClaimedUsage | None, number: int
 ) -> Iterator[ServerSentEvent]:
-    """Yield the chunks of a streamed completion; the last one says why it ends, unless the stream is cut."""
+    """Yield the chunks of a streamed completion; the last one says why it ends, unless the stream
+    is cut.
+    """
     start = _chat_start("chat.completion.chunk", request, number)
 
     def chunk(delta: JsonObject, finish: str | None = None) -> ServerSentEvent:
@@ -125,7 +128,9 @@ def responses_body(
 def responses_frames(
     reply: Reply, request: FakeModelRequest, tokens: ClaimedUsage | None, number: int
 ) -> Iterator[ServerSentEvent]:
-    """Yield the events of a streamed response; the last holds the whole of it, unless the stream is cut."""
+    """Yield the events of a streamed response; the last holds the whole of it, unless the stream is
+    cut.
+    """
     for place, content in enumerate(_response_events(reply, request, tokens, number)):
         yield ServerSentEvent({**content, "sequence_number": place}, str(content["type"]))
 
@@ -282,7 +287,9 @@ def messages_body(
 def messages_frames(
     reply: Reply, request: FakeModelRequest, tokens: ClaimedUsage | None, number: int
 ) -> Iterator[ServerSentEvent]:
-    """Yield the events of a streamed message; the last ones say why it ends, unless the stream is cut."""
+    """Yield the events of a streamed message; the last ones say why it ends, unless the stream is
+    cut.
+    """
     for content in _anthropic_events(reply, request, tokens, number):
         yield ServerSentEvent(content, str(content["type"]))
 
@@ -290,7 +297,8 @@ def messages_frames(
 def _anthropic_events(
     reply: Reply, request: FakeModelRequest, tokens: ClaimedUsage | None, number: int
 ) -> Iterator[JsonObject]:
-    # The client's library wants a usage at the start of a stream; nothing counted is nothing claimed.
+    # The client's library wants a usage at the start of a stream; nothing counted is nothing
+    # claimed.
     read = tokens.read if tokens else 0
     usage: JsonObject = {"input_tokens": read, "output_tokens": 0}
     started: JsonObject = {**_anthropic_start(request, number), "usage": usage}

@@ -1,11 +1,11 @@
 """The documents of a job: of which kind each is, and the faults of all of them.
 
-The *kind* of a document is a job, a saved plan, a goal template, settings, a worker, or else a plan. It is recognized
-by the schema that the file names for editors, by the file's name, or by fields that only one kind has, before the
-document is validated.
+The *kind* of a document is a job, a saved plan, a goal template, settings, a worker, or else a
+plan. It is recognized by the schema that the file names for editors, by the file's name, or by
+fields that only one kind has, before the document is validated.
 
-The faults of a job, its goal template and its plan are collected. The valid part of a faulty document is used only to
-find further faults; any fault raises an error in the end.
+The faults of a job, its goal template and its plan are collected. The valid part of a faulty
+document is used only to find further faults; any fault raises an error in the end.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class JobErrors:
     def read(self, document: Document, model: type[M]) -> tuple[M | None, frozenset[str]]:
         """Return a document as a model, or its valid part if it has faults.
 
-        Also returned are the names of fields that may be given although the model lacks them: faulty fields, and those
-        that an unknown field may be a misspelling of.
+        Also returned are the names of fields that may be given although the model lacks them:
+        faulty fields, and those that an unknown field may be a misspelling of.
         """
         try:
             return read_as_model(document, model), frozenset()
@@ -103,7 +103,8 @@ class JobErrors:
         """Raise the collected faults, document by document.
 
         Raises:
-            PlanError: documents that could be read have faults; `others` holds those of further documents.
+            PlanError: documents that could be read have faults; `others` holds those of further
+                documents.
             DocumentError: all faults are of documents that could not be read.
         """
         if not self._errors:

@@ -1,9 +1,10 @@
 """Goals in words: jobs with such a goal, and goal templates and kept plans for a similar one.
 
-The *plan library* holds plans of achieved runs, kept as goal templates and found again by their goal. To *generalise* a
-plan is to put `${inputs…}` in the place of literals that equal inputs of its run. A kept plan is an *exact* match for a
-goal whose text and inputs are those that it was generalised from, but for the values of the inputs, and whose tools are
-unchanged; it is then run without a planner. A *similar* one is shown to the planner.
+The *plan library* holds plans of achieved runs, kept as goal templates and found again by their
+goal. To *generalise* a plan is to put `${inputs…}` in the place of literals that equal inputs of
+its run. A kept plan is an *exact* match for a goal whose text and inputs are those that it was
+generalised from, but for the values of the inputs, and whose tools are unchanged; it is then run
+without a planner. A *similar* one is shown to the planner.
 """
 
 from __future__ import annotations
@@ -61,14 +62,15 @@ _WORD: Final = re.compile(r"\w{3,}")
 def job_in_words(
     goal: str, settings: Settings, inputs: InputOverrides, tools: Sequence[str] = ()
 ) -> ResolvedJob:
-    """Return a job without a plan: its goal in words, and every tool of the project or those of the names.
+    """Return a job without a plan: its goal in words, and every tool of the project or those of the
+    names.
 
     Args:
         goal: The text of the goal.
         settings: The project's.
         inputs: Values that the plan may read.
-        tools: Names of tools, and of packs for all of their tools; all of the project's but `agent` and `ask_person`
-            where there are none.
+        tools: Names of tools, and of packs for all of their tools; all of the project's but `agent`
+            and `ask_person` where there are none.
 
     Raises:
         WavewrightError: there is no tool and no pack of a name.
@@ -115,7 +117,8 @@ class FoundTemplate:
 
 
 def find_templates(goal: str, settings: Settings, *, is_kept: bool = False) -> list[FoundTemplate]:
-    """Return the goal templates of the project and of packs whose name or goal has words of a goal, best first.
+    """Return the goal templates of the project and of packs whose name or goal has words of a goal,
+    best first.
 
     With `is_kept` only those that were kept from runs are looked at.
     """
@@ -146,7 +149,8 @@ def _templates(settings: Settings, *, is_kept: bool) -> Iterator[FoundTemplate]:
     """Yield the goal templates that can be read."""
     for file in template_files(settings):
         try:
-            # Each run that needs a plan looks for kept ones, and to parse every template takes far longer.
+            # Each run that needs a plan looks for kept ones, and to parse every template takes far
+            # longer.
             if is_kept and b"kept" not in read_bytes(file):
                 continue
             template = read_model(read_document_file(file), GoalTemplate)
@@ -189,7 +193,9 @@ def unbound_plan(plan: Plan, goal: Goal) -> Plan:
 
 
 def generalised(plan: Plan, inputs: JsonObject) -> Plan:
-    """Return a plan whose parameters and items refer to the inputs that they equal, where only one does."""
+    """Return a plan whose parameters and items refer to the inputs that they equal, where only one
+    does.
+    """
     paths = list(_paths(inputs))
     steps = [
         step.model_copy(
@@ -276,7 +282,9 @@ def kept_template(name: str, plan: Plan, goal: Goal, kept: KeptRun) -> GoalTempl
 
 
 def _inputs_schema(plan: Plan, inputs: JsonObject) -> JsonSchema:
-    """Return a schema of inputs of the same types; a list of which the plan reads single items keeps its length."""
+    """Return a schema of inputs of the same types; a list of which the plan reads single items
+    keeps its length.
+    """
     text = plan.model_dump_json()
     properties: JsonObject = {}
     for name, value in inputs.items():
@@ -305,7 +313,8 @@ class KeptPlan:
     def note(self, planned: PlanningResult | None) -> JsonObject:
         """Return what became of it in a run.
 
-        `hit`: run without a planner; `suggested`: taken by that rung; `adapted`: the planner's plan has a step of it;
+        `hit`: run without a planner; `suggested`: taken by that rung; `adapted`: the planner's plan
+        has a step of it;
         `proposed`: the planner's plan has none.
         """
         if planned is None:
@@ -324,7 +333,8 @@ class KeptPlan:
 def find_kept_plan(
     goal: Goal, settings: Settings, tools: Mapping[str, ToolSignature]
 ) -> KeptPlan | None:
-    """Return the best kept plan for a goal: an exact match, or else the most similar one; None if there is none.
+    """Return the best kept plan for a goal: an exact match, or else the most similar one; None if
+    there is none.
 
     A kept plan that the checker refuses for this goal is passed over.
     """

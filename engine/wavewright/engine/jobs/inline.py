@@ -1,12 +1,12 @@
 """Jobs received in a message instead of a file.
 
-A request holds a job document, or a goal about a target. Such a goal becomes a job of the goal template that the
-settings name: its depth is an input, its tokens are the budget of the run. Where that template finds further targets
-(`targets.expand`), the target is the first of several.
+A request holds a job document, or a goal about a target. Such a goal becomes a job of the goal
+template that the settings name: its depth is an input, its tokens are the budget of the run. Where
+that template finds further targets (`targets.expand`), the target is the first of several.
 
-An *inline job* is the document of a job, or of a plan in its place, sent by another system. It may name only files in
-the project's folder: a path that leaves it is refused before anything is opened. It may not raise the limits of the run
-above `daemon.max_limits` of the settings.
+An *inline job* is the document of a job, or of a plan in its place, sent by another system. It may
+name only files in the project's folder: a path that leaves it is refused before anything is opened.
+It may not raise the limits of the run above `daemon.max_limits` of the settings.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def resolve_inline_job(
     """Return the resolved inline job; paths in it are relative to the project's folder.
 
     Raises:
-        DocumentError: it names something outside the project's folder, raises a limit of its run above
-            `daemon.max_limits`, or is a saved plan.
+        DocumentError: it names something outside the project's folder, raises a limit of its run
+            above `daemon.max_limits`, or is a saved plan.
         PlanError: it is not valid; each fault has its place.
     """
     refuse_inline_faults(document, settings)
@@ -96,7 +96,9 @@ def _faults(document: Document) -> Iterator[DocumentFault]:
 
 
 def _raised_limits(document: Document, most: MaxLimitsSection) -> Iterator[DocumentFault]:
-    """Yield a fault for each limit that is above what the settings allow; a goal template has its own at the top."""
+    """Yield a fault for each limit that is above what the settings allow; a goal template has its
+    own at the top.
+    """
     whole: dict[str, Json] = as_object(document.value)
     overrides = whole.get("overrides")
     by_pointer = {
@@ -132,7 +134,9 @@ def _sub_plans(value: Json, pointer: str) -> Iterator[tuple[str, str]]:
 
 
 def _strings(value: Json, pointer: str) -> Iterator[tuple[str, str]]:
-    """Return each text in a value with its pointer; of an inline plan none, for its values are no paths."""
+    """Return each text in a value with its pointer; of an inline plan none, for its values are no
+    paths.
+    """
     match value:
         case str():
             yield pointer, value
@@ -147,7 +151,9 @@ def _strings(value: Json, pointer: str) -> Iterator[tuple[str, str]]:
 
 
 def portable_job(document: Document, file: Path, settings: Settings) -> Document:
-    """Return a job's document as it can be sent: with its plan embedded and paths relative to the project's root."""
+    """Return a job's document as it can be sent: with its plan embedded and paths relative to the
+    project's root.
+    """
     if not isinstance(document.value, dict) or not is_job(document):
         return document
     value = dict(document.value)
@@ -162,7 +168,9 @@ def portable_job(document: Document, file: Path, settings: Settings) -> Document
 
 
 def _path_from_root(text: str, folder: Path, root: Path) -> str:
-    """Return a text that is a path from a folder as a path from the project's root; any other as it is."""
+    """Return a text that is a path from a folder as a path from the project's root; any other as it
+    is.
+    """
     path = (folder / text).resolve()
     is_inside = (folder / text).exists() and path.is_relative_to(root.resolve())
     return path.relative_to(root.resolve()).as_posix() if is_inside else text
@@ -185,7 +193,9 @@ def job_name(job: JobRow) -> str:
 
 
 def request_name(request: JsonObject, job: JobId) -> str:
-    """Return the target of a request's goal, or its job's name; the job's id where there is neither."""
+    """Return the target of a request's goal, or its job's name; the job's id where there is
+    neither.
+    """
     if (goal := goal_of(request)) is not None:
         return goal.target
     given = request.get("job")

@@ -1,11 +1,11 @@
 """Inputs that replace those of a job or are added to them.
 
-The caller of a command gives a file of them, and single values. In a job with several targets the engine sets the
-target, its wave, and what came of earlier ones.
+The caller of a command gives a file of them, and single values. In a job with several targets the
+engine sets the target, its wave, and what came of earlier ones.
 
-A single value is addressed by a path of names with dots (`sales.year`, `codes.0`) and typed by the goal's input schema:
-text is taken as written, anything else is read as JSON. Where the schema is silent, the type of the value in its place
-counts; where there is none, whatever is no JSON is text.
+A single value is addressed by a path of names with dots (`sales.year`, `codes.0`) and typed by the
+goal's input schema: text is taken as written, anything else is read as JSON. Where the schema is
+silent, the type of the value in its place counts; where there is none, whatever is no JSON is text.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class InputOverrides:
             plan: Its plan, whose inputs may be set, too.
 
         Raises:
-            DocumentError: a value does not fit the template's schema, or there is no such place for it.
+            DocumentError: a value does not fit the template's schema, or there is no such place for
+                it.
         """
         if not self:
             return job
@@ -84,9 +85,11 @@ class InputOverrides:
     def applied(
         self, inputs: JsonObject, schema: JsonObject, named: Iterable[str] = ()
     ) -> JsonObject:
-        """Return inputs with these on top, typed by a JSON Schema of the inputs; what is given is not changed.
+        """Return inputs with these on top, typed by a JSON Schema of the inputs; what is given is
+        not changed.
 
-        A new name that is similar to that of an input is refused as a misspelling; `from_file` may add any name.
+        A new name that is similar to that of an input is refused as a misspelling; `from_file` may
+        add any name.
 
         Args:
             inputs: The inputs to override.
@@ -148,7 +151,9 @@ class _TypedValue:
 
 
 def _with_value(value: Json, names: list[str], new: _TypedValue, schema: Json) -> Json:
-    """Return a value with another at the path of the names; missing objects on the path are created."""
+    """Return a value with another at the path of the names; missing objects on the path are
+    created.
+    """
     if not names:
         return new.typed(schema, value)
     name, rest = names[0], names[1:]
@@ -234,9 +239,11 @@ def inputs_of_target(
     visited: Sequence[str] = (),
     failed: Sequence[str] = (),
 ) -> JsonObject:
-    """Return the inputs of one target's run: those that are given, and what the goal template asks the engine for.
+    """Return the inputs of one target's run: those that are given, and what the goal template asks
+    the engine for.
 
-    Names that the job gives as visited or failed stay, and a job that says that there is no further wave is right.
+    Names that the job gives as visited or failed stay, and a job that says that there is no further
+    wave is right.
     """
     filled: JsonObject = {TARGET: target}
     if names.wave is not None:

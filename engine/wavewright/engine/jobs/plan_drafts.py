@@ -1,4 +1,6 @@
-"""Plans as their authors wrote them: in a file, a job or a goal template, with the sub-plans that they call."""
+"""Plans as their authors wrote them: in a file, a job or a goal template, with the sub-plans that
+they call.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ class PlanOrigin:
 
     @classmethod
     def with_plan_value(cls, plan: Plan, document: Document | None) -> PlanOrigin:
-        """Return the origin of a plan made by a model: its answer, or the plan as JSON if that is no document."""
+        """Return the origin of a plan made by a model: its answer, or the plan as JSON if that is
+        no document.
+        """
         if document is not None:
             return cls(document)
         text = json.dumps(plan.model_dump(mode="json", by_alias=True, exclude_unset=True), indent=2)
@@ -71,7 +75,9 @@ class PlanDraft:
     is_saved: bool = False
     """Whether it is run unchanged: no planner replaces it, whatever its rung."""
     partial: PartialPlan | None = None
-    """Set if the plan has faults of shape; `plan` is its valid part, which is checked and never run."""
+    """Set if the plan has faults of shape; `plan` is its valid part, which is checked and never
+    run.
+    """
 
 
 def draft_of_job(
@@ -131,7 +137,9 @@ def _whole_draft(
 
 
 def plan_with_sub_plans(plan: Plan, document: Document, settings: Settings) -> ExpandedPlan:
-    """Return a plan of a document with the sub-plans put in that its steps call; paths are relative to its file."""
+    """Return a plan of a document with the sub-plans put in that its steps call; paths are relative
+    to its file.
+    """
 
     def read(name: str, folder: Path) -> SubPlan:
         return _read_sub_plan(name, folder, settings)
@@ -143,7 +151,8 @@ def plan_with_sub_plans(plan: Plan, document: Document, settings: Settings) -> E
 def allowed_sub_plans(
     template: GoalTemplate, document: Document, settings: Settings
 ) -> dict[str, Plan]:
-    """Return the plans that a goal template lets a planner call, by name, with their own sub-plans put in.
+    """Return the plans that a goal template lets a planner call, by name, with their own sub-plans
+    put in.
 
     Raises:
         PlanError: one of them is faulty; with the place in the template that names it.

@@ -1,8 +1,8 @@
 """From files to a goal: jobs, goal templates, and where plans come from.
 
-A *job file* is YAML, JSON or TOML. A plan file may stand in its place, and then the plan may use what the project
-has; so may a goal template that carries a plan of its own. Every fault is reported at its place in the file that
-holds it.
+A *job file* is YAML, JSON or TOML. A plan file may stand in its place, and then the plan may use
+what the project has; so may a goal template that carries a plan of its own. Every fault is reported
+at its place in the file that holds it.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class ResolvedJob:
     draft: PlanDraft | None
     source: Source
     targets: JobTargets | None = None
-    """Of a job that runs once for each of several targets; the goal is then that of its first one."""
+    """Of a job that runs once for each of several targets; the goal is then that of its first one.
+    """
     text: str = ""
     """The goal's text before inputs were put into it."""
     expansion: TargetExpansion | None = None
@@ -117,8 +118,9 @@ def resolve_job(
         plan_file: A plan that replaces the job's.
         settings: Settings of the project.
         inputs_follow: Whether missing inputs are allowed: those of a goal template come with a job.
-        judge: Finds the faults of the plan if the documents have faults, so that all are raised together; by default
-            with the tools of the project. The plan of a job without faults is checked by the caller.
+        judge: Finds the faults of the plan if the documents have faults, so that all are raised
+            together; by default with the tools of the project. The plan of a job without faults is
+            checked by the caller.
         inputs: Inputs that replace those of the job.
 
     Raises:
@@ -247,7 +249,9 @@ _NAMES_NOTHING = Diagnostic(
 
 
 def _name_of(template: GoalTemplate | None, file: Path) -> str:
-    """Return the name of a job that gives none: its file's, or that of its goal template where it was sent."""
+    """Return the name of a job that gives none: its file's, or that of its goal template where it
+    was sent.
+    """
     if file.suffix or template is None:
         return file_stem(file)
     return template.name
@@ -282,7 +286,9 @@ def _job_targets(job: Job, template: GoalTemplate) -> JobTargets | None:
 def _resolve_saved_plan(
     document: Document, plan_file: Path | None, settings: Settings, inputs: InputOverrides
 ) -> ResolvedJob:
-    """Return the resolved job of a saved plan: its own goal and plan, whatever the job's files say now."""
+    """Return the resolved job of a saved plan: its own goal and plan, whatever the job's files say
+    now.
+    """
     if plan_file is not None or inputs:
         given = (
             "its inputs cannot be set"
@@ -308,7 +314,8 @@ def goal_of_file(
 
     Raises:
         DocumentError: the job or the template is faulty.
-        PlanError: the plan has inputs that do not fit the template; a plan without any is checked before they come.
+        PlanError: the plan has inputs that do not fit the template; a plan without any is checked
+            before they come.
     """
     document = read_document_file(file)
     try:
@@ -323,7 +330,9 @@ def goal_of_file(
 
 
 def _template_of_plan(job: Job, draft: PlanDraft | None) -> GoalTemplate:
-    """Return a template for a plan without one: the plan and its agents may use the tools that it names."""
+    """Return a template for a plan without one: the plan and its agents may use the tools that it
+    names.
+    """
     steps = draft.plan.steps if draft is not None else ()
     names = dict.fromkeys(name for step in steps for name in (step.tool, *agent_tools(step)))
     tools = tuple(AvailableTool.model_construct(name=name) for name in names)
@@ -332,7 +341,9 @@ def _template_of_plan(job: Job, draft: PlanDraft | None) -> GoalTemplate:
 
 
 def _with_packs(goal: Goal, job: Job, file: Path, settings: Settings) -> Goal:
-    """Return the goal with the packs' settings: the job's in place of the project's, paths relative to their file."""
+    """Return the goal with the packs' settings: the job's in place of the project's, paths relative
+    to their file.
+    """
     project: JsonObject = {
         name: {"settings": given, "root": str(settings.root), "file": str(settings.file)}
         for name, given in settings.packs.items()

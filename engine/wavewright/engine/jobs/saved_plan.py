@@ -1,8 +1,10 @@
-"""A plan, its goal, its tools and its estimate under one checksum, to be run exactly as they were inspected.
+"""A plan, its goal, its tools and its estimate under one checksum, to be run exactly as they were
+inspected.
 
-A *saved plan* is a JSON file that `wavewright dry-run --out` writes and `wavewright run` executes. It is refused
-if the file was changed, or if a tool that it calls has changed: each such tool is named with the parts of its signature
-that differ. Later changes of the job's own files have no effect on it.
+A *saved plan* is a JSON file that `wavewright dry-run --out` writes and `wavewright run` executes.
+It is refused if the file was changed, or if a tool that it calls has changed: each such tool is
+named with the parts of its signature that differ. Later changes of the job's own files have no
+effect on it.
 """
 
 from __future__ import annotations
@@ -86,7 +88,9 @@ def save_plan(
     estimate: JsonObject,
     root: Path,
 ) -> JsonObject:
-    """Return the content of a saved plan's file; paths below the project's root are stored relative to it."""
+    """Return the content of a saved plan's file; paths below the project's root are stored relative
+    to it.
+    """
     content: JsonObject = {
         "format": FORMAT,
         "goal": {**_plain_object(goal), "packs": _with_moved_paths(goal.packs, root, _relative)},
@@ -144,7 +148,9 @@ def read_saved_plan(document: Document, root: Path) -> SavedPlan:
 
 
 def signature_json(tool: ToolSignature) -> JsonObject:
-    """Return a signature in the form that is hashed: without fields at their default, with sets sorted."""
+    """Return a signature in the form that is hashed: without fields at their default, with sets
+    sorted.
+    """
     return _plain_object(tool, exclude_defaults=True)
 
 
@@ -222,7 +228,9 @@ def _plain(value: object) -> Json:
 def _with_moved_paths(
     packs: JsonObject, root: Path, move: Callable[[Json, Path], Json]
 ) -> JsonObject:
-    """Return the settings of packs with their paths moved, so that they are valid in another checkout."""
+    """Return the settings of packs with their paths moved, so that they are valid in another
+    checkout.
+    """
     return {
         name: {
             key: move(part, root) if key in {"root", "file"} else part

@@ -1,7 +1,9 @@
-"""The message contract of a daemon, and the JSON Schema of its messages, for those who write the other end.
+"""The message contract of a daemon, and the JSON Schema of its messages, for those who write the
+other end.
 
-The contract is that of the pack which the setting `daemon.pack` names, else the neutral one. One schema holds the
-envelope and, by its message type, every payload. It is made from the models that read and write messages.
+The contract is that of the pack which the setting `daemon.pack` names, else the neutral one. One
+schema holds the envelope and, by its message type, every payload. It is made from the models that
+read and write messages.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ def message_contract(settings: Settings) -> MessageContract:
     """Return the message contract of the settings.
 
     Raises:
-        PackError: `daemon.pack` names no pack that defines messages, or `daemon.role` none of its daemons.
+        PackError: `daemon.pack` names no pack that defines messages, or `daemon.role` none of its
+            daemons.
     """
     name, role = settings.daemon.pack, settings.daemon.role
     if name is None and role is None:
@@ -69,7 +72,8 @@ def message_contract(settings: Settings) -> MessageContract:
 
 
 def with_contract_defaults(settings: Settings) -> Settings:
-    """Return settings whose sections `daemon` and `budgets` have the defaults of the contract where nothing is set.
+    """Return settings whose sections `daemon` and `budgets` have the defaults of the contract where
+    nothing is set.
 
     Raises:
         PackError: as `message_contract`; or a default is invalid.
@@ -110,7 +114,9 @@ def _merged(defaults: JsonObject, stated: JsonObject) -> JsonObject:
 
 
 def payloads_of(contract: MessageContract) -> tuple[type[Payload], ...]:
-    """Return the payloads of a daemon with this contract: those that it reads, then those that it sends."""
+    """Return the payloads of a daemon with this contract: those that it reads, then those that it
+    sends.
+    """
     forms = (form.payload for form in request_forms(contract).values())
     neutral = (model for model in REQUESTS if model is not GOAL_FORM.payload)
     return (*neutral, *forms, *REPORTS, *(form.payload for form in contract.packages))

@@ -1,8 +1,8 @@
 """Decoding of incoming messages.
 
-Nothing is repaired or guessed. The size is bounded before a message is parsed, and the sender is checked before the
-payload. Only content type, encoding, signature and the broker's user are read from the properties: all others are set
-by the sender.
+Nothing is repaired or guessed. The size is bounded before a message is parsed, and the sender is
+checked before the payload. Only content type, encoding, signature and the broker's user are read
+from the properties: all others are set by the sender.
 """
 
 from __future__ import annotations
@@ -70,13 +70,17 @@ PAYLOAD_KEY: Final = "payload"
 GOAL_KEY: Final = "goal"
 """Key of a stored request that came by a request form: the fields of its `RequestedGoal`."""
 TARGET_KEY: Final = "target"
-"""Key of a stored request with a job document whose packages have a form of a pack: its first target."""
+"""Key of a stored request with a job document whose packages have a form of a pack: its first
+target.
+"""
 
 _TOKENS_PER_STEP: Final = 5_000
 _TARGETS_PER_WAVE: Final = 10
 """That a target is likely to lead to."""
 _MAX_MEMBERS: Final = 100
-"""Of an envelope or a payload, and far more than any has; looking at each of a hundred thousand takes too long."""
+"""Of an envelope or a payload, and far more than any has; looking at each of a hundred thousand
+takes too long.
+"""
 
 
 def decode(delivery: Delivery, rules: AcceptanceRules, now: float) -> ReceivedMessage:
@@ -231,14 +235,18 @@ def _request(kind: str, envelope: Envelope, rules: AcceptanceRules) -> Request:
 def document_request(
     job: JobId, document: JsonObject, rule: DocumentRule, origin: JsonObject
 ) -> JobRequested:
-    """Return the request for the job of a document that a daemon takes, with what is stored of who sent it."""
+    """Return the request for the job of a document that a daemon takes, with what is stored of who
+    sent it.
+    """
     target = document_target(document) if rule == "with target" else None
     named: JsonObject = {} if target is None else {TARGET_KEY: target}
     return JobRequested(job, {"job": document, **named, **origin}, _estimated_steps(document))
 
 
 def document_target(job: JsonObject) -> str | None:
-    """Return the first target that a job document names: in `targets`, as the input `target`, or as its variable."""
+    """Return the first target that a job document names: in `targets`, as the input `target`, or as
+    its variable.
+    """
     targets, inputs, variables = (job.get(name) for name in ("targets", "inputs", "variables"))
     first = targets.get("first") if isinstance(targets, dict) else None
     of_inputs = [inputs.get("target")] if isinstance(inputs, dict) else []
@@ -276,9 +284,11 @@ def _verdict(envelope: Envelope, rules: AcceptanceRules) -> VerdictGiven:
 
 
 def resolved_verdict(verdict: VerdictGiven, jobs: Sequence[JobRow]) -> VerdictGiven:
-    """Return a verdict that came without the ids of job and package with both, by the jobs that have not ended.
+    """Return a verdict that came without the ids of job and package with both, by the jobs that
+    have not ended.
 
-    Its job is one whose messages have the verdict's correlation id. Without such a job the verdict is unchanged.
+    Its job is one whose messages have the verdict's correlation id. Without such a job the verdict
+    is unchanged.
     """
     correlated = [job for job in jobs if correlation_of(job) == verdict.job]
     named = [
@@ -333,7 +343,9 @@ def target_of(job: JobRow) -> str | None:
 
 
 def correlation_of(job: JobRow) -> str:
-    """Return what all messages of a job have in common: what its request was correlated by, or the job's own id."""
+    """Return what all messages of a job have in common: what its request was correlated by, or the
+    job's own id.
+    """
     return stored_text(job, CORRELATION_KEY) or job.job
 
 

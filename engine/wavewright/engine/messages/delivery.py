@@ -1,14 +1,15 @@
 """Deliveries, and the rules by which their messages are accepted: signatures, senders, limits.
 
-Of a message as the broker delivered it only the routing key, the user id and the delivery count are trusted: the broker
-guarantees them. A delivery is settled by acknowledging or requeuing it.
+Of a message as the broker delivered it only the routing key, the user id and the delivery count are
+trusted: the broker guarantees them. A delivery is settled by acknowledging or requeuing it.
 
-A signature is the HMAC-SHA-256 of body, message id, timestamp and routing key, concatenated, in hexadecimal digits.
-Without the key a message can be neither made nor moved to another queue. Id and timestamp are those of the envelope as
-written; the body holds them too, so no two messages sign the same bytes.
+A signature is the HMAC-SHA-256 of body, message id, timestamp and routing key, concatenated, in
+hexadecimal digits. Without the key a message can be neither made nor moved to another queue. Id and
+timestamp are those of the envelope as written; the body holds them too, so no two messages sign the
+same bytes.
 
-An identity is a sender with its broker user and the message types that it may send. Only the broker's user or a
-signature authenticates a sender; the name in the envelope does not.
+An identity is a sender with its broker user and the message types that it may send. Only the
+broker's user or a signature authenticates a sender; the name in the envelope does not.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ class Delivery:
 SIGNATURE_HEADER: Final = "x-wavewright-signature"
 
 DocumentRule: TypeAlias = Literal["any", "with target", "none"]
-"""Which job documents a daemon takes: `with target` where its packages are about one target each."""
+"""Which job documents a daemon takes: `with target` where its packages are about one target each.
+"""
 
 _DIGITS: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
@@ -151,7 +153,9 @@ class AcceptanceRules:
         return message_types(self.forms)
 
     def authenticates(self, source: str) -> bool:
-        """Return whether a message that was let in is known to be its sender's: by its signature or its user."""
+        """Return whether a message that was let in is known to be its sender's: by its signature or
+        its user.
+        """
         identity = self.identities.get(source)
         return self.key is not None or (identity is not None and identity.user_id is not None)
 
@@ -164,7 +168,9 @@ def document_rule(contract: MessageContract) -> DocumentRule:
 
 
 def request_forms(contract: MessageContract) -> Mapping[str, RequestForm]:
-    """Return the request forms of a contract by message type, with the neutral short form of `job_request`."""
+    """Return the request forms of a contract by message type, with the neutral short form of
+    `job_request`.
+    """
     return {form.payload.message_type: form for form in (GOAL_FORM, *contract.requests)}
 
 

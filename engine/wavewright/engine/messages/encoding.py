@@ -1,11 +1,13 @@
 """Encoding of outgoing messages.
 
-A report has the same bytes whenever it is encoded: names are sorted, the id is given, and the timestamp is that of the
-reported event. So a message that is published again after a crash is the same message. Known secrets are redacted, and
-in statuses and questions also text that looks like one.
+A report has the same bytes whenever it is encoded: names are sorted, the id is given, and the
+timestamp is that of the reported event. So a message that is published again after a crash is the
+same message. Known secrets are redacted, and in statuses and questions also text that looks like
+one.
 
-A job about a target is answered by the first package form of the contract that builds a payload from its package.
-Where the contract has no package form, or the job no target, the package goes out whole, as the neutral `package`.
+A job about a target is answered by the first package form of the contract that builds a payload
+from its package. Where the contract has no package form, or the job no target, the package goes out
+whole, as the neutral `package`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """The envelope of messages, and the neutral payloads that the daemon reads and sends.
 
-An *envelope* names sender, recipient and time; its *payload* is one of the models here or one that a pack defines, as
-the message type says. A message with an id that was read before is a repeat, and has no effect; ids are made of
-what they name, so that one that is made again, after a crash or on another machine, is the same.
+An *envelope* names sender, recipient and time; its *payload* is one of the models here or one that
+a pack defines, as the message type says. A message with an id that was read before is a repeat, and
+has no effect; ids are made of what they name, so that one that is made again, after a crash or on
+another machine, is the same.
 
-A *job request* has two forms: one holds a whole job document; the short one holds a goal in words, for the goal
-template of the settings. Reports are made of journaled events, so a repeated report has the same bytes. Fields that do
-not apply are left out of a status.
+A *job request* has two forms: one holds a whole job document; the short one holds a goal in words,
+for the goal template of the settings. Reports are made of journaled events, so a repeated report
+has the same bytes. Fields that do not apply are left out of a status.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ from wavewright.tools.message_contract import (
 NAMESPACE: Final = UUID("8f0e3c4e-6d0f-5c0a-9a55-3a1f8d1c7b21")
 """Of all ids that wavewright makes; it never changes."""
 _is_plain: Final = re.compile(r"[A-Za-z0-9_.~-]*").fullmatch
-"""Tells a part that is its own escaped form, as nearly all are: to look takes a tenth of the time."""
+"""Tells a part that is its own escaped form, as nearly all are: to look takes a tenth of the time.
+"""
 
 
 def message_id(job: JobId, iteration: int, kind: str, *what: str | int) -> MessageId:
@@ -56,14 +58,18 @@ def message_id(job: JobId, iteration: int, kind: str, *what: str | int) -> Messa
 
 
 def package_id(job: JobId, iteration: int, target: str | None = None) -> str:
-    """Return the id of a job's package, the first has the iteration 1; or of the package of one of its targets."""
+    """Return the id of a job's package, the first has the iteration 1; or of the package of one of
+    its targets.
+    """
     return (
         _id("package", job, iteration) if target is None else _id("package", job, iteration, target)
     )
 
 
 def standing_job_id(*what: str | int) -> JobId:
-    """Return the id of the job that a daemon starts by itself, made of the settings that make the job."""
+    """Return the id of the job that a daemon starts by itself, made of the settings that make the
+    job.
+    """
     return JobId(_id("standing", *what))
 
 
@@ -78,7 +84,10 @@ def _id(*parts: str | int) -> str:
     return str(uuid5(NAMESPACE, "/".join(texts)))
 
 
-INSTANT_PATTERN: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$"
+INSTANT_PATTERN: Final = (
+    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?"
+    r"(Z|[+-][0-9]{2}:[0-9]{2})$"
+)
 """RFC 3339, with a UTC offset."""
 
 
@@ -201,7 +210,9 @@ class ValidationResult(_Verdict):
 
 
 class CorrelatedValidationResult(_Verdict):
-    """`validation_result` without ids: the package is known by the message's correlation id, target and iteration."""
+    """`validation_result` without ids: the package is known by the message's correlation id, target
+    and iteration.
+    """
 
     target: Name
     """The target that the package is about."""

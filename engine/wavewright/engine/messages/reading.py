@@ -1,11 +1,12 @@
 """JSON off the wire, read strictly and in bounded time, and rejections of invalid messages.
 
-A document's author is shown the place of every fault; a sender is told the kind only, so a hostile body is never
-read a second time by something slower. What is read is one object whose names are unique, whose numbers every reader
-agrees on, and whose texts can be stored and shown.
+A document's author is shown the place of every fault; a sender is told the kind only, so a hostile
+body is never read a second time by something slower. What is read is one object whose names are
+unique, whose numbers every reader agrees on, and whose texts can be stored and shown.
 
-A rejection has a kind from a fixed list, for metrics, and a reason for people that says where the fault is and what
-fixes it. Neither repeats text of the message, not even the name of an unknown field, so no secret is passed on.
+A rejection has a kind from a fixed list, for metrics, and a reason for people that says where the
+fault is and what fixes it. Neither repeats text of the message, not even the name of an unknown
+field, so no secret is passed on.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ def read_strict_json(body: bytes, *, max_depth: int) -> JsonObject:
     except StrictJsonError as error:
         raise MessageRejected(error.kind, error.message) from None
     except json.JSONDecodeError as error:
-        # How deep the decoder goes before it raises RecursionError depends on the version of Python.
+        # How deep the decoder goes before it raises RecursionError depends on the version of
+        # Python.
         if _begins_deep(text[: error.pos], max_depth):
             raise _too_deep(max_depth) from None
         place = f"line {error.lineno}, column {error.colno}"
@@ -126,7 +128,9 @@ def _too_deep(limit: int) -> MessageRejected:
 
 
 def _begins_deep(text: str, limit: int) -> bool:
-    """Whether a body that is refused anyway is so because of its depth; brackets within texts are counted with it."""
+    """Whether a body that is refused anyway is so because of its depth; brackets within texts are
+    counted with it.
+    """
     depth = 0
     for bracket in islice(_BRACKET.finditer(text), _MAX_BRACKETS_SCANNED):
         depth += 1 if bracket[0] in "[{" else -1
@@ -166,8 +170,8 @@ _WRONG_TYPES: Final[dict[str, str]] = {
 def rejection_for(error: ValidationError, model: type[BaseModel], where: str) -> MessageRejected:
     """Return the refusal of a value that its model does not take.
 
-    Where all faults are of one kind, so is the refusal; a value that is wrong in several ways is meant as something
-    else.
+    Where all faults are of one kind, so is the refusal; a value that is wrong in several ways is
+    meant as something else.
     """
     faults = error.errors(include_url=False, include_context=False, include_input=False)
     kinds: set[RejectionKind] = {_kind_of(fault) for fault in faults}

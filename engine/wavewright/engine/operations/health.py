@@ -1,8 +1,9 @@
 """The HTTP endpoints of a daemon and of a worker of the fleet: liveness, readiness and metrics.
 
-`/live` answers while the event loop runs; `/ready` is 200 while every *part* (broker, store) works and the daemon
-accepts work, and 503 with the reasons otherwise; `/metrics` is in Prometheus' format. The endpoints only read and show
-nothing secret, so there is no login; they listen on loopback by default.
+`/live` answers while the event loop runs; `/ready` is 200 while every *part* (broker, store) works
+and the daemon accepts work, and 503 with the reasons otherwise; `/metrics` is in Prometheus'
+format. The endpoints only read and show nothing secret, so there is no login; they listen on
+loopback by default.
 
 `http_served` runs any HTTP server beside other tasks of a process and leaves signals to them.
 """
@@ -112,8 +113,8 @@ def open_listener(place: str, what: str, setting: str) -> socket.socket:
     """Return a socket that listens at `HOST:PORT`.
 
     Raises:
-        PortTakenError: the port is in use, or the address is not this machine's; says what cannot be served, and which
-            setting names the address.
+        PortTakenError: the port is in use, or the address is not this machine's; says what cannot
+            be served, and which setting names the address.
     """
     host, _, port = place.rpartition(":")
     host = host.strip("[]")

@@ -1,8 +1,9 @@
 """Log lines of messages and runs.
 
-A line on a received message is written when its effect is durable, one on a sent message when the broker has confirmed
-it: a message that is not in the log may be repeated, one that is there is settled. Lines of a run are derived from its
-events; `target` is the target of its goal, or else the job's name, and steps are numbered in the plan's order.
+A line on a received message is written when its effect is durable, one on a sent message when the
+broker has confirmed it: a message that is not in the log may be repeated, one that is there is
+settled. Lines of a run are derived from its events; `target` is the target of its goal, or else the
+job's name, and steps are numbered in the plan's order.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ def log_received(
 
 
 def log_sent(log: StructuredLog, sent: OutgoingMessage) -> None:
-    """Log a confirmed message with a package, a question, a job that was given up or the failure of a target."""
+    """Log a confirmed message with a package, a question, a job that was given up or the failure of
+    a target.
+    """
     match sent.kind:
         case "dead_letter":
             log.write(
@@ -177,7 +180,8 @@ class RunLog:
             self._write_start(self._started, event)
         match event:
             case RunStarted():
-                # A job with targets says so in a note after its draft; each target has a run of its own.
+                # A job with targets says so in a note after its draft; each target has a run of its
+                # own.
                 self._started = event
             case PlanAccepted():
                 self._take_plan(event)

@@ -1,8 +1,9 @@
 """Structured logs: one JSON object per line, without secrets.
 
-A line has the fields `timestamp` (UTC), `level`, `event`, `agent_id` and `domain`, and those of its event. Log records
-of libraries, and everything that Python code prints, become lines of the same log; a program that a tool starts writes
-to the real streams. All text is redacted, exceptions included.
+A line has the fields `timestamp` (UTC), `level`, `event`, `agent_id` and `domain`, and those of its
+event. Log records of libraries, and everything that Python code prints, become lines of the same
+log; a program that a tool starts writes to the real streams. All text is redacted, exceptions
+included.
 """
 
 from __future__ import annotations
@@ -37,10 +38,13 @@ _SHORT_TEXT_LENGTH = 200
 _REPEAT_SECONDS = 60.0
 """Seconds before an identical record of a library in `_REPETITIVE` is logged again."""
 _REPETITIVE_LOGGERS = ("opentelemetry",)
-"""Libraries that log the same with every attempt, several times a second, when the collector is away."""
+"""Libraries that log the same with every attempt, several times a second, when the collector is
+away.
+"""
 _REMEMBERED = 512
 _HARMLESS_DIGITS = 5
-"""Maximum digits of a number that is a count or a level, and no secret, whatever its field's name."""
+"""Maximum digits of a number that is a count or a level, and no secret, whatever its field's name.
+"""
 _WARNING_ONLY_LOGGERS = (
     "aio_pika",
     "aiormq",
@@ -60,8 +64,9 @@ _SILENCED_LOGGERS = (
     "aio_pika.connection",
     "stamina",
 )
-"""Libraries that log every attempt to connect or to call and every closed channel, for which the daemon has its own
-events."""
+"""Libraries that log every attempt to connect or to call and every closed channel, for which the
+daemon has its own events.
+"""
 
 
 class StructuredLog:

@@ -1,10 +1,11 @@
 """Metrics in Prometheus' format, and listeners to phases that tell log, metrics and traces of them.
 
-Names start with `wavewright_`; counters end in `_total`, durations are in seconds, costs in US dollars. Labels have few
-values (a tool, a model, a status) and are never ids, so finished jobs leave no series behind.
+Names start with `wavewright_`; counters end in `_total`, durations are in seconds, costs in US
+dollars. Labels have few values (a tool, a model, a status) and are never ids, so finished jobs
+leave no series behind.
 
-Listeners to phases are for `Pipeline.run`. The labels of a phase are those of its context (`labels`), such as `game_id`
-and `agent_type`.
+Listeners to phases are for `Pipeline.run`. The labels of a phase are those of its context
+(`labels`), such as `game_id` and `agent_type`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ if TYPE_CHECKING:
 
 
 class Metrics:
-    """Metrics of one daemon; each has its own registry, so that two daemons in a process do not mix."""
+    """Metrics of one daemon; each has its own registry, so that two daemons in a process do not
+    mix.
+    """
 
     def __init__(self) -> None:
         """Create all metrics at zero."""
@@ -334,7 +337,8 @@ class PhaseMetrics:
 
         Args:
             registry: Where they are registered.
-            labels: Labels of the context that become labels here; they should have few values, and be no ids.
+            labels: Labels of the context that become labels here; they should have few values, and
+                be no ids.
         """
         self._labels = tuple(labels)
         self._ended = Counter(

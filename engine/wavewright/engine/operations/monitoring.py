@@ -1,11 +1,12 @@
 """Telemetry of a daemon: budget warnings, the state of the store, and the observers of runs.
 
-A budget is *nearly spent* when at most a tenth of it is left. A warning is logged once per run, and once a day for the
-day's budget.
+A budget is *nearly spent* when at most a tenth of it is left. A warning is logged once per run, and
+once a day for the day's budget.
 
-A store that can be read may still not be writable, as with a full disk. So a write error stands until something was
-written, or until nothing has failed for `WRITE_FAULT_SECONDS`. A store that does not answer is reported after
-`STORE_TIMEOUT_SECONDS`. Each error is logged once, and again after a minute.
+A store that can be read may still not be writable, as with a full disk. So a write error stands
+until something was written, or until nothing has failed for `WRITE_FAULT_SECONDS`. A store that
+does not answer is reported after `STORE_TIMEOUT_SECONDS`. Each error is logged once, and again
+after a minute.
 """
 
 from __future__ import annotations
@@ -122,7 +123,9 @@ STORE_POLL_SECONDS: Final = 2.0
 STORE_TIMEOUT_SECONDS: Final = 4.0
 """After so long without an answer the store is reported as failing."""
 WRITE_FAULT_SECONDS: Final = 35.0
-"""How long a write error stands without another attempt; the message handler tries every half minute."""
+"""How long a write error stands without another attempt; the message handler tries every half
+minute.
+"""
 REPORT_SECONDS: Final = 60.0
 
 
@@ -216,7 +219,8 @@ class Telemetry:
     def observe_run(
         self, job: str, target: str, trace: str | None = None
     ) -> Generator[Callable[[Event | PhaseEvent], None]]:
-        """Yield a listener that logs, traces and counts the events and the phases of a run, for the block.
+        """Yield a listener that logs, traces and counts the events and the phases of a run, for the
+        block.
 
         `trace` is the header `traceparent` of the message that asked for the job.
         """

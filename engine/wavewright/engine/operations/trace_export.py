@@ -1,8 +1,9 @@
 """Sending of traces to a collector, by OTLP over HTTP.
 
-The variables are OpenTelemetry's own: `OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` for the
-address, `OTEL_EXPORTER_OTLP_HEADERS` for a login, `OTEL_SERVICE_NAME` for the name, and `TRACEPARENT` for the span to
-which the runs of a command belong. A program that has set a tracer provider of its own keeps it.
+The variables are OpenTelemetry's own: `OTEL_EXPORTER_OTLP_ENDPOINT` or
+`OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` for the address, `OTEL_EXPORTER_OTLP_HEADERS` for a login,
+`OTEL_SERVICE_NAME` for the name, and `TRACEPARENT` for the span to which the runs of a command
+belong. A program that has set a tracer provider of its own keeps it.
 """
 
 from __future__ import annotations
@@ -97,7 +98,9 @@ def export_traces(environment: Mapping[str, str] = os.environ) -> Generator[bool
 
 
 def _has_provider() -> bool:
-    """Whether the program has set a tracer provider; the SDK, which one is made with, is not imported for it."""
+    """Whether the program has set a tracer provider; the SDK, which one is made with, is not
+    imported for it.
+    """
     if "opentelemetry.sdk.trace" not in sys.modules:
         return False
     from opentelemetry import trace

@@ -1,8 +1,10 @@
-"""Spans of OpenTelemetry: one for each run, plan, patch, phase, wave, step, gate, rung, cap and call of a model.
+"""Spans of OpenTelemetry: one for each run, plan, patch, phase, wave, step, gate, rung, cap and
+call of a model.
 
-Spans are made from events and have the events' times, so that a run looks the same whenever it is traced. Without a
-tracer provider they cost next to nothing. No span holds an output, a prompt or a parameter. Calls of models have the
-attributes of OpenTelemetry's semantic conventions for generative AI.
+Spans are made from events and have the events' times, so that a run looks the same whenever it is
+traced. Without a tracer provider they cost next to nothing. No span holds an output, a prompt or a
+parameter. Calls of models have the attributes of OpenTelemetry's semantic conventions for
+generative AI.
 """
 
 from __future__ import annotations
@@ -43,12 +45,16 @@ TRACER: Final = "wavewright"
 
 @dataclass(slots=True)
 class RunTrace:
-    """Makes the spans of one run; a run that is resumed elsewhere is another span with the same `run.id`."""
+    """Makes the spans of one run; a run that is resumed elsewhere is another span with the same
+    `run.id`.
+    """
 
     job: str
     tracer: Tracer = field(default_factory=lambda: trace.get_tracer(TRACER))
     parent: str | None = None
-    """The span that the run belongs to, as the header `traceparent`; the current span where there is none."""
+    """The span that the run belongs to, as the header `traceparent`; the current span where there
+    is none.
+    """
     _run: Span | None = None
     _wave: Span | None = None
     _first: float | None = None
@@ -56,7 +62,9 @@ class RunTrace:
     """Of the run, also once it has ended: its last phase ends after it."""
 
     def __call__(self, event: Event | PhaseEvent) -> None:
-        """Start or end the spans of an event; a phase is within the run, also before and after its events."""
+        """Start or end the spans of an event; a phase is within the run, also before and after its
+        events.
+        """
         if isinstance(event, PhaseRecord):
             record_phase_span(self.tracer, event, self._last_run or self.open(event.started))
         elif not isinstance(event, PhaseStarted):
@@ -216,7 +224,8 @@ def _ns(seconds: float) -> int:
 def trace_run(job: str, parent: str | None = None) -> Generator[RunTrace]:
     """Yield the listener that makes the spans of a run; those that are open end with the block.
 
-    The run's span is the current one meanwhile, so that calls over MCP and in the fleet belong to it.
+    The run's span is the current one meanwhile, so that calls over MCP and in the fleet belong to
+    it.
     """
     made = RunTrace(job, parent=parent)
     try:

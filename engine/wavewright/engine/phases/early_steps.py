@@ -1,8 +1,9 @@
 """The streaming start: steps that only read run while the rest of the plan arrives.
 
-Each growth of the plan prefix that starts steps is journaled before they start, with its hash. The endings are events
-of the run, so that the execution of the whole plan, or of a repaired one, takes the results of equal calls over by
-their step keys. The first fault of the answer lets no further step start.
+Each growth of the plan prefix that starts steps is journaled before they start, with its hash. The
+endings are events of the run, so that the execution of the whole plan, or of a repaired one, takes
+the results of equal calls over by their step keys. The first fault of the answer lets no further
+step start.
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ class _EarlyStep:
 
 
 class EarlySteps:
-    """Starts steps of one answer of the planner as they arrive; `receive` takes the answer part by part."""
+    """Starts steps of one answer of the planner as they arrive; `receive` takes the answer part by
+    part.
+    """
 
     def __init__(
         self, ports: Ports, context: RunContext, group: TaskGroup, allowance: Allowance | None
@@ -90,7 +93,8 @@ class EarlySteps:
     def receive(self, text: str) -> None:
         """Take the next part of an answer; an empty one says that an answer begins.
 
-        Once steps were started, a further answer, which repairs the first or repeats it, starts none.
+        Once steps were started, a further answer, which repairs the first or repeats it, starts
+        none.
         """
         if not text:
             self._stream = PlanStream()
@@ -135,7 +139,9 @@ class EarlySteps:
     async def _run(
         self, early: _EarlyStep, bound: Plan, graph: PlanGraph, ready: anyio.Event
     ) -> None:
-        """Run one step once what it waits for has ended well; otherwise the execution of the whole plan decides."""
+        """Run one step once what it waits for has ended well; otherwise the execution of the whole
+        plan decides.
+        """
         await ready.wait()
         for name in graph.dependencies[early.step.id]:
             await self._started[name].ended.wait()

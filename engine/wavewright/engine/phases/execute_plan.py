@@ -2,7 +2,8 @@
 
 A person approves a patch here; steps are approved when they are ready (`decisions/approvals.py`).
 
-A retry repeats the step that the user names, the steps that depend on it, and reads whose code has changed.
+A retry repeats the step that the user names, the steps that depend on it, and reads whose code has
+changed.
 """
 
 from __future__ import annotations
@@ -170,7 +171,9 @@ def _is_repeated_read(step: Step, context: RunContext) -> bool:
 def _approval_text(
     context: RunContext, plan: Plan, asked: Collection[StepId], settings: Settings
 ) -> str:
-    """Return the steps or changes as text, with the parameters of the steps that need approval, or of all new ones."""
+    """Return the steps or changes as text, with the parameters of the steps that need approval, or
+    of all new ones.
+    """
     if context.plan is not None:
         from wavewright.planner.plans.diff import diff_plans
 
@@ -186,7 +189,9 @@ def _approval_text(
 
 
 def steps_to_repeat(donor: RunState, start: StepId | None) -> tuple[StepId, ...]:
-    """Return a step of the run's plan and all that depend on it, in the plan's order; empty if `start` is None."""
+    """Return a step of the run's plan and all that depend on it, in the plan's order; empty if
+    `start` is None.
+    """
     if start is None or donor.plan is None:
         return ()
     plan = Plan.model_validate(donor.plan)
@@ -254,7 +259,9 @@ class ExecutePlan:
     async def _open_judge(
         self, context: PlannedContext
     ) -> AsyncGenerator[tuple[GateJudge | None, Sequence[Event]]]:
-        """Yield the judge of gates, None if no gate needs one, and the events of its calls, complete after the exit."""
+        """Yield the judge of gates, None if no gate needs one, and the events of its calls,
+        complete after the exit.
+        """
         models = self.ports.services.models
         if models is None or all(gate.judge is None for gate in context.plan.gates):
             yield None, ()

@@ -1,4 +1,6 @@
-"""A plan for the goal: made or taken from the job, checked, and accepted as the one that the run follows."""
+"""A plan for the goal: made or taken from the job, checked, and accepted as the one that the run
+follows.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,9 @@ _WORTH_STREAMING = 0.5
 
 @dataclass(frozen=True, slots=True)
 class MakePlan:
-    """Take the job's plan, or else have the planner make one down its ladder, and bind it to the goal."""
+    """Take the job's plan, or else have the planner make one down its ladder, and bind it to the
+    goal.
+    """
 
     ports: Ports
     name: str = "make_plan"
@@ -87,7 +91,9 @@ class MakePlan:
         return proceed(replace(context, candidate=CandidatePlan(candidate)))
 
     def _find_kept_plan(self, context: RunContext) -> KeptPlan | None:
-        """Return a kept plan for the goal, unless a plan is given or tools are replaced, as in a replay."""
+        """Return a kept plan for the goal, unless a plan is given or tools are replaced, as in a
+        replay.
+        """
         if self.ports.runtime is not None or not (
             context.draft is None or self._asks_planner(context)
         ):
@@ -95,7 +101,9 @@ class MakePlan:
         return find_kept_plan(context.goal, self.ports.settings, context.signatures)
 
     def _asks_planner(self, context: RunContext) -> bool:
-        """Whether there is a model, and no plan that it may not replace: given, saved, or planned before a resume."""
+        """Whether there is a model, and no plan that it may not replace: given, saved, or planned
+        before a resume.
+        """
         draft = context.draft
         may_replace = draft is None or (draft.rung == "template" and not draft.is_saved)
         return self.ports.services.models is not None and may_replace
@@ -103,7 +111,9 @@ class MakePlan:
     async def _plan(
         self, context: RunContext, kept: KeptPlan | None
     ) -> RunContext | PhaseResult[RunContext]:
-        """Return the context with the planner's draft, or the result of a run that ends without one."""
+        """Return the context with the planner's draft, or the result of a run that ends without
+        one.
+        """
         template = context.draft
         if (pending := _pending_question(context.state)) is not None:
             answered = await self._ask_question(context, pending)
@@ -177,7 +187,9 @@ class MakePlan:
         )
 
     def _may_start_early(self, context: RunContext) -> bool:
-        """Whether steps may start while the plan arrives; in a replay the recorded answers come whole."""
+        """Whether steps may start while the plan arrives; in a replay the recorded answers come
+        whole.
+        """
         stream = self.ports.settings.planner.stream
         if stream == "off" or self.ports.runtime is not None:
             return False
@@ -211,7 +223,8 @@ class MakePlan:
             await record_end(
                 self.ports, context, "failed", "no rung of the planner's ladder gave a valid plan"
             )
-            # The faults of the model's last answer: plans made by code have no text that faults could refer to.
+            # The faults of the model's last answer: plans made by code have no text that faults
+            # could refer to.
             raise PlanError(planned.attempts[-1].diagnostics, planned.attempts[-1].source)
         if not planned.rungs:
             rungs = ", ".join(rung.name for rung in self.ports.services.ladder("planner").rungs)
@@ -225,7 +238,8 @@ class MakePlan:
     ) -> RunContext | PhaseResult[RunContext]:
         body: JsonObject = {"question": question.question, "options": [*question.options]}
         if _pending_question(context.state) is None:
-            # Journaled before it is asked, so a run stopped at its question does not pay for it twice.
+            # Journaled before it is asked, so a run stopped at its question does not pay for it
+            # twice.
             context = await record_note(self.ports, context, "question", body)
         answer: str | None = None
         if self.ports.asker is not None:
@@ -267,7 +281,9 @@ class CheckPlan:
     name: str = "check_plan"
 
     async def run(self, context: RunContext) -> PhaseResult[RunContext]:
-        """Report the faults of an author's plan at their places; drop a faulty patch and build the package."""
+        """Report the faults of an author's plan at their places; drop a faulty patch and build the
+        package.
+        """
         if context.candidate is None:
             return proceed(context)
         plan = context.candidate.plan
@@ -354,7 +370,9 @@ async def _plan_allowance(ports: Ports, context: RunContext, plan: Plan) -> Allo
 
 
 def _items_done(state: RunState) -> dict[StepId, int]:
-    """Return the number of items with an output, by step; a resumed run does not pay for them again."""
+    """Return the number of items with an output, by step; a resumed run does not pay for them
+    again.
+    """
     return {
         step: sum(1 for item in items.values() if item.status in SUCCESSES)
         for step, items in state.items.items()

@@ -165,7 +165,9 @@ class OpenRun:
     name: str = "open_run"
 
     async def run(self, context: RunContext) -> PhaseResult[RunContext]:
-        """Journal that the run has started, with its user-supplied plan if there is one, or that it is resumed."""
+        """Journal that the run has started, with its user-supplied plan if there is one, or that it
+        is resumed.
+        """
         if context.state.started is not None:
             self._limit_spending(context, context.run)
             return proceed(await record_resumed(self.ports, context))
@@ -193,7 +195,8 @@ class OpenRun:
             },
             retry=context.retry,
         )
-        # One append: a run that is stopped before its plan is accepted can still be resumed with that plan.
+        # One append: a run that is stopped before its plan is accepted can still be resumed with
+        # that plan.
         given = () if context.draft is None else (draft_note(context.draft, now.timestamp()),)
         return proceed(await record(self.ports, context, started, *given, run=run))
 

@@ -49,7 +49,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReviewRun:
-    """Judge the run by its gates and outputs, ask a model what code cannot tell, compute and cap the confidence."""
+    """Judge the run by its gates and outputs, ask a model what code cannot tell, compute and cap
+    the confidence.
+    """
 
     ports: Ports
     name: str = "review_run"
@@ -119,7 +121,9 @@ def goal_not_achieved(context: RunContext) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Recover:
-    """Have a patch made, by a recipe of the goal or else by a model, and the patched plan checked and executed."""
+    """Have a patch made, by a recipe of the goal or else by a model, and the patched plan checked
+    and executed.
+    """
 
     ports: Ports
     name: str = "recover"
@@ -177,7 +181,9 @@ async def _replan(
 async def _with_patch(
     ports: Ports, context: PlannedContext, replanned: ReplanResult
 ) -> PlannedContext:
-    """Journal the result of replanning; return the context with the patched plan, if any, as its candidate."""
+    """Journal the result of replanning; return the context with the patched plan, if any, as its
+    candidate.
+    """
     patch, checked = replanned.patch, replanned.checked
     if patch is not None and checked is not None and checked.plan is not None:
         body: JsonObject = {
@@ -200,7 +206,8 @@ async def _with_patch(
 def _tried_patches(context: RunContext) -> frozenset[str]:
     """Return the fingerprints of the patches that this run has tried, before a resume as well.
 
-    A patch was tried once its plan was accepted; one that a crash cut off before that is proposed again.
+    A patch was tried once its plan was accepted; one that a crash cut off before that is proposed
+    again.
     """
     state = context.state
     return frozenset(
@@ -220,13 +227,17 @@ def has_feedback(context: RunContext) -> TypeIs[PlannedContext]:
 
 @dataclass(frozen=True, slots=True)
 class TakeFeedback:
-    """Have the plan patched after a rejection: steps that take feedback are done again, or a model says which."""
+    """Have the plan patched after a rejection: steps that take feedback are done again, or a model
+    says which.
+    """
 
     ports: Ports
     name: str = "take_feedback"
 
     async def run(self, context: PlannedContext) -> PhaseResult[PlannedContext]:
-        """Proceed with a patched plan; end the run if no packages are left or no step takes the feedback."""
+        """Proceed with a patched plan; end the run if no packages are left or no step takes the
+        feedback.
+        """
         if (feedback := context.request.feedback) is None:
             return proceed(context)
         most = context.goal.limits.iterations

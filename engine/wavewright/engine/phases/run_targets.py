@@ -99,7 +99,9 @@ class RunTargets:
     name: str = "run_targets"
 
     async def run(self, context: TargetsContext) -> PhaseResult[RunContext]:
-        """Journal in the root run how each target begins and ends; a failed target does not stop the others."""
+        """Journal in the root run how each target begins and ends; a failed target does not stop
+        the others.
+        """
         root = TargetRoot(self.ports, await self._open(context), context.waves)
         for run in root.waves.runs.values() if root.has_budget else ():
             root.tokens_used[run] = tokens_used_by(fold(await self.ports.journal.load(run)))
@@ -129,7 +131,9 @@ class RunTargets:
             await root.end_cycle(wave[0])
 
     async def _choose_next(self, root: TargetRoot) -> bool:
-        """Ask a person which target is next where one has found several; return whether the job may continue."""
+        """Ask a person which target is next where one has found several; return whether the job may
+        continue.
+        """
         while (fork := root.waves.fork()) is not None:
             about, options = fork
             if open_question(root.context.state) is None:
@@ -279,7 +283,9 @@ class RunTargets:
     def _found_targets(
         self, root: TargetRoot, target: Target, state: RunState
     ) -> tuple[list[Target], str]:
-        """Return the targets that the run of a target has found for the next wave, and a remark on them."""
+        """Return the targets that the run of a target has found for the next wave, and a remark on
+        them.
+        """
         if target.wave >= root.waves.targets.depth:
             return [], ""
         return found_targets(root.waves.targets.expand, state, self.ports.settings)
@@ -329,7 +335,9 @@ class RunTargets:
         return done.context.state, done.context.package
 
     def _package(self, state: RunState, run: RunId) -> Package | None:
-        """Return the package of a run that had ended before this was journaled, and publish it again."""
+        """Return the package of a run that had ended before this was journaled, and publish it
+        again.
+        """
         if state.started is None or state.plan is None or state.finished is None:
             return None
         if state.finished.status == "failed":

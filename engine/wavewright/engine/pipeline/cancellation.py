@@ -1,11 +1,12 @@
-"""What interrupts or cancels a run from outside: signals, a caller, a cancel request, or a spent budget of a cycle.
+"""What interrupts or cancels a run from outside: signals, a caller, a cancel request, or a spent
+budget of a cycle.
 
-A run that is interrupted, by Ctrl-C, SIGTERM or a caller, can be resumed; a cancel request ends the run for good, and
-its end is journaled with who wanted it, and when.
+A run that is interrupted, by Ctrl-C, SIGTERM or a caller, can be resumed; a cancel request ends the
+run for good, and its end is journaled with who wanted it, and when.
 
-A *cycle* of a standing job starts with a target and ends when that target has ended or when the budget of the cycle is
-spent; the target then continues in the next cycle. What a cycle has used follows from the journal, so a cycle
-continues after a crash.
+A *cycle* of a standing job starts with a target and ends when that target has ended or when the
+budget of the cycle is spent; the target then continues in the next cycle. What a cycle has used
+follows from the journal, so a cycle continues after a crash.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ FindCancelRequest: TypeAlias = Callable[[RunId], Awaitable[CancelRequest | None]
 
 
 class CancellationToken:
-    """Cancels everything that runs inside its scopes; scopes opened after `cancel` are cancelled at once."""
+    """Cancels everything that runs inside its scopes; scopes opened after `cancel` are cancelled at
+    once.
+    """
 
     def __init__(self) -> None:
         self._scopes: dict[anyio.CancelScope, DrainSignal | None] = {}
@@ -86,7 +89,9 @@ class CancellationToken:
 
     @contextmanager
     def scope(self, drain_signal: DrainSignal | None = None) -> Generator[anyio.CancelScope]:
-        """Open a scope that `cancel` cancels; without a drain signal it counts as running while it is open."""
+        """Open a scope that `cancel` cancels; without a drain signal it counts as running while it
+        is open.
+        """
         with anyio.CancelScope() as scope:
             self._scopes[scope] = drain_signal
             if self.is_cancelled:
@@ -113,9 +118,10 @@ class CancellationToken:
 def signals_wake_loop() -> Generator[None]:
     """Open a context in which each signal that Python handles wakes the running event loop.
 
-    Python calls a signal's handler in the main thread, the next time that thread executes Python code. A signal that
-    the system delivers to another thread, or just before the loop begins to wait for I/O, does not end that wait:
-    without a wakeup descriptor the handler would be called only after some other event.
+    Python calls a signal's handler in the main thread, the next time that thread executes Python
+    code. A signal that the system delivers to another thread, or just before the loop begins to
+    wait for I/O, does not end that wait: without a wakeup descriptor the handler would be called
+    only after some other event.
 
     It is entered on the event loop of the main thread. Handlers stay as they are.
     """
@@ -177,7 +183,8 @@ class Cycles:
     async def require(self, asked: int) -> None:
         """Return where the cycle has so many tokens left; else stop the job.
 
-        Other calls may use less than was reserved for them, so those in progress are waited for first.
+        Other calls may use less than was reserved for them, so those in progress are waited for
+        first.
 
         Raises:
             BudgetExceeded: a whole cycle has fewer.
@@ -225,7 +232,8 @@ CANCELLED: Final = "cancelled"
 async def end_cancelled(
     journal: Journal, run: RunId, request: CancelRequest, now: float
 ) -> list[Event]:
-    """Journal the end of a run that is open here, and of the runs of its targets; return the events of its own.
+    """Journal the end of a run that is open here, and of the runs of its targets; return the events
+    of its own.
 
     Raises:
         RunBusy: another process has the run of a target open.

@@ -1,7 +1,9 @@
-"""The context that phases pass on, the request that a run begins with, and the ports that phases use.
+"""The context that phases pass on, the request that a run begins with, and the ports that phases
+use.
 
-A context is frozen: a phase returns a new one with `dataclasses.replace`, or with `extended` if the run has reached a
-further stage. Everything with side effects (journal, clock, approver, settings) is in `Ports`. The texts of a rejection
+A context is frozen: a phase returns a new one with `dataclasses.replace`, or with `extended` if the
+run has reached a further stage. Everything with side effects (journal, clock, approver, settings)
+is in `Ports`. The texts of a rejection
 come from outside: they are journaled, become an input of the run, and are read only by steps.
 """
 
@@ -81,7 +83,9 @@ class PackageValidation:
     """The external validation of the packages of a job's targets."""
 
     max_packages: int
-    """Maximum number of packages of one target, unless the goal says otherwise; 0 turns validation off."""
+    """Maximum number of packages of one target, unless the goal says otherwise; 0 turns validation
+    off.
+    """
     verdict_on: Callable[[str, int], PackageVerdict | None]
     """Returns the verdict on a target's package of that number; None until there is one."""
 
@@ -123,14 +127,18 @@ class ApprovalRequest:
     needs: tuple[str, ...]
     """Why a person is asked: each tool that needs approval, each new side effect."""
     binding: JsonObject = field(default_factory=dict[str, JsonValue])
-    """What an approval is valid for: the hash of the plan, and the step with the hash of its parameters."""
+    """What an approval is valid for: the hash of the plan, and the step with the hash of its
+    parameters.
+    """
 
 
 class Approver(Protocol):
     """Answers approval requests: a terminal, a policy, or a stored answer."""
 
     async def approve(self, request: ApprovalRequest) -> bool | None:
-        """Return whether the request is approved; None if there is no answer yet, and the run has to wait."""
+        """Return whether the request is approved; None if there is no answer yet, and the run has
+        to wait.
+        """
         ...
 
 
@@ -147,7 +155,9 @@ PeopleForRun: TypeAlias = Callable[[RunId], tuple[Approver, Asker]]
 TargetObserver: TypeAlias = Callable[
     [str], AbstractContextManager[Callable[[Event | PhaseEvent], None]]
 ]
-"""Returns a context, open while a target's run is executed, with the listener of its events and phases."""
+"""Returns a context, open while a target's run is executed, with the listener of its events and
+phases.
+"""
 
 
 def ignore_target_events(
@@ -161,7 +171,9 @@ def ignore_target_events(
 Clock: TypeAlias = Callable[[], dt.datetime]
 
 Publish: TypeAlias = Callable[[Package, Path], tuple[Path, ...]]
-"""Publishes a package, as files in the folder if it writes any, and returns them; raises `PackageNotPublished`."""
+"""Publishes a package, as files in the folder if it writes any, and returns them; raises
+`PackageNotPublished`.
+"""
 
 
 class PackageNotPublished(WavewrightError):
@@ -199,14 +211,22 @@ class Ports:
     journal: Journal
     settings: Settings
     services: Services
-    """Language models with their budgets, prompts and ladders; `models` is None if none is configured."""
+    """Language models with their budgets, prompts and ladders; `models` is None if none is
+    configured.
+    """
     approver: Approver
     asker: Asker | None = None
-    """Answers the questions of planner and steps; without one, a run with a question is interrupted."""
+    """Answers the questions of planner and steps; without one, a run with a question is
+    interrupted.
+    """
     can_ask: bool = True
-    """Whether a person can be asked for the approvals that steps need; a plan that needs them is refused otherwise."""
+    """Whether a person can be asked for the approvals that steps need; a plan that needs them is
+    refused otherwise.
+    """
     can_answer: bool = True
-    """Whether a person can answer the questions of steps; a plan with one that has no default is refused otherwise."""
+    """Whether a person can answer the questions of steps; a plan with one that has no default is
+    refused otherwise.
+    """
     clock: Clock = utc_now
     on_event: Callable[[Event], None] = ignore_event
     """Called with each event once it is journaled."""
@@ -214,7 +234,8 @@ class Ports:
     """Called at the start and at the end of each phase."""
     cancellation: CancellationToken = field(default_factory=CancellationToken)
     find_cancel_request: FindCancelRequest | None = None
-    """Called once a second while the run goes on; None where its cancellation cannot be requested."""
+    """Called once a second while the run goes on; None where its cancellation cannot be requested.
+    """
     runtime: Runtime | None = None
     """Answers calls in the place of the tools, with stubs or from a recording."""
     publish: Publish = write_package_files
@@ -226,7 +247,9 @@ class Ports:
     cycles: Cycles | None = None
     """Of a standing job: its targets run one after the other, each in a cycle."""
     announces_calls: bool = False
-    """Whether the start of every call is journaled, because the process of an earlier attempt has died."""
+    """Whether the start of every call is journaled, because the process of an earlier attempt has
+    died.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +273,8 @@ class RunRequest:
     resolved_job: ResolvedJob | None = None
     """The job, if it is resolved already: for one target of a job that has several."""
     run: RunId | None = None
-    """The run's id: the run is resumed, or begun if nothing of it is journaled; None for a new id."""
+    """The run's id: the run is resumed, or begun if nothing of it is journaled; None for a new id.
+    """
     retry: RetryRequest | None = None
     """A run that has ended, whose goal and plan the new run repeats."""
     plan_file: Path | None = None

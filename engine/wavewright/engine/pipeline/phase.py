@@ -44,7 +44,9 @@ def halt(context: C, reason: str) -> PhaseResult[C]:
 
 
 def branch(context: C, target: str, reason: str) -> PhaseResult[C]:
-    """Return a result that continues at the phase named `target`: one at the top level, or the first of a group."""
+    """Return a result that continues at the phase named `target`: one at the top level, or the
+    first of a group.
+    """
     return PhaseResult(Outcome.BRANCH, context, reason, target)
 
 
@@ -62,7 +64,9 @@ class Phase(Protocol[A_contra, C_co]):
 
 
 def labels_of(context: object) -> Mapping[str, str]:
-    """Return a context's property `labels`, which says what it is about, such as `game_id`; none if it has none."""
+    """Return a context's property `labels`, which says what it is about, such as `game_id`; none if
+    it has none.
+    """
     # Not a protocol: `isinstance` looks at all attributes, twice a phase.
     labels: Mapping[str, str] = getattr(context, "labels", {})
     return labels

@@ -1,8 +1,9 @@
 """A pipeline of typed phases, declared in one expression.
 
-A *pipeline* is an immutable list of named phases, some under a *guard*; a frozen context goes in at the top and
-each phase returns a `PhaseResult` with the next context. Nothing happens between the phases that the declaration
-does not show: `Pipeline.describe()` prints what runs, in which order and under which condition.
+A *pipeline* is an immutable list of named phases, some under a *guard*; a frozen context goes in at
+the top and each phase returns a `PhaseResult` with the next context. Nothing happens between the
+phases that the declaration does not show: `Pipeline.describe()` prints what runs, in which order
+and under which condition.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ C_co = TypeVar("C_co", covariant=True)
 
 
 class PipelineError(WavewrightError):
-    """A pipeline was declared or used wrongly: a duplicate name, an unknown branch target, an endless loop."""
+    """A pipeline was declared or used wrongly: a duplicate name, an unknown branch target, an
+    endless loop.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,8 @@ class PipelineRun(Generic[C_co]):
 class Pipeline(Generic[A_contra, C_co]):
     """An immutable declaration; `run` follows it.
 
-    Phases are checked against each other where they are declared, so the contexts between them have no type here.
+    Phases are checked against each other where they are declared, so the contexts between them have
+    no type here.
     """
 
     nodes: tuple[Node, ...]
@@ -102,10 +106,12 @@ class Pipeline(Generic[A_contra, C_co]):
     async def run(self, start: A_contra, *listeners: PhaseListener) -> PipelineRun[C_co]:
         """Run the phases in turn and return the last context with a record of each phase.
 
-        Each listener is called at the start and at the end of each phase; at the end also if the phase raises.
+        Each listener is called at the start and at the end of each phase; at the end also if the
+        phase raises.
 
         Raises:
-            PipelineError: a phase branches to a name that is no top-level phase, or branches without end.
+            PipelineError: a phase branches to a name that is no top-level phase, or branches
+                without end.
         """
         records: list[PhaseRecord] = []
 
@@ -149,14 +155,16 @@ class Pipeline(Generic[A_contra, C_co]):
     async def stream(
         self, start: Callable[[Callable[[E], None]], A_contra], *listeners: PhaseListener
     ) -> AsyncGenerator[AsyncIterator[E | PhaseEvent | PipelineRun[C_co]]]:
-        """Run the phases while the block reads what happens; leaving the block early cancels the run.
+        """Run the phases while the block reads what happens; leaving the block early cancels the
+        run.
 
         Args:
             start: Makes the first context of a function that a phase calls to emit an event.
             listeners: As for `run`.
 
         Yields:
-            The events of the phases, between the start and the end of each phase; the last one is the `PipelineRun`.
+            The events of the phases, between the start and the end of each phase; the last one is
+            the `PipelineRun`.
 
         Raises:
             PipelineError: as `run`; what a phase raises is raised to the block's caller.
@@ -193,7 +201,9 @@ class Pipeline(Generic[A_contra, C_co]):
         return targets[result.target]
 
     def describe(self) -> str:
-        """Return the declaration as text: a line per phase, guarded phases indented under their condition."""
+        """Return the declaration as text: a line per phase, guarded phases indented under their
+        condition.
+        """
         return _describe_nodes(self.nodes)
 
 
@@ -228,7 +238,9 @@ class PipelineBuilder(Generic[A, C]):
     def when(
         self, guard: Callable[[C], bool], phases: Sequence[Phase[C, C] | GuardedPhases[C]]
     ) -> PipelineBuilder[A, C]:
-        """Append phases that run in turn if the guard holds before the first; with `when(…)` among them, nested."""
+        """Append phases that run in turn if the guard holds before the first; with `when(…)` among
+        them, nested.
+        """
         node = GuardedPhases(guard, tuple(phases))
         return PipelineBuilder(
             self._name, max_branches=self._max_branches, nodes=(*self._nodes, node)
@@ -241,7 +253,9 @@ class PipelineBuilder(Generic[A, C]):
     @overload
     def maybe(self, guard: Callable[[C], bool], phase: Phase[C, C]) -> PipelineBuilder[A, C]: ...
     def maybe(self, guard: Callable[[C], bool], phase: Phase[Any, C]) -> PipelineBuilder[A, C]:
-        """Append one phase that runs if the guard holds; the guard may narrow the type of the context."""
+        """Append one phase that runs if the guard holds; the guard may narrow the type of the
+        context.
+        """
         return self.when(guard, [phase])
 
     def build(self) -> Pipeline[A, C]:
@@ -264,7 +278,9 @@ class PipelineBuilder(Generic[A, C]):
 
 @dataclass(frozen=True, slots=True)
 class _Guard:
-    """The condition of a group in a flat sequence; if it is false, as many entries after it are skipped."""
+    """The condition of a group in a flat sequence; if it is false, as many entries after it are
+    skipped.
+    """
 
     holds: Callable[[Any], bool]
     length: int
@@ -283,7 +299,9 @@ def _flattened(nodes: Sequence[Node]) -> list[Phase[Any, Any] | _Guard]:
 
 
 def _branch_targets(nodes: Sequence[Node]) -> dict[str, int]:
-    """Return the places, in `_flattened(nodes)`, where a branch may continue, by the name of the first phase there."""
+    """Return the places, in `_flattened(nodes)`, where a branch may continue, by the name of the
+    first phase there.
+    """
     targets: dict[str, int] = {}
     place = 0
     for node in nodes:

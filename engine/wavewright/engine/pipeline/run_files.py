@@ -11,7 +11,8 @@ from wavewright.planner.types import RunId
 
 
 def remove_run_files(settings: Settings, runs: Iterable[RunId]) -> int:
-    """Remove the folders of runs and return the bytes of their files; a folder that cannot be removed is left.
+    """Remove the folders of runs and return the bytes of their files; a folder that cannot be
+    removed is left.
 
     Only folders within the state folder are removed: what lies elsewhere was asked for there.
     """

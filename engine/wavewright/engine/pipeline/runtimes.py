@@ -1,4 +1,6 @@
-"""Opening what makes the calls of runs in the place of their own process: a fleet, or a runtime of the project's."""
+"""Opening what makes the calls of runs in the place of their own process: a fleet, or a runtime of
+the project's.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """What the phases share: recording events, asking a language model, and opening the models.
 
-A recorded event goes into the journal, then to the listener, then into the state. A phase that asks a model may take
-long, may be cancelled and runs under the run's time limit; each model call is journaled as soon as it has ended, so a
-crash loses no cost.
+A recorded event goes into the journal, then to the listener, then into the state. A phase that asks
+a model may take long, may be cancelled and runs under the run's time limit; each model call is
+journaled as soon as it has ended, so a crash loses no cost.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ T = TypeVar("T")
 
 
 async def record(ports: Ports, context: C, *events: Event, run: RunId | None = None) -> C:
-    """Journal events and return the context with them folded in; they are durable when this returns."""
+    """Journal events and return the context with them folded in; they are durable when this
+    returns.
+    """
     await ports.journal.append(run or context.run, events)
     for event in events:
         ports.on_event(event)
@@ -65,7 +67,9 @@ async def record_note(ports: Ports, context: C, topic: str, body: JsonObject) ->
 
 
 async def record_resumed(ports: Ports, context: C) -> C:
-    """Journal that another attempt begins, whether it announces its calls, and what observers need of earlier ones."""
+    """Journal that another attempt begins, whether it announces its calls, and what observers need
+    of earlier ones.
+    """
     state = context.state
     steps = () if state.plan is None else Plan.model_validate(state.plan).steps
     finished = state.finished_steps()
@@ -171,8 +175,8 @@ class ModelEventRecorder:
         self._send_event(RungTaken(self._ports.clock().timestamp(), rung))
 
     def _send_event(self, event: Event) -> None:
-        # If the program is ended by a second signal, the journaling task may have ended already; then only the budget
-        # store has the cost of the call.
+        # If the program is ended by a second signal, the journaling task may have ended already;
+        # then only the budget store has the cost of the call.
         with suppress(anyio.BrokenResourceError):
             self._send.send_nowait(event)
 
@@ -181,7 +185,9 @@ class ModelEventRecorder:
         self._send.close()
 
     async def journal(self, run: RunId) -> None:
-        """Journal events until `close`; shielded, so that a cancelled run still journals what it has spent."""
+        """Journal events until `close`; shielded, so that a cancelled run still journals what it
+        has spent.
+        """
         with anyio.CancelScope(shield=True):
             async with self._events:
                 async for event in self._events:
@@ -254,8 +260,8 @@ async def remaining_allowance(
 ) -> Allowance | None:
     """Return what a run's steps may still spend; None if no model is configured.
 
-    If a budget of money is set, also by a step of the plan, the allowance holds the price of a token of the model that
-    a worker without a preference would ask.
+    If a budget of money is set, also by a step of the plan, the allowance holds the price of a
+    token of the model that a worker without a preference would ask.
     """
     if services.budget_store is None:
         return None
@@ -269,7 +275,9 @@ async def remaining_allowance(
 
 
 def _worker_price(services: Services, settings: Settings, goal: Goal) -> float | None:
-    """Return the price of 1,000 tokens; None if it is unknown: such calls are then refused when they are made."""
+    """Return the price of 1,000 tokens; None if it is unknown: such calls are then refused when
+    they are made.
+    """
     from wavewright.tools.models.pricing import price_per_1000_tokens
 
     if services.models is None:
@@ -291,14 +299,16 @@ async def open_services(
     *,
     uses_runtime: bool = False,
 ) -> AsyncGenerator[Services]:
-    """Open the configured models under the configured budgets, and sessions with MCP servers, as far as configured.
+    """Open the configured models under the configured budgets, and sessions with MCP servers, as
+    far as configured.
 
     Args:
         settings: The project's.
         budget_store: Keeps the budgets; by default the store of the journal.
         memory: Answers from earlier attempts of the runs.
         circuit: Stops calls to a provider that fails.
-        uses_runtime: Whether the fleet or the runtime of the settings makes calls, where there is one.
+        uses_runtime: Whether the fleet or the runtime of the settings makes calls, where there is
+            one.
 
     Raises:
         RuntimeNotOpened: the settings name a fleet or a runtime that there cannot be.

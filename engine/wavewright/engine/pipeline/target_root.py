@@ -52,7 +52,9 @@ def check_expansion_of_job(
 
 
 def goal_of_found_targets(order: ResolvedJob, tools: Mapping[str, ToolSignature]) -> Goal:
-    """Return a job's goal as the runs of further targets have it: their names may be untrusted text."""
+    """Return a job's goal as the runs of further targets have it: their names may be untrusted
+    text.
+    """
     if order.expansion is None or order.draft is None:
         return order.goal
     plan = bind_plan(order.draft.plan, order.goal, tools)
@@ -70,7 +72,8 @@ def _with_untrusted(goal: Goal, inputs: Iterable[str | None]) -> Goal:
 
 
 def require_valid_expansion(order: ResolvedJob, tools: Mapping[str, ToolSignature]) -> None:
-    """Raise an error where a job would find no targets however it runs, or could run none that it finds.
+    """Raise an error where a job would find no targets however it runs, or could run none that it
+    finds.
 
     Raises:
         PlanError: what is wrong, at its place.
@@ -88,10 +91,12 @@ def require_valid_expansion(order: ResolvedJob, tools: Mapping[str, ToolSignatur
 def found_targets(
     expand: str | None, state: RunState, settings: Settings
 ) -> tuple[list[Target], str]:
-    """Return what the expansion gives over a run's steps, each once, and what is to be said where that is not all.
+    """Return what the expansion gives over a run's steps, each once, and what is to be said where
+    that is not all.
 
-    A step that was superseded is read as the one that stands for it. A run whose steps did not end well has found
-    nothing: that is no fault of the job. What is said holds nothing that a step has brought.
+    A step that was superseded is read as the one that stands for it. A run whose steps did not end
+    well has found nothing: that is no fault of the job. What is said holds nothing that a step has
+    brought.
     """
     if expand is None or state.plan is None or state.started is None:
         return [], ""
@@ -147,7 +152,9 @@ class TargetRoot:
 
     @property
     def token_share(self) -> int | None:
-        """Tokens that one more target may use: its share of what the others have left; none where nothing bounds it."""
+        """Tokens that one more target may use: its share of what the others have left; none where
+        nothing bounds it.
+        """
         budget = self.context.goal.limits.budget
         if budget is None or budget.tokens is None:
             return None
@@ -168,14 +175,18 @@ class TargetRoot:
         return validation.max_packages if own is None else own
 
     def verdict_on(self, target: str) -> PackageVerdict | None:
-        """Return the verdict on the package that a target has sent last; accepted where it is validated no more."""
+        """Return the verdict on the package that a target has sent last; accepted where it is
+        validated no more.
+        """
         sent = self.waves.packages[target]
         if self.ports.validation is None or self.max_packages == 0:
             return PackageVerdict(accepted=True, package="", iteration=sent.iteration)
         return self.ports.validation.verdict_on(target, sent.iteration)
 
     def runnable_targets(self) -> list[Target]:
-        """Return the targets of the current wave that wait for no verdict; at most one where each follows the other."""
+        """Return the targets of the current wave that wait for no verdict; at most one where each
+        follows the other.
+        """
         current = self.waves.current()
         if self.waves.targets.forks == "ask" or self.ports.cycles is not None:
             current = current[:1]
@@ -187,7 +198,9 @@ class TargetRoot:
         return awaits or target in self.waiting_targets
 
     async def begin_cycle(self, target: Target) -> bool:
-        """Begin a cycle of a standing job, or continue the current one; return whether its time has come."""
+        """Begin a cycle of a standing job, or continue the current one; return whether its time has
+        come.
+        """
         cycles, last = self.ports.cycles, self.waves.cycle
         if cycles is None:
             return True
@@ -216,7 +229,8 @@ class TargetRoot:
         noted = Noted(self.ports.clock().timestamp(), topic, body)
         await self.ports.journal.append(self.context.run, [noted])
         self.ports.on_event(noted)
-        # Others may have noted something since this began to be written: it is added to what there is now.
+        # Others may have noted something since this began to be written: it is added to what there
+        # is now.
         self.context = replace(self.context, state=fold([noted], self.context.state))
         self.waves = waves_after(self.waves, noted)
 
@@ -227,7 +241,9 @@ def tokens_used_by(state: RunState) -> int:
 
 
 def job_of_target(root: TargetRoot, target: Target, tokens: int | None) -> ResolvedJob:
-    """Return what the run of a target is made of; with its share of the tokens where they are bounded."""
+    """Return what the run of a target is made of; with its share of the tokens where they are
+    bounded.
+    """
     goal, waves = root.context.goal, root.waves
     earlier = waves.ended_before(target)
     failed = {one.name for one in earlier} & set(waves.failed)

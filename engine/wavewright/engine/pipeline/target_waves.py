@@ -1,9 +1,10 @@
 """Waves of targets: the progress of a job with several targets, and its next wave.
 
-Each *target* is a run of the job's goal. A *wave of targets* starts when every target of the wave before has ended, and
-holds the targets that those have found, without repetition. All of it follows from the notes of the root run, so an
-interrupted job continues where it was. A run that belongs to a daemon's job or to a root run is resumed only with it:
-resumed alone, its job would wait for an answer that was already used.
+Each *target* is a run of the job's goal. A *wave of targets* starts when every target of the wave
+before has ended, and holds the targets that those have found, without repetition. All of it follows
+from the notes of the root run, so an interrupted job continues where it was. A run that belongs to
+a daemon's job or to a root run is resumed only with it: resumed alone, its job would wait for an
+answer that was already used.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ CYCLE_STARTED: Final = "cycle_started"
 """Topic of the note that a cycle of a standing job starts."""
 CYCLE_ENDED: Final = "cycle_ended"
 TARGET_INTERRUPTED: Final = "target_interrupted"
-"""Topic of the note of an unforeseen fault while the job was being stopped; the target has not ended."""
+"""Topic of the note of an unforeseen fault while the job was being stopped; the target has not
+ended.
+"""
 MAX_NAME_LENGTH: Final = 128
 _MAX_NAMES: Final = 10
 
@@ -110,7 +113,8 @@ class TargetWaves:
     def current(self) -> list[Target]:
         """Return the targets of the current wave that have not ended; none where all have.
 
-        Where a person is asked at forks, these are all targets that have not ended, the next one first.
+        Where a person is asked at forks, these are all targets that have not ended, the next one
+        first.
         """
         if self.targets.forks == "ask":
             order = {name: number for number, name in enumerate(self.chosen)}
@@ -129,7 +133,8 @@ class TargetWaves:
         return [target for wave in self._waves() for target in wave]
 
     def ended_before(self, target: Target) -> list[Target]:
-        """Return the targets that ended before this one could begin: of earlier waves, or all where people choose.
+        """Return the targets that ended before this one could begin: of earlier waves, or all where
+        people choose.
 
         Where several targets of a wave run at once, which of them ends first changes nothing.
         """
@@ -140,7 +145,9 @@ class TargetWaves:
         ]
 
     def fork(self) -> tuple[str, tuple[str, ...]] | None:
-        """Return a target that has found several others which have not begun, and these, until a person was asked."""
+        """Return a target that has found several others which have not begun, and these, until a
+        person was asked.
+        """
         if self.targets.forks != "ask":
             return None
         waiting = [
@@ -289,10 +296,11 @@ def waves_after(waves: TargetWaves, noted: Noted) -> TargetWaves:
 
 
 def read_targets(values: Iterable[Json]) -> Iterator[Target]:
-    """Yield the targets in a list that a step has made: names, or objects with `name` and `priority`.
+    """Yield the targets in a list that a step has made: names, or objects with `name` and
+    `priority`.
 
-    What can be no name is left out: the list may come from outside. That it does is not read from a step's list, but
-    from a note's (`targets_json`).
+    What can be no name is left out: the list may come from outside. That it does is not read from a
+    step's list, but from a note's (`targets_json`).
     """
     for value in values:
         fields = value if isinstance(value, dict) else {"name": value}
@@ -327,9 +335,12 @@ OPEN_JOB_STATES: Final[Sequence[JobState]] = ("queued", "running", "waiting", "v
 
 
 async def job_of_run(journal: Journal, jobs: JobStore, run: RunId) -> JobRow | None:
-    """Return the job of a daemon that a run belongs to, as its own or as that of a target; none where it has ended."""
+    """Return the job of a daemon that a run belongs to, as its own or as that of a target; none
+    where it has ended.
+    """
     rows = await jobs.list_jobs(OPEN_JOB_STATES)
-    # A run that has asked is named by its question; only else must the journals of jobs with targets be read.
+    # A run that has asked is named by its question; only else must the journals of jobs with
+    # targets be read.
     asking = {decision.job for decision in await jobs.list_decisions() if decision.run == run}
     for row in rows:
         if row.run == run or row.job in asking:

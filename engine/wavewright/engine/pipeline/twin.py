@@ -1,8 +1,10 @@
-"""Twin runs: a second pipeline is run on the input of the first, and what differs is reported, phase by phase.
+"""Twin runs: a second pipeline is run on the input of the first, and what differs is reported,
+phase by phase.
 
-The first pipeline answers; the second is run after it, beside the caller, and does nothing: its *effects* are captured
-and answered with what the first one's equal effects returned. Its failure, its slowness and its answers never reach
-the caller. So a new pipeline is tried on real inputs before it replaces the old one.
+The first pipeline answers; the second is run after it, beside the caller, and does nothing: its
+*effects* are captured and answered with what the first one's equal effects returned. Its failure,
+its slowness and its answers never reach the caller. So a new pipeline is tried on real inputs
+before it replaces the old one.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ _LOG = logging.getLogger(__name__)
 SECONDS: Final = 30.0
 """How long a second pipeline may take, unless said otherwise."""
 MAX_WAITING: Final = 16
-"""Second pipelines under way at once; further ones are not run, so that a slow one costs no memory without end."""
+"""Second pipelines under way at once; further ones are not run, so that a slow one costs no memory
+without end.
+"""
 
 
 class Effects(Protocol):
@@ -53,7 +57,9 @@ class Effects(Protocol):
 
 
 class EffectNotAnswered(WavewrightError):
-    """A captured effect that the first pipeline did not have: what it would have returned is unknown."""
+    """A captured effect that the first pipeline did not have: what it would have returned is
+    unknown.
+    """
 
 
 class DoneEffects:
@@ -71,7 +77,9 @@ class DoneEffects:
 
 
 class CapturedEffects:
-    """Does nothing: an effect is answered as the equal one of the first pipeline was, each as often as it was done."""
+    """Does nothing: an effect is answered as the equal one of the first pipeline was, each as often
+    as it was done.
+    """
 
     def __init__(self, done: DoneEffects) -> None:
         self.asked: list[str] = []
@@ -101,7 +109,9 @@ class TwinSettings(DocumentModel):
     """What a settings file says of a twin run: which pipeline is tried, and on how many inputs."""
 
     pipeline: Annotated[str, Field(pattern=r"^[\w.]+:\w+$")]
-    """Function that makes the second pipeline, as `MODULE:FUNCTION`; modules beside the settings file are found."""
+    """Function that makes the second pipeline, as `MODULE:FUNCTION`; modules beside the settings
+    file are found.
+    """
     sample: Annotated[float, Field(ge=0, le=1)] = 0.05
     """Share of the inputs on which it is run."""
     seconds: Annotated[float, Field(gt=0)] = SECONDS
@@ -139,7 +149,9 @@ class PhaseDifference:
     phase: str
     kind: Literal["changed", "only_first", "only_second"]
     changes: tuple[JsonChange, ...] = ()
-    """Of `outcome`, `reason`, `branch` and `context`, by their paths; empty where only one pipeline has the phase."""
+    """Of `outcome`, `reason`, `branch` and `context`, by their paths; empty where only one pipeline
+    has the phase.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +192,12 @@ class TwinRuns(Generic[A, C]):
     _waiting: list[object] = field(default_factory=list[object])
 
     async def run(self, start: Callable[[Effects], A], *listeners: PhaseListener) -> PipelineRun[C]:
-        """Run the first pipeline as `Pipeline.run` does; on a sampled input the second one follows beside the caller.
+        """Run the first pipeline as `Pipeline.run` does; on a sampled input the second one follows
+        beside the caller.
 
         Args:
-            start: Makes the first context, with what it does effects by; called once for each pipeline.
+            start: Makes the first context, with what it does effects by; called once for each
+                pipeline.
             listeners: Are told of the phases of the first pipeline.
         """
         done, kept = DoneEffects(), list[_Kept]()
@@ -267,7 +281,8 @@ async def open_twin(
         first: The pipeline whose answers count.
         second: The pipeline that is tried.
         report: Is called with what differs, also where nothing does.
-        view: Makes JSON of a context, which is compared; the fields of dataclasses and models where absent.
+        view: Makes JSON of a context, which is compared; the fields of dataclasses and models where
+            absent.
         sample: Share of the inputs on which the second one is run, from 0 to 1.
         seconds: How long the second one may take.
         draw: Returns a number from 0 up to 1 for each input.
@@ -285,13 +300,16 @@ async def open_twin(
                 first, second, report, view or context_as_json, sample, seconds, group, draw
             )
     except BaseExceptionGroup as failures:
-        # Of the group, only the block of the caller fails: what it raises leaves it as without a second pipeline.
+        # Of the group, only the block of the caller fails: what it raises leaves it as without a
+        # second pipeline.
         failure = failures.exceptions[0]
         raise failure from failure.__cause__
 
 
 def context_as_json(context: object) -> Json:
-    """Return the fields of a context as JSON; what is no data, such as its effects, by the name of its type."""
+    """Return the fields of a context as JSON; what is no data, such as its effects, by the name of
+    its type.
+    """
     from pydantic_core import to_jsonable_python
 
     shown: Json = to_jsonable_python(context, fallback=_name_of)

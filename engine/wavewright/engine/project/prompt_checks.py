@@ -1,8 +1,9 @@
 """Checks of prompt templates: each is rendered with sample values before a model is asked.
 
-A *context* holds all values of one prompt. Records of a fixed form have exactly their fields; values that a job, a plan
-or a tool decides are `UnknownValue`, which has every field. So only values that no run could provide are reported as
-missing. A value of the wrong type is no fault, because the sample may be wrong.
+A *context* holds all values of one prompt. Records of a fixed form have exactly their fields;
+values that a job, a plan or a tool decides are `UnknownValue`, which has every field. So only
+values that no run could provide are reported as missing. A value of the wrong type is no fault,
+because the sample may be wrong.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class UnknownValue(dict[object, object]):
 
 
 def sample_contexts(name: str, workers: Iterable[Worker]) -> tuple[Context, ...]:
-    """Return sample contexts of a prompt, one for each of its forms; empty for an agent's and an unknown prompt."""
+    """Return sample contexts of a prompt, one for each of its forms; empty for an agent's and an
+    unknown prompt.
+    """
     fixed = _CONTEXTS.get(name)
     if fixed is not None:
         return fixed

@@ -86,7 +86,9 @@ def template_files(settings: Settings) -> list[Path]:
 
 
 def template_path(name: str, folder: Path, settings: Settings) -> Path | None:
-    """Return the file of a goal template by its name, or of its path in a folder; None where the name is unknown."""
+    """Return the file of a goal template by its name, or of its path in a folder; None where the
+    name is unknown.
+    """
     if _is_path(name):
         return folder / name
     for home in settings.templates:
@@ -101,7 +103,9 @@ def _is_path(name: str) -> bool:
 
 
 def read_named_document(path: Path, pointer: str, document: Document) -> Document:
-    """Read a file that a document names; if it cannot be read, the fault is at the place of the name."""
+    """Read a file that a document names; if it cannot be read, the fault is at the place of the
+    name.
+    """
     try:
         content = read_bytes(path)
     except DocumentError as error:

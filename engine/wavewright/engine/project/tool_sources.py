@@ -1,8 +1,9 @@
 """Where the tools of a project come from, and which of them a name means.
 
-A tool is called by its own name, one of a pack or an MCP server also by its *full name*, `PACK.NAME` or `SERVER.NAME`.
-A name that several sources have is a fault that names them. Only among packs there is a rule: those that the settings
-configure go before those that are merely installed.
+A tool is called by its own name, one of a pack or an MCP server also by its *full name*,
+`PACK.NAME` or `SERVER.NAME`. A name that several sources have is a fault that names them. Only
+among packs there is a rule: those that the settings configure go before those that are merely
+installed.
 """
 
 from __future__ import annotations
@@ -61,13 +62,16 @@ class ToolSources:
     )
     """Agents by pack; those of the project under None."""
     _packs_of_agents: dict[str, str] = field(default_factory=dict[str, str])
-    """By agent that a pack brings: the pack. One of the project in its place names tools as the pack does."""
+    """By agent that a pack brings: the pack. One of the project in its place names tools as the
+    pack does.
+    """
 
     def find(self, name: str) -> Tool | None:
         """Return the tool that a name means, under this name; None if there is none.
 
         Raises:
-            ToolDefinitionError: several sources have a tool of this name, or its server is not in the lock.
+            ToolDefinitionError: several sources have a tool of this name, or its server is not in
+                the lock.
             PackError: a pack cannot be imported or refuses its settings.
         """
         candidates = [*self._own_tool(name), *self._server_tools(name)]
@@ -164,12 +168,14 @@ class ToolSources:
         return catalog.bind(tool)
 
     def named_agents(self, tools: Collection[str] | None) -> dict[str, NamedAgent]:
-        """Return the agents of the project and of the packs that have been loaded, whose tools are among these.
+        """Return the agents of the project and of the packs that have been loaded, whose tools are
+        among these.
 
         Without tools, return all.
 
         Raises:
-            ToolDefinitionError: an agent's file is faulty, or a tool of an agent does not exist or may not be called.
+            ToolDefinitionError: an agent's file is faulty, or a tool of an agent does not exist or
+                may not be called.
         """
         self._add_catalog(None, ())
         found: dict[str, NamedAgent] = {}
@@ -227,7 +233,8 @@ class ToolSources:
                 yield _ToolCandidate(f"MCP server {server!r}", full, make)
 
     def _pack_candidates(self, name: str, *, is_found: bool) -> list[_ToolCandidate]:
-        """Return the tools of packs that a name means: of configured packs, or else of those installed.
+        """Return the tools of packs that a name means: of configured packs, or else of those
+        installed.
 
         Packs that are not listed count only if the name is found nowhere else.
         """
@@ -304,8 +311,8 @@ def open_sources(packs: JsonObject, settings: Settings, services: Services) -> T
     """Return the sources of a project's tools, with its own functions and workers loaded.
 
     Raises:
-        ToolDefinitionError: a function or worker of the project cannot be a tool, or two have one name, also where one
-            of them is an agent.
+        ToolDefinitionError: a function or worker of the project cannot be a tool, or two have one
+            name, also where one of them is an agent.
         PackError: the settings name a pack that is not installed.
     """
     refuse_unknown_packs(settings)
@@ -381,7 +388,8 @@ def _worker_tool(worker: Worker, services: Services) -> Tool:
 def load_pack_tools(
     pack: str, given: JsonObject, root: Path, file: str | None, services: Services
 ) -> tuple[dict[str, Tool], tuple[AgentSpec, ...]]:
-    """Return a pack's tools by their own names, and its agents; `file` is where its settings come from.
+    """Return a pack's tools by their own names, and its agents; `file` is where its settings come
+    from.
 
     Raises:
         PackError: it cannot be imported or refuses its settings.

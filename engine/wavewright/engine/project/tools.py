@@ -1,13 +1,14 @@
-"""The tools of a run: the project's own functions and workers, those of packs, `agent` and `ask_person`.
+"""The tools of a run: the project's own functions and workers, those of packs, `agent` and
+`ask_person`.
 
-What keeps a tool from working here is an *obstacle*: a broken prompt of a worker, no model to ask, or a variable of an
-MCP server that is not set.
+What keeps a tool from working here is an *obstacle*: a broken prompt of a worker, no model to ask,
+or a variable of an MCP server that is not set.
 
-Workers are made with the services of the run. Without services they are only described, which is enough for checks,
-lists and dry runs; no code that asks models is loaded then.
+Workers are made with the services of the run. Without services they are only described, which is
+enough for checks, lists and dry runs; no code that asks models is loaded then.
 
-A *known secret* is one in the settings or the environment. In outputs of tools it is replaced by `[redacted]`, because
-outputs are journaled, sent and shown to models.
+A *known secret* is one in the settings or the environment. In outputs of tools it is replaced by
+`[redacted]`, because outputs are journaled, sent and shown to models.
 """
 
 from __future__ import annotations
@@ -55,11 +56,12 @@ _AGENT_PROMPTS = ("workers/agent_instructions", "workers/agent")
 
 
 def tools_of_goal(goal: Goal, settings: Settings, services: Services | None = None) -> Registry:
-    """Return the tools that the goal allows; those that do not exist are left out, and the checker reports them.
+    """Return the tools that the goal allows; those that do not exist are left out, and the checker
+    reports them.
 
     Raises:
-        ToolDefinitionError: a function or a worker of the project cannot be a tool, a name means several tools, or
-            an MCP server is not in the lock.
+        ToolDefinitionError: a function or a worker of the project cannot be a tool, a name means
+            several tools, or an MCP server is not in the lock.
         PackError: a pack cannot be imported or refuses its settings.
     """
     serving = (services or make_services(settings)).for_goal(goal)
@@ -69,8 +71,9 @@ def tools_of_goal(goal: Goal, settings: Settings, services: Services | None = No
 def signatures_to_check(plan: Plan, goal: Goal, settings: Settings) -> dict[str, ToolSignature]:
     """Return the signatures of the tools that the goal allows, and of others that the plan names.
 
-    A tool that is not allowed is another fault than one that does not exist. If one does not exist, the signatures of
-    all tools of the project are included, so that a similar name can be suggested.
+    A tool that is not allowed is another fault than one that does not exist. If one does not exist,
+    the signatures of all tools of the project are included, so that a similar name can be
+    suggested.
 
     Raises:
         ToolDefinitionError, PackError: as in `tools_of_goal`.
@@ -97,7 +100,8 @@ def agent_tools(step: Step) -> tuple[str, ...]:
 def all_tools(settings: Settings, services: Services | None = None) -> Registry:
     """Return every tool of the project, of the packs that are listed, and of MCP servers.
 
-    A pack's tool has its short name where no other pack brings one of that name; a server's tool has its full name.
+    A pack's tool has its short name where no other pack brings one of that name; a server's tool
+    has its full name.
 
     Raises:
         ToolDefinitionError, PackError: as in `tools_of_goal`.
@@ -179,7 +183,8 @@ def find_obstacles(
 ) -> Mapping[str, Obstacle]:
     """Return what keeps tools that the plan calls from working, by their names; asks no model.
 
-    Where a configured model cannot be asked, which keeps every run from beginning, that stands under `WHOLE_RUN`.
+    Where a configured model cannot be asked, which keeps every run from beginning, that stands
+    under `WHOLE_RUN`.
 
     Raises:
         ToolDefinitionError: a worker's file is faulty.
@@ -292,7 +297,9 @@ def _called_servers(called: Collection[str], settings: Settings) -> dict[str, st
 def _unusable_servers(
     servers: Mapping[str, str], settings: Settings
 ) -> Iterator[tuple[str, WavewrightError]]:
-    """Yield the tools whose server cannot be started or reached as the settings say, with the reason."""
+    """Yield the tools whose server cannot be started or reached as the settings say, with the
+    reason.
+    """
     if not servers:
         return
     from wavewright.tools.mcp.lock import McpServerError
@@ -318,7 +325,9 @@ def _model_fault(settings: Settings) -> WavewrightError | None:
 def _prompt_defects(
     asking: Collection[str], workers: Mapping[str, Worker], settings: Settings
 ) -> Iterator[tuple[str, PromptDefect]]:
-    """Yield the workers whose prompts cannot be rendered, whatever they are given, with the first defect."""
+    """Yield the workers whose prompts cannot be rendered, whatever they are given, with the first
+    defect.
+    """
     if not asking:
         return
     from wavewright.engine.project.prompt_checks import find_prompt_defect

@@ -1,1 +1,3 @@
-"""Recordings of runs: what tools answered, kept, so that the same run or another one can be held against it."""
+"""Recordings of runs: what tools answered, kept, so that the same run or another one can be held
+against it.
+"""

@@ -1,12 +1,15 @@
 """Run a job once for real and keep a recording; run it from that afterwards, offline.
 
-A *recording* holds what one run got from outside: the calls of its tools, and what its models answered. Its file is
-JSON in a fixed order and without secrets, and is read back strictly: one that was damaged, or that another version
-wrote, is refused with its place.
+A *recording* holds what one run got from outside: the calls of its tools, and what its models
+answered. Its file is
+JSON in a fixed order and without secrets, and is read back strictly: one that was damaged, or that
+another version wrote, is refused with its place.
 
-Both ways are the real pipeline: planning, checking, executing, reviewing, recovering, packaging. In a replay only what
-comes from outside is different: tools answer from the recording, models from its cassette, `now()` is the recorded
-instant, and nothing is written. So the journal of a replay is that of the recorded run, but for its times and names.
+Both ways are the real pipeline: planning, checking, executing, reviewing, recovering, packaging. In
+a replay only what
+comes from outside is different: tools answer from the recording, models from its cassette, `now()`
+is the recorded instant, and nothing is written. So the journal of a replay is that of the recorded
+run, but for its times and names.
 """
 
 from __future__ import annotations
@@ -212,7 +215,8 @@ class JobRecording:
 async def record_job(
     request: RunRequest, settings: Settings, *, approver: Approver, asker: Asker | None = None
 ) -> tuple[JobRecording, Recording]:
-    """Run a job with its real tools and models; return the run, and the recording of it without secrets.
+    """Run a job with its real tools and models; return the run, and the recording of it without
+    secrets.
 
     Nothing is written but what its tools write.
 

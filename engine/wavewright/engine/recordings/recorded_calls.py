@@ -1,8 +1,9 @@
 """The calls of a run with their parameters and outputs, read from its journal.
 
-A *recorded call* is one call of a tool: with which parameters it was made, and what it came to. The journal keeps
-outputs and errors; the parameters are rendered again from the plan in force and the outputs that were there, as
-the executor rendered them. What a tool emitted while it worked (calls of models, rungs, text) goes with it.
+A *recorded call* is one call of a tool: with which parameters it was made, and what it came to. The
+journal keeps outputs and errors; the parameters are rendered again from the plan in force and the
+outputs that were there, as the executor rendered them. What a tool emitted while it worked (calls
+of models, rungs, text) goes with it.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import Json, JsonObject, StepId, StepKey
 
 CallStatus: TypeAlias = Literal["ok", "empty", "failed", "reused", "cancelled"]
-"""How a call ended; `reused` served by another run's, `cancelled` cut off, so that its output is unknown."""
+"""How a call ended; `reused` served by another run's, `cancelled` cut off, so that its output is
+unknown.
+"""
 
 EmittedEvent: TypeAlias = ModelCalled | RungTaken | OutputStreamed | LoopToolCalled
 """What a tool emits while it works."""
@@ -115,8 +118,8 @@ class RecordedCall:
 def recorded_calls(events: Iterable[Event]) -> tuple[RecordedCall, ...]:
     """Return the calls of a run in the order in which they ended.
 
-    Served by an equal call of the same run, a call is none of its own; one whose parameters were at fault was not
-    made at all.
+    Served by an equal call of the same run, a call is none of its own; one whose parameters were at
+    fault was not made at all.
     """
     known = list(events)
     made = {
@@ -244,7 +247,9 @@ class _RenderedPlan:
     def _renderer(
         self, step: Step, outputs: Mapping[StepId, Json]
     ) -> tuple[Renderer, JsonObject, list[Json]]:
-        """Return what renders the step's parameters, what it sees and its items; of a fan-out, computed once."""
+        """Return what renders the step's parameters, what it sees and its items; of a fan-out,
+        computed once.
+        """
         if step.for_each is not None and step.id in self._spread:
             return self._spread[step.id]
         seen: JsonObject = {

@@ -1,9 +1,9 @@
 """Tools that answer from a recording, and are never called.
 
-A tool keeps its signature and returns what it returned when the run was recorded, failures included. Equal calls are
-matched by the step that makes them, then by their order. A call that was never recorded is a *miss*: it fails its step
-and is reported with the nearest recorded call of the same tool and what differs. With `calls_live`, a miss is called
-for real where its tool only reads.
+A tool keeps its signature and returns what it returned when the run was recorded, failures
+included. Equal calls are matched by the step that makes them, then by their order. A call that was
+never recorded is a *miss*: it fails its step and is reported with the nearest recorded call of the
+same tool and what differs. With `calls_live`, a miss is called for real where its tool only reads.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ def describe_call_miss(
 ) -> CallMiss:
     """Return the miss of a call, with the recorded call of that tool that is most like it.
 
-    Where many calls are missed, comparing each with all that was recorded would take longer than the run did:
-    without `is_thorough` only the call of the same step and item is compared.
+    Where many calls are missed, comparing each with all that was recorded would take longer than
+    the run did: without `is_thorough` only the call of the same step and item is compared.
     """
     of_tool = [call for call in recorded if call.tool == wanted.tool]
     of_tool.sort(key=lambda call: (call.step != wanted.step, call.index != wanted.index))
@@ -254,7 +254,9 @@ class RecordedTools(Runtime):
         return wanted if self.redactor is None else wanted.without_secrets(self.redactor)
 
     def _next_answer(self, wanted: RecordedCall) -> RecordedCall | None:
-        """Return the answer to a call: its own step's, or else the next that was not given, or the last."""
+        """Return the answer to a call: its own step's, or else the next that was not given, or the
+        last.
+        """
         known = self._by_question.get(_call_key(wanted.tool, wanted.params, wanted.config), [])
         if not known:
             return None
@@ -299,7 +301,9 @@ class ReusingJournal(MemoryJournal):
         }
 
     async def find_output(self, key: StepKey) -> StoredOutput | None:
-        """Return the output of an equal call that the recorded run took from another, or of this run's own."""
+        """Return the output of an equal call that the recorded run took from another, or of this
+        run's own.
+        """
         call = self._served.get(key)
         if call is None:
             return await super().find_output(key)

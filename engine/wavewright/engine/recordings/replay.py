@@ -1,8 +1,9 @@
 """Replay a run of the journal under another planner, other prompts or another reviewer.
 
-A *replay* gives the recorded outputs of the run's tools to the real pipeline once more. It begins after the plan was
-accepted, or before, where another model is to plan; it is no run of the journal, writes nothing and leaves the
-recorded run as it is. Only models that are called anew cost anything, and that counts in the budgets.
+A *replay* gives the recorded outputs of the run's tools to the real pipeline once more. It begins
+after the plan was accepted, or before, where another model is to plan; it is no run of the journal,
+writes nothing and leaves the recorded run as it is. Only models that are called anew cost anything,
+and that counts in the budgets.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ from wavewright.tools.workers.services import Services, make_services
 class RecordedRespondents:
     """Approves and answers as in the recorded run.
 
-    What was not asked then is approved, since a replay has no effects; a question that was not asked has no answer.
+    What was not asked then is approved, since a replay has no effects; a question that was not
+    asked has no answer.
     """
 
     _refused: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
@@ -133,9 +135,11 @@ class ReplayResult:
 
     @property
     def silent_models(self) -> tuple[ModelUse, ...]:
-        """The last question to each role that decides something and got no answer at all to what it was asked anew.
+        """The last question to each role that decides something and got no answer at all to what it
+        was asked anew.
 
-        A refusal or a cut-off answer counts as an answer; an unreachable model or a used-up budget does not.
+        A refusal or a cut-off answer counts as an answer; an unreachable model or a used-up budget
+        does not.
         """
         heard = {use.role for use in self.live_uses if use.outcome not in _FAILED_OUTCOMES}
         last = {
@@ -279,7 +283,8 @@ def _initial_events(events: Sequence[Event], replay: RunId, *, plans_anew: bool)
             if isinstance(event, PlanAccepted):
                 return
         elif isinstance(event, Noted) and event.topic == "draft" and is_first:
-            # A template's plan stands at the foot of the planner's ladder; a given one is what is replaced.
+            # A template's plan stands at the foot of the planner's ladder; a given one is what is
+            # replaced.
             is_first = False
             if event.body.get("rung") == "template":
                 yield event

@@ -1,11 +1,12 @@
-"""The models of a replay: the answers that a run's journal holds, and which roles are asked anew with which settings.
+"""The models of a replay: the answers that a run's journal holds, and which roles are asked anew
+with which settings.
 
-The journal keeps each answer, so a replay calls no model and needs no cassette. Of a question without an answer, it
-keeps the cost and the reason. A role is *live* if another model is to answer it, or if its question may differ from
-the recorded one; every other role gets its recorded answers.
+The journal keeps each answer, so a replay calls no model and needs no cassette. Of a question
+without an answer, it keeps the cost and the reason. A role is *live* if another model is to answer
+it, or if its question may differ from the recorded one; every other role gets its recorded answers.
 
-Options of a replay name another planner, another reviewer or a folder of prompts. A model that is named is used in its
-role alone; every other role keeps the model of the project's settings.
+Options of a replay name another planner, another reviewer or a folder of prompts. A model that is
+named is used in its role alone; every other role keeps the model of the project's settings.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ class ReplayOptions:
 def live_roles(request: ReplayOptions) -> frozenset[Role]:
     """Return the roles that are asked anew.
 
-    Another plan has other results, and other prompts are other questions: then no earlier answer counts.
+    Another plan has other results, and other prompts are other questions: then no earlier answer
+    counts.
     """
     if request.planner is not None or request.prompt_dir is not None:
         return _ALL_ROLES
@@ -121,7 +123,8 @@ def replay_settings(request: ReplayOptions, settings: Settings) -> Settings:
             "no model is configured",
             "name one as PROVIDER:NAME with --planner or --reviewer, or set WAVEWRIGHT_MODEL",
         )
-    # A model that the environment names is asked for every role; here the one named by an option takes precedence.
+    # A model that the environment names is asked for every role; here the one named by an option
+    # takes precedence.
     roles = dict(settings.models.roles)
     if settings.model_is_forced and settings.model is not None:
         roles = dict.fromkeys(_ROLES, settings.model)
@@ -149,7 +152,9 @@ def _check_model_name(option: str, model: str | None, settings: Settings) -> Non
 
 
 def _checked_folder(folder: Path, settings: Settings) -> Path:
-    """Return the whole path of a folder of prompts; one without any would have no effect, without notice."""
+    """Return the whole path of a folder of prompts; one without any would have no effect, without
+    notice.
+    """
     if not folder.is_dir():
         raise ReplayRejected(
             f"--prompt-dir {str(folder)!r} is no folder",
@@ -266,7 +271,9 @@ class _AnswerReader:
         return self._found
 
     def _finish(self, asker: _AnswerKey, failure: str) -> None:
-        """Add the answers of a rung or a judge since its last one; `failure` says why it has no result."""
+        """Add the answers of a rung or a judge since its last one; `failure` says why it has no
+        result.
+        """
         uses, answers = self._uses.pop(asker, []), self._answers.pop(asker, [])
         said: list[ModelAnswer | ModelError] = [*answers]
         if failure and not (answers and uses and uses[-1].outcome in _ANSWERED):
@@ -334,7 +341,8 @@ class ReplayedModels:
         on_use: OnUse | None = None,
         on_text: OnText | None = None,
     ) -> ModelAnswer:
-        """Let a real model work: what an agent did before is its tool's recorded answer, not a model's.
+        """Let a real model work: what an agent did before is its tool's recorded answer, not a
+        model's.
 
         Raises:
             ModelError: there is no model.

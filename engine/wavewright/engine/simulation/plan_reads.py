@@ -1,11 +1,13 @@
-"""What a plan's expressions read: which steps and names, the constants beside them, and the shape of outputs.
+"""What a plan's expressions read: which steps and names, the constants beside them, and the shape
+of outputs.
 
-A *shape* is a place in an output as expressions read it: the members that are named there, and whether it is iterated
-as a list. It is found in the expressions' trees, through the names that macros and `for_each` give to elements.
+A *shape* is a place in an output as expressions read it: the members that are named there, and
+whether it is iterated as a list. It is found in the expressions' trees, through the names that
+macros and `for_each` give to elements.
 
-A tool without an output schema may give anything, and no plan is prepared for that. So its stub gives what the plan's
-expressions read: the members that they name, and lists where they iterate one. The same holds for the open parts of a
-schema, such as the objects of a `list[dict]`.
+A tool without an output schema may give anything, and no plan is prepared for that. So its stub
+gives what the plan's expressions read: the members that they name, and lists where they iterate
+one. The same holds for the open parts of a schema, such as the objects of a `list[dict]`.
 """
 
 from __future__ import annotations
@@ -206,7 +208,9 @@ _Scope = Mapping[str, ReadShape]
 
 
 def shapes_read(plan: Plan) -> dict[StepId, ReadShape]:
-    """Return, for each step of which an expression or a gate reads something, the shape of one call's output."""
+    """Return, for each step of which an expression or a gate reads something, the shape of one
+    call's output.
+    """
     steps = ReadShape()
     scope = {"steps": steps}
     fan_outs = {step.id for step in plan.steps if step.for_each is not None}
@@ -293,7 +297,9 @@ def _note_kind(place: ReadShape | None, other: ExpressionNode) -> None:
 
 
 def presumed_schema(declared: JsonSchema, step: Step, shape: ReadShape) -> tuple[JsonSchema, bool]:
-    """Return a tool's output schema with its open parts as the plan reads them, and whether it had no such part."""
+    """Return a tool's output schema with its open parts as the plan reads them, and whether it had
+    no such part.
+    """
     properties, wanted = declared.get("properties"), step.params.get("output_schema")
     if step.tool == AGENT and isinstance(properties, dict) and isinstance(wanted, dict):
         # The step says what its agent answers.

@@ -1,7 +1,8 @@
 """What a simulation found.
 
-A *report* lists the scenarios that were run, the branches that no try reached, the gates that always pass or always
-fail, and what fails over valid outputs. A finding is a *fault* where it makes the plan fail and no tool is to blame.
+A *report* lists the scenarios that were run, the branches that no try reached, the gates that
+always pass or always fail, and what fails over valid outputs. A finding is a *fault* where it makes
+the plan fail and no tool is to blame.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ class ScenarioReport:
 
     name: str
     verdict: str
-    """As runs end (`achieved`, `not_achieved`, `failed`), or `refused` where the plan is not valid for its inputs."""
+    """As runs end (`achieved`, `not_achieved`, `failed`), or `refused` where the plan is not valid
+    for its inputs.
+    """
     confidence: float | None = None
     rounds: int = 0
     """Recovery patches that were applied."""

@@ -1,16 +1,18 @@
 """Scenarios, what runs them, and the branches of a plan that a run took.
 
-A *scenario* says what the stubs answer. A *stub* stands in a tool's place, with its signature and none of its code. A
-step that a recovery calls again gets an answer of its own, so that a gate that failed can pass.
+A *scenario* says what the stubs answer. A *stub* stands in a tool's place, with its signature and
+none of its code. A step that a recovery calls again gets an answer of its own, so that a gate that
+failed can pass.
 
-A search makes hundreds of tries, for which the scheduler with its gates is enough. A scenario that is reported runs
-the whole pipeline: the plan is checked, approvals are asked and given, the run is reviewed, recovered and packaged.
-Neither calls a tool, asks a model or writes a file, and on the event loop used here no wait takes time.
+A search makes hundreds of tries, for which the scheduler with its gates is enough. A scenario that
+is reported runs the whole pipeline: the plan is checked, approvals are asked and given, the run is
+reviewed, recovered and packaged. Neither calls a tool, asks a model or writes a file, and on the
+event loop used here no wait takes time.
 
-A *branch* is one way that a run can go at one place: a step that succeeds, a side of a `when`, a fan-out over no, one
-or several items, a gate that passes or fails, an optional step that fails, a recipe that is applied.
-A step fails over *valid outputs* where every tool returned what its schema says, and yet an expression has no
-value, parameters do not fit or a gate cannot be evaluated.
+A *branch* is one way that a run can go at one place: a step that succeeds, a side of a `when`, a
+fan-out over no, one or several items, a gate that passes or fails, an optional step that fails, a
+recipe that is applied. A step fails over *valid outputs* where every tool returned what its schema
+says, and yet an expression has no value, parameters do not fit or a gate cannot be evaluated.
 """
 
 from __future__ import annotations
@@ -64,7 +66,9 @@ from wavewright.reviewer.review.results import plan_scope
 from wavewright.tools.functions.tool import Runtime, Tool, ToolCall, ToolError
 
 StubOutputs: TypeAlias = tuple[Json, ...]
-"""Of one step: call after call of a `for_each` step takes the next, from the first again after the last."""
+"""Of one step: call after call of a `for_each` step takes the next, from the first again after the
+last.
+"""
 FAILURE_MESSAGE = "made to fail in a simulation"
 _RUN_ID = RunId("simulation")
 _CALLED_AGAIN = re.compile(r"(?P<first>.+)_\d+")
@@ -157,7 +161,9 @@ class SimulatedPlan:
         return {name: tool.signature for name, tool in self.tools.items()}
 
     def with_inputs(self, inputs: JsonObject | None) -> SimulatedPlan | None:
-        """Return the plan of a job with other inputs, where there are any; none where it is not valid for them."""
+        """Return the plan of a job with other inputs, where there are any; none where it is not
+        valid for them.
+        """
         if inputs is None:
             return self
         if not validator_of(self.goal.inputs_schema or {}).accepts(inputs):
@@ -198,12 +204,15 @@ class _AutoApprover:
 async def run_pipeline(
     simulated: SimulatedPlan, scenario: Scenario
 ) -> tuple[RunContext, list[ApprovalRequest]] | None:
-    """Return the run of a scenario and the approvals that it asked for; none where its plan is refused."""
+    """Return the run of a scenario and the approvals that it asked for; none where its plan is
+    refused.
+    """
     journal, approver = MemoryJournal(), _AutoApprover()
     at = simulated.now.timestamp()
     goal = simulated.goal.model_dump(mode="json", by_alias=True)
     started = RunStarted(run=_RUN_ID, at=at, job=simulated.goal.job, goal=goal, now=at)
-    # As a run that was stopped before its plan was accepted: so goal and instant are those given here.
+    # As a run that was stopped before its plan was accepted: so goal and instant are those given
+    # here.
     await journal.append(_RUN_ID, (started, draft_note(simulated.draft, at)))
     await journal.close_run(_RUN_ID)
     try:

@@ -1,8 +1,8 @@
 """Find scenarios that take a run down each of its branches.
 
-The search starts from the happy path and changes what a branch depends on. Whatever a try shows beside that is kept
-as well, so that a branch that was met on the way is not looked for again. The same seed makes the same tries, as long
-as the time allowed is enough for them.
+The search starts from the happy path and changes what a branch depends on. Whatever a try shows
+beside that is kept as well, so that a branch that was met on the way is not looked for again. The
+same seed makes the same tries, as long as the time allowed is enough for them.
 """
 
 from __future__ import annotations
@@ -134,7 +134,8 @@ class ScenarioSearch:
             for _ in range(_TRIES_FOR_HAPPY_STEP):
                 if not trial.penalties[step] or self.is_over():
                     break
-                # A step that succeeds has failed gates: its own output is to change, else what it reads.
+                # A step that succeeds has failed gates: its own output is to change, else what it
+                # reads.
                 is_called = trial.penalties[step] < _FAILED_STEP_PENALTY
                 sources = gates if is_called or not read.steps else read
                 changed = self._changed(sources._replace(reads_inputs=False), happy)
@@ -144,7 +145,9 @@ class ScenarioSearch:
         return replace(happy, recovery_outputs=happy.outputs)
 
     async def find(self, branch: Branch, happy: Scenario) -> Scenario | None:
-        """Return a scenario that takes a branch, as near as may be to the happy path; none where no try took it."""
+        """Return a scenario that takes a branch, as near as may be to the happy path; none where no
+        try took it.
+        """
         clean = min(penalty for penalty, _ in self.best.values()) + _FAILED_GATE_PENALTY
         for candidate in self._candidates(branch, self._start_for(branch, happy)):
             # A scenario in which less fails beside the branch shows more of it.
@@ -177,7 +180,9 @@ class ScenarioSearch:
         return scenario
 
     def _start_for(self, branch: Branch, happy: Scenario) -> Scenario:
-        """Return a scenario in which what the branch depends on runs at all: the happy path may skip it."""
+        """Return a scenario in which what the branch depends on runs at all: the happy path may
+        skip it.
+        """
         sources = sources_of_branch(branch, self.simulated.plan).steps
         names = sources if branch.kind in ("gate", "when") else (branch.name,)
         found = [
@@ -249,8 +254,8 @@ def _penalty(step: StepId, state: RunState) -> int:
 async def shrink(value: Json, still_fails: Callable[[Json], Awaitable[bool]]) -> Json:
     """Return the smallest value, as far as some tries find it, for which `still_fails` is true.
 
-    Lists lose entries, objects lose members, numbers become 0 or 1. Whether a value is valid is for `still_fails` to
-    say; texts stay, since no schema would refuse half an address.
+    Lists lose entries, objects lose members, numbers become 0 or 1. Whether a value is valid is for
+    `still_fails` to say; texts stay, since no schema would refuse half an address.
     """
     tries = 0
     while True:

@@ -184,7 +184,9 @@ class _Simulation:
     # -- failures over valid outputs
 
     def _found_failures(self) -> Iterator[tuple[FailureKey, Scenario]]:
-        """Yield the failures to report, by the plan's order; the result, which has no step, comes last."""
+        """Yield the failures to report, by the plan's order; the result, which has no step, comes
+        last.
+        """
         places = {step.id: place for place, step in enumerate(self._plan.steps)} | {
             StepId(""): len(self._plan.steps)
         }
@@ -234,7 +236,9 @@ class _Simulation:
     async def _with_smallest_output(
         self, name: StepId, scenario: Scenario, shows: Callable[[Scenario], Awaitable[bool]]
     ) -> Scenario:
-        """Return the scenario with the fewest and smallest outputs of a step that still cause the failure."""
+        """Return the scenario with the fewest and smallest outputs of a step that still cause the
+        failure.
+        """
         step = self._plan.step(name)
 
         async def still_fails(smaller: Json) -> bool:

@@ -1,10 +1,11 @@
 """The outputs that stubs may give: fixtures where the author gives some, else generated.
 
-A *fixture* file maps a step or a tool to an output or to a list of outputs. A list is several outputs, unless the
-tool's schema takes it as one. Every output is validated, and a fault names its place in the file.
+A *fixture* file maps a step or a tool to an output or to a list of outputs. A list is several
+outputs, unless the tool's schema takes it as one. Every output is validated, and a fault names its
+place in the file.
 
-An output fits the schema of the step's tool; that of the step which makes the result fits the goal's output schema as
-well, where there is a value of both.
+An output fits the schema of the step's tool; that of the step which makes the result fits the
+goal's output schema as well, where there is a value of both.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def read_fixtures(file: Path, simulated: SimulatedPlan) -> dict[StepId, StubOutp
     """Return the outputs that a file gives, by step; a step's own go before its tool's.
 
     Raises:
-        DocumentError: the file cannot be read, names what the plan does not have, or an output does not fit.
+        DocumentError: the file cannot be read, names what the plan does not have, or an output does
+            not fit.
     """
     document = read_document_file(file)
     if not isinstance(document.value, dict):
@@ -141,7 +143,8 @@ class StubOutputSource:
         self.shapes = shapes_read(simulated.plan)
         """By step whose output is read."""
         self.undeclared: set[StepId] = set()
-        """Steps of whose outputs the plan reads what neither the tool's schema nor a fixture says."""
+        """Steps of whose outputs the plan reads what neither the tool's schema nor a fixture says.
+        """
         self._simulated = simulated
         self._random = random.Random(f"outputs {seed}")  # noqa: S311 - repeatable, not secret
         self._vocabulary = vocabulary_of(simulated.plan, simulated.now)

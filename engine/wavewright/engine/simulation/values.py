@@ -1,11 +1,13 @@
 """Values that a schema allows.
 
-A generator is seeded: the same seed, schemas and order of calls give the same values. Every choice is made from a
-list of options, by *mode*: `full` takes the first, so that a value has everything that may be there, is never null and
-looks plausible; `sparse` takes the last, so that it has as little as may be; `mixed` draws one, among them the texts
-and numbers of the plan. What the keywords handled here cannot express is left to the schema's validator, which every
-value has passed. Texts for a pattern that no common text matches are made by Hypothesis, which comes with the extra
-`testing` and is loaded for that alone.
+A generator is seeded: the same seed, schemas and order of calls give the same values. Every choice
+is made from a
+list of options, by *mode*: `full` takes the first, so that a value has everything that may be
+there, is never null and looks plausible; `sparse` takes the last, so that it has as little as may
+be; `mixed` draws one, among them the texts and numbers of the plan. What the keywords handled here
+cannot express is left to the schema's validator, which every value has passed. Texts for a pattern
+that no common text matches are made by Hypothesis, which comes with the extra `testing` and is
+loaded for that alone.
 """
 
 from __future__ import annotations
@@ -53,7 +55,9 @@ class PatternNeedsExtra(WavewrightError):
 
 
 def formatted_text(kind: str, then: dt.datetime, number: int) -> str | None:
-    """Return a text of one of JSON Schema's formats, of that time or with that number; none for another format."""
+    """Return a text of one of JSON Schema's formats, of that time or with that number; none for
+    another format.
+    """
     match kind:
         case "date":
             return then.date().isoformat()
@@ -68,7 +72,8 @@ def formatted_text(kind: str, then: dt.datetime, number: int) -> str | None:
 
 
 def texts_of(pattern: str, words: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return those of the words that match a pattern, and some texts that do; none where it is no pattern of Python's.
+    """Return those of the words that match a pattern, and some texts that do; none where it is no
+    pattern of Python's.
 
     Raises:
         PatternNeedsExtra: only Hypothesis could make one, and it is not installed.
@@ -183,7 +188,8 @@ class ValueGenerator:
         time_field: str | None = None,
         focus: frozenset[str] = frozenset(),
     ) -> Json:
-        """Return another value of the schema that differs from this one in a place or two; the same if none is found.
+        """Return another value of the schema that differs from this one in a place or two; the same
+        if none is found.
 
         Args:
             value: The value to start from.

@@ -1,7 +1,8 @@
 """Test a project's plans with pytest: the types of the fixtures, for annotations.
 
-The *plugin* registers itself where wavewright is installed; a test asks for the fixtures `plan`, `dry_run`, `run_plan`,
-`review` and `package` by name. Nothing here is loaded before a test asks for it.
+The *plugin* registers itself where wavewright is installed; a test asks for the fixtures `plan`,
+`dry_run`, `run_plan`, `review` and `package` by name. Nothing here is loaded before a test asks for
+it.
 """
 
 import lazy_loader

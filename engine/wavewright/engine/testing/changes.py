@@ -1,7 +1,8 @@
-"""What changes between two normal forms, in sentences: what a failing snapshot shows before its text.
+"""What changes between two normal forms, in sentences: what a failing snapshot shows before its
+text.
 
-A sentence says what a change means: `step b added`, `width 3 → 5`, `gate fresh now blocks`. A change
-that has no sentence is shown by its path.
+A sentence says what a change means: `step b added`, `width 3 → 5`, `gate fresh now blocks`. A
+change that has no sentence is shown by its path.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ _VALUE_WIDTH = 60
 
 
 def describe_plan_changes(old: JsonObject, new: JsonObject) -> Iterator[str]:
-    """Yield what changes from one plan, as JSON, to another; nothing where one is no plan of this version."""
+    """Yield what changes from one plan, as JSON, to another; nothing where one is no plan of this
+    version.
+    """
     try:
         before, after = (Plan.model_validate_json(json.dumps(plan)) for plan in (old, new))
     except ValidationError:
@@ -120,7 +123,9 @@ def _of_gate(was: Gate, now: Gate) -> Iterator[str]:
 
 
 def _of_caps(old: Iterable[Cap], new: Iterable[Cap]) -> Iterator[str]:
-    """Yield what changes of caps; they have no ids: those of one field with one reason or one condition are one."""
+    """Yield what changes of caps; they have no ids: those of one field with one reason or one
+    condition are one.
+    """
     left = list(new)
     for was in old:
         now = next((cap for cap in left if _is_same_cap(was, cap)), None)

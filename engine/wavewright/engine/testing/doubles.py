@@ -1,7 +1,9 @@
-"""Test doubles: a scripted user, and a recorder of tool calls, which the test's stubs or the tools answer.
+"""Test doubles: a scripted user, and a recorder of tool calls, which the test's stubs or the tools
+answer.
 
-A *stub* is a value or a function that answers in the place of a tool; its signature stays, so that a stub's answer is
-checked as the tool's would be. A tool that writes or sends is never called from a test that does not say so.
+A *stub* is a value or a function that answers in the place of a tool; its signature stays, so that
+a stub's answer is checked as the tool's would be. A tool that writes or sends is never called from
+a test that does not say so.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ class ScriptedUser:
     """Answers for the user, and keeps what it was asked."""
 
     def __init__(self, *, approves: bool, answers: Sequence[str]) -> None:
-        """Say yes or no to every approval, and give the answers in their order; none where they have run out."""
+        """Say yes or no to every approval, and give the answers in their order; none where they
+        have run out.
+        """
         self.approvals: list[ApprovalRequest] = []
         self._approves = approves
         self._answers = [*answers]
@@ -45,7 +49,9 @@ class ScriptedUser:
 
 
 Stub: TypeAlias = object
-"""A JSON value, an exception to raise, or a function of the tool's parameters that gives or raises one of these."""
+"""A JSON value, an exception to raise, or a function of the tool's parameters that gives or raises
+one of these.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +158,8 @@ class CallRecorder(Runtime):
                 await cast("Awaitable[object]", answer) if inspect.isawaitable(answer) else answer
             )
         except AssertionError as error:
-            # What a test asserts inside its stub is no failure of the tool: the test itself should fail.
+            # What a test asserts inside its stub is no failure of the tool: the test itself should
+            # fail.
             raise self._fault(f"the stub of {name!r} asserts otherwise: {error}") from error
 
     def _fault(self, message: str) -> ToolError:

@@ -1,11 +1,12 @@
-"""Plans, graphs, events, reviews and packages in a form that is equal where they mean the same, and their snapshots.
+"""Plans, graphs, events, reviews and packages in a form that is equal where they mean the same, and
+their snapshots.
 
-A *normal form* is JSON with a stable order and without what differs from run to run. Its text is YAML for people: one
-file a snapshot, read in a diff.
+A *normal form* is JSON with a stable order and without what differs from run to run. Its text is
+YAML for people: one file a snapshot, read in a diff.
 
 A *snapshot* is that text in `__snapshots__`, named by its test and by what it pins, such as
-`test_the_words_plan.plan.snapshot.yaml`. syrupy compares and writes it (`pytest --snapshot-update`), and a failure
-begins with what changed.
+`test_the_words_plan.plan.snapshot.yaml`. syrupy compares and writes it (`pytest
+--snapshot-update`), and a failure begins with what changed.
 """
 
 from __future__ import annotations
@@ -49,9 +50,13 @@ if TYPE_CHECKING:
 FormKind: TypeAlias = Literal["plan", "dag", "events", "review", "package"]
 
 _SUFFIX = "snapshot.yaml"
-"""No snapshot is called `*.plan.yaml`: a check of all plans of a project must not find snapshots among them."""
+"""No snapshot is called `*.plan.yaml`: a check of all plans of a project must not find snapshots
+among them.
+"""
 _MAX_LINES = 5
-"""Sentences that stand on a line each: pytest shows eight lines of a failure unless it is asked for more."""
+"""Sentences that stand on a line each: pytest shows eight lines of a failure unless it is asked for
+more.
+"""
 _WIDTH = 110
 _YAML_WIDTH = 100
 
@@ -75,7 +80,8 @@ def normal_form(
         TypeError: there is no such form of the value.
     """
     body = _FORMS[form](value)
-    # What a plan says was written by its author: only the project's own rules, which know it, change that.
+    # What a plan says was written by its author: only the project's own rules, which know it,
+    # change that.
     shipped = () if form in {"plan", "dag"} else DEFAULT_REDACTIONS
     redacted = RedactionPass([*redactions, *_folder_of(value), *machine, *shipped]).redact(body)
     return {"form": form, **cast("JsonObject", _portable_value(redacted))}
@@ -129,7 +135,9 @@ def _event(body: JsonObject) -> JsonObject:
 
 
 def _in_order(events: Sequence[Event]) -> list[Event]:
-    """Return the events in an order that does not depend on which of two parallel steps ended first."""
+    """Return the events in an order that does not depend on which of two parallel steps ended
+    first.
+    """
     ordered: list[Event] = []
     stretch: list[Event] = []
     places: dict[str, tuple[int, int]] = {}
@@ -152,7 +160,9 @@ def _in_order(events: Sequence[Event]) -> list[Event]:
 def _order_between_phases(
     stretch: Sequence[Event], places: Mapping[str, tuple[int, int]]
 ) -> list[Event]:
-    """Return what happened between two phases in the order of waves, then of the plan's steps, then of items."""
+    """Return what happened between two phases in the order of waves, then of the plan's steps, then
+    of items.
+    """
 
     def place(event: Event) -> tuple[int, int, int, int]:
         if isinstance(event, WaveStarted | WaveFinished):
@@ -250,7 +260,9 @@ _FORMS: Mapping[FormKind, Callable[[object], JsonObject]] = {
 
 
 def _portable_value(value: Json) -> Json:
-    """Return a value as any machine has it and any file can hold it: numbers of nine digits, no half characters."""
+    """Return a value as any machine has it and any file can hold it: numbers of nine digits, no
+    half characters.
+    """
     match value:
         case bool():
             return value
@@ -269,14 +281,18 @@ def _portable_value(value: Json) -> Json:
 
 
 def normal_form_yaml(form: JsonObject) -> str:
-    """Return a normal form as YAML: one line an idea, long texts as blocks, short lists on one line."""
+    """Return a normal form as YAML: one line an idea, long texts as blocks, short lists on one
+    line.
+    """
     return yaml.dump(
         form, Dumper=_FormDumper, sort_keys=False, allow_unicode=True, width=_YAML_WIDTH
     )
 
 
 def read_normal_form(text: str) -> JsonObject | None:
-    """Return the normal form that a text holds; None where it holds none, such as after a conflict of git's."""
+    """Return the normal form that a text holds; None where it holds none, such as after a conflict
+    of git's.
+    """
     try:
         read: object = yaml.safe_load(text)
     except yaml.YAMLError:
@@ -343,7 +359,9 @@ class NormalFormSnapshots(SingleFileSnapshotExtension):
 def snapshots_of(
     form: FormKind, redactions: Sequence[Redaction] = (), machine: Sequence[Redaction] = ()
 ) -> type[NormalFormSnapshots]:
-    """Return the extension of syrupy for one normal form, with the project's own rules and those of its folders."""
+    """Return the extension of syrupy for one normal form, with the project's own rules and those of
+    its folders.
+    """
     fields = {
         "form": form,
         "redactions": tuple(redactions),

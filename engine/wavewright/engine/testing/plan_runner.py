@@ -1,11 +1,12 @@
-"""Run plans for tests: the real pipeline, in a folder of its own, with stubs where the test gives some.
+"""Run plans for tests: the real pipeline, in a folder of its own, with stubs where the test gives
+some.
 
-The runner is called like a plain function, from plain and from async tests alike. No model is asked unless the test is
-marked as live or brings a cassette.
+The runner is called like a plain function, from plain and from async tests alike. No model is asked
+unless the test is marked as live or brings a cassette.
 
-A *recorded run* is run with its real tools and models where pytest is given `--wavewright-record`, and what they
-answered is kept beside the test. Without the option it happens again from that file, offline: nothing is called, no
-model is asked, nothing is written.
+A *recorded run* is run with its real tools and models where pytest is given `--wavewright-record`,
+and what they answered is kept beside the test. Without the option it happens again from that file,
+offline: nothing is called, no model is asked, nothing is written.
 """
 
 from __future__ import annotations
@@ -99,8 +100,8 @@ class PlanRunner:
             plan: A plan in place of the job's own.
             stubs: Answers in the place of tools, by step or by tool; a step's goes first.
             real: Tools that write or send and are called nevertheless.
-            cassette: File of recorded answers of models, to be replayed; a live test records it anew under
-                `WAVEWRIGHT_CASSETTE_MODE=record`.
+            cassette: File of recorded answers of models, to be replayed; a live test records it
+                anew under `WAVEWRIGHT_CASSETTE_MODE=record`.
             without_model: Runs as if no model were configured.
             approve: What is said where a person must approve.
             answers: For the planner's questions, in their order.
@@ -157,7 +158,9 @@ class PlanRunner:
     def _refuse_unknown_stubs(
         self, file: Loadable, plan: str | os.PathLike[str] | None, stubs: Mapping[str, Stub]
     ) -> None:
-        """Fail where a stub answers for nothing: most often a step or a tool that is called otherwise by now."""
+        """Fail where a stub answers for nothing: most often a step or a tool that is called
+        otherwise by now.
+        """
         __tracebackhide__ = True
         if not stubs:
             return
@@ -191,7 +194,9 @@ def _is_answer_unrecorded(error: CassetteError | ModelError, settings: Settings)
 
 
 def _unused_cassette_failure(cassette: str | os.PathLike[str], *, is_live: bool) -> BaseException:
-    """Return the failure of a test whose cassette would not be read: the run would be one without a model."""
+    """Return the failure of a test whose cassette would not be read: the run would be one without a
+    model.
+    """
     where = "'model:' in wavewright.yaml" + (" or WAVEWRIGHT_MODEL" if is_live else "")
     of_environment = (
         "" if is_live else ";\n          what the environment names counts for live tests only"
@@ -293,7 +298,8 @@ class RecordedRuns:
                 if self.is_recording
                 else self._read(kept)
             )
-            # The replay is asserted on while it is recorded, too, so that assertions and snapshots hold from now on.
+            # The replay is asserted on while it is recorded, too, so that assertions and snapshots
+            # hold from now on.
             people = ScriptedUser(approves=approve, answers=answers)
             ran = self._replay(request, recording, kept, people)
             if self.is_recording:

@@ -1,10 +1,11 @@
 """The pytest plugin: fixtures that load, dry-run and run plans, and the marker of live tests.
 
-It costs nothing where it is not used: only pytest is imported here, everything else when a test asks for a fixture.
+It costs nothing where it is not used: only pytest is imported here, everything else when a test
+asks for a fixture.
 
-Requests to models are *off* for every test of a wavewright project, and for whatever commands such a test starts, but
-where the test is marked with `wavewright_live`. A test that asks nevertheless fails with what would allow it; one that
-replays a cassette asks no model.
+Requests to models are *off* for every test of a wavewright project, and for whatever commands such
+a test starts, but where the test is marked with `wavewright_live`. A test that asks nevertheless
+fails with what would allow it; one that replays a cassette asks no model.
 """
 
 from __future__ import annotations
@@ -66,14 +67,18 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Collect the tests of a wavewright project with requests to models off: modules do things on import."""
+    """Collect the tests of a wavewright project with requests to models off: modules do things on
+    import.
+    """
     with _model_requests_off(unless=not _is_in_wavewright_project(collector.path.parent)):
         return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Run a test of a wavewright project, its fixtures included, with requests to models off unless it is live."""
+    """Run a test of a wavewright project, its fixtures included, with requests to models off unless
+    it is live.
+    """
     with _model_requests_off(
         unless=_is_live(item) or not _is_in_wavewright_project(item.path.parent)
     ):
@@ -107,7 +112,9 @@ def _is_in_wavewright_project(folder: Path) -> bool:
 
 @contextmanager
 def model_requests(*, allowed: bool) -> Generator[None]:
-    """Allow or forbid requests to models for a while, of wavewright and of the library that sends them."""
+    """Allow or forbid requests to models for a while, of wavewright and of the library that sends
+    them.
+    """
     before = os.environ.get(_MODEL_REQUESTS_VARIABLE)
     # The library is never loaded for this.
     switches = (
@@ -152,7 +159,9 @@ def wavewright_project(request: pytest.FixtureRequest) -> Iterator[ProjectUnderT
 def ww(
     wavewright_project: ProjectUnderTest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Wavewright]:
-    """The project as a program has it, with journal and packages in a temporary folder; models only in a live test."""
+    """The project as a program has it, with journal and packages in a temporary folder; models only
+    in a live test.
+    """
     from dataclasses import replace
 
     from wavewright.engine.api.wavewright import Wavewright
@@ -217,7 +226,9 @@ def package(run_plan: PlanRunner) -> PackageView:
 
 @pytest.fixture
 def wavewright_redactions() -> Sequence[Redaction]:
-    """Rules of the project for what its snapshots leave out, beside the shipped ones; to be overridden."""
+    """Rules of the project for what its snapshots leave out, beside the shipped ones; to be
+    overridden.
+    """
     return ()
 
 

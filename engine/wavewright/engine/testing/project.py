@@ -1,15 +1,16 @@
-"""The project that a test belongs to: where it is, its settings and files, and its plans and dry runs.
+"""The project that a test belongs to: where it is, its settings and files, and its plans and dry
+runs.
 
-The *project under test* is the folder with `wavewright.yaml` nearest above the test's own file, so that a test does the
-same from whichever folder pytest is started. What the tester's environment says of models, journals and folders does
-not count, but for live tests.
+The *project under test* is the folder with `wavewright.yaml` nearest above the test's own file, so
+that a test does the same from whichever folder pytest is started. What the tester's environment
+says of models, journals and folders does not count, but for live tests.
 
-The fixtures `plan` and `dry_run` load plans by the name of their file. A *plan view* is always of a valid plan: an
-invalid one fails the test that loads it, with its diagnostics.
+The fixtures `plan` and `dry_run` load plans by the name of their file. A *plan view* is always of a
+valid plan: an invalid one fails the test that loads it, with its diagnostics.
 
-What a test asserts says why it fails: a *claim* is true or false and shows its reason; an explained text or number is a
-plain one with the reason for it. pytest shows the reason only where an assertion fails, and comparisons are those of
-the plain values.
+What a test asserts says why it fails: a *claim* is true or false and shows its reason; an explained
+text or number is a plain one with the reason for it. pytest shows the reason only where an
+assertion fails, and comparisons are those of the plain values.
 """
 
 from __future__ import annotations
@@ -85,7 +86,9 @@ class ProjectUnderTest:
 
     @classmethod
     def containing(cls, tests: Path, otherwise: Path, *, is_live: bool) -> ProjectUnderTest:
-        """Return the project that a folder of tests lies in; `otherwise` where there are no settings above it."""
+        """Return the project that a folder of tests lies in; `otherwise` where there are no
+        settings above it.
+        """
         file = find_settings_file(tests)
         return cls(otherwise if file is None else file.parent, tests, is_live)
 
@@ -96,7 +99,9 @@ class ProjectUnderTest:
             return load_settings(self.root, os.environ if self.is_live else {})
 
     def file(self, name: str | os.PathLike[str]) -> Path:
-        """Return a file by its name: relative to the project or else to the test, and short where it can be."""
+        """Return a file by its name: relative to the project or else to the test, and short where
+        it can be.
+        """
         __tracebackhide__ = True
         given = Path(name)
         for folder in (self.root, self.tests):
@@ -123,7 +128,9 @@ class ProjectUnderTest:
 
     @contextlib.contextmanager
     def as_working_folder(self) -> Generator[None]:
-        """Work in the project's folder, as its commands do; what is wrong with its documents fails the test."""
+        """Work in the project's folder, as its commands do; what is wrong with its documents fails
+        the test.
+        """
         __tracebackhide__ = True
         with contextlib.chdir(self.root), errors_as_failures():
             yield
@@ -337,12 +344,16 @@ class ExplainedNumber(float):
 
 
 def assertion_failure(message: str) -> BaseException:
-    """Return what fails the test with a message alone: what is wrong lies in a plan, not in the lines that led here."""
+    """Return what fails the test with a message alone: what is wrong lies in a plan, not in the
+    lines that led here.
+    """
     return pytest.fail.Exception(message, pytrace=False)
 
 
 def unknown_name(name: str, known: Collection[str], *, what: str, of: str) -> BaseException:
-    """Return what fails the test because it names something that is not there; the traceback shows where it does."""
+    """Return what fails the test because it names something that is not there; the traceback shows
+    where it does.
+    """
     hint = suggest_name(name, known, what=f"{what}s") or f"it has no {what}s"
     return pytest.fail.Exception(f"{of} has no {what} {name!r}; {hint}")
 

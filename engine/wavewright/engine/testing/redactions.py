@@ -1,7 +1,8 @@
 """What differs from run to run and means nothing: declared rules that take it out of a normal form.
 
-A *redaction* names fields, or a pattern of text, and what stands in their place. A project adds its own by a fixture
-`wavewright_redactions`; what no rule names stays, so that no change of meaning is lost.
+A *redaction* names fields, or a pattern of text, and what stands in their place. A project adds its
+own by a fixture `wavewright_redactions`; what no rule names stays, so that no change of meaning is
+lost.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ class Redaction:
     """One rule."""
 
     becomes: str | None
-    """What stands in the place of the value or of the text that fits; with `{n}`, equal values get equal numbers.
-    None takes a field away."""
+    """What stands in the place of the value or of the text that fits; with `{n}`, equal values get
+    equal numbers. None takes a field away.
+    """
     fields: frozenset[str] = frozenset()
     """Names of fields whose value is replaced."""
     pattern: str | None = None
@@ -49,7 +51,9 @@ DEFAULT_REDACTIONS = (
         "<time>", pattern=r"\b\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
     ),
 )
-"""The rules for what a run did: times, durations, costs, ids of runs, and hashes of what is shown anyway."""
+"""The rules for what a run did: times, durations, costs, ids of runs, and hashes of what is shown
+anyway.
+"""
 
 
 def folder_redactions(folders: Iterable[Path]) -> tuple[Redaction, ...]:
@@ -62,7 +66,9 @@ def folder_redactions(folders: Iterable[Path]) -> tuple[Redaction, ...]:
 
 
 def machine_redactions(project: Path) -> tuple[Redaction, ...]:
-    """Return rules for the folders of this machine: the project's, the user's and those of temporary files."""
+    """Return rules for the folders of this machine: the project's, the user's and those of
+    temporary files.
+    """
     import tempfile
 
     # Every part of a temporary path is new each time, so nothing of it stays.

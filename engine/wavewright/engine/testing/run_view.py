@@ -1,6 +1,7 @@
 """Views of a run that a test made: statuses, outputs, gates, calls, review and package.
 
-The views of the review and the package are of the latest run: a test may get them before it runs anything.
+The views of the review and the package are of the latest run: a test may get them before it runs
+anything.
 """
 
 from __future__ import annotations
@@ -243,7 +244,9 @@ class RunView:
         return present[StepId(step_id)]
 
     def gate(self, gate_id: str) -> Claim:
-        """Return whether a gate passed; a goal template's gate on a tool stands for all that it became."""
+        """Return whether a gate passed; a goal template's gate on a tool stands for all that it
+        became.
+        """
         __tracebackhide__ = True
         records = self.context.state.gates
         found = tuple(
@@ -265,7 +268,9 @@ class RunView:
         return self.review.confidence(field)
 
     def calls(self, name: str | None = None) -> tuple[Call, ...]:
-        """Return the calls of a step or a tool, in the order of items; all calls where none is named."""
+        """Return the calls of a step or a tool, in the order of items; all calls where none is
+        named.
+        """
         __tracebackhide__ = True
         if name is None:
             return self.recorded_calls

@@ -49,8 +49,8 @@ class Problem(BaseModel):
 class Operation:
     """One operation: a path, a method, and the function that answers.
 
-    Of the function, `asked` is the query, `given` the body, other parameters are parts of the path; its docstring's
-    first line is the summary.
+    Of the function, `asked` is the query, `given` the body, other parameters are parts of the path;
+    its docstring's first line is the summary.
     """
 
     method: str
@@ -115,7 +115,8 @@ def openapi_document(title: str, operations: Sequence[Operation]) -> JsonObject:
         for part, shape in operation.types.items():
             mode: JsonSchemaMode = "serialization" if part == "return" else "validation"
             inputs.append((f"{operation.name} {part}", mode, TypeAdapter(shape)))
-    # The answer has a schema for each input, under its name and mode, and the shared ones in `$defs`.
+    # The answer has a schema for each input, under its name and mode, and the shared ones in
+    # `$defs`.
     found, shared = TypeAdapter.json_schemas(inputs, ref_template=_COMPONENTS + "{model}")
     schemas = cast("dict[str, JsonObject]", {name: schema for (name, _), schema in found.items()})
     components = cast("dict[str, JsonObject]", shared.get("$defs", {}))

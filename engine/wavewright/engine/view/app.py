@@ -1,4 +1,6 @@
-"""The live page as an ASGI application, with the pages of jobs and decisions: HTML for people, JSON below `/api/v1`."""
+"""The live page as an ASGI application, with the pages of jobs and decisions: HTML for people, JSON
+below `/api/v1`.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +95,9 @@ class _JobPages:
         return await self._steer(request, partial(self.jobs.send_again, job))
 
     async def _steer(self, request: Request, act: Callable[[str], Awaitable[object]]) -> Response:
-        """Do what a form asks for, in the name of the person that it gives, and lead back to the jobs."""
+        """Do what a form asks for, in the name of the person that it gives, and lead back to the
+        jobs.
+        """
         form = await request.form()
         try:
             await act(Person(by=str(form.get("by") or "view")).by)
@@ -132,7 +136,9 @@ class _SubmitPages:
         return _form_page(await self._offer(request), {})
 
     async def _submit(self, request: Request) -> Response:
-        """Answer with the dry run of a job, or send it and lead to the jobs; faults are shown above the form."""
+        """Answer with the dry run of a job, or send it and lead to the jobs; faults are shown above
+        the form.
+        """
         offer, form = await self._offer(request), await request.form()
         typed = {key.removeprefix(_INPUT): str(form[key]) for key in form if key.startswith(_INPUT)}
         shown = partial(_form_page, offer, typed)

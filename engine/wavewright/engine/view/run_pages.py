@@ -1,4 +1,6 @@
-"""Pages of runs: the list, one run that is followed, its events, steps and models, and its confidence."""
+"""Pages of runs: the list, one run that is followed, its events, steps and models, and its
+confidence.
+"""
 
 from __future__ import annotations
 
@@ -159,7 +161,9 @@ class RunPages:
         )
 
     async def _stream(self, request: Request) -> Response:
-        """Answer with the run as events, each the whole of it; `Last-Event-ID` is what the viewer has."""
+        """Answer with the run as events, each the whole of it; `Last-Event-ID` is what the viewer
+        has.
+        """
         seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
 
         async def events() -> AsyncGenerator[bytes]:
@@ -193,7 +197,9 @@ class RunPages:
         )
 
     async def _steer(self, act: Steering, request: Request) -> Response:
-        """Do something with a run in a person's name, and redirect to the run; a refusal is shown on its page."""
+        """Do something with a run in a person's name, and redirect to the run; a refusal is shown
+        on its page.
+        """
         run, form = _run_of(request), await request.form()
         try:
             led_to = await act(run, Person(by=str(form.get("by") or "view")).by)
@@ -220,7 +226,9 @@ def _run_of(request: Request) -> RunId:
 
 
 def _drawings_of(request: Request) -> Drawings:
-    """Return the drawing that a viewer looks at: sub-plans are folded unless the address says otherwise."""
+    """Return the drawing that a viewer looks at: sub-plans are folded unless the address says
+    otherwise.
+    """
     return "open" if request.query_params.get("sub-plans") == "open" else "folded"
 
 
@@ -247,7 +255,9 @@ class StepPages:
         ]
 
     async def _step(self, request: Request) -> Response:
-        """Answer with one step: parameters, outputs, attempts with what they printed and raised, models, gates."""
+        """Answer with one step: parameters, outputs, attempts with what they printed and raised,
+        models, gates.
+        """
         run, name = RunId(request.path_params["run"]), request.path_params["step"]
         events = await self._events(run)
         state = fold(events)

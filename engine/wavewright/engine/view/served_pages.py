@@ -1,8 +1,9 @@
 """What all pages that this process serves have in common: how they are made, and who may use them.
 
-A page is made of a template with its filters, and loads style, script and icon. Clients need the token, and the address
-that is served. The token stands in the address that is printed. The first request exchanges it for a cookie, so that it
-stays in no history. A request that changes something must come from the page itself.
+A page is made of a template with its filters, and loads style, script and icon. Clients need the
+token, and the address that is served. The token stands in the address that is printed. The first
+request exchanges it for a cookie, so that it stays in no history. A request that changes something
+must come from the page itself.
 """
 
 from __future__ import annotations
@@ -124,8 +125,10 @@ class TokenAccess:
 
         Args:
             app: The application.
-            token: What a request must bring: in the query once, in the cookie, or as a bearer token.
-            hosts: Values of the header `Host` that name the address that is served, with their ports.
+            token: What a request must bring: in the query once, in the cookie, or as a bearer
+                token.
+            hosts: Values of the header `Host` that name the address that is served, with their
+                ports.
         """
         self._app = app
         self._token = token

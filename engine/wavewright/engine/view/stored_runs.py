@@ -34,7 +34,9 @@ PAGE_SIZE: Final = 50
 LABEL_KINDS: Final = ("template", "model", "gate", "tag")
 _MAX_LABELS: Final = 100
 _MAX_PAGES_SEARCHED: Final = 40
-"""Of runs that have not ended, for a page of those in one of their states, which the store does not know by itself."""
+"""Of runs that have not ended, for a page of those in one of their states, which the store does not
+know by itself.
+"""
 _PAUSE: Final = 0.3
 """Seconds between two looks at the journal, at least."""
 _SHARE: Final = 3.0
@@ -169,7 +171,8 @@ def _running_steps(package: Package) -> frozenset[StepId]:
 async def read_run(
     journal: StoredJournal, run: RunId, *, unless: str = "", known: RunSnapshot | None = None
 ) -> RunSnapshot | None:
-    """Return a run as it is now; None where its version is `unless` or that of `known`, or there is no such run.
+    """Return a run as it is now; None where its version is `unless` or that of `known`, or there is
+    no such run.
 
     Of a run that is `known` only the events are read that have come since.
     """

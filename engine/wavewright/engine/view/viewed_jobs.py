@@ -1,7 +1,7 @@
 """The jobs of daemons as viewers see, steer and make them.
 
-They see what waits, what went wrong and what is left of the day. A new job is made of a goal template or a job with
-its inputs, dry-run, and put into the queue.
+They see what waits, what went wrong and what is left of the day. A new job is made of a goal
+template or a job with its inputs, dry-run, and put into the queue.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ class JobOverview(BaseModel):
 
     counts: dict[JobState, int]
     open: list[JobSummary]
-    """Those that have not ended, of the newest; those at work first, then the queue in its order."""
+    """Those that have not ended, of the newest; those at work first, then the queue in its order.
+    """
     given_up: list[JobSummary]
     """The newest of those that failed or are dead."""
     refused: list[RefusedMessage]
@@ -149,7 +150,8 @@ class ViewedJobs:
         )
 
     async def send_again(self, job: JobId, by: str) -> JobId:
-        """Put the request of a job that failed or is dead into the queue as a new job, and return its id.
+        """Put the request of a job that failed or is dead into the queue as a new job, and return
+        its id.
 
         Raises:
             RunNotFound: there is no such job.
@@ -170,7 +172,8 @@ class ViewedJobs:
         return new
 
     async def enqueue(self, request: JobRequested, by: str) -> None:
-        """Put a job into the queue; the request and the memory of messages keep who did it, and when.
+        """Put a job into the queue; the request and the memory of messages keep who did it, and
+        when.
 
         Raises:
             JournalError: nothing was written.
@@ -251,7 +254,9 @@ class Submissions:
     jobs: ViewedJobs
 
     def names(self) -> tuple[list[str], list[str]]:
-        """Return the names of the goal templates, and the paths of the jobs in the project and its folder `plans`."""
+        """Return the names of the goal templates, and the paths of the jobs in the project and its
+        folder `plans`.
+        """
         settings = self.jobs.project.settings
         files = [*settings.root.glob("*.job.yaml"), *settings.root.glob("plans/**/*.job.yaml")]
         return template_names(settings), sorted(
@@ -281,7 +286,8 @@ class Submissions:
         """Return a job with inputs as they were typed; what is empty is left as it is.
 
         Raises:
-            WavewrightError: an input does not fit its schema, or the job is one that no daemon takes.
+            WavewrightError: an input does not fit its schema, or the job is one that no daemon
+                takes.
         """
         settings = self.jobs.project.settings
         given = InputOverrides(
@@ -297,7 +303,8 @@ class Submissions:
         return JobDraft(document, resolve_inline_job(read_document(text, "the job"), settings))
 
     def dry_run(self, draft: JobDraft) -> str | None:
-        """Return what a run of the job would do, as text; None where a planner makes the plan once it runs.
+        """Return what a run of the job would do, as text; None where a planner makes the plan once
+        it runs.
 
         Raises:
             WavewrightError: the plan is not valid with these inputs.
@@ -321,7 +328,9 @@ class Submissions:
 
 
 def input_fields(offer: JobOffer, typed: Mapping[str, str]) -> list[InputField]:
-    """Return what a form asks for, with what was typed before, or else the job's own inputs or the defaults."""
+    """Return what a form asks for, with what was typed before, or else the job's own inputs or the
+    defaults.
+    """
     own, required = as_object(offer.document.get("inputs")), as_list(offer.schema.get("required"))
     declared = as_object(offer.schema.get("properties"))
     # Inputs without a schema are typed like the job's own.

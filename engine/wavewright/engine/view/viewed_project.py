@@ -1,4 +1,6 @@
-"""The project that viewers see and steer: its settings, its journal, and what all its pages and the API ask of it."""
+"""The project that viewers see and steer: its settings, its journal, and what all its pages and the
+API ask of it.
+"""
 
 from __future__ import annotations
 
@@ -164,12 +166,14 @@ class ViewedProject:
     async def _command(
         self, seconds: float, *arguments: str, until: Callable[[str], Awaitable[bool]] | None = None
     ) -> tuple[int | None, str]:
-        """Run a command of the project in a process that outlives this one, and wait for its end or its effect.
+        """Run a command of the project in a process that outlives this one, and wait for its end or
+        its effect.
 
         Args:
             seconds: For which it is waited for at most.
             arguments: The command with its arguments.
-            until: Whether the effect is there, after what was printed so far; only the end is waited for where absent.
+            until: Whether the effect is there, after what was printed so far; only the end is
+                waited for where absent.
 
         Returns:
             The exit code, None where the command has not ended, and what it has printed.
@@ -178,7 +182,8 @@ class ViewedProject:
             process = _start_command(self.settings.root, output, arguments)
 
             def printed() -> str:
-                # Without moving the place at which the process writes, which it shares with this one.
+                # Without moving the place at which the process writes, which it shares with this
+                # one.
                 size = os.fstat(output.fileno()).st_size
                 return os.pread(output.fileno(), size, 0).decode(errors="replace")
 

@@ -1,7 +1,8 @@
 """Which budgets a model call counts towards, and whether it may still be made.
 
-A *budget counter* is one sum: of a run, of the work in it, of a job, of a day or of a step. Sums are in whole units
-(calls, tokens, billionths of a dollar, millionths of a second), so that reserving and giving back leaves no remainder.
+A *budget counter* is one sum: of a run, of the work in it, of a job, of a day or of a step. Sums
+are in whole units (calls, tokens, billionths of a dollar, millionths of a second), so that
+reserving and giving back leaves no remainder.
 Nothing is stored here: see `stores.py` and `tables.py`.
 """
 
@@ -33,7 +34,9 @@ LimitScope: TypeAlias = Literal["run", "job", "day", "step"]
 Measure: TypeAlias = Literal["calls", "tokens", "usd", "seconds"]
 
 FINISHING_ROLES: Final[frozenset[Role]] = frozenset({"recovery", "reviewer", "judge"})
-"""Roles that may spend what is held back of a run's budget: without a review and a recovery the rest is wasted."""
+"""Roles that may spend what is held back of a run's budget: without a review and a recovery the
+rest is wasted.
+"""
 
 _MEASURES: Final[tuple[Measure, ...]] = ("calls", "tokens", "usd", "seconds")
 _UNITS: Final[dict[Measure, int]] = {"calls": 1, "tokens": 1, "usd": 10**9, "seconds": 10**6}
@@ -113,8 +116,8 @@ class BudgetLimits:
     def check(self, account: BudgetScope, day: str, amount: Spend, totals: Totals) -> Amount:
         """Return the amount to reserve for a call.
 
-        A price that is not a finite number is an unknown one: it counts as nothing, and is refused under any budget
-        of money.
+        A price that is not a finite number is an unknown one: it counts as nothing, and is refused
+        under any budget of money.
 
         Raises:
             BudgetExceeded: it is more than is left.
@@ -193,7 +196,9 @@ def _reserved_amount(amount: Spend) -> Amount:
 
 
 def settled_amount(spent: Spend, reserved: Amount) -> Amount:
-    """Return what a call came to; a figure that cannot be true is replaced by what was reserved for it."""
+    """Return what a call came to; a figure that cannot be true is replaced by what was reserved for
+    it.
+    """
     units = (_units(measure, getattr(spent, measure)) for measure in _MEASURES)
     return Amount(
         *(aside if given is None else given for given, aside in zip(units, reserved, strict=True))
@@ -282,7 +287,9 @@ def format_measure(measure: Measure, units: int) -> str:
 
 
 def _format_figure(figure: float, places: int) -> str:
-    """Return a figure with so many places, or with all that it has where those would show nothing of it."""
+    """Return a figure with so many places, or with all that it has where those would show nothing
+    of it.
+    """
     is_lost = 0 < figure < 10.0**-places
     return f"{figure:.9f}".rstrip("0") if is_lost else f"{figure:,.{places}f}"
 
@@ -297,7 +304,9 @@ class Reserve:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """Replace a reservation by what the call came to; without a use, by nothing: the call was never made."""
+    """Replace a reservation by what the call came to; without a use, by nothing: the call was never
+    made.
+    """
 
     id: int
     spent: Spend

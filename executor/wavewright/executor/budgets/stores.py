@@ -1,11 +1,12 @@
 """Budget stores: in memory, and in the journal's file or database.
 
-A `MemoryBudgetStore` is for runs without a journal, and for tests. It keeps the same promises as a `StoredBudgetStore`,
-except that nothing is durable.
+A `MemoryBudgetStore` is for runs without a journal, and for tests. It keeps the same promises as a
+`StoredBudgetStore`, except that nothing is durable.
 
-In a `StoredBudgetStore`, what models cost is counted together for all runs and processes. All that calls request while
-a transaction is written is the next one, so that two hundred calls at once cost a few commits. Done means durable: what
-was reserved counts as spent until it is settled, whatever becomes of this process.
+In a `StoredBudgetStore`, what models cost is counted together for all runs and processes. All that
+calls request while a transaction is written is the next one, so that two hundred calls at once cost
+a few commits. Done means durable: what was reserved counts as spent until it is settled, whatever
+becomes of this process.
 """
 
 from __future__ import annotations
@@ -108,7 +109,9 @@ class MemoryBudgetStore:
         return reservation
 
     async def settle(self, reservation: Reservation, spent: Spend, use: ModelUse) -> None:
-        """Replace a reservation by what the call came to and remember the use; repeating it changes nothing."""
+        """Replace a reservation by what the call came to and remember the use; repeating it changes
+        nothing.
+        """
         standing = self._reserved.pop(reservation.id, None)
         if standing is None:
             return
@@ -151,7 +154,9 @@ class _QueuedRequest:
 
 
 class StoredBudgetStore(AsyncResource):
-    """A budget store that every process with the same file or database shares, and that outlives them."""
+    """A budget store that every process with the same file or database shares, and that outlives
+    them.
+    """
 
     def __init__(
         self,
@@ -197,9 +202,11 @@ class StoredBudgetStore(AsyncResource):
         return reply
 
     async def settle(self, reservation: Reservation, spent: Spend, use: ModelUse) -> None:
-        """Replace a reservation by what it came to and remember the use; repeating it changes nothing.
+        """Replace a reservation by what it came to and remember the use; repeating it changes
+        nothing.
 
-        It is done as soon as this is called: not even a caller that is cancelled while waiting leaves it undone.
+        It is done as soon as this is called: not even a caller that is cancelled while waiting
+            leaves it undone.
 
         Raises:
             JournalError: it cannot be written.

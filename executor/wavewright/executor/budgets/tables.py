@@ -1,7 +1,7 @@
 """The tables of a budget store: each model call, and the sums of all calls by counter.
 
-A row of `model_call` is one model call: what was reserved for it, and once it is settled what it came to. What several
-calls request at once is one transaction.
+A row of `model_call` is one model call: what was reserved for it, and once it is settled what it
+came to. What several calls request at once is one transaction.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ class BudgetTables:
         self._clock = clock
 
     async def transact(self, requests: Sequence[BudgetRequest]) -> list[BudgetReply]:
-        """Do what is requested in one transaction, in this order; a refusal undoes nothing but itself.
+        """Do what is requested in one transaction, in this order; a refusal undoes nothing but
+        itself.
 
         Raises:
             JournalError: nothing was written.
@@ -222,7 +223,8 @@ class _ReservationBatch:
             else (storable_text(use.model), use.outcome, plausible_seconds(use))
         )
         self._settled.append((*spent, *seen, request.id))
-        # On the day on which it was reserved: what is in flight at midnight belongs to the day before.
+        # On the day on which it was reserved: what is in flight at midnight belongs to the day
+        # before.
         self._add(counters_of(standing.scope, standing.day), spent.minus(standing.amount))
 
     def _total(self, counter: BudgetCounter) -> Amount:

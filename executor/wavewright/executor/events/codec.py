@@ -1,8 +1,9 @@
 """Write events as JSON text and read them back.
 
-A *kind* is the name of an event type in the journal; it does not change with the class's name. The codec of each field
-is derived from the type hints in `types.py` when the module is loaded, so a new field needs no change here.
-`decode(*encode(event)) == event` holds for every event of JSON values; anything else raises `CodecError`.
+A *kind* is the name of an event type in the journal; it does not change with the class's name. The
+codec of each field is derived from the type hints in `types.py` when the module is loaded, so a new
+field needs no change here. `decode(*encode(event)) == event` holds for every event of JSON values;
+anything else raises `CodecError`.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ def decode(kind: str, body: str) -> Event:
     """Return the event that `encode` wrote.
 
     Raises:
-        CodecError: the kind is unknown, the text is not an object, or a field is missing, unknown or of a wrong type.
+        CodecError: the kind is unknown, the text is not an object, or a field is missing, unknown
+            or of a wrong type.
     """
     codec = _CODECS_BY_KIND.get(kind)
     if codec is None:
@@ -176,7 +178,8 @@ class _RecordCodec:
         body = {
             name: value
             for (name, default), value in zip(self._defaults, self._values(record), strict=True)
-            # The identity check covers nearly all fields that are left out and is cheaper than the comparison.
+            # The identity check covers nearly all fields that are left out and is cheaper than the
+            # comparison.
             if value is not default and (default is None or value != default)
         }
         for name, write in self._writers:

@@ -1,11 +1,12 @@
 """JSON encoding of many small values, and conversion of tools' outputs to plain JSON.
 
-The standard library creates its C encoder for every text, which takes longer than encoding a small one. `make_encoder`
-creates one encoder for all texts, with the same result as `json.JSONEncoder` with its settings.
+The standard library creates its C encoder for every text, which takes longer than encoding a small
+one. `make_encoder` creates one encoder for all texts, with the same result as `json.JSONEncoder`
+with its settings.
 
-`clean_json` makes plain JSON of an output: dates become ISO 8601 text, tuples become lists, text becomes valid Unicode,
-and what JSON cannot express is an error that names its place. The result shares no object with the output, so a tool
-cannot change what is journaled.
+`clean_json` makes plain JSON of an output: dates become ISO 8601 text, tuples become lists, text
+becomes valid Unicode, and what JSON cannot express is an error that names its place. The result
+shares no object with the output, so a tool cannot change what is journaled.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ _Chunks: TypeAlias = Callable[[object, int], tuple[str, ...]]
 def make_encoder(*, sort_keys: bool) -> JsonEncoder:
     """Return a function that writes a value as ASCII JSON without blanks.
 
-    It raises `ValueError` for NaN and infinities, `TypeError` for values that JSON cannot express, and
-    `RecursionError` for values that are nested too deeply.
+    It raises `ValueError` for NaN and infinities, `TypeError` for values that JSON cannot express,
+    and `RecursionError` for values that are nested too deeply.
     """
     plain = json.JSONEncoder(
         ensure_ascii=True,
@@ -67,7 +68,9 @@ class NotJsonError(WavewrightError, ValueError):
 
 
 class _NotJsonAt(Exception):
-    """A value that is not JSON; its place is collected while the exception passes through the callers."""
+    """A value that is not JSON; its place is collected while the exception passes through the
+    callers.
+    """
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -200,7 +203,9 @@ def storable_text(text: str) -> str: ...
 @overload
 def storable_text(text: None) -> None: ...
 def storable_text(text: str | None) -> str | None:
-    """Return a text with a replacement character for what a database cannot hold: zero bytes and lone surrogates."""
+    """Return a text with a replacement character for what a database cannot hold: zero bytes and
+    lone surrogates.
+    """
     if text is None or text.isascii():
         return text if text is None or "\0" not in text else text.replace("\0", "\ufffd")
     return valid_text(text).replace("\0", "\ufffd")

@@ -1,8 +1,8 @@
 """The state of a run: the fold of its events.
 
-`reduce` takes a state and an event and returns the next state. It is pure, so the same events give the same state in
-every process: live, after a crash, and later from a file. Records are the events themselves, in persistent maps; a
-state never changes.
+`reduce` takes a state and an event and returns the next state. It is pure, so the same events give
+the same state in every process: live, after a crash, and later from a file. Records are the events
+themselves, in persistent maps; a state never changes.
 """
 
 from __future__ import annotations
@@ -96,7 +96,8 @@ class RunState:
     """How the run ended; None again after any event of a resumed run."""
 
     def __repr__(self) -> str:
-        # Without the events: `asyncio.run` formats the result of its main task when it restores signal handlers.
+        # Without the events: `asyncio.run` formats the result of its main task when it restores
+        # signal handlers.
         return f"<RunState of {self.run!r}: {len(self.steps)} steps, round {self.round}, finished={self.finished!r}>"
 
     @property
@@ -165,7 +166,9 @@ class RunState:
         return record.status if record else None
 
     def is_present(self, step_id: StepId) -> bool:
-        """Whether other steps can read the step's output: it succeeded, and no failed gate blocks it."""
+        """Whether other steps can read the step's output: it succeeded, and no failed gate blocks
+        it.
+        """
         record = self.steps.get(step_id)
         return (
             record is not None
@@ -196,7 +199,9 @@ class RunState:
 
 
 def written_data(state: RunState, step: StepId) -> Iterator[dict[str, JsonObject]]:
-    """Yield the run data that the calls of a step have written, by name and key; of items in their order."""
+    """Yield the run data that the calls of a step have written, by name and key; of items in their
+    order.
+    """
     ending = state.steps.get(step)
     if ending is None:
         return
@@ -271,7 +276,9 @@ def reduce(state: RunState, event: Event) -> RunState:  # noqa: C901, PLR0912 - 
 
 
 def fold(events: Iterable[Event], state: RunState | None = None) -> RunState:
-    """Return the state after all the events, as repeated `reduce`, with endings and rungs applied in bulk."""
+    """Return the state after all the events, as repeated `reduce`, with endings and rungs applied
+    in bulk.
+    """
     folded = state if state is not None else RunState()
     bulk: list[_BulkEvent] = []
     for event in events:
@@ -334,7 +341,9 @@ def _with_bulk(state: RunState, events: Iterable[_BulkEvent]) -> RunState:
 
 
 def _with_steps_of(state: RunState, accepted: PlanAccepted) -> RunState:
-    """Return the state without endings of steps that began before the first plan was whole, and are not in it."""
+    """Return the state without endings of steps that began before the first plan was whole, and are
+    not in it.
+    """
     if not state.steps and not state.items:
         return state
     ids = {StepId(name) for name in _step_ids(accepted.plan)}

@@ -1,7 +1,7 @@
 """The events of a run.
 
-The state of a run is the fold of its events; progress, log, report and `resume` read the same stream. An event is
-immutable and can be written as JSON. Times are seconds since the epoch (UTC).
+The state of a run is the fold of its events; progress, log, report and `resume` read the same
+stream. An event is immutable and can be written as JSON. Times are seconds since the epoch (UTC).
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from wavewright.tools.functions.tool import AgentToolCall
 StepStatus: TypeAlias = Literal[
     "ok", "empty", "failed", "skipped", "blocked", "cancelled", "reused"
 ]
-"""How a step ends. `reused`: its output comes from the journal of this run's earlier plan or of another run."""
+"""How a step ends. `reused`: its output comes from the journal of this run's earlier plan or of
+another run.
+"""
 
 ErrorKind: TypeAlias = Literal[
     "tool",
@@ -43,7 +45,9 @@ ErrorKind: TypeAlias = Literal[
 ]
 """Kind of a failure, from a fixed list: the only part of an error that a recovery planner sees."""
 PersonAsk: TypeAlias = Literal["approval", "question"]
-"""What a person is asked about a step: whether its calls may be made, or the question that it passes."""
+"""What a person is asked about a step: whether its calls may be made, or the question that it
+passes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,8 @@ class StepError:
     attempts: int = 1
     hint: str | None = None
     frames: tuple[TracebackFrame, ...] = ()
-    """Where the exception was raised: the last frames of the tool's own code, the innermost last."""
+    """Where the exception was raised: the last frames of the tool's own code, the innermost last.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +84,9 @@ class GateRecord:
     kind: GateKind
     severity: GateSeverity
     verdict: Literal["pass", "fail", "error", "not_evaluated"]
-    """`error`: the gate could not be evaluated; `not_evaluated`: there were no items. Both count as failed."""
+    """`error`: the gate could not be evaluated; `not_evaluated`: there were no items. Both count as
+    failed.
+    """
     inspected: str
     """The expression or fields, with the values found, short enough for one line of a report."""
     message: str = ""
@@ -133,7 +140,9 @@ class PlanAccepted:
     plan: JsonObject
     plan_hash: PlanHash
     rung: str
-    """Which rung of the ladder made it: `given`, `template`, `llm`, `repaired`, `suggested`, `minimal`, `patch`."""
+    """Which rung of the ladder made it: `given`, `template`, `llm`, `repaired`, `suggested`,
+    `minimal`, `patch`.
+    """
     round: int = 0
     warnings: tuple[JsonObject, ...] = ()
     patch: JsonObject | None = None
@@ -200,9 +209,13 @@ class StepFinished:
     reason: str | None = None
     """Why it was skipped, blocked, cancelled or reused."""
     withheld: tuple[str, ...] = ()
-    """Fields of the output in which the journal has `[redacted]` in place of a secret; `""` is the whole output."""
+    """Fields of the output in which the journal has `[redacted]` in place of a secret; `""` is the
+    whole output.
+    """
     data: dict[str, JsonObject] | None = None
-    """The run data that the call has written, by name and key; None for a `for_each` step, whose items have it."""
+    """The run data that the call has written, by name and key; None for a `for_each` step, whose
+    items have it.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +267,8 @@ class LoopToolCalled:
 
 @dataclass(frozen=True, slots=True)
 class AttemptLogged:
-    """What one attempt of a call raised, printed and logged; not recorded where all texts are empty.
+    """What one attempt of a call raised, printed and logged; not recorded where all texts are
+    empty.
 
     Every text is redacted and of bounded size: its end, where it was longer.
     """
@@ -290,15 +304,17 @@ class AnswerKept:
 TOOL_EVENT: Final = "tool_event"
 """Topic of a note that a tool made by a log event of its own."""
 EMISSIONS_TAKEN: Final = "emissions_taken"
-"""Topic of a note after emissions of a call that another process makes; the body has `call` and `no`, the last one."""
+"""Topic of a note after emissions of a call that another process makes; the body has `call` and
+`no`, the last one.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Noted:
     """A decision or result of a phase of the pipeline, or a log event of a tool.
 
-    Topics are `approval`, `review`, `package`, `warning` and others. Of the topic `tool_event`, the body has `event`
-    (its name), `step`, `index` and `fields`.
+    Topics are `approval`, `review`, `package`, `warning` and others. Of the topic `tool_event`, the
+    body has `event` (its name), `step`, `index` and `fields`.
     """
 
     at: float
@@ -308,7 +324,9 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class RunFinished:
-    """The run has ended; `interrupted` can be resumed, and `cancelled` was ended for good by a person."""
+    """The run has ended; `interrupted` can be resumed, and `cancelled` was ended for good by a
+    person.
+    """
 
     at: float
     status: Literal["achieved", "not_achieved", "failed", "interrupted", "cancelled"]

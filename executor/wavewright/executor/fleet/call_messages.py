@@ -1,7 +1,7 @@
 """Calls, answers and emissions as JSON bytes, in both directions.
 
-No code and no pickled object crosses: a worker has the tools installed, and a request names one of them with its
-version. What a tool raised comes back as the failure that the worker made of it.
+No code and no pickled object crosses: a worker has the tools installed, and a request names one of
+them with its version. What a tool raised comes back as the failure that the worker made of it.
 """
 
 from __future__ import annotations
@@ -125,7 +125,9 @@ class CallRequest:
 
 
 Ending: TypeAlias = Literal["ok", "failed", "lost", "stopped", "cancelled"]
-"""How a call ended: `lost` and `stopped` with its worker, `cancelled` where its coordinator wanted that."""
+"""How a call ended: `lost` and `stopped` with its worker, `cancelled` where its coordinator wanted
+that.
+"""
 
 
 @dataclass(frozen=True, slots=True)

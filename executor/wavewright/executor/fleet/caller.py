@@ -1,8 +1,9 @@
 """The coordinator's side of the fleet: calls that workers make, and their answers.
 
-A call's id follows from its run, step, item, key and attempt, so a process that continues a run finds the calls of the
-one that died: an answer that came meanwhile is taken, and a call that is under way is waited for. A call whose worker
-died is sent again where the tool is idempotent; another one ends as `interrupted`.
+A call's id follows from its run, step, item, key and attempt, so a process that continues a run
+finds the calls of the one that died: an answer that came meanwhile is taken, and a call that is
+under way is waited for. A call whose worker died is sent again where the tool is idempotent;
+another one ends as `interrupted`.
 """
 
 from __future__ import annotations
@@ -117,7 +118,9 @@ class FleetCaller(Runtime):
     _emitted: set[str] = field(default_factory=set[str])
     _woken: anyio.Event = field(default_factory=anyio.Event)
     _broke_at: float = field(default_factory=lambda: anyio.current_time() - _LOOK_SECONDS)
-    """When the database was last found to be away, on the event loop's clock; perhaps until this was opened."""
+    """When the database was last found to be away, on the event loop's clock; perhaps until this
+    was opened.
+    """
     _room: QueueRoom = field(default_factory=QueueRoom)
     _sends: GroupedWrites[_Sending, None] = field(init=False)
 
@@ -179,7 +182,9 @@ class FleetCaller(Runtime):
             del self._waiting[sending.id]
 
     async def _send(self, group: Sequence[_Sending]) -> Sequence[None]:
-        """Send calls in one transaction; those that are there already, from before a crash, are not sent again."""
+        """Send calls in one transaction; those that are there already, from before a crash, are not
+        sent again.
+        """
         rows = await self.database.fetch(
             SEND,
             [one.id for one in group],
@@ -207,14 +212,18 @@ class FleetCaller(Runtime):
                 waiting.answer.set_exception(ReportedFailure(_RUN_IS_OVER))
 
     async def _cancel(self, ids: Sequence[str]) -> None:
-        """Take calls out of the queue and end them on their workers, also those that another process has sent."""
+        """Take calls out of the queue and end them on their workers, also those that another
+        process has sent.
+        """
         if ids:
             await self.database.fetch(CANCEL, ids, self._name)
 
     async def _is_under_way(
         self, run: RunId, step: StepId, index: int | None, key: StepKey
     ) -> bool:
-        """Return whether a call was sent before this process continued its run: its answer is, or will be, there."""
+        """Return whether a call was sent before this process continued its run: its answer is, or
+        will be, there.
+        """
         first = call_id(run, step, index, key, 1, 0)
         return bool(await patiently(lambda: self.database.fetch(IS_KNOWN, first)))
 
@@ -224,7 +233,9 @@ class FleetCaller(Runtime):
         self._woken.set()
 
     async def run(self) -> None:
-        """Take answers and emissions until this is cancelled: at a notice, and where none came at a look."""
+        """Take answers and emissions until this is cancelled: at a notice, and where none came at a
+        look.
+        """
         async with anyio.create_task_group() as group:
             group.start_soon(self._sends.run)
             group.start_soon(self._listen)
@@ -246,19 +257,23 @@ class FleetCaller(Runtime):
                     self._broke_at = anyio.current_time()
 
     async def _declare_lost(self) -> None:
-        # While the database was away, no worker could beat: those that live have the time to do it again.
+        # While the database was away, no worker could beat: those that live have the time to do it
+        # again.
         sent = [id_ for id_, waiting in self._waiting.items() if waiting.is_sent]
         if sent and anyio.current_time() > self._broke_at + self.heartbeat + _LOOK_SECONDS:
             gone = await self.database.fetch(DECLARE_LOST, sent, LOST.to_bytes(), self.heartbeat)
             self._fail_ended(row["id"] for row in gone)
 
     async def _take(self, answered: set[str], emitted: set[str]) -> None:
-        """Take the answers of some calls, and before them the emissions of these calls and of others."""
+        """Take the answers of some calls, and before them the emissions of these calls and of
+        others.
+        """
         answers: dict[str, CallAnswer] = {}
         if ids := answered & self._waiting.keys():
             for row in await self.database.fetch(READ_ANSWERS, [*ids]):
                 answers[row["id"]] = CallAnswer.from_bytes(row["answer"])
-        # In this order, since a worker writes both at once: what a call emitted is there where its answer was read.
+        # In this order, since a worker writes both at once: what a call emitted is there where its
+        # answer was read.
         await self._take_emissions(
             emitted | {id_ for id_, answer in answers.items() if answer.has_emitted}
         )
@@ -268,7 +283,9 @@ class FleetCaller(Runtime):
                 waiting.answer.set_result(answer)
 
     async def _take_emissions(self, ids: set[str]) -> None:
-        """Pass on what was not taken before; the journal has it together with a mark after it, or has neither."""
+        """Pass on what was not taken before; the journal has it together with a mark after it, or
+        has neither.
+        """
         seen = {id_: self._waiting[id_].taken.get(id_, 0) for id_ in ids & self._waiting.keys()}
         if not seen:
             return
@@ -285,7 +302,9 @@ class FleetCaller(Runtime):
             waiting.call.emit(EmissionsTaken(id_, waiting.taken[id_]))
 
     async def _listen(self) -> None:
-        """Listen for notices; a connection that breaks is replaced, and what came meanwhile is found by looking."""
+        """Listen for notices; a connection that breaks is replaced, and what came meanwhile is
+        found by looking.
+        """
         while True:
             with suppress(*DRIVER_ERRORS):
                 connection = await listen(self.database.url, {ANSWERED: self._wake})
@@ -304,7 +323,9 @@ class FleetCaller(Runtime):
             await broken.wait()
 
     async def _watch_workers(self) -> None:
-        """Bound the calls in the queue by the slots of live workers, and report calls that none of them makes."""
+        """Bound the calls in the queue by the slots of live workers, and report calls that none of
+        them makes.
+        """
         reported = set[str]()
         while True:
             await anyio.sleep(_LOOK_SECONDS)
@@ -334,7 +355,9 @@ class FleetCaller(Runtime):
         self._taken[run] = dict(taken)
 
     async def forget(self, run: RunId) -> None:
-        """Remove a run's calls that were answered, also to a process before: what followed from them is journaled."""
+        """Remove a run's calls that were answered, also to a process before: what followed from
+        them is journaled.
+        """
         self._taken.pop(run, None)
         self._runs.discard(run)
         with suppress(*DRIVER_ERRORS):

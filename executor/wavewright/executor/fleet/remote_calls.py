@@ -1,11 +1,14 @@
-"""A call that is made in another process: as the process of its run sees it, and as the one that makes it does.
+"""A call that is made in another process: as the process of its run sees it, and as the one that
+makes it does.
 
-What goes to the queue of the fleet is decided here, too: which tools, under which names, and how many calls of each. A
-call in the queue cannot be taken back cheaply, and each one is looked for again and again, so only what the workers can
-make soon goes there, and the rest waits in the process of the run.
+What goes to the queue of the fleet is decided here, too: which tools, under which names, and how
+many calls of each. A call in the queue cannot be taken back cheaply, and each one is looked for
+again and again, so only what the workers can make soon goes there, and the rest waits in the
+process of the run.
 
-`RemoteCall` is for runtimes that are not the fleet. The tools of a `ToolHost` run in an event loop of their own, in
-another thread, so that one which blocks it does not stop what takes the calls and sends the answers.
+`RemoteCall` is for runtimes that are not the fleet. The tools of a `ToolHost` run in an event loop
+of their own, in another thread, so that one which blocks it does not stop what takes the calls and
+sends the answers.
 """
 
 from __future__ import annotations
@@ -58,7 +61,9 @@ from wavewright.tools.functions.tool import Emission, Tool, ToolCall, can_be_cal
 
 @dataclass(frozen=True, slots=True)
 class RemoteCall:
-    """A call of a runtime: sent as `to_bytes` to the `ToolHost` of a worker, whose messages come back."""
+    """A call of a runtime: sent as `to_bytes` to the `ToolHost` of a worker, whose messages come
+    back.
+    """
 
     tool: Tool
     goal: Goal
@@ -72,7 +77,8 @@ class RemoteCall:
         """Return the output of the call; what it emitted and printed becomes the run's.
 
         Args:
-            messages: Those of `ToolHost.messages`, in their order; where the answer is missing, the worker has died.
+            messages: Those of `ToolHost.messages`, in their order; where the answer is missing, the
+                worker has died.
 
         Raises:
             ReportedFailure: as the worker describes it, or since it died.
@@ -84,7 +90,9 @@ class RemoteCall:
         raise self.lost()
 
     def lost(self) -> ReportedFailure:
-        """Return the failure of a call whose worker died: it is made again only where that does no harm."""
+        """Return the failure of a call whose worker died: it is made again only where that does no
+        harm.
+        """
         if self.tool.signature.writes and not self.tool.signature.idempotent:
             return ReportedFailure(UNCLEAR_ON_WORKER)
         return ReportedFailure(AttemptFailure("transient", "the worker that made the call died"))
@@ -216,13 +224,17 @@ _EVERY_TOOL: Final = "*"
 
 
 def runs_on_fleet(tool: Tool, wanted: Collection[str]) -> bool:
-    """Return whether calls of a tool go to the fleet: those that `wanted` names or `*` means, and those with needs."""
+    """Return whether calls of a tool go to the fleet: those that `wanted` names or `*` means, and
+    those with needs.
+    """
     is_wanted = bool(tool.signature.needs) or _EVERY_TOOL in wanted or tool.signature.name in wanted
     return is_wanted and can_be_called_elsewhere(tool)
 
 
 def entrypoint_of(tool: Tool) -> str:
-    """Return the name under which calls of a tool are queued: only a worker with the same code takes them."""
+    """Return the name under which calls of a tool are queued: only a worker with the same code
+    takes them.
+    """
     return f"{tool.signature.name}@{tool.code or tool.signature.version}"
 
 
@@ -242,9 +254,9 @@ _PER_SLOT: Final = 2
 class QueueRoom:
     """Admits calls to the queue: twice the slots of the live workers.
 
-    Each tool has a room of its own, twice the slots of the workers that have it. So calls that few workers make, or
-    none, hold up no others. One call of a tool that no live worker has is admitted, too: an autoscaler counts it, and
-    one that was answered before a crash is found.
+    Each tool has a room of its own, twice the slots of the workers that have it. So calls that few
+    workers make, or none, hold up no others. One call of a tool that no live worker has is
+    admitted, too: an autoscaler counts it, and one that was answered before a crash is found.
     """
 
     def __init__(self) -> None:
@@ -290,7 +302,9 @@ class QueueRoom:
 
 
 async def _enter(limiter: anyio.CapacityLimiter) -> None:
-    """Enter a limiter; where it has room, without a turn of the event loop, which would cost more than the limiter."""
+    """Enter a limiter; where it has room, without a turn of the event loop, which would cost more
+    than the limiter.
+    """
     try:
         limiter.acquire_nowait()
     except anyio.WouldBlock:

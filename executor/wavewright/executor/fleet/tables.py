@@ -1,9 +1,11 @@
-"""The fleet's tables, beside the journal's in the same database: calls with their answers, emissions, goals, workers.
+"""The fleet's tables, beside the journal's in the same database: calls with their answers,
+emissions, goals, workers.
 
-They lie in the schema `wavewright_fleet`, with the queue of PgQueuer. A row of `call` is a call with its request and,
-later, its answer; the queue holds only the row's id. The first worker that sets `begun` makes the call; one that finds
-it set leaves the call alone, so a call begins at most once. An answer is written once: a worker that was taken for lost
-writes nothing. The statement that writes it takes the call out of the queue.
+They lie in the schema `wavewright_fleet`, with the queue of PgQueuer. A row of `call` is a call
+with its request and, later, its answer; the queue holds only the row's id. The first worker that
+sets `begun` makes the call; one that finds it set leaves the call alone, so a call begins at most
+once. An answer is written once: a worker that was taken for lost writes nothing. The statement that
+writes it takes the call out of the queue.
 
 Writes wait for a database that is away, and what comes while one is under way is grouped.
 """
@@ -49,7 +51,9 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 SCHEMA: Final = "wavewright_fleet"
 ANSWERED: Final = "wavewright_fleet_answered"
-"""Channel of the ids of calls that have an answer or, after `EMITTED`, a new emission; several with a space between."""
+"""Channel of the ids of calls that have an answer or, after `EMITTED`, a new emission; several with
+a space between.
+"""
 EMITTED: Final = "+"
 QUEUED: Final = "wavewright_fleet_queue"
 """Channel on which PgQueuer says that calls came."""
@@ -93,8 +97,8 @@ _TABLES: Final = """
         heartbeat timestamptz NOT NULL DEFAULT now()
     );
 """
-# Those that are there already, from before a crash, are not queued again. Where a run has no goal, another process has
-# ended the run and removed what it had here.
+# Those that are there already, from before a crash, are not queued again. Where a run has no goal,
+# another process has ended the run and removed what it had here.
 SEND: Final = """
     WITH given AS (
         SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[], $4::text[])
@@ -147,7 +151,8 @@ EMIT: Final = """
     )
     SELECT pg_notify('wavewright_fleet_answered', '+' || string_agg(DISTINCT call, ' ')) FROM kept
     HAVING count(*) > 0"""
-# Of a worker without a heartbeat; none had one while the server was away. Returns those that are not there any more.
+# Of a worker without a heartbeat; none had one while the server was away. Returns those that are
+# not there any more.
 DECLARE_LOST: Final = """
     WITH lost AS (
         UPDATE wavewright_fleet.call SET answer = $2
@@ -160,7 +165,8 @@ DECLARE_LOST: Final = """
     ended AS (DELETE FROM wavewright_fleet.pgqueuer AS job USING lost WHERE job.payload = lost.payload)
     SELECT id FROM unnest($1::text[]) AS given (id)
     WHERE NOT EXISTS (SELECT FROM wavewright_fleet.call WHERE call.id = given.id)"""
-# Not where another process continues the run. A call that no worker has begun is as if it had never been sent.
+# Not where another process continues the run. A call that no worker has begun is as if it had never
+# been sent.
 CANCEL: Final = """
     WITH own AS (SELECT id FROM wavewright_fleet.call WHERE id = ANY ($1) AND coordinator = $2),
     unsent AS (DELETE FROM wavewright_fleet.call USING own WHERE call.id = own.id AND begun IS NULL),
@@ -171,7 +177,8 @@ CANCEL: Final = """
 READ_ANSWERS: Final = (
     "SELECT id, answer FROM wavewright_fleet.call WHERE id = ANY ($1) AND answer IS NOT NULL"
 )
-# Texts are removed when they are read; the others stay, since a run that is continued may have to read them again.
+# Texts are removed when they are read; the others stay, since a run that is continued may have to
+# read them again.
 TAKE_EMISSIONS: Final = """
     WITH seen AS (SELECT * FROM unnest($1::text[], $2::bigint[]) AS seen (call, no)),
     texts AS (
@@ -212,8 +219,8 @@ WAITING_FOR_OTHERS: Final = """
 class FleetDatabase:
     """An open pool of connections to the database of a fleet.
 
-    A cancellation waits for the answer of a statement: the driver would send the server a request to cancel it, over
-    a connection that breaks when the pool is closed meanwhile.
+    A cancellation waits for the answer of a statement: the driver would send the server a request
+    to cancel it, over a connection that breaks when the pool is closed meanwhile.
     """
 
     pool: Pool
@@ -294,7 +301,8 @@ async def open_fleet_database(url: str) -> AsyncGenerator[FleetDatabase]:
 async def _use_indexes(connection: AnyConnection) -> None:
     """Have rows found by index: the server keeps a plan that it made while a table was empty.
 
-    The few statements that read a whole table then seem so costly to the server that it would compile them first.
+    The few statements that read a whole table then seem so costly to the server that it would
+    compile them first.
     """
     await _to_its_end(connection.execute("SET enable_seqscan TO off; SET jit TO off"))
 
@@ -305,7 +313,8 @@ async def _keep_as_it_is(connection: AnyConnection) -> None:
 
 
 async def _prepare_tables(connection: AnyConnection, place: str) -> None:
-    # Not by a cast to `regnamespace`: what it found before another process made the tables, it finds again afterwards.
+    # Not by a cast to `regnamespace`: what it found before another process made the tables, it
+    # finds again afterwards.
     find_format = """
         SELECT coalesce(obj_description(oid, 'pg_namespace'), '1') FROM pg_namespace
         WHERE nspname = 'wavewright_fleet'"""
@@ -342,13 +351,16 @@ async def _prepare_tables(connection: AnyConnection, place: str) -> None:
 T = TypeVar("T")
 R = TypeVar("R")
 MAX_GROUP: Final = 150
-"""Rows of one statement: so many ids of calls fit into a notice of PostgreSQL, which has 8,000 bytes."""
+"""Rows of one statement: so many ids of calls fit into a notice of PostgreSQL, which has 8,000
+bytes.
+"""
 _PATIENCE_SECONDS: Final = 60.0
 _PAUSE_SECONDS: Final = 0.5
 
 
 async def patiently(work: Callable[[], Awaitable[R]]) -> R:
-    """Return the result of a transaction; one that can be repeated waits 60 s for a database that is away.
+    """Return the result of a transaction; one that can be repeated waits 60 s for a database that
+    is away.
 
     Raises:
         Exception: what the driver raised at last.
@@ -365,10 +377,14 @@ async def patiently(work: Callable[[], Awaitable[R]]) -> R:
 
 
 class GroupedWrites(Generic[T, R]):
-    """Writes rows in groups, `patiently`: what comes while one transaction is under way goes into the next."""
+    """Writes rows in groups, `patiently`: what comes while one transaction is under way goes into
+    the next.
+    """
 
     def __init__(self, write: Callable[[Sequence[T]], Awaitable[Sequence[R]]]) -> None:
-        """Take the function that writes some rows in one transaction, all or none, and returns a result for each."""
+        """Take the function that writes some rows in one transaction, all or none, and returns a
+        result for each.
+        """
         self._write = write
         self._waiting: list[tuple[T, asyncio.Future[R]]] = []
         self._wanted = anyio.Event()

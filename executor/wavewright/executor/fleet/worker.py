@@ -1,6 +1,8 @@
-"""A worker of the fleet: takes calls from the queue, makes them with its own tools, and writes their answers.
+"""A worker of the fleet: takes calls from the queue, makes them with its own tools, and writes
+their answers.
 
-The worker that made a call writes its answer itself: the answer outlives a coordinator that has died meanwhile.
+The worker that made a call writes its answer itself: the answer outlives a coordinator that has
+died meanwhile.
 """
 
 from __future__ import annotations
@@ -62,7 +64,9 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 DRAIN_SECONDS: Final = 6.0
-"""How long calls may go on after a stop was requested; then they are cancelled, and other workers make them."""
+"""How long calls may go on after a stop was requested; then they are cancelled, and other workers
+make them.
+"""
 _FLUSH_SECONDS: Final = 0.25
 """After which emissions are sent."""
 _RECONNECT_SECONDS: Final = 1.0
@@ -120,9 +124,13 @@ class FleetWorker:
     _emitted: list[tuple[str, int, bytes, bool]] = field(
         default_factory=list[tuple[str, int, bytes, bool]]
     )
-    """Emissions that are not sent yet: the id of the call, their number in it, the emission, whether it is text."""
+    """Emissions that are not sent yet: the id of the call, their number in it, the emission,
+    whether it is text.
+    """
     _answers: GroupedWrites[tuple[str, int, bytes] | None, None] = field(init=False)
-    """Writes answers, and emissions alone for a None: in one order, so that none comes after its call's answer."""
+    """Writes answers, and emissions alone for a None: in one order, so that none comes after its
+    call's answer.
+    """
 
     def __post_init__(self) -> None:
         self._answers = GroupedWrites(self._write)
@@ -252,7 +260,9 @@ class FleetWorker:
             self._woken.set()
 
     async def _write_answer(self, id_: str, job: int, answer: CallAnswer) -> None:
-        """Write an answer; where the database refuses it, the call is lost as if this worker had died."""
+        """Write an answer; where the database refuses it, the call is lost as if this worker had
+        died.
+        """
         while True:
             try:
                 await self._answers.add((id_, job, answer.to_bytes()))
@@ -302,7 +312,9 @@ class FleetWorker:
     async def _made(
         self, held: _Held, tool: Tool, request: CallRequest, emit: Callable[[Emission], None]
     ) -> CallAnswer | None:
-        """Make a call in the event loop of the tools; None if it may be lost by then, and was not made."""
+        """Make a call in the event loop of the tools; None if it may be lost by then, and was not
+        made.
+        """
 
         async def make() -> CallAnswer | None:
             is_safe = time.monotonic() < held.safe_until

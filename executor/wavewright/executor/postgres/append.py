@@ -1,7 +1,7 @@
 """The rows of one commit, and how they get into the database exactly once.
 
-An *append* knows beforehand what it will leave behind, so that after a broken connection the database can be asked
-whether it is there.
+An *append* knows beforehand what it will leave behind, so that after a broken connection the
+database can be asked whether it is there.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from wavewright.executor.store.transaction import (
 )
 from wavewright.planner.types import RunId
 
-# Most appends are this statement alone: one transaction and one round trip. Rows of runs that are not held any more
-# are left out. Nothing is written where the transaction id was taken before.
+# Most appends are this statement alone: one transaction and one round trip. Rows of runs that are
+# not held any more are left out. Nothing is written where the transaction id was taken before.
 _APPEND: Final = """
     WITH begun AS (
         UPDATE session SET transaction_id = $2, heartbeat = heartbeat + 1, heartbeat_at = clock_seconds()
@@ -55,7 +55,8 @@ _APPEND: Final = """
         SELECT run, seq, at, kind, step, status, key, crc, body FROM new ORDER BY place
     ){more}
     SELECT (SELECT now FROM begun), (SELECT coalesce(array_agg(no), '{{}}') FROM held)"""
-# What the same statement writes is not in the tables yet: the steps of a run that ends are counted with its new events.
+# What the same statement writes is not in the tables yet: the steps of a run that ends are counted
+# with its new events.
 _CHANGE_RUNS: Final = """
     changed AS (
         UPDATE run SET job = coalesce(change.job, run.job), created = coalesce(change.created, run.created),
@@ -139,7 +140,9 @@ class AppendTransaction:
     attempts: list[tuple[PostgresStoreTransaction, Sequence[object]]] = field(
         default_factory=list[tuple[PostgresStoreTransaction, Sequence[object]]]
     )
-    """The job store's side of each attempt with the results of the works; only the last can be committed."""
+    """The job store's side of each attempt with the results of the works; only the last can be
+    committed.
+    """
 
     @classmethod
     def from_entries(
@@ -197,7 +200,8 @@ class AppendTransaction:
     async def execute(
         self, connection: Connection, session_no: int, transaction_id: int
     ) -> set[int]:
-        """Write all of it in one transaction and return the numbers of the runs that are held still.
+        """Write all of it in one transaction and return the numbers of the runs that are held
+        still.
 
         Raises:
             OutboxRowsRefused: nothing was written.
@@ -266,7 +270,9 @@ class AppendTransaction:
         return set(held), now
 
     async def find_committed(self, connection: Connection) -> set[int]:
-        """Return the numbers of the runs whose events are there, once it is known that all of it was committed."""
+        """Return the numbers of the runs whose events are there, once it is known that all of it
+        was committed.
+        """
         numbers = [lease.no for lease in self.leases.values()]
         rows = await connection.fetch(
             _COMMITTED_RUNS, numbers, [seq - 1 for seq in self.next_seq.values()]

@@ -1,7 +1,7 @@
 """The driver's connections, transactions and errors.
 
-An error is recognised by its class, never by its text; each has one message and one fix. The place is the database's
-address without the password; no message repeats the address as it was given.
+An error is recognised by its class, never by its text; each has one message and one fix. The place
+is the database's address without the password; no message repeats the address as it was given.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ DRIVER_ERRORS: Final = (
     asyncpg.InternalClientError,
     OSError,
 )
-"""What a call of the driver raises; a connection that does not answer in time is an `OSError` too."""
+"""What a call of the driver raises; a connection that does not answer in time is an `OSError` too.
+"""
 
 _CONNECTION_ERRORS: Final = (
     pg.PostgresConnectionError,
@@ -48,7 +49,9 @@ _CONNECTION_ERRORS: Final = (
 
 
 def is_conflict(error: Exception) -> bool:
-    """Return whether the transaction was rolled back for another one's sake, so that it may succeed now."""
+    """Return whether the transaction was rolled back for another one's sake, so that it may succeed
+    now.
+    """
     return isinstance(error, pg.DeadlockDetectedError | pg.SerializationError)
 
 
@@ -58,7 +61,9 @@ def is_connection_lost(error: Exception) -> bool:
 
 
 def display_url(url: str) -> str:
-    """Return a database's address as it may be shown: without a password, and without options that may hold one."""
+    """Return a database's address as it may be shown: without a password, and without options that
+    may hold one.
+    """
     try:
         parts = urlsplit(url)
     except ValueError:

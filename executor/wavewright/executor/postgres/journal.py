@@ -1,10 +1,12 @@
 """The journal and the budget store in a PostgreSQL database, written beside the event loop.
 
-Done means that the server has synced it. A server that is restarted meanwhile is waited for, and whether a transaction
-was committed before its connection broke is asked, so that nothing is written twice.
+Done means that the server has synced it. A server that is restarted meanwhile is waited for, and
+whether a transaction was committed before its connection broke is asked, so that nothing is written
+twice.
 
-Every write names the *fence* under which this owner holds the run and is refused, in the same transaction, once
-another owner has a higher one. What one run cannot write costs no other run anything.
+Every write names the *fence* under which this owner holds the run and is refused, in the same
+transaction, once another owner has a higher one. What one run cannot write costs no other run
+anything.
 """
 
 from __future__ import annotations
@@ -117,7 +119,8 @@ class PostgresEventStore(RunHolder):
     # Writing
 
     async def write(self, entries: Sequence[AppendEntry]) -> dict[RunId, JournalError]:
-        """Write the entries in one transaction and return, run by run, what could not be written and why.
+        """Write the entries in one transaction and return, run by run, what could not be written
+        and why.
 
         Nothing more is written to a run that is returned, until it is claimed again.
         """
@@ -142,7 +145,8 @@ class PostgresEventStore(RunHolder):
     async def write_and_execute(
         self, entries: Sequence[AppendEntry], works: Sequence[QueuedTransaction]
     ) -> tuple[dict[RunId, JournalError], Sequence[object]] | None:
-        """Write the entries and do the works in one transaction; return the faults as `write` does, and the results.
+        """Write the entries and do the works in one transaction; return the faults as `write` does,
+        and the results.
 
         None where nothing was done: a part of it is at fault, or the parts do not go together.
         """
@@ -162,7 +166,8 @@ class PostgresEventStore(RunHolder):
     async def execute(
         self, works: Sequence[TransactionWork[Any]], run: RunId | None = None
     ) -> Sequence[object]:
-        """Return the results of the works, which are done in one transaction; messages of errors name the run.
+        """Return the results of the works, which are done in one transaction; messages of errors
+        name the run.
 
         Raises:
             JournalError: nothing was written.
@@ -221,7 +226,9 @@ class PostgresEventStore(RunHolder):
                 self.faults[run] = self.busy_error(run, watch.lease)
 
     async def _write_apart(self, entries: Sequence[AppendEntry], error: Exception) -> None:
-        """Write each run's entries by themselves after they failed together; note the fault of a lone run."""
+        """Write each run's entries by themselves after they failed together; note the fault of a
+        lone run.
+        """
         runs = dict.fromkeys(entry.run for entry in entries)
         if len(runs) > 1:
             for run in runs:

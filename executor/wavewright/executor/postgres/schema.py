@@ -1,8 +1,8 @@
 """The tables in the database.
 
-They lie in one schema, `wavewright`, beside whatever else the database holds, and are created in one transaction by
-one process at a time. A schema of another format is refused and left as it is. Events may be added, never changed: the
-database itself refuses that.
+They lie in one schema, `wavewright`, beside whatever else the database holds, and are created in
+one transaction by one process at a time. A schema of another format is refused and left as it is.
+Events may be added, never changed: the database itself refuses that.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from wavewright.executor.store.journal import JournalNotOpened
 FORMAT: Final = 6
 """Of the tables and of the events' bodies; in the table `format`."""
 LOCK: Final = 0x57617665
-"""`Wave` in ASCII: the number of the advisory lock that one process at a time has while it makes tables."""
+"""`Wave` in ASCII: the number of the advisory lock that one process at a time has while it makes
+tables.
+"""
 
 _TABLES: Final = f"""
     CREATE SCHEMA IF NOT EXISTS wavewright;
@@ -211,7 +213,8 @@ async def prepare_schema(connection: Connection, place: str) -> None:
     if await _has_tables(connection, place):
         return
     async with PostgresTransaction(connection):
-        # Another process may come at the same time: it waits here, and then finds nothing left to do.
+        # Another process may come at the same time: it waits here, and then finds nothing left to
+        # do.
         await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
         if not await _has_tables(connection, place):
             await connection.execute(_TABLES)
@@ -223,7 +226,8 @@ async def _has_tables(connection: Connection, place: str) -> bool:
     Raises:
         JournalNotOpened: they are of another format, or of another program.
     """
-    # Not `to_regclass`: what it found before another process made the tables, it finds again afterwards.
+    # Not `to_regclass`: what it found before another process made the tables, it finds again
+    # afterwards.
     columns = await connection.fetch(_COLUMNS)
     if not columns:
         return False

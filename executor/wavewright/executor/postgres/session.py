@@ -1,8 +1,10 @@
-"""An owner's session: one connection at a time, reconnected when it breaks, and no transaction committed twice.
+"""An owner's session: one connection at a time, reconnected when it breaks, and no transaction
+committed twice.
 
-A *transaction id* counts the transactions of a session and is written in the transaction itself. When a connection
-breaks during a commit, the session's row says whether the transaction was committed; it is repeated only if not. A
-late request on an abandoned connection finds its transaction id taken and changes nothing.
+A *transaction id* counts the transactions of a session and is written in the transaction itself.
+When a connection breaks during a commit, the session's row says whether the transaction was
+committed; it is repeated only if not. A late request on an abandoned connection finds its
+transaction id taken and changes nothing.
 """
 
 from __future__ import annotations
@@ -38,8 +40,8 @@ _ANSWER_SECONDS: Final = 15.0
 _CONNECT_SECONDS: Final = 10.0
 _MAX_PAUSE_SECONDS: Final = 1.0
 
-# What the server or the user's settings may say otherwise. Reported means durable, so `off` is not obeyed; what a
-# broken connection leaves behind must not keep rows locked for long.
+# What the server or the user's settings may say otherwise. Reported means durable, so `off` is not
+# obeyed; what a broken connection leaves behind must not keep rows locked for long.
 _SETTINGS: Final = """
     SET search_path TO wavewright, pg_catalog;
     SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
@@ -114,8 +116,8 @@ class PostgresSession:
         """Commit one transaction exactly once, also where the connection breaks meanwhile.
 
         Args:
-            attempt: Makes it, given the connection, the session's number and the transaction id, which its first
-                statement writes. Raises `AlreadyCommitted` if that id is taken.
+            attempt: Makes it, given the connection, the session's number and the transaction id,
+                which its first statement writes. Raises `AlreadyCommitted` if that id is taken.
             recall: Returns the result of an attempt that is known to be committed.
 
         Raises:
@@ -190,7 +192,9 @@ class PostgresSession:
         self._drop()
 
     async def _retry(self, ask: Callable[[Connection], Awaitable[_T]]) -> _T:
-        """Repeat over new connections while only the connection is at fault, for `patience` seconds at most."""
+        """Repeat over new connections while only the connection is at fault, for `patience` seconds
+        at most.
+        """
         deadline = anyio.current_time() + self._patience
         pause = 0.02
         while True:

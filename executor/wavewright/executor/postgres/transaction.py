@@ -1,7 +1,9 @@
-"""PostgreSQL's dialect: the leases of runs, and how a statement of the job store is executed in the database.
+"""PostgreSQL's dialect: the leases of runs, and how a statement of the job store is executed in the
+database.
 
-Leases are part of a caller's transaction in which the run's row is locked, so that the answer still holds when
-something is written. Ages are measured by the database's clock; a process on this machine is inspected itself.
+Leases are part of a caller's transaction in which the run's row is locked, so that the answer still
+holds when something is written. Ages are measured by the database's clock; a process on this
+machine is inspected itself.
 """
 
 from __future__ import annotations
@@ -38,13 +40,17 @@ _LOCK: Final = "SELECT no FROM run WHERE run = $1 FOR UPDATE"
 _READ: Final = f"""
     SELECT {_LEASE_COLUMNS}, run.no, run.status, clock_seconds() AS now
     FROM run LEFT JOIN session ON session.no = run.owner WHERE run.no = $1"""  # noqa: S608 - constants
-"""A statement of its own: after a wait for the lock, one that locks still joins the session of the owner before."""
+"""A statement of its own: after a wait for the lock, one that locks still joins the session of the
+owner before.
+"""
 _ACQUIRE: Final = """
     UPDATE run SET fence = fence + 1, owner = $2, since = clock_seconds(), host = $3, pid = $4 WHERE no = $1
     RETURNING fence, (SELECT coalesce(max(seq) + 1, 0) FROM event WHERE event.run = $1)"""
 _CHECK: Final = "SELECT 1 FROM run WHERE no = $1 AND fence = $2 FOR SHARE"
 _RELEASE: Final = "UPDATE run SET owner = NULL WHERE no = $1 AND fence = $2"
-"""Takes an owner out of a run's row, unless another one stands there; given a held lease's number and fence."""
+"""Takes an owner out of a run's row, unless another one stands there; given a held lease's number
+and fence.
+"""
 
 
 class PostgresLeases:
@@ -95,7 +101,8 @@ class PostgresLeases:
         return HeldLease(row["no"], fence, seq, row["status"] is not None)
 
     async def check(self, connection: Connection, run: RunId, held: HeldLease) -> None:
-        """Return where the lease is still held; no process can acquire it until the transaction ends.
+        """Return where the lease is still held; no process can acquire it until the transaction
+        ends.
 
         Raises:
             RunLost: another owner has it.
@@ -131,7 +138,8 @@ def put_messages_parts(first: int, *, where: str = "true") -> str:
     """Return the parts of a `WITH` that write messages which are not known yet, and their bodies.
 
     Args:
-        first: The number of the first parameter; it and the next ones are those of `message_columns`.
+        first: The number of the first parameter; it and the next ones are those of
+            `message_columns`.
         where: Which messages to write; `run` is the number that stands beside each.
     """
     arrays = ", ".join(
@@ -159,7 +167,9 @@ def message_columns(messages: Sequence[tuple[int, OutgoingRow]]) -> list[list[ob
 
 @cache
 def _combined(statements: tuple[str, ...], *, puts_messages: bool) -> str:
-    """Return one statement that executes all of them, with their parameters one after another, and puts messages."""
+    """Return one statement that executes all of them, with their parameters one after another, and
+    puts messages.
+    """
     parts, used = list[str](), 0
     for number, statement in enumerate(statements):
         parts.append(f"deferred_{number} AS ({_shifted(statement, used)})")

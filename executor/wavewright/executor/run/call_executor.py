@@ -1,8 +1,9 @@
 """Decides what becomes of a call, from ready to ended.
 
-A call is not made where it ended in an earlier part of the run, where the output of an equal call of a reading tool can
-be reused, or where it is a write that may have taken effect already. The scheduler's workers attempt the others. Each
-operation returns a `CallOutcome` for the scheduler to apply.
+A call is not made where it ended in an earlier part of the run, where the output of an equal call
+of a reading tool can be reused, or where it is a write that may have taken effect already. The
+scheduler's workers attempt the others. Each operation returns a `CallOutcome` for the scheduler to
+apply.
 """
 
 from __future__ import annotations
@@ -83,7 +84,9 @@ class CallExecutor:
         """Of the current operation, which returns it before any other begins."""
 
     async def prepare(self, call: ScheduledCall) -> CompiledStep | CallOutcome:
-        """Return the compiled step where the call must be attempted, else its outcome without an attempt."""
+        """Return the compiled step where the call must be attempted, else its outcome without an
+        attempt.
+        """
         compiled = call.compiled or self._begin(call)
         if compiled is None or not (call.is_prepared or await self._prepare(call, compiled)):
             return self._take_outcome()
@@ -114,7 +117,9 @@ class CallExecutor:
         return replace(pending.ending, at=self._clock.wall(), gates=records, seconds=seconds)
 
     def apply_reply(self, question: PendingQuestion, reply: PersonReply) -> CallOutcome:
-        """Return the outcome of a person's reply: the calls to be made, or the ending of what was refused."""
+        """Return the outcome of a person's reply: the calls to be made, or the ending of what was
+        refused.
+        """
         call, fan = question.call, question.fan_out
         call.answer = reply.answer
         if reply.is_refused and fan is not None:
@@ -132,7 +137,9 @@ class CallExecutor:
         return outcome
 
     def _begin(self, call: ScheduledCall) -> CompiledStep | None:
-        """Compile a step; return it where it is a single call that can be prepared, else set the outcome."""
+        """Compile a step; return it where it is a single call that can be prepared, else set the
+        outcome.
+        """
         call.started, call.clock_start = self._clock.wall(), self._clock.monotonic()
         begun = self._runner.begin(call)
         if isinstance(begun, CompiledStep):
@@ -219,14 +226,18 @@ class CallExecutor:
         return True
 
     def is_finished_earlier(self, step_id: StepId) -> bool:
-        """Whether a step has a valid ending from an earlier part of the run, provided its call is the same."""
+        """Whether a step has a valid ending from an earlier part of the run, provided its call is
+        the same.
+        """
         record = self._prior.steps.get(step_id)
         return record is not None and is_still_valid(record, retry_failed=self._retry_failed)
 
     def _is_reused_from_retried_run(
         self, call: ScheduledCall, compiled: CompiledStep, key: StepKey
     ) -> bool:
-        """Whether the same call succeeded in the run that this one retries; then its output is reused."""
+        """Whether the same call succeeded in the run that this one retries; then its output is
+        reused.
+        """
         ending = self._found_in_retried_run(call, compiled)
         if ending is None or (self._is_withheld(ending, True) and compiled.tool.is_repeatable):
             return False
@@ -245,7 +256,9 @@ class CallExecutor:
     def _found_in_retried_run(
         self, call: ScheduledCall, compiled: CompiledStep
     ) -> FinishedCall | None:
-        """Return the ending of the same call in the run that this one retries, where its output still fits."""
+        """Return the ending of the same call in the run that this one retries, where its output
+        still fits.
+        """
         source = self._reuse_source
         found = None if source is None or call.key is None else source.find(call, call.key)
         if found is None or isinstance(checked_output(found.output, compiled.tool), AttemptFailure):
@@ -266,7 +279,8 @@ class CallExecutor:
     async def _is_cached(self, call: ScheduledCall, compiled: CompiledStep, key: StepKey) -> bool:
         """Whether the output of an equal call of another run is reused."""
         stored = None if self._journal is None else await self._journal.find_output(key)
-        # The key has the run's `now()`, which a job may pin, so the age is checked against the clock.
+        # The key has the run's `now()`, which a job may pin, so the age is checked against the
+        # clock.
         kept_for = compiled.tool.signature.cache_for or 0.0
         if stored is None or self._clock.wall() - stored.at > kept_for:
             return False
@@ -277,7 +291,9 @@ class CallExecutor:
         return True
 
     async def _may_change(self, call: ScheduledCall, compiled: CompiledStep, key: StepKey) -> bool:
-        """Whether a call of a writing tool can be made; one that may have taken effect already fails."""
+        """Whether a call of a writing tool can be made; one that may have taken effect already
+        fails.
+        """
         tool = compiled.tool.signature
         has_begun = tool.writes and not tool.idempotent and (call.step.id, key) in self._prior.begun
         if has_begun and not await self._runner.is_under_way(call, compiled):
@@ -364,7 +380,9 @@ class CallExecutor:
             self._finish_fan_out(fan)
 
     def _ask_about_items(self, fan: FanOut) -> None:
-        """Ask once about the calls that items make: those with valid parameters, and not made by a retried run."""
+        """Ask once about the calls that items make: those with valid parameters, and not made by a
+        retried run.
+        """
         calls = [item_call(fan, index) for index in fan.chosen]
         valid = [
             call

@@ -1,12 +1,13 @@
 """Deadlines of calls, and exceptions of a call that are not the tool's.
 
-All deadlines of a run share one timer: a cancel scope with a timeout for every call would cost as much as all the rest
-of a step. The timer is set again only when a call's deadline is earlier than all others. A call that swallows its
-cancellation is cancelled again every second, and abandoned after `GRACE_SECONDS`: its coroutine is closed, and the
-worker continues without it.
+All deadlines of a run share one timer: a cancel scope with a timeout for every call would cost as
+much as all the rest of a step. The timer is set again only when a call's deadline is earlier than
+all others. A call that swallows its
+cancellation is cancelled again every second, and abandoned after `GRACE_SECONDS`: its coroutine is
+closed, and the worker continues without it.
 
-A *process exception* is Ctrl-C, or the closing of the coroutine that made the call. It is raised; any other exception
-of a tool, of whatever class, is a failure of its step.
+A *process exception* is Ctrl-C, or the closing of the coroutine that made the call. It is raised;
+any other exception of a tool, of whatever class, is a failure of its step.
 """
 
 from __future__ import annotations
@@ -155,7 +156,9 @@ class TimedCall:
 
     @types.coroutine
     def drive(self, call: Awaitable[T]) -> Generator[Any, None, T]:
-        """Await the call; close it where it still runs `GRACE_SECONDS` after its first cancellation."""
+        """Await the call; close it where it still runs `GRACE_SECONDS` after its first
+        cancellation.
+        """
         steps = call.__await__()
         thrown: BaseException | None = None
         while True:
@@ -213,7 +216,8 @@ class Deadlines:
         """Return the deadline of one call, to be driven by the current task inside a `with` block.
 
         Args:
-            seconds: Time for the call, from now; once it is cancelled it has `GRACE_SECONDS` more to end.
+            seconds: Time for the call, from now; once it is cancelled it has `GRACE_SECONDS` more
+                to end.
             of: The step's id, for the log where the call is abandoned.
         """
         timed = TimedCall(self._active, self._clock, seconds, of)

@@ -1,13 +1,13 @@
 """What a call prints, logs and emits, captured per call and recorded as events.
 
-An `OutputCapture` belongs to one attempt of one call. A context variable holds it, copied into the threads and tasks
-that await the call, so concurrent calls and other runs of the process do not mix. Output still goes to the
-original streams. Not captured: the output of child processes and of threads that the tool starts itself, and log
-records below the level of the program's logging.
+An `OutputCapture` belongs to one attempt of one call. A context variable holds it, copied into the
+threads and tasks that await the call, so concurrent calls and other runs of the process do not mix.
+Output still goes to the original streams. Not captured: the output of child processes and of
+threads that the tool starts itself, and log records below the level of the program's logging.
 
-An *emission* is made by a tool during a call, from any thread, and becomes an event of the run at once; streamed text
-is collected into larger pieces. Emissions after the end of their call are dropped, since a step has no events after its
-end.
+An *emission* is made by a tool during a call, from any thread, and becomes an event of the run at
+once; streamed text is collected into larger pieces. Emissions after the end of their call are
+dropped, since a step has no events after its end.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ from wavewright.tools.functions.tool import AgentToolCall, Emission, EmissionsTa
 MAX_CHARS: Final = 16_000
 """Characters kept of each text of an attempt: the last ones."""
 _MAX_RAW_CHARS = 3 * MAX_CHARS
-"""Characters kept until redaction; the final cut to `MAX_CHARS` removes a secret that this one has split."""
+"""Characters kept until redaction; the final cut to `MAX_CHARS` removes a secret that this one has
+split.
+"""
 
 
 class _TailBuffer:
@@ -106,7 +108,9 @@ class OutputCapture:
             self._texts.setdefault(name, _TailBuffer()).add(text)
 
     def close(self, redactor: Redactor) -> dict[str, str]:
-        """Return the texts that are not empty (`stdout`, `stderr`, `log`), redacted; further text is dropped."""
+        """Return the texts that are not empty (`stdout`, `stderr`, `log`), redacted; further text
+        is dropped.
+        """
         with _CAPTURE_LOCK:
             self._is_closed = True
             texts, self._texts = self._texts or {}, None
@@ -151,7 +155,9 @@ class _Tee:
             self.write(line)
 
     def close(self) -> None:
-        """Flush only: the streams belong to the process, and other runs and its own output need them."""
+        """Flush only: the streams belong to the process, and other runs and its own output need
+        them.
+        """
         self.behind.flush()
 
     def __getattr__(self, name: str) -> Any:
@@ -159,7 +165,9 @@ class _Tee:
 
 
 class _StreamPatch:
-    """Replaces the process's standard streams and log record factory as long as any run is executed."""
+    """Replaces the process's standard streams and log record factory as long as any run is
+    executed.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -178,7 +186,8 @@ class _StreamPatch:
                     self._tees[name] = tee = _Tee(name, stream)
                     setattr(sys, name, cast("TextIO", tee))
             self._make_record = logging.getLogRecordFactory()
-            # Not a handler: with one on the root logger, Python's handler of last resort and `basicConfig` do nothing.
+            # Not a handler: with one on the root logger, Python's handler of last resort and
+            # `basicConfig` do nothing.
             logging.setLogRecordFactory(self._recorded)
 
     def leave(self) -> None:
@@ -284,7 +293,9 @@ class Emissions:
     def finish(
         self, call: ScheduledCall, printed: Mapping[str, str] = _NO_OUTPUT, traceback: str = ""
     ) -> None:
-        """Record the rest of the attempt's text, and what it printed and raised; later emissions are dropped."""
+        """Record the rest of the attempt's text, and what it printed and raised; later emissions
+        are dropped.
+        """
         call.is_under_way = False
         if self._texts and call in self._texts:
             self._flush_text(call)
@@ -308,7 +319,8 @@ class Emissions:
                 raise TypeError(f"the text of a piece is {type(emission.text).__name__}, not str")
             return emission.text
         event = self._event(call, emission)
-        # An event that cannot be decoded would make the journal unreadable, so the tool gets the error.
+        # An event that cannot be decoded would make the journal unreadable, so the tool gets the
+        # error.
         decode(*encode(event))
         return event
 

@@ -1,7 +1,8 @@
 """The entry point of the executor: `execute` runs a bound plan.
 
-It returns the state of the run after every step has ended. Where it is cancelled it first journals what has ended and
-marks the run *interrupted*; resuming is `execute` again with the state from the journal.
+It returns the state of the run after every step has ended. Where it is cancelled it first journals
+what has ended and marks the run *interrupted*; resuming is `execute` again with the state from the
+journal.
 """
 
 from __future__ import annotations
@@ -70,25 +71,30 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
         now: The value of `now()` throughout the run.
         journal: Where events are written; without one only the returned state has them.
         verify: Evaluates the gates of a step.
-        ask: Asks a person about a step that needs approval or asks a question; without it no approval is asked.
-            Steps that wait for a person have no ending in the returned state.
+        ask: Asks a person about a step that needs approval or asks a question; without it no
+            approval is asked. Steps that wait for a person have no ending in the returned state.
         schedule: `waves`, or `dataflow`.
         limits: Upper bounds; steps beyond one end `cancelled` with the reason.
         goal_tools: The goal's configuration of its tools.
         graph: The plan's graph, where the caller has it.
-        prior: The run so far. Calls that ended in it, with the same step id and key, are not made again.
-        retry_failed: Call failed steps of `prior` again; without it a failure is final until a patch replaces it.
+        prior: The run so far. Calls that ended in it, with the same step id and key, are not made
+            again.
+        retry_failed: Call failed steps of `prior` again; without it a failure is final until a
+            patch replaces it.
         announces: Journal the start of every call, and not only of those that write.
         donor: Another run; its successful calls are not made again where they are the same.
         on_event: Called with every event once it is journaled.
         clock: Time, timers and random numbers.
-        drain_signal: Lets no further call start, so that calls in progress can end before the run is cancelled.
-        is_part: Whether the run goes on beside this execution: where it is cancelled, no ending is recorded for what
-            has not ended, nor for the run.
-        redactor: Redacts what calls raise, print and log; by default with the secrets of the environment.
+        drain_signal: Lets no further call start, so that calls in progress can end before the run
+            is cancelled.
+        is_part: Whether the run goes on beside this execution: where it is cancelled, no ending is
+            recorded for what has not ended, nor for the run.
+        redactor: Redacts what calls raise, print and log; by default with the secrets of the
+            environment.
 
     Raises:
-        JournalError: the journal cannot be written; it holds all events up to the first that failed.
+        JournalError: the journal cannot be written; it holds all events up to the first that
+            failed.
     """
     limits = limits or Limits()
     prior = prior or RunState()
@@ -159,7 +165,9 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
 def _ended(
     scheduler: Scheduler, recorder: EventRecorder, clock: Clock, *, is_part: bool
 ) -> Generator[None]:
-    """Record the end of an execution and commit it; after an exception the run is interrupted and can be resumed."""
+    """Record the end of an execution and commit it; after an exception the run is interrupted and
+    can be resumed.
+    """
     try:
         yield
     except BaseException:
@@ -179,7 +187,9 @@ def _budget_job(started: RunStarted | None) -> str | None:
 
 
 def _root_cause(error: BaseException) -> BaseException:
-    """Return the first exception that is not a group; the others of a task group are its consequences."""
+    """Return the first exception that is not a group; the others of a task group are its
+    consequences.
+    """
     if isinstance(error, BaseExceptionGroup):
         return _root_cause(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
     return error

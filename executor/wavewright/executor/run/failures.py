@@ -1,11 +1,13 @@
-"""Failures of attempts: kind, message and traceback of a tool's exception, and whether and when to retry.
+"""Failures of attempts: kind, message and traceback of a tool's exception, and whether and when to
+retry.
 
-Tracebacks leave out the frames of the engine and of the libraries between it and a tool. Messages and tracebacks are
-redacted and of bounded size.
+Tracebacks leave out the frames of the engine and of the libraries between it and a tool. Messages
+and tracebacks are redacted and of bounded size.
 
-The kind of a failure comes from a fixed list and says whether another attempt may succeed. Retries follow the rules of
-stamina: the wait doubles from attempt to attempt up to a maximum, jitter spreads clients, and a server's `Retry-After`
-is obeyed. Tools need not raise exceptions of this package.
+The kind of a failure comes from a fixed list and says whether another attempt may succeed. Retries
+follow the rules of stamina: the wait doubles from attempt to attempt up to a maximum, jitter
+spreads clients, and a server's `Retry-After` is obeyed. Tools need not raise exceptions of this
+package.
 """
 
 from __future__ import annotations
@@ -36,15 +38,17 @@ _MAX_TRACED_FRAMES: Final = 40
 """Frames of one exception in the text of a traceback."""
 _MAX_LINE_CHARS = 200
 _MAX_REDACTED_CHARS = 16 * MAX_TRACEBACK_CHARS
-"""Characters of a text that are redacted before it is cut, since a part of a secret is not recognised."""
+"""Characters of a text that are redacted before it is cut, since a part of a secret is not
+recognised.
+"""
 _LIBRARY_FOLDERS = frozenset({"site-packages", "dist-packages"})
 
 
 def last_frames(error: BaseException, redactor: Redactor) -> tuple[TracebackFrame, ...]:
     """Return the last frames of the user's own code, the innermost last.
 
-    Without any, as in a tool that was installed with pip, the frames of libraries are returned. Of an exception group
-    the first exception is followed.
+    Without any, as in a tool that was installed with pip, the frames of libraries are returned. Of
+    an exception group the first exception is followed.
     """
     stack = [
         frame
@@ -57,7 +61,9 @@ def last_frames(error: BaseException, redactor: Redactor) -> tuple[TracebackFram
 
 
 def traceback_text(error: BaseException, redactor: Redactor) -> str:
-    """Return the traceback as Python prints it, without the frames of the engine above the tool's own."""
+    """Return the traceback as Python prints it, without the frames of the engine above the tool's
+    own.
+    """
     whole = traceback.TracebackException.from_exception(
         error, limit=-_MAX_TRACED_FRAMES, compact=True
     )

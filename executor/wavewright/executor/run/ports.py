@@ -1,14 +1,16 @@
 """Ports of the executor: clock, drain signal and gates.
 
-Nothing in the executor but the `Clock` reads the time or draws random numbers, so tests control both.
+Nothing in the executor but the `Clock` reads the time or draws random numbers, so tests control
+both.
 
-A set `DrainSignal` lets no further call start; calls in progress end and are recorded. Once none is left the run is
-drained, and cancelling it interrupts nothing.
+A set `DrainSignal` lets no further call start; calls in progress end and are recorded. Once none is
+left the run is drained, and cancelling it interrupts nothing.
 
-`AskPerson` is called when a step is ready that a person must decide on first. Its calls hold no slot while it waits.
+`AskPerson` is called when a step is ready that a person must decide on first. Its calls hold no
+slot while it waits.
 
-`Verify` evaluates the gates of a step, once, after its output has passed the tool's output schema. It does not raise: a
-gate that cannot be evaluated gives a record with the verdict `error`.
+`Verify` evaluates the gates of a step, once, after its output has passed the tool's output schema.
+It does not raise: a gate that cannot be evaluated gives a record with the verdict `error`.
 """
 
 from __future__ import annotations
@@ -87,7 +89,9 @@ class DrainSignal:
         self._is_busy = is_busy
 
     def start_draining(self, on_drained: Callable[[], None]) -> None:
-        """Let no call start any more; `on_drained` is called, perhaps more than once, when none is in progress."""
+        """Let no call start any more; `on_drained` is called, perhaps more than once, when none is
+        in progress.
+        """
         self.is_draining, self._on_drained = True, on_drained
         self.notify_if_drained()
 
@@ -112,9 +116,11 @@ class GateView:
 GateRecords: TypeAlias = tuple[GateRecord, ...]
 
 Verify: TypeAlias = Callable[[StepId, Json, GateView], GateRecords | Awaitable[GateRecords]]
-"""Returns the records of a step's gates for its output, or an awaitable of them where a model judges.
+"""Returns the records of a step's gates for its output, or an awaitable of them where a model
+judges.
 
-The step ends when they are there. Steps that wait for their gates do not count against the limits of concurrent calls.
+The step ends when they are there. Steps that wait for their gates do not count against the limits
+of concurrent calls.
 """
 
 
@@ -133,7 +139,9 @@ class PersonReply:
     """What came of asking a person about a step."""
 
     answer: str | None
-    """The answer to a question, any text for an approval; None where there is none, and the step waits."""
+    """The answer to a question, any text for an approval; None where there is none, and the step
+    waits.
+    """
     is_refused: bool = False
     """Whether the calls may not be made."""
     note: Noted | None = None

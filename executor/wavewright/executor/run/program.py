@@ -1,12 +1,12 @@
 """A plan compiled over its tools.
 
-Computed once: the graph, the wave and the priority of each step, and a validator for each schema of a tool. A step's
-own expressions are compiled when the step starts and dropped with it, so a plan of 100,000 steps needs little more
-memory than its graph.
+Computed once: the graph, the wave and the priority of each step, and a validator for each schema of
+a tool. A step's own expressions are compiled when the step starts and dropped with it, so a plan of
+100,000 steps needs little more memory than its graph.
 
-A *direct* reference is a whole `${…}` with only fields and indexes, as `${steps.prices[0].close}`. It is resolved
-without the expression parser, which takes less time. Where that finds no value the expression is evaluated instead, so
-values and errors are always those of expressions.
+A *direct* reference is a whole `${…}` with only fields and indexes, as `${steps.prices[0].close}`.
+It is resolved without the expression parser, which takes less time. Where that finds no value the
+expression is evaluated instead, so values and errors are always those of expressions.
 """
 
 from __future__ import annotations
@@ -164,7 +164,9 @@ class CompiledTool:
 
 @dataclass(slots=True)
 class CompiledStep:
-    """A step with its expressions compiled and its limits resolved; made for every step, so it is not frozen."""
+    """A step with its expressions compiled and its limits resolved; made for every step, so it is
+    not frozen.
+    """
 
     step: Step
     tool: CompiledTool
@@ -200,7 +202,8 @@ class CompiledPlan:
         asks_people: bool = False,
     ) -> None:
         self.plan = plan
-        # A tool is given feedback by its parameter, and other calls are not made again because of it.
+        # A tool is given feedback by its parameter, and other calls are not made again because of
+        # it.
         self._data_inputs = {
             name: one for name, one in plan.inputs.items() if not is_feedback_input(name)
         }
@@ -251,7 +254,9 @@ class CompiledPlan:
         return "approval" if asks_approval(step, tool.signature) else None
 
     def own_dependencies(self, step: Step) -> Iterable[StepId]:
-        """Return the steps that this one reads or names in `depends_on`, without those that only its gates read."""
+        """Return the steps that this one reads or names in `depends_on`, without those that only
+        its gates read.
+        """
         known = self.graph.steps
         named = dict.fromkeys((*step.depends_on, *sorted(step_reads(step))))
         return [StepId(name) for name in named if name in known]
@@ -263,8 +268,8 @@ class CompiledPlan:
     def visible_data(self, step: Step, state: RunState) -> dict[str, JsonObject]:
         """Return the run data that a step may read whose tool is one of the `data_readers`.
 
-        That is the plan's inputs, and what the steps that it depends on have written. Steps come in the order of their
-        waves and items in theirs, so it does not matter which ended first.
+        That is the plan's inputs, and what the steps that it depends on have written. Steps come in
+        the order of their waves and items in theirs, so it does not matter which ended first.
         """
         reads = self.tools[step.tool].signature.reads_data
         found: dict[str, JsonObject] = {RUN_INPUTS: self._data_inputs}

@@ -1,11 +1,11 @@
 """What of a run may start: the steps whose dependencies have ended, and the queue of their calls.
 
-A step is *present* when other steps can read its output: it succeeded and no failed gate blocks it. A step is *blocked*
-when a dependency of its own is neither present, nor optional, nor skipped.
+A step is *present* when other steps can read its output: it succeeded and no failed gate blocks it.
+A step is *blocked* when a dependency of its own is neither present, nor optional, nor skipped.
 
-The most urgent of the ready calls starts first, within the concurrency limits of the run and of its tools. A call whose
-tool is at its limit waits in a queue of that tool, so it does not block other calls. A limit may change while calls
-run, as with workers on other machines that come and go.
+The most urgent of the ready calls starts first, within the concurrency limits of the run and of its
+tools. A call whose tool is at its limit waits in a queue of that tool, so it does not block other
+calls. A limit may change while calls run, as with workers on other machines that come and go.
 """
 
 from __future__ import annotations
@@ -185,7 +185,9 @@ class CallQueue:
         self.push(call)
 
     def take(self) -> ScheduledCall | None:
-        """Return the most urgent call that may run now, and count it as running; None where there is none."""
+        """Return the most urgent call that may run now, and count it as running; None where there
+        is none.
+        """
         if self.running >= self._concurrency or self._drain_signal.is_draining:
             return None
         while self._ready:
@@ -247,8 +249,9 @@ class CallQueue:
     def notify(self) -> None:
         """Complete the future of `next_change`.
 
-        The waiting task continues in the next turn of the loop. By then a worker that never waits has taken the calls
-        that it pushed, and waking other workers for each would cost more than the calls.
+        The waiting task continues in the next turn of the loop. By then a worker that never waits
+        has taken the calls that it pushed, and waking other workers for each would cost more than
+        the calls.
         """
         if self._change is not None and not self._change.done():
             self._change.set_result(None)

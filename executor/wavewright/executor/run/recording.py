@@ -1,12 +1,13 @@
 """Recording of events: redacted, committed to the journal, and then applied to the state.
 
-Events are *recorded* as they happen and *committed* in batches: events that were recorded while the journal was writing
-form the next batch. Only committed events change the state, reach the listener and free dependants, so nothing depends
-on an event that a crash could undo.
+Events are *recorded* as they happen and *committed* in batches: events that were recorded while the
+journal was writing form the next batch. Only committed events change the state, reach the listener
+and free dependants, so nothing depends on an event that a crash could undo.
 
-An output may contain what looks like a secret. The state has the output unchanged; the listener gets `[redacted]` in
-place of the secret. So does the journal, except for fields that another step reads, without which the run could not be
-resumed. The event names the *withheld* fields, and an output without a needed field is not reused.
+An output may contain what looks like a secret. The state has the output unchanged; the listener
+gets `[redacted]` in place of the secret. So does the journal, except for fields that another step
+reads, without which the run could not be resumed. The event names the *withheld* fields, and an
+output without a needed field is not reused.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ _Ending = TypeVar("_Ending", bound=StepFinished | ItemFinished)
 _EventT = TypeVar("_EventT", bound=Event)
 
 WithheldCheck: TypeAlias = Callable[[StepFinished | ItemFinished, bool], bool]
-"""Whether a withheld field of an ending is needed; the flag says whether its gates are evaluated again."""
+"""Whether a withheld field of an ending is needed; the flag says whether its gates are evaluated
+again.
+"""
 
 WHOLE_OUTPUT: Final = ""
 """Among withheld fields: the whole output, where that is not an object."""
@@ -61,10 +64,14 @@ class OutputRedactor:
         self._redactor = Redactor()
         self._named_secrets = set[str]()
         self._plain_items = dict[StepId, dict[int, Json]]()
-        """Outputs of items that hold no secret, by identity, until the output of their step is redacted."""
+        """Outputs of items that hold no secret, by identity, until the output of their step is
+        redacted.
+        """
 
     def redact_output(self, output: Json) -> Json:
-        """Return an output without secrets; its values under a secret's name are redacted in all later events."""
+        """Return an output without secrets; its values under a secret's name are redacted in all
+        later events.
+        """
         clean = self._redactor.redact_json(output)
         if clean is not output:
             self.learn_secrets(output)
@@ -172,7 +179,9 @@ class EventRedactor:
         return clean, clean
 
     def is_withheld(self, ending: StepFinished | ItemFinished, asks_gates: bool) -> bool:  # noqa: FBT001 - a port
-        """Whether this plan, or a gate that is evaluated again, reads a withheld field of an ending."""
+        """Whether this plan, or a gate that is evaluated again, reads a withheld field of an
+        ending.
+        """
         if not ending.withheld:
             return False
         if asks_gates and ending.step in self._gated:
@@ -205,7 +214,9 @@ class EventRedactor:
         return kept, tuple(withheld)
 
     def _fields_read(self, step_id: StepId) -> frozenset[str] | None:
-        """Return the fields of a step's output that other steps read, or None where one reads it whole."""
+        """Return the fields of a step's output that other steps read, or None where one reads it
+        whole.
+        """
         graph = self._graph
         readers = (
             graph.steps[name]
@@ -290,8 +301,8 @@ class EventRecorder:
     async def check_lease(self) -> None:
         """Raise where another owner may have taken the run's lease.
 
-        A lease is taken over when its owner has not renewed it for longer than its duration. A process that was
-        suspended for so long checks the lease here before it makes a call.
+        A lease is taken over when its owner has not renewed it for longer than its duration. A
+        process that was suspended for so long checks the lease here before it makes a call.
 
         Raises:
             JournalError: another owner has the run, or the journal cannot be reached.

@@ -1,7 +1,9 @@
-"""Reuse of calls: step keys, equal calls of one run, results of a retried run, and kept model answers.
+"""Reuse of calls: step keys, equal calls of one run, results of a retried run, and kept model
+answers.
 
-Equal calls of a reading tool are made once: while one is in progress, calls with the same key *follow* it and get its
-output; later ones get it at once. If it fails, its followers make the call themselves.
+Equal calls of a reading tool are made once: while one is in progress, calls with the same key
+*follow* it and get its output; later ones get it at once. If it fails, its followers make the call
+themselves.
 
 The `JournalReplayCache` gives a resumed run the model answers that are in its journal, each once.
 """
@@ -28,7 +30,8 @@ _canonical_text = make_encoder(sort_keys=True)
 
 
 class StepKeyBuilder:
-    """Builds the keys of one tool's calls in one run; they equal those of `planner.language.hashing.step_key`.
+    """Builds the keys of one tool's calls in one run; they equal those of
+    `planner.language.hashing.step_key`.
 
     The part of the hash that is the same for every call is computed once.
     """
@@ -41,7 +44,8 @@ class StepKeyBuilder:
         self._now = now
         self._run = run
         self._writes = signature.writes
-        # The canonical text of a list is that of its parts, so it can be split around the parameters.
+        # The canonical text of a list is that of its parts, so it can be split around the
+        # parameters.
         self._before = hashlib.sha256(
             (_canonical_text([signature.name, signature.version])[:-1] + ",").encode("ascii")
         )
@@ -122,7 +126,9 @@ class ReuseIndex:
         return self._finished.get(key)
 
     def follows(self, call: ScheduledCall, key: StepKey) -> bool:
-        """Whether an equal call is in progress, which this one now follows; otherwise others will follow this one."""
+        """Whether an equal call is in progress, which this one now follows; otherwise others will
+        follow this one.
+        """
         followers = self._followers.get(key)
         if followers is None:
             self._followers[key] = []

@@ -1,7 +1,7 @@
 """Calls in the scheduler, and their outcomes.
 
-A *call* is one use of a tool: a plain step is one call, a `for_each` step a *fan-out* of calls, one per item. Both
-exist only while the step runs; results become events.
+A *call* is one use of a tool: a plain step is one call, a `for_each` step a *fan-out* of calls, one
+per item. Both exist only while the step runs; results become events.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ class ScheduledCall:
 
     step: Step
     urgency: float
-    """Negative of the longest path, in seconds, from here to the end of the plan: the smallest goes first."""
+    """Negative of the longest path, in seconds, from here to the end of the plan: the smallest goes
+    first.
+    """
     order: int
     """The step's position in the plan."""
     index: int = -1
@@ -158,7 +160,9 @@ class CallOutcome:
 
     def __init__(self) -> None:
         self.endings: list[StepFinished | ItemFinished] = []
-        """To be recorded in this order, with those of other calls that reuse the output of this one."""
+        """To be recorded in this order, with those of other calls that reuse the output of this
+        one.
+        """
         self.pending_gates: list[PendingGates] = []
         self.questions: list[PendingQuestion] = []
         self.calls: list[tuple[ScheduledCall, float]] = []
@@ -168,7 +172,9 @@ class CallOutcome:
 
 
 def is_still_valid(record: StepFinished | ItemFinished, *, retry_failed: bool) -> bool:
-    """Whether an ending from an earlier part of the run stands: a failure does, unless failed calls are made again."""
+    """Whether an ending from an earlier part of the run stands: a failure does, unless failed calls
+    are made again.
+    """
     if record.status in SUCCESSES:
         return True
     # `retry_failed` does not repeat a write that may have taken effect.

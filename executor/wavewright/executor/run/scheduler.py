@@ -1,11 +1,12 @@
 """The scheduler of a compiled plan, in waves or by dataflow.
 
-A step becomes ready when the endings that it waits for are committed: in `dataflow` those of its own dependencies,
-in `waves` those of every step of the waves before. Schedule and limits do not change how a step ends. Calls that ended
-in an earlier part of the run are not made again.
+A step becomes ready when the endings that it waits for are committed: in `dataflow` those of its
+own dependencies, in `waves` those of every step of the waves before. Schedule and limits do not
+change how a step ends. Calls that ended in an earlier part of the run are not made again.
 
-A *worker* takes the most urgent call that the limits allow, executes it, applies its outcome and takes the next. There
-are at most as many workers as concurrent calls, and each starts when it is needed.
+A *worker* takes the most urgent call that the limits allow, executes it, applies its outcome and
+takes the next. There are at most as many workers as concurrent calls, and each starts when it is
+needed.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ from wavewright.planner.types import Schedule, StepId
 from wavewright.tools.functions.injected import values_digest
 
 _CALLS_BETWEEN_YIELDS = 64
-"""After so many calls a worker whose calls never wait lets the event loop run timers, signals and other runs."""
+"""After so many calls a worker whose calls never wait lets the event loop run timers, signals and
+other runs.
+"""
 _UNCERTAIN_WRITE = StepError(
     "cancelled",
     "the call was in progress and may have taken effect",
@@ -112,7 +115,8 @@ class Scheduler:
             return
         try:
             async with anyio.create_task_group() as group:
-                # Workers are started here, since a callback of the loop cannot start tasks of this group.
+                # Workers are started here, since a callback of the loop cannot start tasks of this
+                # group.
                 while not self._queue.is_closed:
                     changed = self._queue.next_change()
                     if self._are_all_awake(group):
@@ -161,8 +165,9 @@ class Scheduler:
     def _are_all_awake(self, group: TaskGroup) -> bool:
         """Wake or start workers for the ready calls; return whether no more are needed.
 
-        One at first, then in each turn of the loop as many as have calls in progress, which doubles them. Where calls
-        wait, all workers run after a few turns; where they never do, one worker makes all calls.
+        One at first, then in each turn of the loop as many as have calls in progress, which doubles
+        them. Where calls wait, all workers run after a few turns; where they never do, one worker
+        makes all calls.
         """
         if self._drain_signal.is_draining:
             return True
@@ -251,7 +256,8 @@ class Scheduler:
     def cancel_rest(self, reason: str) -> None:
         """End every step that has not ended as cancelled; nothing starts after that.
 
-        Steps that ended in an earlier part of the run keep their ending, also where they were not reached again.
+        Steps that ended in an earlier part of the run keep their ending, also where they were not
+        reached again.
         """
         self._is_stopped = True
         written = {step_id for step_id, _ in self._recorder.state.begun if self._writes(step_id)}
@@ -284,7 +290,9 @@ class Scheduler:
             self._queue.close()
 
     def _admit_freed(self) -> None:
-        """Push or finish each freed step; a loop and not a recursion, since finishing one frees others."""
+        """Push or finish each freed step; a loop and not a recursion, since finishing one frees
+        others.
+        """
         if self._is_admitting:
             return
         self._is_admitting = True

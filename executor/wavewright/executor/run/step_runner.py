@@ -1,7 +1,8 @@
 """One step: its condition, items, parameters, calls, output and gates.
 
-The scheduler decides when a step runs. Failures of expressions, parameters and tools are returned as `StepError` or
-`AttemptFailure`, never raised. Every output that is returned is valid by the tool's output schema.
+The scheduler decides when a step runs. Failures of expressions, parameters and tools are returned
+as `StepError` or `AttemptFailure`, never raised. Every output that is returned is valid by the
+tool's output schema.
 """
 
 from __future__ import annotations
@@ -81,7 +82,9 @@ class StepRunner:
         self._job = job
         self._now = now
         self._keys: dict[tuple[str, RunId], StepKeyBuilder] = {}
-        """By tool and by the run in the keys; made when first used, so that plans of many tools start at once."""
+        """By tool and by the run in the keys; made when first used, so that plans of many tools
+        start at once.
+        """
         self._inputs = program.plan.inputs
         self._gates_on: dict[StepId | None, frozenset[GateId]] = {}
         for gate in program.plan.gates:
@@ -222,7 +225,8 @@ class StepRunner:
                 return AttemptFailure(
                     "output", f"run data: {error}", hint="write plain JSON values"
                 )
-            # What later steps read is what the journal has, so that they read the same in a resumed run.
+            # What later steps read is what the journal has, so that they read the same in a resumed
+            # run.
             call.written = cast(
                 "dict[str, JsonObject]", self._redactor.redact_json(written, keep_numbers=True)
             )
@@ -239,7 +243,9 @@ class StepRunner:
         )
 
     def lacks_gates(self, ending: StepFinished) -> bool:
-        """Whether the plan has gates on a step that were not evaluated when it ended: it started before they came."""
+        """Whether the plan has gates on a step that were not evaluated when it ended: it started
+        before they came.
+        """
         evaluated = {record.gate for record in ending.gates}
         return (
             ending.status in SUCCESSES
@@ -288,7 +294,8 @@ class StepRunner:
         )
 
     def _key_builder(self, step: Step, tool: CompiledTool) -> StepKeyBuilder:
-        # In a retried run a call has the key of the original run, so a writing tool can recognise the repeat.
+        # In a retried run a call has the key of the original run, so a writing tool can recognise
+        # the repeat.
         run = self._run
         if self._donor is not None and step.id not in self._donor.anew:
             run = self._donor.origin

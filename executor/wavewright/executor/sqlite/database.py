@@ -1,10 +1,11 @@
 """The journal's file: a SQLite database, opened and checked, with its write-ahead log.
 
-The header holds an *application id* and a *format*, so that other programs' databases and other versions are refused
-before anything is read. The database refuses to change events once they are appended. Nothing is created or changed in
-a file that is not a journal of this format.
+The header holds an *application id* and a *format*, so that other programs' databases and other
+versions are refused before anything is read. The database refuses to change events once they are
+appended. Nothing is created or changed in a file that is not a journal of this format.
 
-The log is grown in advance, and copied into the file before it is long; when that happens never changes what is read.
+The log is grown in advance, and copied into the file before it is long; when that happens never
+changes what is read.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ def _create_file(path: Path) -> None:
         # In a folder of the system's own, such as /proc, where nothing can be made.
         raise PermissionError(errno.EPERM, "its folder cannot be made", str(path)) from error
     with suppress(FileExistsError):
-        # Before SQLite does, which would leave it to the umask; its -wal and -shm files take over the mode.
+        # Before SQLite does, which would leave it to the umask; its -wal and -shm files take over
+        # the mode.
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
@@ -81,14 +83,15 @@ def _check_file(path: Path) -> None:
 def _connect(path: Path, *, is_read_only: bool) -> sqlite3.Connection:
     options = ""
     if is_read_only:
-        # With no -wal beside it the file is whole and no process writes it; a disk that is read-only cannot hold the
-        # -shm file that SQLite wants otherwise.
+        # With no -wal beside it the file is whole and no process writes it; a disk that is
+        # read-only cannot hold the -shm file that SQLite wants otherwise.
         is_frozen = not os.access(path.parent, os.W_OK) and not _has_text(
             path.with_name(path.name + "-wal")
         )
         options = "?immutable=1" if is_frozen else "?mode=ro"
     uri = f"{path.absolute().as_uri()}{options or '?mode=rw'}"
-    # Waiting for locks is done here, so that the event loop's thread never waits; see SqliteEventStore.
+    # Waiting for locks is done here, so that the event loop's thread never waits; see
+    # SqliteEventStore.
     return sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
 
 
@@ -137,7 +140,8 @@ def _application_and_version(connection: sqlite3.Connection) -> tuple[int, int]:
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:
-    # Must be said before there is anything in the file; what removed runs leave can be given back to the disk then.
+    # Must be said before there is anything in the file; what removed runs leave can be given back
+    # to the disk then.
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     with SqliteTransaction(connection, patience=0):
         # Another process may have come first.
@@ -202,7 +206,9 @@ _T = TypeVar("_T")
 
 
 def _wait_for_lock(patience: float, attempt: Callable[[], _T]) -> _T:
-    """Call until it is no longer refused for another's lock; after so many seconds the refusal is raised."""
+    """Call until it is no longer refused for another's lock; after so many seconds the refusal is
+    raised.
+    """
     deadline = time.monotonic() + patience
     pause = 0.001
     while True:
@@ -216,7 +222,9 @@ def _wait_for_lock(patience: float, attempt: Callable[[], _T]) -> _T:
 
 
 _GROWTH_BYTES: Final = 2**20
-"""Bytes by which it is grown at once: a short run needs no more, and waits for no more when it is opened."""
+"""Bytes by which it is grown at once: a short run needs no more, and waits for no more when it is
+opened.
+"""
 _MARGIN_BYTES: Final = 2**18
 """Bytes that must be left before a commit: about twenty small ones, or one of a wide wave."""
 
@@ -264,8 +272,9 @@ class WriteAheadLog:
     def preallocate(self) -> None:
         """Let it grow before that is needed, step by step up to its full length.
 
-        A commit within the file's length takes about half as long as one that makes the file grow. What is written
-        here is rolled back, and no more than room for commits; it is synced here, or the first commit would be.
+        A commit within the file's length takes about half as long as one that makes the file grow.
+        What is written here is rolled back, and no more than room for commits; it is synced here,
+        or the first commit would be.
         """
         if not self.needs_space:
             return

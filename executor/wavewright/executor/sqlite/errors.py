@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 _FREE_SPACE: Final = "free some space and resume the run; all that was journaled before is safe"
 _MIN_FREE_BYTES: Final = 64 * 1024
-"""Bytes below which a disk is full for a journal: its shared memory alone grows by 32 KiB at a time."""
+"""Bytes below which a disk is full for a journal: its shared memory alone grows by 32 KiB at a
+time.
+"""
 _CHOOSE_WRITABLE_PATH: Final = "give a path where files can be written"
 
 
@@ -148,7 +150,8 @@ def explain_use(
                 hint=f"copy the file; `sqlite3 {path} .recover` saves what can be read; move it aside to start anew",
             )
         case sqlite3.SQLITE_IOERR if _is_full(path):
-            # What SQLite keeps beside the file (its shared memory) does not tell a full disk from a broken one.
+            # What SQLite keeps beside the file (its shared memory) does not tell a full disk from a
+            # broken one.
             return JournalNotWritten("the disk is full", place=place, hint=_FREE_SPACE)
         case sqlite3.SQLITE_IOERR:
             return JournalNotWritten(

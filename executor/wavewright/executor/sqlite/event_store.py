@@ -1,8 +1,9 @@
 """The journal's tables in its file, open to one owner.
 
-The *store* is synchronous and used by one thread at a time. Every write names the *fence* under which this
-owner holds the run and is refused, in the same transaction, once another owner has a higher one. A transaction is
-written whole or not at all, and what one run cannot write costs no other run anything.
+The *store* is synchronous and used by one thread at a time. Every write names the *fence* under
+which this owner holds the run and is refused, in the same transaction, once another owner has a
+higher one. A transaction is written whole or not at all, and what one run cannot write costs no
+other run anything.
 """
 
 from __future__ import annotations
@@ -45,10 +46,14 @@ if TYPE_CHECKING:
 _LONG_LOG: Final = 4 * 2**20
 """Bytes of the write-ahead log after which it is copied into the file."""
 _COMMIT_BYTES: Final = 3 * 4096
-"""What a commit adds to the log beside the events' texts: the last page of the table, of its index, and a run's."""
+"""What a commit adds to the log beside the events' texts: the last page of the table, of its index,
+and a run's.
+"""
 
 _CHANGE_BYTES: Final = 3 * 4096
-"""What a changed row of the job store adds, beside long texts: its table's page, and those of its indexes."""
+"""What a changed row of the job store adds, beside long texts: its table's page, and those of its
+indexes.
+"""
 
 _INSERT: Final = """
     INSERT INTO event (run, seq, at, kind, step, status, key, crc, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
@@ -148,9 +153,12 @@ class SqliteEventStore(RunHolder):
             self._note_leases({}, [run])
 
     def heartbeat(self) -> None:
-        """Show that the owner of the held runs is alive. A heartbeat that cannot be written is left out."""
+        """Show that the owner of the held runs is alive. A heartbeat that cannot be written is left
+        out.
+        """
         if self.held:
-            # A full disk or a lock fails the next append; on this machine the process itself is inspected.
+            # A full disk or a lock fails the next append; on this machine the process itself is
+            # inspected.
             with suppress(sqlite3.Error), self._transaction():
                 self._leases.heartbeat()
 
@@ -159,7 +167,8 @@ class SqliteEventStore(RunHolder):
     def execute(
         self, works: Sequence[TransactionWork[Any]], run: RunId | None = None
     ) -> list[object]:
-        """Return the results of the works, which are done in one transaction; messages of errors name the run.
+        """Return the results of the works, which are done in one transaction; messages of errors
+        name the run.
 
         Raises:
             JournalError: nothing was written.
@@ -186,12 +195,14 @@ class SqliteEventStore(RunHolder):
     def write(
         self, entries: Sequence[AppendEntry], *, may_wait: bool = True
     ) -> dict[RunId, JournalError]:
-        """Write the entries in one transaction and return, run by run, what could not be written and why.
+        """Write the entries in one transaction and return, run by run, what could not be written
+        and why.
 
         Nothing more is written to a run that is returned, until it is claimed again.
 
         Raises:
-            DatabaseLocked: `may_wait` is false and another connection has the lock; nothing was written.
+            DatabaseLocked: `may_wait` is false and another connection has the lock; nothing was
+                written.
         """
         good = [entry for entry in entries if entry.run not in self.faults]
         started = time.perf_counter()
@@ -210,7 +221,9 @@ class SqliteEventStore(RunHolder):
     def _write_apart(
         self, entries: Sequence[AppendEntry], error: sqlite3.Error | JournalError
     ) -> None:
-        """Write each run's entries by themselves after they failed together; note the fault of a lone run."""
+        """Write each run's entries by themselves after they failed together; note the fault of a
+        lone run.
+        """
         runs = dict.fromkeys(entry.run for entry in entries)
         if len(runs) > 1:
             for run in runs:
@@ -227,7 +240,9 @@ class SqliteEventStore(RunHolder):
     def write_and_execute(
         self, entries: Sequence[AppendEntry], works: Sequence[TransactionWork[Any]]
     ) -> list[object] | None:
-        """Write the entries and do the works in one transaction; return the results, None where nothing was done."""
+        """Write the entries and do the works in one transaction; return the results, None where
+        nothing was done.
+        """
         if any(entry.run in self.faults for entry in entries):
             return None
         try:
@@ -343,7 +358,8 @@ class SqliteEventStore(RunHolder):
 def _put_outbox_rows(
     transaction: SqliteStoreTransaction, rows: Sequence[OutboxRows], written: Sequence[RunId]
 ) -> None:
-    # Only a daemon's journal takes outbox writes: a run of the command line loads nothing of the job store.
+    # Only a daemon's journal takes outbox writes: a run of the command line loads nothing of the
+    # job store.
     from wavewright.executor.store.job_transactions import put_outbox_rows
 
     for one in rows:

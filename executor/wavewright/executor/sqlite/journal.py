@@ -1,8 +1,9 @@
 """The journal and the budget store in a SQLite file, written beside the event loop.
 
-One writer thread owns the journal's connection, and another one that of the budget store. Only a *lone* append, which
-nothing else is expected beside, is written in place while the disk is quick, since the way to the thread and back takes
-half as long as the disk itself. Done means synced: what an `append` reported survives a crash and a power cut.
+One writer thread owns the journal's connection, and another one that of the budget store. Only a
+*lone* append, which nothing else is expected beside, is written in place while the disk is quick,
+since the way to the thread and back takes half as long as the disk itself. Done means synced: what
+an `append` reported survives a crash and a power cut.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ class SqliteJournal(StoredJournal):
             path: The file.
             lease: Seconds for which an owner on another machine is believed without a heartbeat.
             patience: Seconds to wait for another program's lock.
-            quick: A lone append is written on the event loop's thread while commits take less; 0 for never.
+            quick: A lone append is written on the event loop's thread while commits take less; 0
+                for never.
             clock: Seconds since the epoch.
 
         Raises:
@@ -72,11 +74,14 @@ class SqliteJournal(StoredJournal):
         """Held while the store is used: by the writer, or by the loop for a lone append."""
         self._quick = quick
         self._pending = 0
-        """Batches handed to the writer that have not come back; a lone append must not overtake them."""
+        """Batches handed to the writer that have not come back; a lone append must not overtake
+        them.
+        """
         self._expects_lone = False
         """Whether the last tick brought one append only."""
         self._is_tick_used = False
-        """Whether an append was written in place in this tick, so that any further one is gathered."""
+        """Whether an append was written in place in this tick, so that any further one is gathered.
+        """
         super().__init__(_LockedStore(self.store, self._lock), runner=InlineRunner)
 
     # On the event loop
@@ -97,10 +102,11 @@ class SqliteJournal(StoredJournal):
         super()._resolve(batch, faults)
 
     def _is_lone(self, entry: AppendEntry) -> bool:
-        """Return whether nothing is gained by writing an append together with others, or beside the loop.
+        """Return whether nothing is gained by writing an append together with others, or beside the
+        loop.
 
-        Whether more will come in this tick cannot be known; that nothing else came in the last one is a good guess,
-        and a wrong one costs a single commit.
+        Whether more will come in this tick cannot be known; that nothing else came in the last one
+        is a good guess, and a wrong one costs a single commit.
         """
         return (
             self._expects_lone
@@ -155,7 +161,9 @@ class SqliteJournal(StoredJournal):
 
 
 class _LockedStore:
-    """The file as the writer thread uses it: under the lock, since a lone append is written by the event loop."""
+    """The file as the writer thread uses it: under the lock, since a lone append is written by the
+    event loop.
+    """
 
     def __init__(self, store: SqliteEventStore, lock: threading.Lock) -> None:
         self._store = store

@@ -47,8 +47,9 @@ TABLES: Final = (
         body TEXT NOT NULL
     )""",
     "CREATE UNIQUE INDEX event_order ON event (run, seq)",
-    # Derived from `event`, and behind it by what came after `indexed.upto`: a random key in a B-tree costs a page
-    # a step, which is more than all the rest, so it is paid only where outputs are looked up.
+    # Derived from `event`, and behind it by what came after `indexed.upto`: a random key in a
+    # B-tree costs a page a step, which is more than all the rest, so it is paid only where outputs
+    # are looked up.
     "CREATE TABLE result (key TEXT NOT NULL, event INTEGER NOT NULL, PRIMARY KEY (key, event)) WITHOUT ROWID",
     "CREATE TABLE indexed (upto INTEGER NOT NULL)",
     "INSERT INTO indexed VALUES (0)",
@@ -61,7 +62,8 @@ TABLES: Final = (
     BEGIN SELECT RAISE(ABORT, 'the journal is append-only: an event is deleted with its run only'); END""",
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {FORMAT}",
-    # A model call: reserved while `settled` is 0, then what it came to. In the units of `limits.Amount`.
+    # A model call: reserved while `settled` is 0, then what it came to. In the units of
+    # `limits.Amount`.
     """
     CREATE TABLE model_call (
         id INTEGER PRIMARY KEY,
@@ -106,8 +108,9 @@ TABLES: Final = (
     "CREATE INDEX job_queued ON job (queue_rank, no, weight, not_before, since) WHERE state = 'queued'",
     # Apart, since a change of a row writes all of it anew, and a request can be long.
     "CREATE TABLE job_request (no INTEGER PRIMARY KEY REFERENCES job (no), request TEXT NOT NULL)",
-    # Messages that had an effect, and those that wait for their turn: these have a text in `kept`. One is ripe when
-    # what it is about has changed, so that those that still wait are not read each time.
+    # Messages that had an effect, and those that wait for their turn: these have a text in `kept`.
+    # One is ripe when what it is about has changed, so that those that still wait are not read each
+    # time.
     """
     CREATE TABLE inbox (
         no INTEGER PRIMARY KEY,

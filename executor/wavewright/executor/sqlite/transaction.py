@@ -1,7 +1,8 @@
-"""SQLite's dialect: the leases of runs, how a statement is executed in the journal's file, and how one is only read.
+"""SQLite's dialect: the leases of runs, how a statement is executed in the journal's file, and how
+one is only read.
 
-A lease is in its run's row, and all that is done to it is part of a caller's transaction, so that the answer still
-holds when something is written.
+A lease is in its run's row, and all that is done to it is part of a caller's transaction, so that
+the answer still holds when something is written.
 """
 
 from __future__ import annotations
@@ -147,7 +148,9 @@ _NEWEST: Final = """
 
 
 class SqliteStatements(Statements):
-    """Statements in the file, which only one connection at a time can write: there are no locks of rows."""
+    """Statements in the file, which only one connection at a time can write: there are no locks of
+    rows.
+    """
 
     for_update: ClassVar[str] = ""
     body_bytes: ClassVar[str] = "CAST(body AS BLOB)"
@@ -155,7 +158,9 @@ class SqliteStatements(Statements):
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self.written = 0
-        """Characters and bytes of the values that were written, as the write-ahead log has to hold them."""
+        """Characters and bytes of the values that were written, as the write-ahead log has to hold
+        them.
+        """
 
     async def fetch(self, statement: str, *values: object) -> Sequence[Row]:
         return self._run(statement, values).fetchall()
@@ -303,12 +308,15 @@ class JournalReader:
         """Return the run's events in order; none for a run that does not exist.
 
         Raises:
-            JournalDamaged: one is not what was written, names it; `salvage` returns those before it.
+            JournalDamaged: one is not what was written, names it; `salvage` returns those before
+                it.
         """
         return self._read(lambda transaction: run_queries.load(transaction, run), run)
 
     def salvage(self, run: RunId) -> tuple[list[Event], JournalError | None]:
-        """Return the run's events up to the first that cannot be read, and what is wrong with that one."""
+        """Return the run's events up to the first that cannot be read, and what is wrong with that
+        one.
+        """
         try:
             return self._read(lambda transaction: run_queries.salvage(transaction, run), run)
         except JournalError as fault:

@@ -1,8 +1,9 @@
 """What the job store keeps, as data.
 
-A *job* is one request for work with an id of its sender's; it has one *root run*, and whoever holds that run works on
-the job. A *decision* is a question that only a person can answer. The *inbox* remembers every message that was taken
-in, the *outbox* every message that must go out. Times are seconds since the epoch (UTC).
+A *job* is one request for work with an id of its sender's; it has one *root run*, and whoever holds
+that run works on the job. A *decision* is a question that only a person can answer. The *inbox*
+remembers every message that was taken in, the *outbox* every message that must go out. Times are
+seconds since the epoch (UTC).
 """
 
 from __future__ import annotations
@@ -24,16 +25,17 @@ MessageId = NewType("MessageId", str)
 JobState: TypeAlias = Literal[
     "queued", "running", "waiting", "validating", "completed", "failed", "dead", "cancelled"
 ]
-"""`queued`: ready to run once a slot is free and `not_before` has come. `running`: an owner holds its run, or died
-while holding it. `waiting`: a person must answer first. `validating`: its package, or packages of its targets, are out
-and have no verdict yet. The others are final; `dead` is a job that ended its process or failed too often, `cancelled`
-one that a person has ended.
+"""`queued`: ready to run once a slot is free and `not_before` has come. `running`: an owner holds
+its run, or died while holding it. `waiting`: a person must answer first. `validating`: its package,
+or packages of its targets, are out and have no verdict yet. The others are final; `dead` is a job
+that ended its process or failed too often, `cancelled` one that a person has ended.
 """
 
 ReceptionAction: TypeAlias = Literal[
     "accept", "ack_duplicate", "ignore_stale", "defer", "dead_letter"
 ]
-"""What becomes of a message. Only `accept` has an effect now, `defer` has one when its turn comes."""
+"""What becomes of a message. Only `accept` has an effect now, `defer` has one when its turn comes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,9 @@ class VerdictGiven:
     accepted: bool
     feedback: tuple[str, ...] = ()
     target: str | None = None
-    """The target of the package, where the verdict came without ids: until the package is found, `package` is empty
-    and `job` is the correlation id."""
+    """The target of the package, where the verdict came without ids: until the package is found,
+    `package` is empty and `job` is the correlation id.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +73,10 @@ class DecisionMade:
     by: str
     """Who, as the door knows them: the sender of a message, the user at the command line."""
     is_vouched_for: bool = True
-    """Whether that identity is verified, by the broker or by the sender's signature; it is not for the name alone
-    that a message has in it. Questions may be answered by anyone, approvals only with a verified identity."""
+    """Whether that identity is verified, by the broker or by the sender's signature; it is not for
+    the name alone that a message has in it. Questions may be answered by anyone, approvals only
+    with a verified identity.
+    """
 
 
 Request: TypeAlias = JobRequested | VerdictGiven | DecisionMade
@@ -79,7 +84,9 @@ Request: TypeAlias = JobRequested | VerdictGiven | DecisionMade
 
 @dataclass(frozen=True, slots=True)
 class ReceivedMessage:
-    """A message off the wire that is sound in itself; whether it fits what is going on, the store decides."""
+    """A message off the wire that is sound in itself; whether it fits what is going on, the store
+    decides.
+    """
 
     message: MessageId
     kind: str
@@ -94,7 +101,9 @@ class Receipt:
 
     action: ReceptionAction
     kind: str | None = None
-    """From a fixed list (`duplicate`, `duplicate_job`, `stale`, `out_of_order`, `unknown_correlation`, …)."""
+    """From a fixed list (`duplicate`, `duplicate_job`, `stale`, `out_of_order`,
+    `unknown_correlation`, …).
+    """
     reason: str = ""
 
 
@@ -130,7 +139,8 @@ class Decision:
     context: str = ""
     """Why it is asked: for an approval, all that would be done."""
     binding: JsonObject = field(default_factory=dict[str, JsonValue])
-    """What an approval is for and nothing else: plan hash, steps, hash of their parameters, nonce."""
+    """What an approval is for and nothing else: plan hash, steps, hash of their parameters, nonce.
+    """
     asked: float = 0.0
     expires: float | None = None
     choice: str | None = None
@@ -160,11 +170,14 @@ class JobChange:
     package: str | None = None
     not_before: float | None = None
     is_failed_attempt: bool = False
-    """For `queued`: whether the attempt counts against the job, because it failed; one that was only put off (the
-    daemon is stopped, a budget is spent) does not."""
+    """For `queued`: whether the attempt counts against the job, because it failed; one that was
+    only put off (the daemon is stopped, a budget is spent) does not.
+    """
     has_advanced: bool = False
-    """For `running`: whether the calls that earlier attempts were cut off in have come to their end, so that those
-    attempts count no more; what ended their process may have been a neighbour's fault."""
+    """For `running`: whether the calls that earlier attempts were cut off in have come to their
+    end, so that those attempts count no more; what ended their process may have been a neighbour's
+    fault.
+    """
     sent: tuple[SentPackage, ...] = ()
     """Packages of targets that go out with this change, each to await a verdict of its own."""
 

@@ -1,8 +1,9 @@
-"""Rows of the job store: jobs, messages and outbox writes as JSON texts and columns for any database.
+"""Rows of the job store: jobs, messages and outbox writes as JSON texts and columns for any
+database.
 
-Texts are ASCII, and reading returns what was written. Outbox writes are converted before they are handed to the writer,
-so later changes of their values do not change what is written. The columns of a job are listed here once, in their
-order.
+Texts are ASCII, and reading returns what was written. Outbox writes are converted before they are
+handed to the writer, so later changes of their values do not change what is written. The columns of
+a job are listed here once, in their order.
 """
 
 from __future__ import annotations
@@ -173,7 +174,9 @@ def read_deferred(text: str) -> DeferredRequest:
 
 
 def subject_of(message: ReceivedMessage) -> tuple[str, int | None]:
-    """Return the id of the job or decision that a message names, and the iteration where it is about one."""
+    """Return the id of the job or decision that a message names, and the iteration where it is
+    about one.
+    """
     request = message.request
     if isinstance(request, DecisionMade):
         return request.decision, None

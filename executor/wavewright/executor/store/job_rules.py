@@ -1,15 +1,19 @@
 """Rules of jobs and messages that every store applies, as pure functions.
 
-*Reception*: a valid message is decided by what the store knows of the job or decision that it names, within the
-transaction that reads it. The messages of a job lead to the same end in any order and however often they are repeated:
-early ones are deferred, late or repeated ones change nothing, and the first verdict or answer stands.
+*Reception*: a valid message is decided by what the store knows of the job or decision that it
+names, within the transaction that reads it. The messages of a job lead to the same end in any order
+and however often they are repeated: early ones are deferred, late or repeated ones change nothing,
+and the first verdict or answer stands.
 
-*Jobs*: each function takes a job and returns the changed one. A job's place in the queue is its arrival, moved back by
-its weight: a heavy job lets lighter ones pass that came a little later, by at most `MAX_CLOCK_STEP_BACK` seconds.
+*Jobs*: each function takes a job and returns the changed one. A job's place in the queue is its
+arrival, moved back by
+its weight: a heavy job lets lighter ones pass that came a little later, by at most
+`MAX_CLOCK_STEP_BACK` seconds.
 
-*Crash suspects*: the calls that may have ended a job's process are those that were in progress each time when an
-attempt was cut off. A call stays suspected until it completes. Only starts of writing calls are journaled by
-themselves, so from a job's second attempt on every call is *announced*: journaled before it is made.
+*Crash suspects*: the calls that may have ended a job's process are those that were in progress each
+time when an attempt was cut off. A call stays suspected until it completes. Only starts of writing
+calls are journaled by themselves, so from a job's second attempt on every call is *announced*:
+journaled before it is made.
 """
 
 from __future__ import annotations
@@ -41,9 +45,12 @@ MAX_ATTEMPTS: Final = 5
 """Maximum attempts of a job; without an end after the last one it becomes `dead`."""
 
 ProjectJob: TypeAlias = Callable[[JobRow], Sequence[OutgoingMessage]]
-"""Returns the messages that report the new state of a job; they go into the outbox in the same transaction.
+"""Returns the messages that report the new state of a job; they go into the outbox in the same
+transaction.
 
-It must be pure and fast: it is called within the transaction, off the event loop, and perhaps twice."""
+It must be pure and fast: it is called within the transaction, off the event loop, and perhaps
+twice.
+"""
 
 
 def project_nothing(job: JobRow) -> Sequence[OutgoingMessage]:
@@ -101,8 +108,8 @@ def receipt_for_answer(made: DecisionMade, view: ReceptionView) -> Receipt:
 def receipt_for_deferred(message: ReceivedMessage, view: ReceptionView) -> Receipt:
     """Return the receipt of a deferred message, now that what it names is known or has changed.
 
-    An answer may overtake its question, but an approval that was sent before its question is dropped, since its sender
-    cannot have seen what it approves.
+    An answer may overtake its question, but an approval that was sent before its question is
+    dropped, since its sender cannot have seen what it approves.
     """
     is_approval = view.decision is not None and view.decision.subject != "question"
     if isinstance(message.request, DecisionMade) and is_approval:
@@ -212,7 +219,8 @@ def has_exhausted_attempts(job: JobRow) -> bool:
 def is_poison_candidate(job: JobRow) -> bool:
     """Return whether the job ran each time when a process crashed, and so may be the cause.
 
-    An owner works on one such job at a time, so that a crash affects no other candidate; progress clears a job.
+    An owner works on one such job at a time, so that a crash affects no other candidate; progress
+    clears a job.
     """
     return TRUSTED_ATTEMPTS <= job.attempts < MAX_ATTEMPTS
 

@@ -1,12 +1,14 @@
 """The job store: jobs, decisions, inbox and outbox, which outlive processes.
 
-It shares the journal's database and writer thread, so that a run's events and the messages that they cause are one
-transaction. Every method that returns has committed. A job's owner holds the lease of its root run: `claim` opens that
-run for this owner, the journal's heartbeat renews the lease, and every write of a job checks its fence, so that a
-replaced owner writes nothing more. An attempt is counted before its work, so a job that ends its process is counted.
+It shares the journal's database and writer thread, so that a run's events and the messages that
+they cause are one transaction. Every method that returns has committed. A job's owner holds the
+lease of its root run: `claim` opens that run for this owner, the journal's heartbeat renews the
+lease, and every write of a job checks its fence, so that a replaced owner writes nothing more. An
+attempt is counted before its work, so a job that ends its process is counted.
 
-The *outbox* is the messages that wait to be published, in the order in which they were caused. Messages are written in
-the transaction of what causes them, and an owner leases those that it publishes.
+The *outbox* is the messages that wait to be published, in the order in which they were caused.
+Messages are written in the transaction of what causes them, and an owner leases those that it
+publishes.
 """
 
 from __future__ import annotations
@@ -96,7 +98,8 @@ async def lease_messages(
 ) -> list[OutgoingMessage]:
     """Return messages that no other owner has leased, and lease them to the transaction's owner.
 
-    The messages of one job are leased by one owner at a time, so that they are published in their order.
+    The messages of one job are leased by one owner at a time, so that they are published in their
+    order.
     """
     await transaction.lock("outbox")
     # A statement of its own: it sees what another owner has leased before the lock was had.
@@ -114,8 +117,9 @@ class _Outbox:
     async def pending(self, most: int = 100) -> list[OutgoingMessage]:
         """Return messages of the outbox in order, leased to this owner for a few seconds.
 
-        Messages that another owner has leased are left out, with later ones of the same job: the messages of a job are
-        published in order. Messages that this owner leased before and did not mark are returned again.
+        Messages that another owner has leased are left out, with later ones of the same job: the
+        messages of a job are published in order. Messages that this owner leased before and did not
+        mark are returned again.
         """
         if not await self._journal.read(lambda transaction: transaction.has_rows(_HAS_WAITING)):
             return []
@@ -189,13 +193,15 @@ class JobStore(_Outbox):
     async def receive(
         self, message: ReceivedMessage, project: ProjectJob = project_nothing
     ) -> Receipt:
-        """Decide on a message and apply its effect, with inbox row and projection, in one transaction.
+        """Decide on a message and apply its effect, with inbox row and projection, in one
+        transaction.
 
-        A message id that was seen before has no effect. A verdict on the current package ends the job or queues it
-        again; an answer queues its waiting job again. `project` is called if a job changed. A verdict that arrives
-        before its job awaits it, and a message that the rule defers, is kept, and takes effect in a later `change` or
-        `claim`. Only ids of messages that took effect or are kept are remembered, so a refused message is decided
-        again when it is sent again.
+        A message id that was seen before has no effect. A verdict on the current package ends the
+        job or queues it again; an answer queues its waiting job again. `project` is called if a job
+        changed. A verdict that arrives before its job awaits it, and a message that the rule
+        defers, is kept, and takes effect in a later `change` or `claim`. Only ids of messages that
+        took effect or are kept are remembered, so a refused message is decided again when it is
+        sent again.
 
         Raises:
             JournalError: nothing was written; the message must not be acknowledged.
@@ -212,7 +218,9 @@ class JobStore(_Outbox):
     async def _transact(
         self, work: Callable[..., Awaitable[_T]], project: ProjectJob, order: LockOrder
     ) -> _T:
-        """Return the result of work with a projection, whose exception rolls back that work only and is raised here."""
+        """Return the result of work with a projection, whose exception rolls back that work only
+        and is raised here.
+        """
         errors = list[Exception]()
 
         def guarded(job: JobRow) -> Sequence[OutgoingMessage]:
@@ -230,13 +238,15 @@ class JobStore(_Outbox):
     async def claim(
         self, *, most_weight: float | None = None, project: ProjectJob = project_nothing
     ) -> JobRow | None:
-        """Start the next job that may be worked on and lease its run; None if there is nothing to do.
+        """Start the next job that may be worked on and lease its run; None if there is nothing to
+        do.
 
-        These are `queued` jobs that are due and `running` jobs whose owner is gone, the longest waiting first, with
-        light jobs before heavy ones that came a little earlier. A job that was started `MAX_ATTEMPTS` times becomes
-        `dead` instead, with its projection, and the next one is tried. Of jobs that were started `TRUSTED_ATTEMPTS`
-        times without progress, an owner gets one at a time. Deferred messages that are due take effect first. The
-        call never waits: an owner who may be dead is probed between calls.
+        These are `queued` jobs that are due and `running` jobs whose owner is gone, the longest
+        waiting first, with light jobs before heavy ones that came a little earlier. A job that was
+        started `MAX_ATTEMPTS` times becomes `dead` instead, with its projection, and the next one
+        is tried. Of jobs that were started `TRUSTED_ATTEMPTS` times without progress, an owner gets
+        one at a time. Deferred messages that are due take effect first. The call never waits: an
+        owner who may be dead is probed between calls.
 
         Raises:
             JournalError: nothing was written.
@@ -253,19 +263,21 @@ class JobStore(_Outbox):
     async def change(self, change: JobChange, project: ProjectJob = project_nothing) -> None:
         """Change a job that is held here, and release its run unless the job is still `running`.
 
-        A job that is to await a verdict or an answer which has already arrived is queued at once. An end is final;
-        repeating the same end is allowed.
+        A job that is to await a verdict or an answer which has already arrived is queued at once.
+        An end is final; repeating the same end is allowed.
 
         Raises:
             RunLost: another owner has it, or it is not held here.
-            JournalError: its events could not be written and it is not only deferred, or it has another end.
+            JournalError: its events could not be written and it is not only deferred, or it has
+                another end.
         """
         await self._transact(partial(job_transactions.change, wanted=change), project, SEPARATE)
 
     async def cancel_waiting(
         self, job: JobId, reason: str, project: ProjectJob = project_nothing
     ) -> JobRow:
-        """Cancel a job that is not at work, and return it; one that is at work or has ended is returned as it is.
+        """Cancel a job that is not at work, and return it; one that is at work or has ended is
+        returned as it is.
 
         Raises:
             JournalError: there is no such job, or nothing was written.
@@ -280,7 +292,9 @@ class JobStore(_Outbox):
     async def list_jobs(
         self, states: Sequence[JobState] = (), *, newest: int | None = None
     ) -> list[JobRow]:
-        """Return jobs in the order of arrival, or so many newest, these first; all states by default."""
+        """Return jobs in the order of arrival, or so many newest, these first; all states by
+        default.
+        """
         return await self._journal.read(
             partial(job_transactions.list_jobs, states=states, newest=newest)
         )
@@ -288,7 +302,9 @@ class JobStore(_Outbox):
     async def list_decisions(
         self, *, is_open: bool = True, job: JobId | None = None
     ) -> list[Decision]:
-        """Return open or answered decisions, of all jobs or of one, in the order in which they were asked."""
+        """Return open or answered decisions, of all jobs or of one, in the order in which they were
+        asked.
+        """
         return await self._journal.read(
             lambda transaction: JobTables(transaction).list_decisions(is_open=is_open, job=job)
         )
@@ -302,7 +318,8 @@ class JobStore(_Outbox):
         return await self._journal.read(partial(job_transactions.find_decision, prefix=prefix))
 
     async def decide(self, made: DecisionMade, project: ProjectJob = project_nothing) -> Receipt:
-        """Apply a person's answer and queue the waiting job; the receipt is `accept`, or why it was refused.
+        """Apply a person's answer and queue the waiting job; the receipt is `accept`, or why it was
+        refused.
 
         Raises:
             JournalError: nothing was written.
@@ -312,8 +329,8 @@ class JobStore(_Outbox):
     async def take_answer(self, decision: DecisionId) -> Decision | None:
         """Return an answered decision that was not taken and has not expired, and mark it as taken.
 
-        After a crash before the run has journaled the answer's effect the decision stays taken; `taken` of
-        `OutboxWrites` marks it in the transaction of those events instead.
+        After a crash before the run has journaled the answer's effect the decision stays taken;
+        `taken` of `OutboxWrites` marks it in the transaction of those events instead.
         """
         work = partial(job_transactions.take_answer, decision=decision)
         return await _shielded(self._journal.transact(work, order=SEPARATE))
@@ -333,12 +350,14 @@ class JobStore(_Outbox):
     async def forget(
         self, before: float, beyond: RetentionCursor = RETENTION_START
     ) -> RetentionCursor | None:
-        """Remove the ids of messages that were received or published before an instant, at most a thousand of each.
+        """Remove the ids of messages that were received or published before an instant, at most a
+        thousand of each.
 
-        Removed are received messages that took effect, published ones that the broker confirmed and whose job has
-        ended, and deferred ones that name an unknown job or decision or an unpublished package. Verdicts on published
-        packages stay until their job can take them, and so do unpublished messages. A message whose id was removed
-        would be accepted again, so `before` must be older than the maximum age of messages.
+        Removed are received messages that took effect, published ones that the broker confirmed and
+        whose job has ended, and deferred ones that name an unknown job or decision or an
+        unpublished package. Verdicts on published packages stay until their job can take them, and
+        so do unpublished messages. A message whose id was removed would be accepted again, so
+        `before` must be older than the maximum age of messages.
 
         Returns:
             Where to continue; None if everything was inspected.

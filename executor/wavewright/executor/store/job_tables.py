@@ -1,7 +1,8 @@
 """The job store's tables, row by row.
 
-Everything here happens within a transaction and decides nothing: `job_rules` says what a job becomes,
-`job_transactions` who may say so. A job that is going to change is read with its row locked.
+Everything here happens within a transaction and decides nothing: `job_rules` says what a job
+becomes, `job_transactions` who may say so. A job that is going to change is read with its row
+locked.
 """
 
 from __future__ import annotations
@@ -129,11 +130,11 @@ class JobTables:
     ) -> tuple[JobRow | None, bool]:
         """Lock and return a job, and whether a message with this id is remembered.
 
-        A job that is not known yet is locked by its id: of two owners that are given messages about it, each in an
-        order of its own, one waits for the other before it writes any.
+        A job that is not known yet is locked by its id: of two owners that are given messages about
+        it, each in an order of its own, one waits for the other before it writes any.
 
-        A message that another owner has taken in while the lock was waited for may be returned as not remembered: to
-        remember it again is refused by the database.
+        A message that another owner has taken in while the lock was waited for may be returned as
+        not remembered: to remember it again is refused by the database.
         """
         query = f"""
             SELECT CASE WHEN known.job IS NULL THEN {self._transaction.lock_of("$1")} END,
@@ -148,7 +149,9 @@ class JobTables:
     async def list_jobs(
         self, states: Sequence[JobState], newest: int | None = None
     ) -> list[JobRow]:
-        """Return jobs in the order in which they came, or so many newest, these first; of all states by default."""
+        """Return jobs in the order in which they came, or so many newest, these first; of all
+        states by default.
+        """
         where, values = "", list[object]()
         if states:
             where, values = f"WHERE state {self._transaction.in_list('$1', 'text')}", [list(states)]
@@ -157,7 +160,9 @@ class JobTables:
         return [read_job(row) for row in rows]
 
     async def add_job(self, job: JobRow) -> bool:
-        """Write a new job; return whether no other job or run had its run's id, else nothing is written."""
+        """Write a new job; return whether no other job or run had its run's id, else nothing is
+        written.
+        """
         request = to_json_text(job.request, place=f"job {job.job}")
         columns = (job.job, job.run, job.received, job.weight, *mutable_columns(job))
         row = await self._transaction.fetch_one(_INSERT_JOB, *columns)
@@ -167,7 +172,9 @@ class JobTables:
         return True
 
     async def save_job(self, job: JobRow) -> None:
-        """Write how a job stands now; messages that wait for it to wait or to end are ripe with that."""
+        """Write how a job stands now; messages that wait for it to wait or to end are ripe with
+        that.
+        """
         await self._transaction.defer(_UPDATE_JOB, *mutable_columns(job), job.job)
         if job.state in {"validating", "waiting"} or job.state in FINAL_STATES:
             await self._transaction.defer(_RIPEN, job.job)
@@ -194,7 +201,9 @@ class JobTables:
         return FoundWork(now, bool(has_ripe), bool(has_due), begun)
 
     async def lock_begun(self, job: JobId) -> JobRow | None:
-        """Lock and return a job; None where another transaction has it locked, or it is not begun any more."""
+        """Lock and return a job; None where another transaction has it locked, or it is not begun
+        any more.
+        """
         query = f"{SELECT_JOB} WHERE job = $1 AND state = 'running'{self._transaction.skip_locked('job')}"
         row = await self._transaction.fetch_one(query, job)
         return None if row is None else read_job(row)
@@ -202,7 +211,9 @@ class JobTables:
     async def next_waiting(
         self, most_weight: float, now: float, after: WaitingJob | None
     ) -> tuple[WaitingJob, JobRow] | None:
-        """Lock and return the next job that is queued and due, without those that other transactions have locked."""
+        """Lock and return the next job that is queued and due, without those that other
+        transactions have locked.
+        """
         place = (-math.inf, 0) if after is None else (after.queue_rank, after.no)
         query = f"""{SELECT_JOB} WHERE {_IS_DUE.format(now="$2")} AND (queue_rank, no) > ($3, $4)
                     ORDER BY queue_rank, no LIMIT 1{self._transaction.skip_locked("job")}"""
@@ -240,11 +251,15 @@ class JobTables:
         await self._transaction.defer(_INSERT_MESSAGE, *columns, *subject_of(message), kept)
 
     async def ripe_messages(self) -> list[DeferredMessage]:
-        """Return kept messages that are to be judged again since what they name has changed, in their order."""
+        """Return kept messages that are to be judged again since what they name has changed, in
+        their order.
+        """
         return [read_deferred_message(row) for row in await self._transaction.fetch(_RIPE)]
 
     async def lock_ripe(self, kept: DeferredMessage) -> bool:
-        """Lock a kept message with what it names; return whether that was free, and it is still to be judged again."""
+        """Lock a kept message with what it names; return whether that was free, and it is still to
+        be judged again.
+        """
         skip_locked, has_rows = self._transaction.skip_locked, self._transaction.has_rows
         if isinstance(kept.request, DecisionMade):
             decision = kept.request.decision
@@ -268,7 +283,9 @@ class JobTables:
     async def kept_verdicts(
         self, job: JobId, before: int | None = None
     ) -> tuple[VerdictGiven, ...]:
-        """Return verdicts on a job that are kept, and came before the message of that number where one is given."""
+        """Return verdicts on a job that are kept, and came before the message of that number where
+        one is given.
+        """
         rows = await self._transaction.fetch(
             "SELECT kept FROM inbox WHERE kept IS NOT NULL AND subject = $1 AND no < $2 ORDER BY no",
             job,
@@ -284,7 +301,9 @@ class JobTables:
     async def forget_messages(
         self, before: float, beyond: RetentionCursor
     ) -> RetentionCursor | None:
-        """Delete rows of messages from before an instant, but for those that are needed; return where to go on."""
+        """Delete rows of messages from before an instant, but for those that are needed; return
+        where to go on.
+        """
         inbox = await self._transaction.fetch(_OLD_INBOX, beyond.inbox)
         outbox = await self._transaction.fetch(_OLD_OUTBOX, beyond.outbox)
         if inbox:
@@ -303,13 +322,17 @@ class JobTables:
     # Decisions
 
     async def ask(self, decisions: Sequence[tuple[object, ...]]) -> None:
-        """Write decisions, but for those that are known already; answers that came ahead of them are ripe with that."""
+        """Write decisions, but for those that are known already; answers that came ahead of them
+        are ripe with that.
+        """
         if decisions:
             await self._transaction.execute_many(_INSERT_DECISION, decisions)
             await self._transaction.execute_many(_RIPEN, [(decision[0],) for decision in decisions])
 
     async def lock_decisions(self, decisions: Sequence[tuple[object, ...]]) -> None:
-        """Lock decisions that are to be asked, which need not be there yet: an answer comes before or sees them."""
+        """Lock decisions that are to be asked, which need not be there yet: an answer comes before
+        or sees them.
+        """
         for decision in sorted(str(decision[0]) for decision in decisions):
             await self._transaction.lock(decision)
 
@@ -325,7 +348,9 @@ class JobTables:
         return [read_decision(row) for row in await self._transaction.fetch(query, prefix)]
 
     async def list_decisions(self, *, is_open: bool, job: JobId | None) -> list[Decision]:
-        """Return decisions that are open, or that were answered, in the order in which they were asked."""
+        """Return decisions that are open, or that were answered, in the order in which they were
+        asked.
+        """
         standing = "IS NULL" if is_open else "IS NOT NULL"
         where, values = ("", ()) if job is None else ("AND job = $1", (job,))
         query = f"{_DECISION} WHERE choice {standing} {where} ORDER BY no"

@@ -1,8 +1,8 @@
 """Transactions of the job store, one per function.
 
-If a function raises, nothing of its transaction is written. A job's owner holds the lease of its root run, and every
-change of a job checks that lease first. Changing a job locks its row; a search for a job to start skips locked rows and
-never waits.
+If a function raises, nothing of its transaction is written. A job's owner holds the lease of its
+root run, and every change of a job checks that lease first. Changing a job locks its row; a search
+for a job to start skips locked rows and never waits.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ async def receive(
 ) -> Receipt:
     """Decide on a message and apply its effect."""
     tables, now = JobTables(transaction), transaction.now
-    # The job's row is locked first: of two transactions with the same message, one sees the other's effect.
+    # The job's row is locked first: of two transactions with the same message, one sees the other's
+    # effect.
     view = await _view(tables, message.request, now, message=message.message)
     receipt = receipt_for(message, view)
     if receipt.action == "accept":
@@ -211,7 +212,9 @@ class JobClaims:
     async def _begin(
         self, transaction: StoreTransaction, job: JobRow, project: ProjectJob
     ) -> JobRow | None:
-        """Start a job that is locked here; None if its run is held elsewhere, or it has had too many attempts."""
+        """Start a job that is locked here; None if its run is held elsewhere, or it has had too
+        many attempts.
+        """
         if not await self._acquires(transaction, job.run):
             return None
         if is_poison_candidate(job) and await _holds_poison_candidate(
@@ -228,7 +231,9 @@ class JobClaims:
         return replace(job, owner=str(transaction.owner))
 
     async def _acquires(self, transaction: StoreTransaction, run: RunId) -> bool:
-        """Acquire the run's lease if it is free; an owner who may be dead is probed until the next call."""
+        """Acquire the run's lease if it is free; an owner who may be dead is probed until the next
+        call.
+        """
         if transaction.held_lease(run) is not None:
             return False
         probe = None
@@ -251,7 +256,8 @@ def _abandoned_jobs(transaction: StoreTransaction, found: FoundWork) -> list[Wai
 def _may_take(transaction: StoreTransaction, begun: BegunJob, now: float) -> bool:
     if transaction.held_lease(begun.place.run) is not None:
         return False
-    # A job of this process is left over from an error: it could not be released, or was never reported.
+    # A job of this process is left over from an error: it could not be released, or was never
+    # reported.
     if begun.lease is None or begun.lease.owner.token == transaction.owner.token:
         return True
     return (
@@ -332,7 +338,8 @@ async def put_outbox_rows(
 
 
 async def _changed(tables: JobTables, job: JobRow, wanted: JobChange, now: float) -> JobRow:
-    """Return the job with a change by its owner; if the answer that it waits for is there, it is queued.
+    """Return the job with a change by its owner; if the answer that it waits for is there, it is
+    queued.
 
     Raises:
         JournalError: it has another end.

@@ -1,12 +1,13 @@
 """The journal's port, its errors, an implementation in memory, and run ids.
 
-A *journal* keeps the events of every run in the order of their appends. `load` always returns a prefix of what was
-appended: after a failed append every later append to that run fails, until the run is opened again. `MemoryJournal`
-gives the same guarantees for as long as the process lives. An error names the place and the fix; what was committed
-before it stays committed and readable.
+A *journal* keeps the events of every run in the order of their appends. `load` always returns a
+prefix of what was appended: after a failed append every later append to that run fails, until the
+run is opened again. `MemoryJournal` gives the same guarantees for as long as the process lives. An
+error names the place and the fix; what was committed before it stays committed and readable.
 
-A *run id* is the time of creation and six random characters, `20261121-231907-3f2a7c`: ids sort by time, and the tail
-is enough to name a run. A prefix of either part that fits several runs is refused.
+A *run id* is the time of creation and six random characters, `20261121-231907-3f2a7c`: ids sort by
+time, and the tail is enough to name a run. A prefix of either part that fits several runs is
+refused.
 """
 
 from __future__ import annotations
@@ -63,14 +64,18 @@ class RunRow:
     started: float
     finished: float | None
     steps: int
-    """Steps that have ended, by their last ending; of a run that waits for a person, those of its plan."""
+    """Steps that have ended, by their last ending; of a run that waits for a person, those of its
+    plan.
+    """
     ok: int
     """Of these: ok, empty or reused."""
     failed: int
     owner: str | None = None
     """Who has it open, for people: `pid 4711 on ada`."""
     tokens: int = 0
-    """Tokens of models that the budget store beside the journal counts for it, reserved ones included."""
+    """Tokens of models that the budget store beside the journal counts for it, reserved ones
+    included.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +163,8 @@ class Journal(Protocol):
     """Where events go and come back from."""
 
     async def open_run(self, run: RunId) -> None:
-        """Become the run's one owner, new or to be resumed; an `append` to a run not yet opened does so as well.
+        """Become the run's one owner, new or to be resumed; an `append` to a run not yet opened
+        does so as well.
 
         Raises:
             RunBusy: another process has it open.
@@ -170,8 +176,9 @@ class Journal(Protocol):
     ) -> Awaitable[None]:
         """Write the events at the end of the run; what is returned is done once they are durable.
 
-        Calls of one tick of the event loop are committed together. Not awaiting is allowed; a failure then shows
-        at the next append. What is given alongside is written in the same transaction as the events, or neither is.
+        Calls of one tick of the event loop are committed together. Not awaiting is allowed; a
+        failure then shows at the next append. What is given alongside is written in the same
+        transaction as the events, or neither is.
 
         Raises:
             JournalError: when awaited, or at once for events that are not JSON.
@@ -222,8 +229,8 @@ def reusable_output(run: RunId, event: Event) -> StoredOutput | None:
 def reusable_key(event: StepFinished | ItemFinished) -> StepKey | None:
     """Return the key under which other runs may take the event's output, if they may.
 
-    They may not where items are missing, a block gate failed or a secret was withheld: the next run should call the
-    tool again.
+    They may not where items are missing, a block gate failed or a secret was withheld: the next run
+    should call the tool again.
     """
     if event.status not in ("ok", "empty") or event.withheld:
         return None
@@ -242,7 +249,9 @@ class MemoryJournal:
 
     def __init__(self) -> None:
         self.outbox_writes: list[tuple[RunId, OutboxWrites]] = []
-        """What was given alongside events, in its order: there is no job store in memory that would take it."""
+        """What was given alongside events, in its order: there is no job store in memory that would
+        take it.
+        """
         self._events = dict[RunId, list[Event]]()
         self._outputs = dict[StepKey, StoredOutput]()
         self._opened = set[RunId]()
@@ -360,7 +369,9 @@ def summarize_run(run: RunId, events: Sequence[Event], *, is_owned: bool) -> Run
 
 
 class JournalError(WavewrightError):
-    """The journal cannot do what was asked; `place` is the file, and the run and event where there is one."""
+    """The journal cannot do what was asked; `place` is the file, and the run and event where there
+    is one.
+    """
 
     exit_code = exit_codes.ENVIRONMENT
     __str__ = WavewrightError.describe
@@ -383,7 +394,9 @@ class EventDamaged(JournalDamaged):
 
 
 class JournalNotWritten(JournalError):
-    """Events could not be committed: the disk is full, the file is read-only or locked, or an event is not JSON."""
+    """Events could not be committed: the disk is full, the file is read-only or locked, or an event
+    is not JSON.
+    """
 
 
 class EventUnwritable(JournalNotWritten):
@@ -395,7 +408,9 @@ class JournalUnreachable(JournalNotWritten):
 
 
 class JournalStopped(JournalError):
-    """The writer thread has ended at an internal error: nothing more can be written from this process."""
+    """The writer thread has ended at an internal error: nothing more can be written from this
+    process.
+    """
 
 
 class RunBusy(JournalError):

@@ -1,10 +1,11 @@
 """Leases of runs: each run has one owner, which is checked for being alive; and the errors of runs.
 
-An *owner* is one process that has a journal open; its *lease* of a run is renewed by a *heartbeat* every third of the
-lease's length. An owner on this machine is judged by its process alone, so a dead one is replaced at once and no jump
-of a clock takes a run from a living one. An owner that cannot be inspected, on another machine or in another container,
-is believed for one lease since its last heartbeat, and after that replaced only if a *probe* sees no heartbeat. The
-*fence*, a number that grows with each new owner, refuses late writes of a replaced owner.
+An *owner* is one process that has a journal open; its *lease* of a run is renewed by a *heartbeat*
+every third of the lease's length. An owner on this machine is judged by its process alone, so a
+dead one is replaced at once and no jump of a clock takes a run from a living one. An owner that
+cannot be inspected, on another machine or in another container, is believed for one lease since its
+last heartbeat, and after that replaced only if a *probe* sees no heartbeat. The *fence*, a number
+that grows with each new owner, refuses late writes of a replaced owner.
 """
 
 from __future__ import annotations
@@ -37,14 +38,17 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A process that has a journal open; the fields are in the order of their columns, which `astuple` fills."""
+    """A process that has a journal open; the fields are in the order of their columns, which
+    `astuple` fills.
+    """
 
     token: str
     """Random, so that two owners in one process differ."""
     host: str
     pid: int
     process_start: str
-    """When the process started, as the system counts it; tells it from a later one of the same pid."""
+    """When the process started, as the system counts it; tells it from a later one of the same pid.
+    """
     pid_namespace: str
     """Where a pid means the same process: one boot of one machine, and one container of it."""
 
@@ -81,7 +85,9 @@ def this_owner() -> Owner:
 
 
 def judge_lease(lease: Lease, *, now: float, pid_namespace: str) -> LeaseVerdict:
-    """Return whether a run under that lease may be acquired; `watch`: only after a probe has seen no heartbeat."""
+    """Return whether a run under that lease may be acquired; `watch`: only after a probe has seen
+    no heartbeat.
+    """
     match owner_liveness(lease.owner, pid_namespace=pid_namespace):
         case "gone":
             return "free"
@@ -112,12 +118,15 @@ def owner_liveness(owner: Owner, *, pid_namespace: str) -> Liveness:
 
 
 def _process_start(pid: int) -> str | None:
-    """Return the process's start as the kernel gives it; None where the process has ended or cannot be seen."""
+    """Return the process's start as the kernel gives it; None where the process has ended or cannot
+    be seen.
+    """
     try:
         text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    # The name in parentheses may contain blanks and parentheses; after it come the state and, 19 further, the start.
+    # The name in parentheses may contain blanks and parentheses; after it come the state and, 19
+    # further, the start.
     parts = text.rpartition(")")[2].split()
     return parts[19] if len(parts) > 19 and parts[0] not in ("Z", "X", "x") else None
 
@@ -182,7 +191,8 @@ def _run_busy_error(run: RunId, lease: Lease, *, owner: Owner, place: str) -> Ru
 def probe_before_acquiring(
     run: RunId, lease: Lease | None, *, owner: Owner, now: float, unmoved: int | None, place: str
 ) -> LeaseProbe | None:
-    """Return the lease of another owner that must be probed first; None for a run that may be acquired.
+    """Return the lease of another owner that must be probed first; None for a run that may be
+    acquired.
 
     Args:
         run: The run.

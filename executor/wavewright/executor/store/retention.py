@@ -1,11 +1,12 @@
 """Retention: removal of ended runs and of the ids of old messages.
 
-Runs that name each other (a job and its targets, a run and its retries) form a *group*, which is removed in one
-transaction once each of its runs may be: it has ended, its lease is not held, and its job has ended. Model costs stay
-counted.
+Runs that name each other (a job and its targets, a run and its retries) form a *group*, which is
+removed in one transaction once each of its runs may be: it has ended, its lease is not held, and
+its job has ended. Model costs stay counted.
 
-Message ids are removed in parts, in the order of arrival, until a part begins with a recent one. Deferred messages are
-removed, too, but for verdicts on packages that are published, which are still needed.
+Message ids are removed in parts, in the order of arrival, until a part begins with a recent one.
+Deferred messages are removed, too, but for verdicts on packages that are published, which are still
+needed.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ _Rows = Sequence[Sequence[Any]]
 def next_cursor(
     cursor: RetentionCursor, inbox: _Rows, outbox: _Rows, before: float
 ) -> RetentionCursor | None:
-    """Return where to look next after these rows; none where nothing older than the instant is left."""
+    """Return where to look next after these rows; none where nothing older than the instant is
+    left.
+    """
     if not any(rows and rows[0][1] < before for rows in (inbox, outbox)):
         return None
     return RetentionCursor(_last_number(inbox, cursor.inbox), _last_number(outbox, cursor.outbox))
@@ -53,8 +56,9 @@ def orphaned_messages(rows: _Rows) -> list[int]:
     """Return the numbers of old messages whose turn never came.
 
     Args:
-        rows: Of messages that are kept and that nothing has changed for: the number, the text, and the latest package
-            and the sent ones of the job that it names, none where that is unknown or has ended.
+        rows: Of messages that are kept and that nothing has changed for: the number, the text, and
+            the latest package and the sent ones of the job that it names, none where that is
+            unknown or has ended.
     """
     return [no for no, kept, package, sent in rows if not _is_awaited(kept, package, sent)]
 
@@ -71,7 +75,8 @@ def _last_number(rows: _Rows, otherwise: int) -> int:
 
 
 LINKS_PAGE_SIZE: Final = 5_000
-"""Events that are searched for links in one transaction, so that no other waits long for the store."""
+"""Events that are searched for links in one transaction, so that no other waits long for the store.
+"""
 _LINKING_EVENTS: Final = """
     (kind = 'noted' AND body LIKE '%"run":%' OR kind = 'run_started' AND body LIKE '%"retry":{%')"""
 """Events in which a link may be; read further by `_links_in`."""
@@ -97,15 +102,17 @@ class RemovedGroup:
 class RunRemoval:
     """The removing side of an open journal.
 
-    A trigger refuses to delete events of a run that exists, so a run's own row goes first and its events after it, in
-    one transaction: no part of a run can be removed.
+    A trigger refuses to delete events of a run that exists, so a run's own row goes first and its
+    events after it, in one transaction: no part of a run can be removed.
     """
 
     def __init__(self, journal: StoredJournal) -> None:
         self._journal = journal
 
     async def removable(self, before: float) -> list[RunId]:
-        """Return runs that ended before an instant, have no holder and belong to no open job, the oldest first."""
+        """Return runs that ended before an instant, have no holder and belong to no open job, the
+        oldest first.
+        """
 
         async def ask(transaction: StoreTransaction) -> list[RunId]:
             query = f"{_removable(transaction)} ORDER BY finished, run.no"
@@ -115,7 +122,9 @@ class RunRemoval:
         return await self._journal.read(ask)
 
     async def links(self, after: int) -> tuple[list[RunLink], int | None]:
-        """Return the links in the next events after one, and where to go on; None where no event is left."""
+        """Return the links in the next events after one, and where to go on; None where no event is
+        left.
+        """
 
         async def ask(transaction: StoreTransaction) -> tuple[list[RunLink], int | None]:
             ((last,),) = await transaction.fetch(_PAGE, after)
@@ -187,7 +196,9 @@ async def _links(transaction: StoreTransaction, after: int, last: int) -> list[R
 
 
 def _links_in(rows: Iterable[Row]) -> list[RunLink]:
-    """Return the links in the bodies of events, given as run, kind and body; one that is damaged has none."""
+    """Return the links in the bodies of events, given as run, kind and body; one that is damaged
+    has none.
+    """
     return [
         (RunId(run), other)
         for run, kind, body in rows
@@ -238,7 +249,8 @@ async def remove_groups(
     The arguments are those of `find_groups`.
 
     Raises:
-        JournalError: the journal cannot be read or written; the groups that were returned are removed.
+        JournalError: the journal cannot be read or written; the groups that were returned are
+            removed.
     """
     groups, read_up_to = await find_groups(removal, before, spared)
     for group in groups:

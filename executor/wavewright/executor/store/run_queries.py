@@ -1,7 +1,8 @@
 """Runs and their events read back from the journal's tables, in SQL that both databases share.
 
-Reading changes no event and needs no lease, so a run is read while another process writes it. Each event has a checksum
-and its place in the run: one that was altered or is missing is an error and never returned.
+Reading changes no event and needs no lease, so a run is read while another process writes it. Each
+event has a checksum and its place in the run: one that was altered or is missing is an error and
+never returned.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from wavewright.planner.types import RunId, StepKey
 
 
 async def load(transaction: StoreTransaction, run: RunId, after: int = 0) -> list[Event]:
-    """Return the run's events in order, without the first `after`; none for a run that does not exist.
+    """Return the run's events in order, without the first `after`; none for a run that does not
+    exist.
 
     Raises:
         JournalDamaged: one is not what was written, names it; `salvage` returns those before it.
@@ -99,9 +101,10 @@ async def list_newest_runs(
     Args:
         transaction: The reading transaction.
         text: Part of the job's name, or of the run's id.
-        status: Only runs that ended so; `interrupted` means all that have not ended, since the others of their states
-            depend on leases and open questions.
-        labels: Only runs that have all of these, each a kind (`template`, `tag`, `gate`, `model`) and a value.
+        status: Only runs that ended so; `interrupted` means all that have not ended, since the
+            others of their states depend on leases and open questions.
+        labels: Only runs that have all of these, each a kind (`template`, `tag`, `gate`, `model`)
+            and a value.
         before: Only runs that were begun before this one.
         limit: Maximum number of runs.
     """
@@ -122,7 +125,8 @@ async def list_newest_runs(
         )
     number = "run.no"
     if labels:
-        # The first label is looked up in its index, newest run first; the others are then asked of each run.
+        # The first label is looked up in its index, newest run first; the others are then asked of
+        # each run.
         number = "first.run"
         (kind, value), *others = labels
         conditions += [
@@ -163,7 +167,9 @@ async def find_cancel_request(transaction: StoreTransaction, *, run: RunId) -> C
 
 
 async def list_labels(transaction: StoreTransaction, *, kind: str, limit: int) -> list[str]:
-    """Return the values of a kind of label, in their order; each is looked up in the index by itself."""
+    """Return the values of a kind of label, in their order; each is looked up in the index by
+    itself.
+    """
     rows = await transaction.fetch(
         """WITH RECURSIVE known (value) AS (
                SELECT min(value) FROM run_label WHERE kind = $1
@@ -228,7 +234,8 @@ def _run_row(row: Row, counted: Sequence[int], transaction: StoreTransaction) ->
 async def count_steps(
     statements: Statements, runs: Sequence[int]
 ) -> dict[int, tuple[int, int, int]]:
-    """Return of runs, given by number, how many steps have ended, and how many of them well and as failed.
+    """Return of runs, given by number, how many steps have ended, and how many of them well and as
+    failed.
 
     A step counts by its last end. Runs without one are left out.
     """

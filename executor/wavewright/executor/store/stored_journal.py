@@ -1,7 +1,8 @@
 """A journal in a file or a database, written by a thread beside the event loop.
 
-All appends of one tick of the loop are one transaction, and all ticks that pass while one is being written are the
-next, together with the transactions that others queued meanwhile: the more a run does at once, the less a step costs.
+All appends of one tick of the loop are one transaction, and all ticks that pass while one is being
+written are the next, together with the transactions that others queued meanwhile: the more a run
+does at once, the less a step costs.
 """
 
 from __future__ import annotations
@@ -80,7 +81,8 @@ class EventStore(Protocol):
         ...
 
     async def write(self, entries: Sequence[AppendEntry]) -> dict[RunId, JournalError]:
-        """Write the entries in one transaction and return, run by run, what could not be written and why.
+        """Write the entries in one transaction and return, run by run, what could not be written
+        and why.
 
         Nothing more is written to a run that is returned, until it is claimed again.
         """
@@ -89,7 +91,8 @@ class EventStore(Protocol):
     async def write_and_execute(
         self, entries: Sequence[AppendEntry], works: Sequence[QueuedTransaction]
     ) -> tuple[dict[RunId, JournalError], Sequence[object]] | None:
-        """Write the entries and do the works in one transaction; return the faults as `write` does, and the results.
+        """Write the entries and do the works in one transaction; return the faults as `write` does,
+        and the results.
 
         None where nothing was done: a part of it is at fault, or the parts do not go together.
         """
@@ -104,7 +107,9 @@ class EventStore(Protocol):
         ...
 
     def is_at_fault(self, error: JournalError) -> bool:
-        """Return whether the store itself, and not one of the works, is the cause: a second try would not help."""
+        """Return whether the store itself, and not one of the works, is the cause: a second try
+        would not help.
+        """
         ...
 
     async def read(self, ask: TransactionWork[_T]) -> _T:
@@ -155,7 +160,8 @@ class StoredJournal(AsyncResource):
         What is given alongside is written in the same transaction, or neither is.
 
         Raises:
-            JournalError: when awaited; at once for events that are not JSON and for a run with an earlier fault.
+            JournalError: when awaited; at once for events that are not JSON and for a run with an
+                earlier fault.
         """
         if (fault := self._store.faults.get(run)) is not None:
             raise fault
@@ -256,15 +262,16 @@ class StoredJournal(AsyncResource):
     async def transact(self, work: TransactionWork[_T], *, order: LockOrder = ANY_ORDER) -> _T:
         """Return what the work does in one transaction, after all that was appended before.
 
-        What others want while the last transaction is written is done in the same one. The work may be repeated, when
-        another one beside it failed; nothing of the first time is written then.
+        What others want while the last transaction is written is done in the same one. The work may
+        be repeated, when another one beside it failed; nothing of the first time is written then.
 
         Args:
             work: What to do.
             order: Of the work, among what others want.
 
         Raises:
-            JournalError: it could not be written, or what the work itself raised; nothing was written.
+            JournalError: it could not be written, or what the work itself raised; nothing was
+                written.
         """
         self._writer.check_open()
         self._hand_over()
@@ -276,9 +283,11 @@ class StoredJournal(AsyncResource):
     # On the writer thread
 
     async def _write(self, commands: Sequence[AppendBatch | QueuedTransaction]) -> None:
-        """Write what was appended and do the transactions, in one transaction but for those that are separate.
+        """Write what was appended and do the transactions, in one transaction but for those that
+        are separate.
 
-        No caller has the result of a transaction yet, so no event can depend on one, and the events come first.
+        No caller has the result of a transaction yet, so no event can depend on one, and the events
+        come first.
         """
         batches = [command for command in commands if isinstance(command, AppendBatch)]
         queued = [command for command in commands if isinstance(command, QueuedTransaction)]
@@ -306,7 +315,9 @@ class StoredJournal(AsyncResource):
                 one.reject(fault)
 
     async def _execute(self, works: Sequence[QueuedTransaction]) -> JournalError | None:
-        """Do the works in one transaction, each by itself after they failed together; return a fault of the store."""
+        """Do the works in one transaction, each by itself after they failed together; return a
+        fault of the store.
+        """
         if not works:
             return None
         try:

@@ -1,10 +1,12 @@
-"""One transaction of an open journal: the port that a database's adapter implements, and what is put into one.
+"""One transaction of an open journal: the port that a database's adapter implements, and what is
+put into one.
 
-The job store says its SQL once; an adapter runs it and holds what differs: how parameters are bound, how rows are
-locked, and where a lease is kept. Leases that a transaction acquires or releases count from its commit on.
+The job store says its SQL once; an adapter runs it and holds what differs: how parameters are
+bound, how rows are locked, and where a lease is kept. Leases that a transaction acquires or
+releases count from its commit on.
 
-An *entry* holds the rows of one append. It is already JSON text, so an event that is not JSON is refused in the caller,
-and later changes of its values do not change what is written.
+An *entry* holds the rows of one append. It is already JSON text, so an event that is not JSON is
+refused in the caller, and later changes of its values do not change what is written.
 """
 
 from __future__ import annotations
@@ -52,8 +54,8 @@ Row: TypeAlias = Sequence[Any]
 class Statements(ABC):
     """Executes SQL on one connection.
 
-    A statement numbers its parameters from `$1`; a list is one parameter, for `in_list`. `clock_seconds()` is the
-    store's clock in every statement of a journal.
+    A statement numbers its parameters from `$1`; a list is one parameter, for `in_list`.
+    `clock_seconds()` is the store's clock in every statement of a journal.
     """
 
     for_update: ClassVar[str]
@@ -73,8 +75,8 @@ class Statements(ABC):
     async def defer(self, statement: str, *values: object) -> None:
         """Execute a statement without rows before the next one, or at the end of the transaction.
 
-        What is deferred together is one round trip to a server and sees the rows as they were before all of it: no two
-        of these statements may write the same row.
+        What is deferred together is one round trip to a server and sees the rows as they were
+        before all of it: no two of these statements may write the same row.
         """
 
     @abstractmethod
@@ -87,7 +89,9 @@ class Statements(ABC):
 
     @abstractmethod
     async def put_messages(self, messages: Sequence[OutgoingRow]) -> None:
-        """Write messages into the outbox, except those that are known already; may be deferred as by `defer`."""
+        """Write messages into the outbox, except those that are known already; may be deferred as
+        by `defer`.
+        """
 
     @staticmethod
     @abstractmethod
@@ -97,7 +101,9 @@ class Statements(ABC):
     @staticmethod
     @abstractmethod
     def skip_locked(table: str) -> str:
-        """Return what locks a table's rows in a `SELECT`, and leaves out those that another transaction has locked."""
+        """Return what locks a table's rows in a `SELECT`, and leaves out those that another
+        transaction has locked.
+        """
 
     @abstractmethod
     async def delete_events(self, runs: Sequence[int]) -> None:
@@ -106,14 +112,18 @@ class Statements(ABC):
     @staticmethod
     @abstractmethod
     def lock_of(parameter: str) -> str:
-        """Return an expression that waits for the lock of the name in a parameter, and holds it as `lock` does."""
+        """Return an expression that waits for the lock of the name in a parameter, and holds it as
+        `lock` does.
+        """
 
     @abstractmethod
     async def try_lock(self, name: str) -> bool:
         """Hold a lock of that name until the transaction ends, unless another transaction has it."""
 
     async def lock(self, name: str) -> None:
-        """Hold a lock of that name until the transaction ends; wait while another transaction has it."""
+        """Hold a lock of that name until the transaction ends; wait while another transaction has
+        it.
+        """
         await self.fetch(f"SELECT {self.lock_of('$1')}", name)
 
     async def fetch_one(self, statement: str, *values: object) -> Row | None:
@@ -135,7 +145,9 @@ class StoreTransaction(Statements):
     """What a `FROM` with the table `run` needs for `lease_columns`."""
 
     def __init__(self, holder: RunHolder, now: float) -> None:
-        """Begin at an instant by the store's clock, 0 where it only reads, with what the open journal holds."""
+        """Begin at an instant by the store's clock, 0 where it only reads, with what the open
+        journal holds.
+        """
         self.now = now
         self.owner = holder.owner
         self.place = holder.place
@@ -149,7 +161,9 @@ class StoreTransaction(Statements):
     # Leases
 
     def held_lease(self, run: RunId) -> HeldLease | None:
-        """Return the lease of a run that is held here, also where something could not be written to it."""
+        """Return the lease of a run that is held here, also where something could not be written to
+        it.
+        """
         return None if run in self.released else self.acquired.get(run) or self._held.get(run)
 
     def is_empty(self, run: RunId) -> bool:
@@ -343,14 +357,17 @@ class AppendBatch:
 
 
 LockOrder: TypeAlias = tuple[int, str]
-"""Of a transaction among those that are executed together: what waits for rows that others may have locked is done in
-one order on every machine, and what does not wait comes last, so that there is no deadlock."""
+"""Of a transaction among those that are executed together: what waits for rows that others may have
+locked is done in one order on every machine, and what does not wait comes last, so that there is no
+deadlock.
+"""
 ANY_ORDER: Final[LockOrder] = (1, "")
 LAST_ORDER: Final[LockOrder] = (2, "")
 """For what locks rows and waits for none."""
 SEPARATE: Final[LockOrder] = (3, "")
-"""For what waits for rows that are not known beforehand, or locks more after it has waited: it is a transaction of its
-own."""
+"""For what waits for rows that are not known beforehand, or locks more after it has waited: it is a
+transaction of its own.
+"""
 
 
 def job_lock_order(job: str) -> LockOrder:

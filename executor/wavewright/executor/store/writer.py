@@ -1,9 +1,9 @@
 """A thread that owns a store's connection, and the commands that the event loop gives it.
 
-All commands that arrive while the thread is busy are written together in their order, and the queries that arrived
-with them are answered after that. Between them the thread sends heartbeats, whatever the event loop does. No caller
-waits for ever: after an error of its own the thread rejects what is left. Results for a closed loop, and for callers
-that were cancelled, are dropped.
+All commands that arrive while the thread is busy are written together in their order, and the
+queries that arrived with them are answered after that. Between them the thread sends heartbeats,
+whatever the event loop does. No caller waits for ever: after an error of its own the thread rejects
+what is left. Results for a closed loop, and for callers that were cancelled, are dropped.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def set_exception(future: asyncio.Future[_T], error: BaseException) -> None:
     """Set the exception, unless the caller was cancelled."""
     if not future.done():
         future.set_exception(error)
-        # Mark it as seen: an append that is not awaited fails again at the next one, so no warning is needed.
+        # Mark it as seen: an append that is not awaited fails again at the next one, so no warning
+        # is needed.
         future.exception()
 
 
@@ -90,7 +91,8 @@ class WriterHandlers(Generic[_Item]):
     """What the thread does; all of it runs on the thread except `reject`."""
 
     write: Callable[[Sequence[_Item]], Coroutine[Any, Any, None]]
-    """Writes commands together and resolves them; errors that belong to a command are not raised."""
+    """Writes commands together and resolves them; errors that belong to a command are not raised.
+    """
     reject: Callable[[_Item, JournalError], None]
     """Fails a command that was not written; called from any thread."""
     heartbeat: Callable[[], Coroutine[Any, Any, None]]
@@ -231,7 +233,8 @@ class WriterThread(Generic[_Item]):
             except BaseException as error:  # noqa: BLE001 - the edge of the thread: the error goes to the waiting caller
                 self._ended_by = error
             finally:
-                # After an orderly stop nothing is left; after an internal error no caller may wait for ever.
+                # After an orderly stop nothing is left; after an internal error no caller may wait
+                # for ever.
                 self.is_closed = self._has_ended = True
                 self._reject_rest()
                 # The first error is the one to report; the connection is closed nevertheless.

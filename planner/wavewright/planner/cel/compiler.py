@@ -1,7 +1,8 @@
 """Compile a tree into closures.
 
-An *evaluation* is a tree of closures over the nodes of an expression, prepared once and called often. Whatever it
-reads is passed on and never copied; whatever it makes is counted by the cost tracker of its scope first.
+An *evaluation* is a tree of closures over the nodes of an expression, prepared once and called
+often. Whatever it reads is passed on and never copied; whatever it makes is counted by the cost
+tracker of its scope first.
 """
 
 from __future__ import annotations
@@ -231,7 +232,8 @@ def _compile_binary(node: Binary, local_names: Locals) -> Evaluation:
             return lambda scope: not are_equal(left(scope), right(scope), scope.cost)
         case "in":
             path = plain_path(node.right, {})
-            # What a macro gives may be gone in the next iteration, and another list stand at its address.
+            # What a macro gives may be gone in the next iteration, and another list stand at its
+            # address.
             if path is not None and path.root not in local_names:
                 return lambda scope: scope.membership.contains(
                     right(scope), left(scope), scope.cost
@@ -306,7 +308,9 @@ def _compile_conditional(node: Conditional, local_names: Locals) -> Evaluation:
 _EMPTY_LIST = 88
 """Bytes of a list that a literal makes, with the room it keeps for more."""
 _ITEM = 41
-"""Bytes of a place in it and of the number that stands there; what is larger is counted where it is made."""
+"""Bytes of a place in it and of the number that stands there; what is larger is counted where it is
+made.
+"""
 
 
 def _compile_list(items: tuple[Evaluation, ...]) -> Evaluation:

@@ -1,8 +1,8 @@
 """Find the references in text, and what plain expressions read.
 
-A *reference* is an expression between `${` and its closing brace. A *read* is one mention of a root: a step, an input,
-`item` and so on. Most expressions are a *plain path*, such as `steps.prices.close`, and are read here; the parser is
-imported for the first one that is not.
+A *reference* is an expression between `${` and its closing brace. A *read* is one mention of a
+root: a step, an input, `item` and so on. Most expressions are a *plain path*, such as
+`steps.prices.close`, and are read here; the parser is imported for the first one that is not.
 """
 
 from __future__ import annotations
@@ -34,14 +34,18 @@ _PLAIN_PATH = re.compile(
     r"(?P<root>steps|inputs|item|output)\.(?P<name>(?!(?:in|true|false|null)\b)[A-Za-z_][A-Za-z0-9_]*)"
     r"(?:\.(?!(?:in|true|false|null)\b)[A-Za-z_][A-Za-z0-9_]*){0,8}"
 )
-"""Paths of which nothing but the root and the first name matters; the four words cannot follow a dot in CEL."""
+"""Paths of which nothing but the root and the first name matters; the four words cannot follow a
+dot in CEL.
+"""
 _MAX_PATH_LENGTH = 1000
 """Characters; far below the length that an expression may have."""
 
 
 @lru_cache(maxsize=8192)
 def plain_read(expression: str) -> Read | None:
-    """Return the one read of a plain path, as `reads` would, or None where the expression may be more than that."""
+    """Return the one read of a plain path, as `reads` would, or None where the expression may be
+    more than that.
+    """
     path = _match_plain_path(expression)
     return (
         None
@@ -76,7 +80,9 @@ def reads(expression: str) -> tuple[Read, ...]:
 
 @lru_cache(maxsize=8192)
 def guarded_steps(condition: str) -> frozenset[str]:
-    """Return the steps that are there for certain where a bare condition holds: it asks `has()` for each."""
+    """Return the steps that are there for certain where a bare condition holds: it asks `has()` for
+    each.
+    """
     from wavewright.planner.cel.reads import guarded_by_tree
 
     return guarded_by_tree(condition)
@@ -94,7 +100,9 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def step_path(step: str) -> str:
-    """Return the expression that reads a step: ``steps.prices``, or ``steps.`clean.prices` `` of a sub-plan."""
+    """Return the expression that reads a step: ``steps.prices``, or ``steps.`clean.prices` `` of a
+    sub-plan.
+    """
     return f"steps.{field_name(step)}"
 
 
@@ -115,7 +123,9 @@ class EmbeddedExpression(NamedTuple):
 
 _OPENING = re.compile(r"\$\$\{|\$\{")
 _SINGLE_REFERENCE = re.compile(r"""\$\{[^{}"'/]*(?:/(?!/)[^{}"'/]*)*\}""")
-"""Text that is one reference without quotes, braces and comments inside, as most are: it closes where it ends."""
+"""Text that is one reference without quotes, braces and comments inside, as most are: it closes
+where it ends.
+"""
 
 
 @lru_cache(maxsize=8192)
@@ -172,7 +182,9 @@ def _closing_brace(text: str, position: int) -> int | None:
 
 @cache
 def _reference_body_pattern() -> re.Pattern[str]:
-    """Return the pattern of what may stand in a reference; it takes longer to compile than most plans to check."""
+    """Return the pattern of what may stand in a reference; it takes longer to compile than most
+    plans to check.
+    """
     from wavewright.planner.cel.tokens import STRING_PATTERN
 
     return re.compile(

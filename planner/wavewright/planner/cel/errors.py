@@ -1,9 +1,11 @@
 """Errors of expressions, and the limits of one evaluation.
 
-An *expression error* names what is wrong, where in the expression, and how to fix it, with the author's own names.
+An *expression error* names what is wrong, where in the expression, and how to fix it, with the
+author's own names.
 
-A *cost tracker* counts the operations and bytes of one evaluation before they are spent, so an expression that is too
-expensive ends with an error. The counts depend only on the expression and its values: every machine refuses the same.
+A *cost tracker* counts the operations and bytes of one evaluation before they are spent, so an
+expression that is too expensive ends with an error. The counts depend only on the expression and
+its values: every machine refuses the same.
 """
 
 from __future__ import annotations
@@ -50,7 +52,9 @@ class ExpressionError(WavewrightError):
 
 
 def join_names(names: Iterable[str], count: int | None = None) -> str:
-    """Return names as a readable list, cut where it would be long; `count` is how many there are if not all given."""
+    """Return names as a readable list, cut where it would be long; `count` is how many there are if
+    not all given.
+    """
     shown = list(names)
     more = (len(shown) if count is None else count) - MAX_NAMES_LISTED
     return ", ".join(shown[:MAX_NAMES_LISTED]) + (f" and {more} more" if more > 0 else "")
@@ -59,7 +63,9 @@ def join_names(names: Iterable[str], count: int | None = None) -> str:
 MAX_ITERATIONS: Final = 100_000
 """Iterations of all macros of one evaluation."""
 MAX_OPERATIONS: Final = 3_000_000
-"""Operations of one evaluation: a node of the tree, an element of a list or a stretch of text is one."""
+"""Operations of one evaluation: a node of the tree, an element of a list or a stretch of text is
+one.
+"""
 MAX_MEMORY: Final = 48 * 2**20
 """Bytes that the values made by one evaluation may take at a time."""
 MAX_TEXT_LENGTH: Final = 2**22
@@ -134,7 +140,9 @@ class CostTracker:
         self.allocate(64 + length * (1 if all(map(str.isascii, sources)) else 4))
 
     def release_temporaries(self, value: object, before: int) -> None:
-        """Give back what an iteration took beyond its value; `before` is the memory that was left before it."""
+        """Give back what an iteration took beyond its value; `before` is the memory that was left
+        before it.
+        """
         if value is None or isinstance(value, int | float):
             self.memory = before - 32
         elif isinstance(value, str):

@@ -1,8 +1,8 @@
 """Evaluate an expression over plain values.
 
-An *evaluator* is an expression prepared once and called often: a plain path is a walk through dictionaries,
-anything else a tree of closures under a cost tracker. Values go in as JSON and come out as JSON; whatever is wrong
-is raised as an `ExpressionError`.
+An *evaluator* is an expression prepared once and called often: a plain path is a walk through
+dictionaries, anything else a tree of closures under a cost tracker. Values go in as JSON and come
+out as JSON; whatever is wrong is raised as an `ExpressionError`.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ def exceeds_length(value: Json, characters: int) -> bool:
 
 
 def _left(value: object, left: int, characters: int) -> tuple[int, bool]:
-    """Return what is left when a value's parts and characters are taken, and whether all of it is JSON.
+    """Return what is left when a value's parts and characters are taken, and whether all of it is
+    JSON.
 
     So many characters count as one; less than none ends the count.
     """
@@ -133,7 +134,9 @@ def _length(text: str) -> int:
 
 
 def _to_json(value: object) -> Json:
-    """Return a value with instants in ISO 8601, durations in seconds, bytes in Base64 and types by name."""
+    """Return a value with instants in ISO 8601, durations in seconds, bytes in Base64 and types by
+    name.
+    """
     match value:
         case Uint():
             return int(value)

@@ -1,7 +1,8 @@
-"""Macros, `list.map(x, …)` and its like, `has(x.y)` and `cel.bind(x, value, …)`: their nodes and their evaluation.
+"""Macros, `list.map(x, …)` and its like, `has(x.y)` and `cel.bind(x, value, …)`: their nodes and
+their evaluation.
 
-A *macro* has a range, a body that is evaluated once an iteration, and a rule for what comes of the iterations. The
-cost tracker counts the iterations of the whole evaluation, whatever is inside what.
+A *macro* has a range, a body that is evaluated once an iteration, and a rule for what comes of the
+iterations. The cost tracker counts the iterations of the whole evaluation, whatever is inside what.
 """
 
 from __future__ import annotations
@@ -118,7 +119,9 @@ def parse_bind(
 
 
 def _variables(nodes: tuple[ExpressionNode, ...]) -> tuple[str, ...] | None:
-    """Return the names that a macro gives, or None where one is not a name or all are not different."""
+    """Return the names that a macro gives, or None where one is not a name or all are not
+    different.
+    """
     names: list[str] = []
     for node in nodes:
         if not isinstance(node, Identifier):

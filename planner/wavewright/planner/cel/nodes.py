@@ -1,8 +1,8 @@
 """The nodes of an expression's tree.
 
-A *node* is a piece of CEL's grammar with its place in the text and its depth, the number of levels at and below it.
-Nodes are immutable. They are named tuples, because fourteen classes of that kind are made in a fifth of the time
-that dataclasses take, which every start pays.
+A *node* is a piece of CEL's grammar with its place in the text and its depth, the number of levels
+at and below it. Nodes are immutable. They are named tuples, because fourteen classes of that kind
+are made in a fifth of the time that dataclasses take, which every start pays.
 """
 
 from __future__ import annotations
@@ -76,9 +76,11 @@ class FunctionCall(NamedTuple):
 
 
 class Macro(NamedTuple):
-    """`range.function(variable, …)`: the arguments are read with the variable standing for each element.
+    """`range.function(variable, …)`: the arguments are read with the variable standing for each
+    element.
 
-    A second variable stands for the element, and the first for its place or key. The range of `cel.bind` is a value.
+    A second variable stands for the element, and the first for its place or key. The range of
+    `cel.bind` is a value.
     """
 
     start: int

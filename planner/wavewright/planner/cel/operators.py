@@ -1,10 +1,11 @@
 """Compute the operators of expressions.
 
-An *operator* is chosen by the classes of its operands. Values are plain Python; types that JSON lacks are `datetime`,
-`timedelta`, `bytes`, `Uint` and `TypeValue`. Integers and floats mix, division gives a float, and integers have 64
-bits: a larger one from outside is taken as a float.
+An *operator* is chosen by the classes of its operands. Values are plain Python; types that JSON
+lacks are `datetime`, `timedelta`, `bytes`, `Uint` and `TypeValue`. Integers and floats mix,
+division gives a float, and integers have 64 bits: a larger one from outside is taken as a float.
 
-A list that is searched for the second time in one evaluation is indexed, so `x in list` in a loop takes linear time.
+A list that is searched for the second time in one evaluation is indexed, so `x in list` in a loop
+takes linear time.
 """
 
 from __future__ import annotations
@@ -246,7 +247,9 @@ def negate(value: object) -> object:
 
 
 def are_equal(one: object, other: object, cost: CostTracker) -> bool:
-    """Return whether values are equal as CEL has it: numbers by value, and nothing else across kinds."""
+    """Return whether values are equal as CEL has it: numbers by value, and nothing else across
+    kinds.
+    """
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, str):

@@ -1,7 +1,7 @@
 """Parse an expression into a tree.
 
-The *tree* consists of typed nodes that keep their positions in the text. The type checker, the evaluator and the
-search for reads work on it.
+The *tree* consists of typed nodes that keep their positions in the text. The type checker, the
+evaluator and the search for reads work on it.
 """
 
 from __future__ import annotations
@@ -221,7 +221,9 @@ class _ExpressionParser:
         return FunctionCall(target.start, end, depth, function, target, arguments, name_start)
 
     def _sequence(self, closing: str) -> tuple[tuple[ExpressionNode, ...], int]:
-        """Return the expressions up to a closing bracket, and where it ends; only a list may end with a comma."""
+        """Return the expressions up to a closing bracket, and where it ends; only a list may end
+        with a comma.
+        """
         items: list[ExpressionNode] = []
         while self._tokens[self._at][1] != closing or (items and closing == ")"):
             items.append(self._expression())

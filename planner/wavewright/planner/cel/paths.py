@@ -1,10 +1,10 @@
 """Plain paths: the part of an expression that only walks down to a value.
 
-A *path* is a root with fields and places below it, such as `steps.prices[0].close` or `inputs.rows[index]`. Most
-expressions are nothing else, and are walked without a tree of closures.
+A *path* is a root with fields and places below it, such as `steps.prices[0].close` or
+`inputs.rows[index]`. Most expressions are nothing else, and are walked without a tree of closures.
 
-A *scope* holds what one evaluation sees: the variables by root and the run's instant. The scopes of macros share its
-cost tracker.
+A *scope* holds what one evaluation sees: the variables by root and the run's instant. The scopes of
+macros share its cost tracker.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ class Path:
 
 
 def plain_path(node: ExpressionNode, local_names: Mapping[str, object]) -> Path | None:
-    """Return the path that a node is, or None where it is more than one or starts at a macro's name."""
+    """Return the path that a node is, or None where it is more than one or starts at a macro's
+    name.
+    """
     keys: list[str | int | Path] = []
     offsets: list[int] = []
     node = without_parens(node)
@@ -311,7 +313,9 @@ class EvaluationScope:
 
 
 Evaluation: TypeAlias = Callable[[EvaluationScope], Json]
-"""Gives a value that may hold instants, durations, bytes, unsigned integers and types, which JSON has not."""
+"""Gives a value that may hold instants, durations, bytes, unsigned integers and types, which JSON
+has not.
+"""
 
 
 def compile_select(operand: Evaluation, name: str) -> Evaluation:

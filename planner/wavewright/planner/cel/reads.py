@@ -1,7 +1,7 @@
 """Find what an expression reads, in its tree.
 
-A *mention* is a place where a root is named. Mentions give the dependencies of a plan, so a step must be named
-literally. Variables of macros hide roots of the same name, as in CEL.
+A *mention* is a place where a root is named. Mentions give the dependencies of a plan, so a step
+must be named literally. Variables of macros hide roots of the same name, as in CEL.
 """
 
 from __future__ import annotations
@@ -154,7 +154,9 @@ def _collect_selection(
 
 
 def guarded_by_tree(condition: str) -> frozenset[str]:
-    """Return the steps that are there for certain where a bare condition holds; none where it is faulty."""
+    """Return the steps that are there for certain where a bare condition holds; none where it is
+    faulty.
+    """
     try:
         return _guarded(parse_expression(bare_expression(condition).expression))
     except ExpressionError:
@@ -162,7 +164,9 @@ def guarded_by_tree(condition: str) -> frozenset[str]:
 
 
 def conditions_in_tree(condition: str) -> frozenset[str]:
-    """Return the conditions that `&&` joins in a bare condition, as texts; the whole where it is faulty."""
+    """Return the conditions that `&&` joins in a bare condition, as texts; the whole where it is
+    faulty.
+    """
     try:
         text = bare_expression(condition).expression
         return _joined(parse_expression(text), text)

@@ -1,7 +1,7 @@
 """Split an expression into CEL tokens.
 
-A *token* is a part of the text with a kind. Strings (raw, triple-quoted, with escapes), comments and numbers follow
-CEL's grammar, so nothing inside a string is taken for a name.
+A *token* is a part of the text with a kind. Strings (raw, triple-quoted, with escapes), comments
+and numbers follow CEL's grammar, so nothing inside a string is taken for a name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ TokenKind: TypeAlias = Literal[
 
 
 Token: TypeAlias = tuple[TokenKind, str, int, int]
-"""Kind, text, and where the text starts and ends. A plain tuple: a named one takes three times as long to make."""
+"""Kind, text, and where the text starts and ends. A plain tuple: a named one takes three times as
+long to make.
+"""
 
 _ESCAPE = (
     r"""\\(?:[abfnrtv"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7][0-7])"""
@@ -56,7 +58,8 @@ _TOKEN = re.compile(
 
 
 def tokenize(text: str) -> list[Token]:
-    """Return the tokens of an expression, closed by one of kind `end`; space and comments are left out.
+    """Return the tokens of an expression, closed by one of kind `end`; space and comments are left
+    out.
 
     Raises:
         ExpressionError: a character or a quote that CEL does not know.

@@ -1,11 +1,13 @@
 """Check a plan before anything runs, and report every fault at once.
 
-`check` is pure: it calls no tool and reads no clock and no file. Diagnostics come in file order, and a fault that only
-follows from a reported one is left out. Lint runs only on a plan without errors.
+`check` is pure: it calls no tool and reads no clock and no file. Diagnostics come in file order,
+and a fault that only follows from a reported one is left out. Lint runs only on a plan without
+errors.
 
-A *partial plan* is the readable part of a plan whose document has faults of shape: every step, gate and cap keeps its
-place, and placeholders stand for what could not be read. It is checked and never run; `is_certain` tells the
-diagnostics of what was written from those that follow from what is missing.
+A *partial plan* is the readable part of a plan whose document has faults of shape: every step, gate
+and cap keeps its place, and placeholders stand for what could not be read. It is checked and never
+run; `is_certain` tells the diagnostics of what was written from those that follow from what is
+missing.
 """
 
 from __future__ import annotations
@@ -198,10 +200,12 @@ def check(
 
     Args:
         plan: The plan, bound to its goal where there is one (`bind_plan`).
-        goal: What was asked for, with its rules; without it the families that depend on rules are silent.
+        goal: What was asked for, with its rules; without it the families that depend on rules are
+            silent.
         tools: The signatures of the tools that are installed.
         limits: Bounds of size; the goal's, or the defaults, where absent.
-        allowance: What is left of the budgets; where it is absent, only the goal's own budget is known.
+        allowance: What is left of the budgets; where it is absent, only the goal's own budget is
+            known.
         finished: Steps that have run, so that they take nothing any more.
         items_done: Of steps that run once an item and have not ended, how many items have run.
         can_ask: Whether a person can be asked for the approvals that steps need.
@@ -224,7 +228,8 @@ def check_partial(
     limits: Limits | None = None,
     allowance: Allowance | None = None,
 ) -> list[Diagnostic]:
-    """Return what is wrong with the valid part of a plan besides its faults of shape, and follows from none of them.
+    """Return what is wrong with the valid part of a plan besides its faults of shape, and follows
+    from none of them.
 
     The plan need not be bound; lint is not asked.
     """

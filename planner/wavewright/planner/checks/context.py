@@ -1,7 +1,7 @@
 """The subject of one check: the plan, what it may use, and what was derived from them once.
 
-A *subject* answers the questions that several families of checks ask, so that each is computed once and all
-families agree.
+A *subject* answers the questions that several families of checks ask, so that each is computed once
+and all families agree.
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ class CheckContext:
 
     @cached_property
     def unorderable_steps(self) -> frozenset[StepId]:
-        """Steps that wait for something that is not there, or for each other: reported, so not judged further."""
+        """Steps that wait for something that is not there, or for each other: reported, so not
+        judged further.
+        """
         unknown = (
             step_id
             for step_id, step in self.steps.items()

@@ -1,7 +1,8 @@
-"""Where data of one plan goes: from some outputs or inputs through expressions, items and the outputs of other steps.
+"""Where data of one plan goes: from some outputs or inputs through expressions, items and the
+outputs of other steps.
 
-A value that can hold no free text (a number, a choice, a short pattern) carries nothing on, nor does order without
-data (`depends_on`). Run data is taken to hold free text always.
+A value that can hold no free text (a number, a choice, a short pattern) carries nothing on, nor
+does order without data (`depends_on`). Run data is taken to hold free text always.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ MAX_DEPTH: Final = 16
 _NARROW_PATTERN: Final = re.compile(
     r"\^(?:(?:[A-Za-z0-9_:/@,#=-]|\\[.\-/+]|\\d|\[(?:[A-Za-z0-9_.:-]|\\[.\-d])+\])(?:\{\d{1,2}(?:,\d{1,2})?\}|\?)?)+\$"
 )
-"""Patterns of which every part has a bounded length and admits no white space: codes, dates, versions."""
+"""Patterns of which every part has a bounded length and admits no white space: codes, dates,
+versions.
+"""
 _PLACE_PATTERN: Final = re.compile(
     r"\[[^\]]*[.:]|\[[^\]]*(?<!\\)[A-Za-z].*[.@/]|[.@/].*\[[^\]]*(?<!\\)[A-Za-z]"
 )
@@ -103,7 +106,9 @@ class DataFlow:
         order: Sequence[StepId] | None = None,
         is_secret: bool = False,
     ) -> None:
-        """Follow outputs of `sources` and values of `inputs` through the steps of `order`, all where it is absent."""
+        """Follow outputs of `sources` and values of `inputs` through the steps of `order`, all
+        where it is absent.
+        """
         self._subject = subject
         self._is_secret = is_secret
         self._before: dict[str, str | None] = dict.fromkeys(
@@ -141,7 +146,9 @@ class DataFlow:
                     self._data_writers.setdefault(name, []).append(step_id)
 
     def _data_origin(self, step_id: StepId, signature: ToolSignature) -> str | None:
-        """Return an input, or a step before this one, that holds it as run data which this one reads."""
+        """Return an input, or a step before this one, that holds it as run data which this one
+        reads.
+        """
         if RUN_INPUTS in signature.reads_data and (found := self._input_origin(None)) is not None:
             return found
         writers = [
@@ -167,7 +174,9 @@ class DataFlow:
         return next((origin for _, origin in self._uses_in(text, None)), None)
 
     def _reading_uses(self, step: Step) -> Iterator[tuple[ExpressionUse, str]]:
-        """Yield where a step reads it; the list of a `for_each` comes first, for its items hold what that reads."""
+        """Yield where a step reads it; the list of a `for_each` comes first, for its items hold
+        what that reads.
+        """
         texts = self._subject.texts[self._subject.numbers[step.id]]
         for text in sorted(texts, key=lambda text: text.role != "for_each"):
             yield from self._uses_in(text, step)
@@ -198,7 +207,9 @@ class DataFlow:
         return next((one for one in held if read.root == "steps" and one in self._before), None)
 
     def _gives_text(self, use: ExpressionUse, step: Step | None) -> bool:
-        """Whether what an expression gives can hold free text; a condition always gives true or false."""
+        """Whether what an expression gives can hold free text; a condition always gives true or
+        false.
+        """
         if use.role == "when":
             return True
         given = self._subject.types.result(use, step)

@@ -1,11 +1,12 @@
-"""Family E7: whether a plan's estimated use of models fits its budgets, and whether its tools can work here.
+"""Family E7: whether a plan's estimated use of models fits its budgets, and whether its tools can
+work here.
 
-An estimate is compared with what the allowance says is left, or else with the goal's own budget. Estimates are those
-of the tools; actual use is held to the budgets during the run. Amounts of money need the allowance's price of a token
-and are not compared without one.
+An estimate is compared with what the allowance says is left, or else with the goal's own budget.
+Estimates are those of the tools; actual use is held to the budgets during the run. Amounts of money
+need the allowance's price of a token and are not compared without one.
 
-What is known of the environment (prompts, a model) is passed in as *obstacles*; this module finds the steps that they
-concern.
+What is known of the environment (prompts, a model) is passed in as *obstacles*; this module finds
+the steps that they concern.
 """
 
 from __future__ import annotations
@@ -197,8 +198,8 @@ def check_readiness(
     Args:
         plan: The plan.
         obstacles: What keeps tools from working, by their names.
-        is_run: Whether the plan is about to run here. If not, a missing model or variable is a warning: it may be
-            there where the plan runs.
+        is_run: Whether the plan is about to run here. If not, a missing model or variable is a
+            warning: it may be there where the plan runs.
     """
     whole = obstacles.get(WHOLE_RUN)
     if whole is not None:

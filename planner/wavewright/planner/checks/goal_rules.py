@@ -1,7 +1,7 @@
 """Family E5: the rules of the goal, which no plan can change.
 
-Rules are data of the goal template. They are checked on the plan as it is written: on literal values, references to
-inputs, and dependencies between steps.
+Rules are data of the goal template. They are checked on the plan as it is written: on literal
+values, references to inputs, and dependencies between steps.
 """
 
 from __future__ import annotations
@@ -165,7 +165,9 @@ def _check_targets(subject: CheckContext, goal: Goal) -> Iterator[Diagnostic]:
 
 
 def _benchmarks_in(subject: CheckContext, names: Targets, step: Step, value: Json) -> str | None:
-    """Return which benchmarks an argument is, by its values where they are known, else by where they come from."""
+    """Return which benchmarks an argument is, by its values where they are known, else by where
+    they come from.
+    """
     values = list(known_values(subject.plan, step, value))
     if not values:
         source = f"inputs.{names.benchmarks}"
@@ -177,7 +179,9 @@ def _benchmarks_in(subject: CheckContext, names: Targets, step: Step, value: Jso
 
 
 def _is_path_below(source: str, step: Step, value: Json) -> bool:
-    """Return whether a value is a path below `source`, or below `item` of a `for_each` over such a path."""
+    """Return whether a value is a path below `source`, or below `item` of a `for_each` over such a
+    path.
+    """
     root = _root(value)
     return root == source or (root == "item" and _root(step.for_each) == source)
 
@@ -188,7 +192,9 @@ def _root(value: Json) -> str | None:
 
 
 def _identities(value: Json, key: str | None) -> set[str]:
-    """Return what identifies a target, or each target of a list; case and blanks around it do not count."""
+    """Return what identifies a target, or each target of a list; case and blanks around it do not
+    count.
+    """
     if isinstance(value, list):
         return set[str]().union(*(_identities(item, key) for item in value))
     if isinstance(value, dict):

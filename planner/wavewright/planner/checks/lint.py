@@ -1,6 +1,7 @@
 """Family W8: what is allowed and probably a mistake.
 
-Lint runs only on a plan without errors. A warning never keeps a plan from running, and each names a fix.
+Lint runs only on a plan without errors. A warning never keeps a plan from running, and each names a
+fix.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def check_caps(subject: CheckContext) -> Iterator[Diagnostic]:
 
 
 def _confidence_fields(subject: CheckContext) -> frozenset[str] | None:
-    """Return the names of all fields of what may state a confidence; nothing where they are not all known."""
+    """Return the names of all fields of what may state a confidence; nothing where they are not all
+    known.
+    """
     found: set[str] = set()
     schemas: list[JsonSchema | None] = [
         subject.types.outputs[step] for step in subject.graph.terminal
@@ -109,7 +112,8 @@ _TEMPLATE_REFERENCE = re.compile(r"\{\{-?\s*((?:steps|inputs|item)\b[\w.\[\]\"']
 """A reference as template languages write it, with or without a filter."""
 
 _MAX_STEPS_SEARCHED = 1000
-"""Steps that are searched, about, for the dependencies of a step's dependencies: keeps lint linear."""
+"""Steps that are searched, about, for the dependencies of a step's dependencies: keeps lint linear.
+"""
 
 _MIN_BATCH = 3
 """Calls that differ in one literal, from this number on, are better written as one `for_each`."""
@@ -139,7 +143,9 @@ def lint(subject: CheckContext) -> Iterator[Diagnostic]:
 
 
 def _unread_outputs(subject: CheckContext) -> Iterator[Diagnostic]:
-    """Without a `result` the outputs of terminal steps are the result, so every output has a reader."""
+    """Without a `result` the outputs of terminal steps are the result, so every output has a
+    reader.
+    """
     if subject.plan.result is None:
         return
     used = _used_steps(subject)
@@ -170,7 +176,9 @@ def _brings_documents(signature: ToolSignature) -> bool:
 
 
 def _used_steps(subject: CheckContext) -> set[str]:
-    """Return what is read, waited for or watched; a gate that the goal put there is no use of the author's."""
+    """Return what is read, waited for or watched; a gate that the goal put there is no use of the
+    author's.
+    """
     plan = subject.plan
     used = set[str]().union(*subject.graph.reads.values())
     used.update(name for step in plan.steps for name in step.depends_on)
@@ -324,7 +332,9 @@ def _batchable_calls(calls: list[_CallArguments]) -> Iterator[Diagnostic]:
 
 
 def _differing_in_one(group: list[_CallArguments]) -> Iterator[Diagnostic]:
-    """Report calls of one tool, with the same parameters, that differ in the value of one of these only."""
+    """Report calls of one tool, with the same parameters, that differ in the value of one of these
+    only.
+    """
     reported: set[int] = set()
     for place, name in enumerate(group[0].names):
         by_rest: dict[tuple[str | bytes, ...], list[_CallArguments]] = {}

@@ -1,8 +1,8 @@
 """Family E3: what expressions read, and whether they mean anything.
 
-Every expression is checked once: first what it reads (steps, inputs, items), then, if all of that exists, its
-types. A step *may be absent* when it is optional or has a condition; its readers must ask `has()` for it, in
-the expression or in the reading step's `when`.
+Every expression is checked once: first what it reads (steps, inputs, items), then, if all of that
+exists, its types. A step *may be absent* when it is optional or has a condition; its readers must
+ask `has()` for it, in the expression or in the reading step's `when`.
 """
 
 from __future__ import annotations
@@ -223,7 +223,9 @@ def _check_step_read(
 def _runs_with(
     subject: CheckContext, step: Step, reader: _ReferenceContext, expression: str
 ) -> bool:
-    """Whether a step's conditions hold wherever a reader runs: the reader, or what is there, has them too."""
+    """Whether a step's conditions hold wherever a reader runs: the reader, or what is there, has
+    them too.
+    """
     if step.optional or step.when is None:
         return False
     there = [
@@ -335,7 +337,9 @@ def _read_diagnostic(
 
 
 def _unknown_field(schema: JsonSchema, path: list[str]) -> tuple[str, JsonSchema] | None:
-    """Return the first field of a dotted path that a closed object schema does not have, and that schema."""
+    """Return the first field of a dotted path that a closed object schema does not have, and that
+    schema.
+    """
     for name in path:
         properties = schema.get("properties")
         if (

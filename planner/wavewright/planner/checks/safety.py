@@ -1,20 +1,24 @@
-"""Family E6 and W811: what a plan's data could do: untrusted text, misled agents, secrets, unanswerable approvals.
+"""Family E6 and W811: what a plan's data could do: untrusted text, misled agents, secrets,
+unanswerable approvals.
 
-*Untrusted text* comes from tools with untrusted output. It does harm in a parameter that writes, that chooses an
-address, a recipient, a path or a command, or that tells an agent what to do. A *secret* is an input that its schema
-declares as one (`format: password` or `writeOnly`), or a text that looks like a key; it does harm in any parameter of
-a tool that sends data out.
+*Untrusted text* comes from tools with untrusted output. It does harm in a parameter that writes,
+that chooses an address, a recipient, a path or a command, or that tells an agent what to do. A
+*secret* is an input that its schema declares as one (`format: password` or `writeOnly`), or a text
+that looks like a key; it does harm in any parameter of a tool that sends data out.
 
-Both are followed from where they come in through expressions, `for_each` and the outputs of the steps between. A value
-that can hold no free text (a number, a choice, a short pattern) carries nothing on, nor does order without data
-(`depends_on`). What a step's approval covers is no fault: the person who approves is shown the values.
+Both are followed from where they come in through expressions, `for_each` and the outputs of the
+steps between. A value that can hold no free text (a number, a choice, a short pattern) carries
+nothing on, nor does order without data (`depends_on`). What a step's approval covers is no fault:
+the person who approves is shown the values.
 
-The calls of an agent are chosen by a model, and no plan shows them. What its tools may do is known: an agent that reads
-untrusted text, that holds private data and that may call a tool with an address of its choice could be told by a page
-to put the data into an address. Data is *private* where no tool has brought it in from outside: the output of a tool
-that sends nothing out, such as one that reads files, or of a service whose output is trusted. A search and the pages
-that it finds hold none. A model's answer and the output of a tool that reads run data hold only what they were made of.
-A tool that only computes looks like one that reads a private file, so this is a warning.
+The calls of an agent are chosen by a model, and no plan shows them. What its tools may do is known:
+an agent that reads untrusted text, that holds private data and that may call a tool with an address
+of its choice could be told by a page
+to put the data into an address. Data is *private* where no tool has brought it in from outside: the
+output of a tool that sends nothing out, such as one that reads files, or of a service whose output
+is trusted. A search and the pages that it finds hold none. A model's answer and the output of a
+tool that reads run data hold only what they were made of. A tool that only computes looks like one
+that reads a private file, so this is a warning.
 """
 
 from __future__ import annotations
@@ -117,7 +121,9 @@ def _reads_from_outside(subject: CheckContext) -> bool:
 
 
 def untrusted_names(subject: CheckContext, expansion: str) -> bool:
-    """Whether the names of further targets, as an expression gives them over the plan's steps, are untrusted text."""
+    """Whether the names of further targets, as an expression gives them over the plan's steps, are
+    untrusted text.
+    """
     flow = outside_flow(subject)
     for _ in flow.arrivals():
         pass
@@ -173,7 +179,9 @@ def _untrusted_parameters(subject: CheckContext) -> Iterator[Diagnostic]:
 
 
 def _harm(signature: ToolSignature, names: Sequence[str], place: ScopedSchema) -> _Harm | None:
-    """Return what untrusted text could do in a parameter; nothing where the tool takes it, or where it is data."""
+    """Return what untrusted text could do in a parameter; nothing where the tool takes it, or where
+    it is data.
+    """
     name = names[0]
     if name in signature.accepts_untrusted:
         return None
@@ -221,7 +229,9 @@ def _words(names: Sequence[str], place: ScopedSchema) -> tuple[frozenset[str], f
 
 
 def _parts(place: ScopedSchema, depth: int = 0) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the names of the fields inside a parameter that can hold free text, and the formats of its texts."""
+    """Return the names of the fields inside a parameter that can hold free text, and the formats of
+    its texts.
+    """
     view = view_schema(place)
     names, formats = set[str](), set[str]()
     for branch in view.branches or (view,):
@@ -375,7 +385,9 @@ def misled_agents(subject: CheckContext) -> Iterator[Diagnostic]:
 
 
 def agent_tools(subject: CheckContext, step: Step) -> Sequence[ToolSignature]:
-    """Return the tools that an agent may call: those that its step names, or all that are open to it."""
+    """Return the tools that an agent may call: those that its step names, or all that are open to
+    it.
+    """
     named = step.params.get("tools")
     names = [name for name in named if isinstance(name, str)] if isinstance(named, list) else None
     wanted = names or sorted(subject.allowed_tools)

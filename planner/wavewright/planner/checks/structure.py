@@ -1,8 +1,8 @@
 """Families E1 and E4: ids and gates; dependencies, cycles and limits of size.
 
-Ids are unique without regard to case and are no words of the expression language. One cycle is reported for each
-strongly connected component, with its path; a plan with a cycle is not held against the limit of waves. The faults
-of E1 that concern the text are found while it is read.
+Ids are unique without regard to case and are no words of the expression language. One cycle is
+reported for each strongly connected component, with its path; a plan with a cycle is not held
+against the limit of waves. The faults of E1 that concern the text are found while it is read.
 """
 
 from __future__ import annotations
@@ -212,7 +212,9 @@ def _check_cycles(subject: CheckContext) -> Iterator[Diagnostic]:
 
 
 def _cycle_hint(subject: CheckContext, cycle: tuple[StepId, ...]) -> str:
-    """Say how one of the steps comes to wait: a gate that reads, where there is one, is seen least easily."""
+    """Say how one of the steps comes to wait: a gate that reads, where there is one, is seen least
+    easily.
+    """
     pairs = list(zip(cycle, (*cycle[1:], cycle[0]), strict=True))
     ways = [
         (waiting, awaited, _waiting_reason(subject, waiting, awaited)) for waiting, awaited in pairs

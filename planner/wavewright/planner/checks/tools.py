@@ -1,9 +1,10 @@
 """Family E2: tools and their arguments.
 
-A step calls a tool that exists and that the goal allows, with arguments that fit its input schema. Parameters without
-`${…}` are validated as they are. In others the literal parts are validated, a whole `${…}` is compared by the type of
-its result (`E304`), and text that contains `${…}` is a string. A reference whose own fault is reported elsewhere fits
-every schema, so one mistake gives one message. Arguments that the goal sets on terminal steps are refused in a plan.
+A step calls a tool that exists and that the goal allows, with arguments that fit its input schema.
+Parameters without `${…}` are validated as they are. In others the literal parts are validated, a
+whole `${…}` is compared by the type of its result (`E304`), and text that contains `${…}` is a
+string. A reference whose own fault is reported elsewhere fits every schema, so one mistake gives
+one message. Arguments that the goal sets on terminal steps are refused in a plan.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ class InputSchema:
         self.schema = schema
         self.properties: JsonObject = as_object(schema.get("properties"))
         self._scope = schema_definitions(schema)
-        # Keyed by identity: every part that is asked for belongs to `schema` or to `_whole`, and so stays alive.
+        # Keyed by identity: every part that is asked for belongs to `schema` or to `_whole`, and so
+        # stays alive.
         self._validators: dict[int, Validator] = {}
         self._whole: dict[int, JsonSchema] = {}
 
@@ -196,7 +198,8 @@ class InputSchema:
             except InvalidSchemaError:
                 if schema is self.schema:
                     raise
-                # The part refers to another part; the whole arguments are validated before the call.
+                # The part refers to another part; the whole arguments are validated before the
+                # call.
                 built = Validator({})
             self._validators[id(schema)] = built
         return built
@@ -205,7 +208,9 @@ class InputSchema:
         return self._scope | schema if self._scope else schema
 
     def _resolved(self, schema: JsonSchema) -> JsonSchema:
-        """Follow `$ref` inside the schema, a bounded number of times; whatever stands beside it stays."""
+        """Follow `$ref` inside the schema, a bounded number of times; whatever stands beside it
+        stays.
+        """
         if "$ref" not in schema:
             return schema
         whole = self._whole.get(id(schema))

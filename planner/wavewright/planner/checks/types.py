@@ -1,10 +1,12 @@
 """Infer the types of a plan's expressions, and compare them with what parameters accept.
 
-Types are JSON Schemas. They come from the tools' output schemas and from the inputs: a `for_each` step gives a list of
-its tool's outputs, and `item` is an element of its list. Each expression is typed once, when first asked for.
+Types are JSON Schemas. They come from the tools' output schemas and from the inputs: a `for_each`
+step gives a list of its tool's outputs, and `item` is an element of its list. Each expression is
+typed once, when first asked for.
 
-Two schemas are *incompatible* if no value fits both: a list for a number, a missing field, disjoint choices. What
-depends on the value (a pattern, a length, a null) is validated at run time, so a valid plan is never refused.
+Two schemas are *incompatible* if no value fits both: a list for a number, a missing field, disjoint
+choices. What depends on the value (a pattern, a length, a null) is validated at run time, so a
+valid plan is never refused.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ _MAX_COMPARISONS = 2_000
 
 
 def incompatibility(source: JsonSchema, target: JsonSchema) -> str | None:
-    """Return why a value of `source` cannot be given where `target` is wanted, or None where it can."""
+    """Return why a value of `source` cannot be given where `target` is wanted, or None where it
+    can.
+    """
     if source is target:
         return None
     return _SchemaComparison().incompatibility(
@@ -48,7 +52,9 @@ def incompatibility(source: JsonSchema, target: JsonSchema) -> str | None:
 
 
 class _SchemaComparison:
-    """One comparison of two schemas, which may refer to themselves: no pair of parts is compared twice."""
+    """One comparison of two schemas, which may refer to themselves: no pair of parts is compared
+    twice.
+    """
 
     def __init__(self) -> None:
         self._compared: list[tuple[JsonSchema, JsonSchema]] = []
@@ -73,7 +79,8 @@ class _SchemaComparison:
                 reasons.append(reason)
         kinds = {one.kind for side in (source, target) for one in side.branches or (side,)}
         if len(reasons) == 1 or len(kinds) == 1:
-            # Of several objects, or several lists, it says nothing that one is given where the other is wanted.
+            # Of several objects, or several lists, it says nothing that one is given where the
+            # other is wanted.
             return reasons[0]
         return f"{kind_with_article(source)} is given where {kind_with_article(target)} is wanted"
 
@@ -196,7 +203,8 @@ class PlanTypes:
             if step.tool == SUB_PLAN and step.id not in self._untyped:
                 results.append(step)
             found.setdefault(step.id, self._output(step))
-        # What such a step gives follows from its parameters, and so from other steps; those come first in the graph.
+        # What such a step gives follows from its parameters, and so from other steps; those come
+        # first in the graph.
         if results:
             order = {name: place for place, name in enumerate(PlanGraph.of(self._plan).order())}
             self._base = TypedEnvironment(inputs=self.inputs, steps=found)
@@ -227,7 +235,8 @@ class PlanTypes:
 
         Args:
             use: The expression and where it stands.
-            step: The step it belongs to (for a gate, the step it is on), which decides on `item` and `index`.
+            step: The step it belongs to (for a gate, the step it is on), which decides on `item`
+                and `index`.
             output: What `output` stands for, in a gate.
         """
         extra: dict[str, JsonSchema] = {} if output is None else {"output": output}
@@ -241,7 +250,9 @@ class PlanTypes:
         return typed
 
     def incompatibility(self, given: JsonSchema, wanted: JsonSchema) -> str | None:
-        """Return why a value of one schema cannot be given where the other is wanted; a pair is compared once."""
+        """Return why a value of one schema cannot be given where the other is wanted; a pair is
+        compared once.
+        """
         key = (id(given), id(wanted))
         if key not in self._compared:
             # With the schemas, whose identities tell them only while they live.

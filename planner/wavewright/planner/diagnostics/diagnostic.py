@@ -1,15 +1,16 @@
 """Diagnostics: the faults of a document, each with its place and a hint.
 
-A *diagnostic* has a stable code, a severity, the JSON Pointer (RFC 6901) of its node, a span where there is source
-text, a message with the author's own names, and a hint that names the fix. Planners receive the same text as users
-when they repair a plan. Diagnostics are sorted by the order of fields, keys and items in the file.
+A *diagnostic* has a stable code, a severity, the JSON Pointer (RFC 6901) of its node, a span where
+there is source text, a message with the author's own names, and a hint that names the fix. Planners
+receive the same text as users when they repair a plan. Diagnostics are sorted by the order of
+fields, keys and items in the file.
 
-A *code* is stable and is what people and tools refer to; a *kind* is the same in a word, for programs that match on it.
-All of them stand in `catalogue.toml`, with what each means and how to fix it; no other code is reported, and each has a
-page in `docs/reference/diagnostics/`.
+A *code* is stable and is what people and tools refer to; a *kind* is the same in a word, for
+programs that match on it. All of them stand in `catalogue.toml`, with what each means and how to
+fix it; no other code is reported, and each has a page in `docs/reference/diagnostics/`.
 
-A hint may be a *suggestion*, the nearest name or what there is. It is shown and never applied: no name is corrected on
-the author's behalf.
+A hint may be a *suggestion*, the nearest name or what there is. It is shown and never applied: no
+name is corrected on the author's behalf.
 """
 
 from __future__ import annotations
@@ -104,7 +105,9 @@ class Diagnostic:
     """Where in the source; found from the pointer when the diagnostic is placed."""
     severity: Severity = "error"
     within: Span | None = None
-    """The stretch of the node's own text that is meant, where the node is a string: part of an expression."""
+    """The stretch of the node's own text that is meant, where the node is a string: part of an
+    expression.
+    """
 
     @property
     def kind(self) -> str:
@@ -143,7 +146,8 @@ def error_diagnostics(found: Iterable[Diagnostic]) -> list[Diagnostic]:
 def locate_diagnostics(diagnostics: Iterable[Diagnostic], document: Document) -> list[Diagnostic]:
     """Return the diagnostics with their spans, in the order of the text.
 
-    A node that the text does not have, such as a missing field, is shown where the nearest node around it stands.
+    A node that the text does not have, such as a missing field, is shown where the nearest node
+    around it stands.
     """
     placed = [_locate(diagnostic, document) for diagnostic in diagnostics]
     return sorted(placed, key=lambda one: one.span.start if one.span is not None else -1)
@@ -159,7 +163,9 @@ def _locate(diagnostic: Diagnostic, document: Document) -> Diagnostic:
 
 
 def _narrow_span(span: Span, within: Span, document: Document) -> Span:
-    """Return the part of a string's span, if the string stands in the source as it is, without escapes."""
+    """Return the part of a string's span, if the string stands in the source as it is, without
+    escapes.
+    """
     text = document.source.text[span.start : span.end]
     body = text[1:-1] if text[:1] in {'"', "'"} else text
     if "\\" in body or "\n" in body or "''" in body or within.end > len(body):
@@ -171,14 +177,17 @@ def _narrow_span(span: Span, within: Span, document: Document) -> Span:
 def make_diagnostic(
     code: str, pointer: str, message: str, hint: str | None = None, *, within: Span | None = None
 ) -> Diagnostic:
-    """Return a diagnostic as grave as the catalogue says; `within` is the part of the node's text that is meant."""
+    """Return a diagnostic as grave as the catalogue says; `within` is the part of the node's text
+    that is meant.
+    """
     return Diagnostic(code, message, pointer, hint, severity=severity_of(code), within=within)
 
 
 def document_position(model: DocumentModel, pointer: str) -> tuple[int, ...]:
     """Return where a pointer's node stands in a model, as something to sort by.
 
-    A node that is not there (a missing argument, a gate that was never written) stands at the end of its parent.
+    A node that is not there (a missing argument, a gate that was never written) stands at the end
+    of its parent.
     """
     place: list[int] = []
     node: object = model

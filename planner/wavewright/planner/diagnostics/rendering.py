@@ -1,7 +1,7 @@
 """Render diagnostics as text with a caret, as JSON, and as SARIF 2.1.0.
 
-Control characters, direction marks and other characters that do not print are escaped, so a hostile plan cannot change
-what a terminal shows.
+Control characters, direction marks and other characters that do not print are escaped, so a hostile
+plan cannot change what a terminal shows.
 """
 
 from __future__ import annotations
@@ -207,7 +207,9 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def sarif_log(found: Sequence[tuple[Sequence[Diagnostic], Source]]) -> JsonObject:
-    """Return the diagnostics of any number of texts as one SARIF log; its rules are those that were broken."""
+    """Return the diagnostics of any number of texts as one SARIF log; its rules are those that were
+    broken.
+    """
     codes = sorted({diagnostic.code for diagnostics, _ in found for diagnostic in diagnostics})
     results: list[Json] = []
     for diagnostics, source in found:
@@ -217,7 +219,8 @@ def sarif_log(found: Sequence[tuple[Sequence[Diagnostic], Source]]) -> JsonObjec
     driver: JsonObject = {"name": "wavewright", "rules": rules}
     run: JsonObject = {
         "tool": {"driver": driver},
-        # Columns are counted in characters, as everywhere else in this project, not in UTF-16 units.
+        # Columns are counted in characters, as everywhere else in this project, not in UTF-16
+        # units.
         "columnKind": "unicodeCodePoints",
         "results": results,
     }

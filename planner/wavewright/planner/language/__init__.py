@@ -1,1 +1,3 @@
-"""The plan language as typed data: plans, goals, tool signatures, their hashes and published schemas."""
+"""The plan language as typed data: plans, goals, tool signatures, their hashes and published
+schemas.
+"""

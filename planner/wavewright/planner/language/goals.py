@@ -1,8 +1,8 @@
 """Goals: what a run is asked to do, and the rules no planner can remove.
 
-A *job* is one request; it names a *goal template*, which carries the text, the tools, the mandatory gates and
-caps, the rules and a plan of its own. `resolve_goal` folds the two (the job wins) into a `Goal`, the only thing
-that the checker, the executor and the reviewer see.
+A *job* is one request; it names a *goal template*, which carries the text, the tools, the mandatory
+gates and caps, the rules and a plan of its own. `resolve_goal` folds the two (the job wins) into a
+`Goal`, the only thing that the checker, the executor and the reviewer see.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ Instant = Annotated[
     AfterValidator(_in_utc),
     BeforeValidator(_refuse_number, json_schema_input_type=_InstantInput),
 ]
-"""A date or date-time in ISO 8601; UTC where it names no zone, the start of the day where it has no time."""
+"""A date or date-time in ISO 8601; UTC where it names no zone, the start of the day where it has no
+time.
+"""
 
 
 class AvailableTool(DocumentModel, defer_build=False):
@@ -73,7 +75,9 @@ _InputName = Annotated[str, Field(pattern=ID_PATTERN)]
 
 
 class Targets(DocumentModel, defer_build=False):
-    """Names of the inputs that hold a job's `variables` (primary targets) and `benchmarks` (for comparison only)."""
+    """Names of the inputs that hold a job's `variables` (primary targets) and `benchmarks` (for
+    comparison only).
+    """
 
     variables: _InputName = "variables"
     """Name of the input that holds the primary targets."""
@@ -84,10 +88,13 @@ class Targets(DocumentModel, defer_build=False):
     expand: str | None = None
     """Expression that gives further targets, for jobs with waves of `targets`."""
     wave: _InputName | None = None
-    """Name of the input that the engine sets to the number of a target's wave, from 0; only jobs with `targets` have
-    it, as the next three."""
+    """Name of the input that the engine sets to the number of a target's wave, from 0; only jobs
+    with `targets` have it, as the next three.
+    """
     is_last_wave: _InputName | None = None
-    """Name of the input that tells whether nothing is looked for that would be a target of a further wave."""
+    """Name of the input that tells whether nothing is looked for that would be a target of a
+    further wave.
+    """
     visited: _InputName | None = None
     """Name of the input that lists the targets of earlier waves of which something came."""
     failed: _InputName | None = None
@@ -139,8 +146,9 @@ class JobTargets(DocumentModel):
     most: Annotated[int, Field(ge=1, le=10_000)] = 1000
     """Targets of the job, over all waves; further ones are left out."""
     forks: Literal["all", "ask"] = "all"
-    """`ask`: targets run one after the other, those of higher priority first; where one has found several others, a
-    person says which of them is next."""
+    """`ask`: targets run one after the other, those of higher priority first; where one has found
+    several others, a person says which of them is next.
+    """
 
 
 class TagRules(DocumentModel):
@@ -160,7 +168,9 @@ class TerminalRule(DocumentModel):
     tool: str
     """The tool whose terminal steps get the parameters."""
     params: JsonObject = {}
-    """Parameters; strings may hold `${…}` over `inputs` and `goal` (`output_tags`, `output_schema`)."""
+    """Parameters; strings may hold `${…}` over `inputs` and `goal` (`output_tags`,
+    `output_schema`).
+    """
 
 
 class Rules(DocumentModel, defer_build=False):
@@ -188,13 +198,17 @@ class Recipe(DocumentModel):
     on: Literal["feedback"] | None = None
     """In place of `gate`: the recipe is for remarks of a rejection."""
     field: Annotated[str, Field(min_length=1)] | None = None
-    """With `on`: the field that a remark is about, where `*` stands for one name or number: `items.*.name`."""
+    """With `on`: the field that a remark is about, where `*` stands for one name or number:
+    `items.*.name`.
+    """
     says: Annotated[str, Field(min_length=1)] | None = None
     """With `on`: words that a remark holds, in any case."""
     step: StepId | None = None
     """With `on`: the step that `set_params` is for; its readers are called again, too."""
     set_params: JsonObject = {}
-    """The failed step is called again as `<id>_2` (then `_3`, …) with these parameters on top of its own."""
+    """The failed step is called again as `<id>_2` (then `_3`, …) with these parameters on top of
+    its own.
+    """
     add: Annotated[tuple[Step, ...], Field(strict=False)] = ()
     """Further steps to add."""
     reason: Annotated[str, Field(min_length=1)]
@@ -218,8 +232,10 @@ class RecoveryPolicy(DocumentModel, defer_build=False):
     """Which recovery patches with side effects apply without a person's approval."""
 
     allow: Literal["same-effects"] | None = None
-    """`same-effects`: those whose steps with side effects call only tools that the plan calls without approval, agents
-    only with the tools that the plan gives them. Where absent, each such patch needs an approval."""
+    """`same-effects`: those whose steps with side effects call only tools that the plan calls
+    without approval, agents only with the tools that the plan gives them. Where absent, each such
+    patch needs an approval.
+    """
 
 
 class KeptRun(DocumentModel):
@@ -230,7 +246,9 @@ class KeptRun(DocumentModel):
     goal_template: str
     """Name of the goal template of the run; `plan` for a goal in words."""
     tools: dict[str, str] = {}
-    """Tool that the plan calls → hash of its signature then; the plan is run without a planner while they are equal."""
+    """Tool that the plan calls → hash of its signature then; the plan is run without a planner
+    while they are equal.
+    """
     planning_tokens: Annotated[int, Field(ge=0)] = 0
     """Tokens that the planner took for the plan."""
 
@@ -267,7 +285,9 @@ class GoalTemplate(DocumentModel):
     recipes: Annotated[tuple[Recipe, ...], Field(strict=False)] = ()
     """Recoveries without a model."""
     schedule: Schedule = "waves"
-    """`waves` verifies all data before anything is built on it; `dataflow` starts each step as soon as it can."""
+    """`waves` verifies all data before anything is built on it; `dataflow` starts each step as soon
+    as it can.
+    """
     limits: Limits = Field(default_factory=Limits)
     """Upper bounds of a run."""
     auto_approve: bool = True
@@ -277,8 +297,9 @@ class GoalTemplate(DocumentModel):
     plan: Plan | None = None
     """The template's own plan: the ladder's rung below a planner."""
     sub_plans: dict[Annotated[str, Field(pattern=ID_PATTERN)], str] = {}
-    """Plans that steps of a planner's plan may call, by the names that it knows them by: files, relative to this one,
-    or goal templates."""
+    """Plans that steps of a planner's plan may call, by the names that it knows them by: files,
+    relative to this one, or goal templates.
+    """
     kept: KeptRun | None = None
     """Where the plan comes from, if `wavewright keep` wrote the template."""
 
@@ -289,7 +310,9 @@ class Job(DocumentModel):
     version: Literal[1] = 1
     """Version of this format."""
     name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    """Name of the request, in words; that of its file where absent, or of its goal template where it was sent."""
+    """Name of the request, in words; that of its file where absent, or of its goal template where
+    it was sent.
+    """
     goal_template: str | None = None
     """Name of a template, or path of its file beside the job's."""
     goal: str | None = None
@@ -343,7 +366,9 @@ class Goal(DocumentModel):
     packs: JsonObject = {}
     """Settings of packs by pack name, as the project and the job give them."""
     target: str | None = None
-    """The target that the run is about, where the job has several; budgets of the job are for all of them."""
+    """The target that the run is about, where the job has several; budgets of the job are for all
+    of them.
+    """
     untrusted_inputs: Names = frozenset()
     """Inputs that hold untrusted text: the name of a target that a run has found."""
 

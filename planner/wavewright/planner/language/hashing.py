@@ -1,8 +1,9 @@
 """Names for content: plan hashes and step keys.
 
-A *canonical* JSON text is the one text that stands for a value, so that equal values have equal hashes in every
-process and on every machine. Integers and floats stay apart (`1` is not `1.0`): expressions and tools can tell
-them apart, and of the two mistakes the harmless one is to call a tool again.
+A *canonical* JSON text is the one text that stands for a value, so that equal values have equal
+hashes in every process and on every machine. Integers and floats stay apart (`1` is not `1.0`):
+expressions and tools can tell them apart, and of the two mistakes the harmless one is to call a
+tool again.
 """
 
 from __future__ import annotations
@@ -74,8 +75,8 @@ def step_key(
         config: What the goal says of the tool.
         now: The instant of the run, in seconds since the epoch.
         run: The run; part of the key where no other run may use the result.
-        step: The step and `index` the item; part of the key of a tool that writes, because there two equal
-            calls are two effects and not one.
+        step: The step and `index` the item; part of the key of a tool that writes, because there
+            two equal calls are two effects and not one.
         index: Position of the item of a `for_each` step.
         data: Hash of the run data that the call may read.
     """

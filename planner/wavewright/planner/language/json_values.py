@@ -31,8 +31,8 @@ def json_changes(
 ) -> Iterator[JsonChange]:
     """Yield the smallest parts that differ.
 
-    Lists differ as wholes, because their items have no names; with `within_lists`, those of equal length differ item
-    by item. To Python also true and 1 are equal; here they are not.
+    Lists differ as wholes, because their items have no names; with `within_lists`, those of equal
+    length differ item by item. To Python also true and 1 are equal; here they are not.
     """
     if isinstance(old, dict) and isinstance(new, dict):
         for name in dict.fromkeys((*old, *new)):
@@ -53,7 +53,9 @@ def json_changes(
 def map_texts(
     value: Json, change: Callable[[str], Json], rename: Callable[[str], str] | None = None
 ) -> Json:
-    """Return a copy of a value in which each text is changed, and each name of a member where `rename` is given."""
+    """Return a copy of a value in which each text is changed, and each name of a member where
+    `rename` is given.
+    """
     match value:
         case str():
             return change(value)

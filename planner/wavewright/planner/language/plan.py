@@ -1,8 +1,8 @@
 """The plan as typed, immutable data, and the limits of its size.
 
-A *plan* is a flat list of *steps*; references in a step's parameters make it a dependency graph. *Gates* stop bad
-data, *caps* bound the confidence, `result` is the output of the run. The models describe the shape only; the checker
-decides whether a plan is valid.
+A *plan* is a flat list of *steps*; references in a step's parameters make it a dependency graph.
+*Gates* stop bad data, *caps* bound the confidence, `result` is the output of the run. The models
+describe the shape only; the checker decides whether a plan is valid.
 """
 
 from __future__ import annotations
@@ -36,14 +36,18 @@ from wavewright.planner.types import (
 )
 
 SUB_PLAN: Final = "sub_plan"
-"""Name of the tool whose output is the result of a sub-plan; the engine alone writes steps that call it."""
+"""Name of the tool whose output is the result of a sub-plan; the engine alone writes steps that
+call it.
+"""
 
 
 class DocumentModel(BaseModel):
-    """Base of everything that is read from a document: immutable, strict, and closed to unknown fields."""
+    """Base of everything that is read from a document: immutable, strict, and closed to unknown
+    fields.
+    """
 
-    # Built at first use: a command that reads a plan does not pay for jobs, goals and patches. What several of them
-    # hold is built at once, and so once for all.
+    # Built at first use: a command that reads a plan does not pay for jobs, goals and patches. What
+    # several of them hold is built at once, and so once for all.
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, populate_by_name=True, defer_build=True
     )
@@ -71,16 +75,22 @@ class Retry(DocumentModel, defer_build=False):
     wait_exp_base: Annotated[float, Field(ge=1)] = 2.0
     """Factor from one wait to the next."""
     on: Annotated[tuple[str, ...], Field(strict=False)] = ("transient",)
-    """Error kinds that are tried again: `transient`, `timeout`, `any`, or names of exception classes."""
+    """Error kinds that are tried again: `transient`, `timeout`, `any`, or names of exception
+    classes.
+    """
 
     @model_serializer(mode="wrap")
     def _state_attempts(self, others: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Keep the number of attempts where defaults are left out: an empty object would say nothing."""
+        """Keep the number of attempts where defaults are left out: an empty object would say
+        nothing.
+        """
         return {"attempts": self.attempts, **others(self)}
 
 
 class Budget(DocumentModel, defer_build=False):
-    """Upper bounds of what one step may spend; each call is reserved against them before it is made."""
+    """Upper bounds of what one step may spend; each call is reserved against them before it is
+    made.
+    """
 
     seconds: Seconds | None = None
     """Time of all calls together."""
@@ -96,24 +106,32 @@ class Repeat(DocumentModel, defer_build=False):
     """Further runs of a sub-plan, each after the one before, until a condition holds."""
 
     until: Expression
-    """A condition over the step's own result, asked after each run; where it is true no other run follows."""
+    """A condition over the step's own result, asked after each run; where it is true no other run
+    follows.
+    """
     max: Annotated[int, Field(ge=2, le=10)]
     """Runs in all, the first included."""
     params: dict[str, JsonValue] = {}
-    """What further runs get in place of the same names in the step's `params`; may read the step's own result."""
+    """What further runs get in place of the same names in the step's `params`; may read the step's
+    own result.
+    """
 
 
 class Step(DocumentModel, defer_build=False):
     """One call of one tool, or one call an item where `for_each` is given."""
 
     why: str | None = None
-    """One line for the reader and the reviewer; first in what a model emits, so that it reasons first."""
+    """One line for the reader and the reviewer; first in what a model emits, so that it reasons
+    first.
+    """
     id: Annotated[StepId, Field(pattern=STEP_ID_PATTERN)]
     """Name of the step in expressions: a word, unique without regard to case."""
     tool: Annotated[str, Field(min_length=1)]
     """Name of a tool that the goal allows."""
     plan: Annotated[str, Field(min_length=1)] | None = None
-    """In place of `tool`: the path of a plan's file, from this file, or the name of a goal template with a plan."""
+    """In place of `tool`: the path of a plan's file, from this file, or the name of a goal template
+    with a plan.
+    """
     params: dict[str, JsonValue] = {}
     """Arguments of the tool, or inputs of the sub-plan; strings may hold `${…}`."""
     for_each: Annotated[str, Field(min_length=1)] | list[JsonValue] | None = None
@@ -157,7 +175,8 @@ class Step(DocumentModel, defer_build=False):
     def model_post_init(self, _context: object, /) -> None:
         """Share the names of the fields, and the set of those that are given, with all other steps.
 
-        Both are tables of their own in each model otherwise, and take more memory than all the values of a step.
+        Both are tables of their own in each model otherwise, and take more memory than all the
+        values of a step.
         """
         if len(self.__dict__) == len(_STEP_FIELDS):  # `model_construct` takes fewer
             object.__setattr__(self, "__dict__", _STEP_FIELDS | self.__dict__)
@@ -184,7 +203,9 @@ _INSTANCES_TO_SHARE_KEYS: Final = 32
 """Python leaves room for more attributes, and less of it in each further instance."""
 _STEP_FIELDS: Final = _shared_key_dict(Step.model_fields)
 _GIVEN_FIELDS: Final = dict[frozenset[str], set[str]]()
-"""The sets of fields that steps were given, one for all that were given the same; none is changed in place."""
+"""The sets of fields that steps were given, one for all that were given the same; none is changed
+in place.
+"""
 
 
 class JudgeCheck(DocumentModel):
@@ -197,8 +218,9 @@ class JudgeCheck(DocumentModel):
 class Gate(DocumentModel, defer_build=False):
     """A stop for bad data: exactly one of `check`, `schema`, `fresh_within`, `required`, `judge`.
 
-    `on` names a step; in a goal template `on_tool` names a tool instead and stands for every step that calls it.
-    An expression that reads `output` is asked once a call (once an item for a `for_each` step), any other once.
+    `on` names a step; in a goal template `on_tool` names a tool instead and stands for every step
+    that calls it. An expression that reads `output` is asked once a call (once an item for a
+    `for_each` step), any other once.
     """
 
     id: Annotated[GateId, Field(pattern=GATE_ID_PATTERN)]
@@ -208,7 +230,9 @@ class Gate(DocumentModel, defer_build=False):
     on_tool: str | None = None
     """In goal templates: the tool each of whose calls it checks."""
     check: Expression | None = None
-    """A condition (bare CEL) over `inputs`, `steps`, `output`, `item`, `index`, `now()` and `has()`."""
+    """A condition (bare CEL) over `inputs`, `steps`, `output`, `item`, `index`, `now()` and
+    `has()`.
+    """
     schema_: JsonSchema | None = Field(default=None, alias="schema")
     """JSON Schema that each output must fit."""
     fresh_within: Seconds | None = None
@@ -220,8 +244,9 @@ class Gate(DocumentModel, defer_build=False):
     severity: GateSeverity = "block"
     """`block` stops what depends on the step; `warn` is reported only."""
     on_empty: Literal["warn", "block", "pass"] = "warn"
-    """What comes of the gate where a `for_each` step has no items, so that nothing is evaluated: a warning and a cap
-    on the confidence, a stop of what depends on the step, or nothing."""
+    """What comes of the gate where a `for_each` step has no items, so that nothing is evaluated: a
+    warning and a cap on the confidence, a stop of what depends on the step, or nothing.
+    """
     hint: str | None = None
     """What would fix it; shown with a failure and offered as a recovery action."""
 
@@ -267,7 +292,9 @@ class Cap(DocumentModel, defer_build=False):
 
 
 class Plan(DocumentModel):
-    """A goal turned into steps. The plan hash covers every field but the prose (`goal`, `reasoning`, `why`)."""
+    """A goal turned into steps. The plan hash covers every field but the prose (`goal`,
+    `reasoning`, `why`).
+    """
 
     version: Literal[1] = 1
     """Version of the plan language."""
@@ -284,7 +311,9 @@ class Plan(DocumentModel):
     caps: Annotated[tuple[Cap, ...], Field(strict=False)] = ()
     """Ceilings of the confidence."""
     result: JsonValue = None
-    """What the run is for, as `${…}` or a structure that holds such; the terminal steps' outputs where absent."""
+    """What the run is for, as `${…}` or a structure that holds such; the terminal steps' outputs
+    where absent.
+    """
 
     def step(self, step_id: str) -> Step:
         """Return the step of that id.

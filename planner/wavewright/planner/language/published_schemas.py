@@ -1,7 +1,7 @@
 """The JSON Schemas of what people write: plans, patches, jobs, goal templates and lists of tools.
 
-They are generated from the models, so that an editor and the reader agree; what a model says in code only, such as
-that a gate is of exactly one kind, is added here in the words of JSON Schema.
+They are generated from the models, so that an editor and the reader agree; what a model says in
+code only, such as that a gate is of exactly one kind, is added here in the words of JSON Schema.
 """
 
 from __future__ import annotations

@@ -13,7 +13,9 @@ from wavewright.planner.types import TOOL_NAME_PATTERN, ConfidenceSource, Effect
 RUN_INPUTS: Final = "inputs"
 """Among the names of run data: the plan's inputs, which no tool writes."""
 FEEDBACK_PARAM: Final = "feedback"
-"""Name of the parameter that takes the feedback on a rejected package, and prefix of the inputs that hold it."""
+"""Name of the parameter that takes the feedback on a rejected package, and prefix of the inputs
+that hold it.
+"""
 AGENT: Final = "agent"
 """Name of the tool in which a model chooses its own calls."""
 ASK_PERSON: Final = "ask_person"
@@ -23,7 +25,8 @@ ASK_PERSON: Final = "ask_person"
 class ToolSignature(DocumentModel):
     """The contract of one tool, as the checker, the planner's prompt and the executor read it.
 
-    `input_schema` is a JSON Schema of an object; `output_schema` of any value, `{}` where nothing is promised.
+    `input_schema` is a JSON Schema of an object; `output_schema` of any value, `{}` where nothing
+    is promised.
     """
 
     name: Annotated[str, Field(pattern=TOOL_NAME_PATTERN)]
@@ -45,7 +48,9 @@ class ToolSignature(DocumentModel):
     expected_seconds: Seconds = 1.0
     """Prior of one call's duration; orders ready steps and draws the critical path."""
     expected_tokens: Annotated[int, Field(ge=0)] = 0
-    """Prior of the model tokens of one call, read and written; what the budget is checked against beforehand."""
+    """Prior of the model tokens of one call, read and written; what the budget is checked against
+    beforehand.
+    """
     timeout: Seconds = 600.0
     """Of one attempt."""
     retry: Retry = Retry(attempts=1)
@@ -65,17 +70,22 @@ class ToolSignature(DocumentModel):
     accepts_untrusted: Names = frozenset()
     """Parameters that may hold untrusted text: the tool treats it as data, whatever it says."""
     allowed_hosts: dict[str, Annotated[tuple[str, ...], Field(strict=False)]] = {}
-    """Parameter → hosts that an address in it may name, with their subdomains; a call with another is refused."""
+    """Parameter → hosts that an address in it may name, with their subdomains; a call with another
+    is refused.
+    """
 
     reads_data: Names = frozenset()
     """Names of run data that a call may read; what is there under them is part of the step key."""
     writes_data: Names = frozenset()
     """Names of run data that a call may write."""
     output_data: dict[str, Names] = {}
-    """Field of the output → names of the run data that alone it is made of; what another step has written lowers no
-    confidence in it."""
+    """Field of the output → names of the run data that alone it is made of; what another step has
+    written lowers no confidence in it.
+    """
     confidence: ConfidenceSource = "inputs"
-    """Whether the confidence in an output is at most the least of what it was made of, or is its own."""
+    """Whether the confidence in an output is at most the least of what it was made of, or is its
+    own.
+    """
     calls_agents: Names = frozenset()
     """Named agents that a call may run, where a model is configured."""
     needs: Names = frozenset()
@@ -88,7 +98,9 @@ class ToolSignature(DocumentModel):
 
     @property
     def only_reads(self) -> bool:
-        """Whether two equal calls are one: what is asked of another system (`read` and `egress`) is asked once."""
+        """Whether two equal calls are one: what is asked of another system (`read` and `egress`) is
+        asked once.
+        """
         return not self.effects or ("read" in self.effects and not self.writes)
 
 

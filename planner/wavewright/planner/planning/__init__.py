@@ -1,1 +1,3 @@
-"""Planning: ask a model for a plan, validate and repair its answers, and build plans without a model."""
+"""Planning: ask a model for a plan, validate and repair its answers, and build plans without a
+model.
+"""

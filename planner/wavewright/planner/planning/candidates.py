@@ -1,10 +1,13 @@
 """Make and check the plans that may be chosen.
 
-A *candidate* is a plan that was read, bound and checked without errors; what was wrong with other attempts is kept.
+A *candidate* is a plan that was read, bound and checked without errors; what was wrong with other
+attempts is kept.
 
-A *minimal plan* is made without a model: it calls the tools that the goal requires over its targets, and the analysis
-tool over their outputs. A *suggested plan* is made of the tool calls that a model wrote instead of a plan: none of
-them is made, they become steps in their order, completed by what the goal's rules require.
+A *minimal plan* is made without a model: it calls the tools that the goal requires over its
+targets, and the analysis
+tool over their outputs. A *suggested plan* is made of the tool calls that a model wrote instead of
+a plan: none of them is made, they become steps in their order, completed by what the goal's rules
+require.
 
 A plan may call the *sub-plans* that its goal allows; they are put in before it is checked.
 """
@@ -62,7 +65,8 @@ class NoMinimalPlan:
 def minimal_plan(goal: Goal, tools: Mapping[str, ToolSignature]) -> Plan | NoMinimalPlan:
     """Return the smallest valid plan for a goal, unbound, or why there is none.
 
-    Data comes first: the required tools, then one more data tool at a time until the rest can be built.
+    Data comes first: the required tools, then one more data tool at a time until the rest can be
+    built.
     """
     rules = goal.rules
     if not (rules.required_tools or rules.analysis_tools or rules.terminal or rules.data_tools):
@@ -84,7 +88,9 @@ def minimal_plan(goal: Goal, tools: Mapping[str, ToolSignature]) -> Plan | NoMin
 def complete_plan(
     builder: StepBuilder, goal: Goal, tools: Mapping[str, ToolSignature], reasoning: str
 ) -> Plan | NoMinimalPlan:
-    """Return the steps of a builder and those that the goal's rules require besides, if that is a valid plan."""
+    """Return the steps of a builder and those that the goal's rules require besides, if that is a
+    valid plan.
+    """
     builder = builder.copy()
     for name in required_tools(goal, tools):
         if not builder.calls(name) and not builder.add(name, why="the goal requires it"):
@@ -97,7 +103,9 @@ def complete_plan(
 
 
 def required_tools(goal: Goal, tools: Mapping[str, ToolSignature]) -> list[str]:
-    """Return the tools that the rules require, in the order of execution: data, others, analysis, writing tools."""
+    """Return the tools that the rules require, in the order of execution: data, others, analysis,
+    writing tools.
+    """
     rules = goal.rules
     data = data_tools(goal, tools)
     analysis = [tool.name for tool in goal.tools if tool.name in rules.analysis_tools]
@@ -131,8 +139,8 @@ def plan_from_calls(
 ) -> Plan | NoMinimalPlan:
     """Return the valid plan made of suggested calls, unbound, or why there is none.
 
-    Calls beyond the goal's limit of steps are left out, and the plan's reasoning says so; there stays room for the
-    tools that the goal's rules ask for.
+    Calls beyond the goal's limit of steps are left out, and the plan's reasoning says so; there
+    stays room for the tools that the goal's rules ask for.
     """
     if not calls:
         return NoMinimalPlan("the answer suggests no calls of tools")
@@ -184,7 +192,9 @@ class PlanValidator:
         self._allowance = allowance
 
     def read_answer(self, answer: ModelAnswer, rung: str) -> Candidate | PlanningAttempt:
-        """Return the valid plan that an answer holds, or the attempt with its faults; either is recorded."""
+        """Return the valid plan that an answer holds, or the attempt with its faults; either is
+        recorded.
+        """
         text = read_model_answer(answer.text)
         document = text.document
         expanded = None
@@ -224,7 +234,9 @@ class PlanValidator:
         return self._candidate(plan, expanded, found, document)
 
     def validate_built(self, made: Plan | NoMinimalPlan, name: str) -> Candidate | FallbackFailure:
-        """Return a plan made by code, as a document with a name, so that diagnostics have positions."""
+        """Return a plan made by code, as a document with a name, so that diagnostics have
+        positions.
+        """
         if isinstance(made, NoMinimalPlan):
             self.last_diagnostics = made.diagnostics or self.last_diagnostics
             return FallbackFailure(made.reason)
@@ -235,7 +247,9 @@ class PlanValidator:
     def _all_diagnostics(
         self, text: PlanText, document: Document
     ) -> tuple[ExpandedPlan | None, tuple[Diagnostic, ...]]:
-        """Return the reader's diagnostics of an answer, and those of the checker if the rest of it is a plan."""
+        """Return the reader's diagnostics of an answer, and those of the checker if the rest of it
+        is a plan.
+        """
         plan = text.plan or read_plan_document(document).plan
         expanded: ExpandedPlan | None = None
         further: Sequence[Diagnostic] = ()
@@ -260,7 +274,9 @@ class PlanValidator:
 
 
 def _with_allowed_sub_plans(plan: Plan, goal: Goal) -> ExpandedPlan:
-    """Return a planner's plan with the sub-plans put in that its goal allows; calls of others are faults."""
+    """Return a planner's plan with the sub-plans put in that its goal allows; calls of others are
+    faults.
+    """
     if not goal.sub_plans:
         return ExpandedPlan(plan)
 

@@ -1,7 +1,7 @@
 """The conversation with a model about one plan: request, answers, and faults to repair.
 
-It is bounded: a refusal, a question, `cannot_plan`, a missing answer, or a second answer in a row without JSON ends
-it. The last answer may still contain suggested calls.
+It is bounded: a refusal, a question, `cannot_plan`, a missing answer, or a second answer in a row
+without JSON ends it. The last answer may still contain suggested calls.
 """
 
 from __future__ import annotations
@@ -96,7 +96,8 @@ class PlanningConversation:
         """Why no further question is asked."""
         self._may_retry = False
 
-    # --- rungs ------------------------------------------------------------------------------------------------
+    # --- rungs
+    # ------------------------------------------------------------------------------------------------
 
     async def ask_for_plan(self, rung: Rung) -> Candidate | FallbackFailure:
         """Ask for a plan; after a transient error again, as often as the rung says."""
@@ -109,7 +110,9 @@ class PlanningConversation:
         return outcome
 
     async def repair(self, rung: Rung) -> Candidate | FallbackFailure:
-        """Send the faults to the model, and return the first valid answer within the tries of the rung."""
+        """Send the faults to the model, and return the first valid answer within the tries of the
+        rung.
+        """
         if self._is_over():
             return FallbackFailure(f"nothing was asked again: {self._end_reason}")
         if not self._failed_attempts:
@@ -133,7 +136,9 @@ class PlanningConversation:
         return self._validator.validate(self._kept_plan)
 
     def _plan_of_suggested_calls(self) -> Candidate | FallbackFailure:
-        """Make a plan of the calls that the latest answer with suggested calls has; none of them is executed here."""
+        """Make a plan of the calls that the latest answer with suggested calls has; none of them is
+        executed here.
+        """
         validator = self._validator
         for exchange in reversed(self._failed_attempts):
             answer = exchange.answer
@@ -151,7 +156,8 @@ class PlanningConversation:
     def _is_over(self) -> bool:
         return self._end_reason is not None
 
-    # --- one question -----------------------------------------------------------------------------------------
+    # --- one question
+    # -----------------------------------------------------------------------------------------
 
     async def _ask(self, rung: Rung) -> Candidate | FallbackFailure:
         self._may_retry = False
@@ -189,7 +195,9 @@ class PlanningConversation:
         )
 
     async def _smaller_call(self, rung: Rung) -> ModelCall:
-        """Return the question with a brief request and only the latest turn; later questions begin in the same way."""
+        """Return the question with a brief request and only the latest turn; later questions begin
+        in the same way.
+        """
         self._prompt = self._build_prompt(is_brief=True)
         self._turns = self._turns[-1:]
         return await self._call(rung)

@@ -1,10 +1,11 @@
 """Recognise answers of a planner that are no plan: refusals, questions and tool calls.
 
-A planner may answer that it cannot plan, ask the user, or *refuse* in words. These are not repaired: asking again
-costs money and gives the same answer.
+A planner may answer that it cannot plan, ask the user, or *refuse* in words. These are not
+repaired: asking again costs money and gives the same answer.
 
-A *suggested call* is a tool's name and arguments found in the text, or called by a model that should have answered
-with a plan. Neither name nor arguments are trusted, and what may be part of a truncated value is not taken.
+A *suggested call* is a tool's name and arguments found in the text, or called by a model that
+should have answered with a plan. Neither name nor arguments are trusted, and what may be part of a
+truncated value is not taken.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class CannotPlan:
 
 
 def read_refusal(source: Source) -> CannotPlan | UserQuestion | None:
-    """Return what a planner says instead of a plan, where the tolerant reader found that it does (`E121`).
+    """Return what a planner says instead of a plan, where the tolerant reader found that it does
+    (`E121`).
 
     An empty question does not count: None is returned, and the planner is asked again.
     """
@@ -111,8 +113,8 @@ class SuggestedCall:
 def read_suggested_calls(text: str, calls: Sequence[NamedCall] = ()) -> tuple[SuggestedCall, ...]:
     """Return the calls that a model made or wrote down, in their order, each once.
 
-    Calls that it made come first. Nothing is taken from a text of which a part cannot be read, nor is a call whose
-    arguments are no JSON object.
+    Calls that it made come first. Nothing is taken from a text of which a part cannot be read, nor
+    is a call whose arguments are no JSON object.
     """
     found = [made for call in calls if (made := _from_tool_call(call)) is not None]
     said = find_json(text)
@@ -131,7 +133,8 @@ def _from_tool_call(call: NamedCall) -> SuggestedCall | None:
 
 
 def _calls_in_value(value: Json, depth: int) -> list[SuggestedCall] | None:
-    """Return the calls that a value holds; `None` where it holds some that cannot be told apart from something else.
+    """Return the calls that a value holds; `None` where it holds some that cannot be told apart
+    from something else.
 
     Part of a list is never taken: the part between the calls may matter.
     """

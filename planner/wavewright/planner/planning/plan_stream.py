@@ -1,8 +1,10 @@
-"""Steps of a plan that is still arriving: read from the beginning of an answer, and checked as a plan prefix.
+"""Steps of a plan that is still arriving: read from the beginning of an answer, and checked as a
+plan prefix.
 
-A *plan prefix* is the plan of the whole steps that have arrived. A step may start early where the checker finds no
-fault in the prefix, and nothing that arrives later can change the call: its tool only reads, no person is asked, no
-engine parameter depends on its place, and everything that it waits for may start early, too.
+A *plan prefix* is the plan of the whole steps that have arrived. A step may start early where the
+checker finds no fault in the prefix, and nothing that arrives later can change the call: its tool
+only reads, no person is asked, no engine parameter depends on its place, and everything that it
+waits for may start early, too.
 """
 
 from __future__ import annotations
@@ -52,10 +54,12 @@ class PlanStream:
         """Where the last whole step ends, if it has not been read."""
 
     def add(self, text: str) -> Plan | None:
-        """Take the next part of the answer; return the plan prefix where it has more whole steps than before.
+        """Take the next part of the answer; return the plan prefix where it has more whole steps
+        than before.
 
         Raises:
-            PrefixFault: the answer is no plan in strict JSON so far, or its steps are not well formed.
+            PrefixFault: the answer is no plan in strict JSON so far, or its steps are not well
+                formed.
         """
         self._text += text
         if self._start is None:
@@ -109,17 +113,20 @@ def startable_steps(
     allowance: Allowance | None = None,
     passes_effects: bool = False,
 ) -> tuple[Plan, list[StepId]]:
-    """Return a plan prefix bound to its goal, and its steps that may start before the rest arrives, in their order.
+    """Return a plan prefix bound to its goal, and its steps that may start before the rest arrives,
+    in their order.
 
     Args:
         plan: The prefix, unbound.
         goal: The goal, with its rules and gates.
         tools: Signatures by name.
         allowance: What is left to spend.
-        passes_effects: Whether steps that stand behind one with another effect than reading may start, too.
+        passes_effects: Whether steps that stand behind one with another effect than reading may
+            start, too.
 
     Raises:
-        PrefixFault: the prefix has a fault that no further step can resolve, or a step that calls a plan.
+        PrefixFault: the prefix has a fault that no further step can resolve, or a step that calls a
+            plan.
     """
     if any(step.plan is not None for step in plan.steps):
         raise PrefixFault("a step calls a plan, whose steps are known once the whole plan is")

@@ -1,10 +1,12 @@
 """The planner: from a goal to a valid plan, or to the reason why there is none.
 
-A model is asked for a plan. Its answer is read tolerantly and checked, and its faults go back to the model a limited
-number of times. After that the *ladder* continues with tool calls that the model suggested, the goal template's own
-plan and a minimal plan. Every answer and rung is recorded, and no plan with an error is returned.
+A model is asked for a plan. Its answer is read tolerantly and checked, and its faults go back to
+the model a limited number of times. After that the *ladder* continues with tool calls that the
+model suggested, the goal template's own plan and a minimal plan. Every answer and rung is recorded,
+and no plan with an error is returned.
 
-An *attempt* is one answer of a model. Of the planner itself, this module imports nothing before it is asked for a plan.
+An *attempt* is one answer of a model. Of the planner itself, this module imports nothing before it
+is asked for a plan.
 """
 
 from __future__ import annotations
@@ -92,7 +94,9 @@ class PlanningResult:
     cannot_plan: str | None = None
     """Why the model said that there is no plan, whether or not another rung gave one."""
     document: Document | None = None
-    """The text that the plan was read from, for places; the template's own plan has its place elsewhere."""
+    """The text that the plan was read from, for places; the template's own plan has its place
+    elsewhere.
+    """
     kept_template: str | None = None
     """The goal template whose kept plan this is, if no planner was asked because of it."""
 
@@ -124,8 +128,8 @@ async def make_plan(  # noqa: PLR0913 - all that planning depends on, by name
         prompts: The planner's templates.
         ladder: The rungs; one that is left out is not tried.
         template_plan: The goal template's own plan.
-        kept_plan: A plan for a similar goal: the model is shown it, and the rung `suggested` takes it where no answer
-            suggests calls.
+        kept_plan: A plan for a similar goal: the model is shown it, and the rung `suggested` takes
+            it where no answer suggests calls.
         run: The run that pays for the questions.
         answers: What the user said to earlier questions of this plan.
         may_ask: Whether a person can answer a question.

@@ -1,11 +1,11 @@
 """The prompts of the planner, and the JSON Schema of its answer.
 
-Prompts are templates that a project can replace. Data from outside (inputs, answers) is passed as values, and long
-values are shortened, because a plan refers to them.
+Prompts are templates that a project can replace. Data from outside (inputs, answers) is passed as
+values, and long values are shortened, because a plan refers to them.
 
-The *answer schema* describes an object whose members are all optional: a plan, a reason why there is none, or a
-question. It names only the goal's tools and has no fields for policy (retries, timeouts, budgets, caps). It uses only
-keywords that every provider supports.
+The *answer schema* describes an object whose members are all optional: a plan, a reason why there
+is none, or a question. It names only the goal's tools and has no fields for policy (retries,
+timeouts, budgets, caps). It uses only keywords that every provider supports.
 """
 
 from __future__ import annotations
@@ -207,7 +207,8 @@ def planner_prompt(
     kept_plan: Plan | None = None,
     is_brief: bool = False,
 ) -> PlannerPrompt:
-    """Return the instructions and the request of a planner; a brief one describes tools and inputs in less detail.
+    """Return the instructions and the request of a planner; a brief one describes tools and inputs
+    in less detail.
 
     Raises:
         PromptError: a template is faulty.
@@ -247,7 +248,9 @@ def request_values(
     kept_plan: Plan | None = None,
     is_brief: bool = False,
 ) -> dict[str, object]:
-    """Return the variables of the template `planner/request`; `docs/reference/prompts.md` lists them."""
+    """Return the variables of the template `planner/request`; `docs/reference/prompts.md` lists
+    them.
+    """
     part = _BRIEF_DIVISOR if is_brief else 1
     types = _input_types(goal)
     names = goal.targets
@@ -280,7 +283,9 @@ _MAX_GOAL_LENGTH = 500
 def _sub_plan_lines(
     goal: Goal, tools: Mapping[str, ToolSignature], *, is_brief: bool = False
 ) -> list[str]:
-    """Return the contract of each sub-plan that a goal allows, on one line: `name(inputs) -> type: its goal`."""
+    """Return the contract of each sub-plan that a goal allows, on one line: `name(inputs) -> type:
+    its goal`.
+    """
     most = _BRIEF_TYPE_LENGTH if is_brief else MAX_TYPE_TEXT_LENGTH
     lines: list[str] = []
     for name, plan in goal.sub_plans.items():
@@ -315,7 +320,9 @@ def truncate_value(value: Json, part: int = 1) -> Json:
 
 
 def _input_types(goal: Goal) -> dict[str, str]:
-    """Return the type of each input: as declared where the goal declares it, else as its value shows."""
+    """Return the type of each input: as declared where the goal declares it, else as its value
+    shows.
+    """
     known = as_object(goal.inputs_schema.get("properties"))
     found: dict[str, str] = {}
     for name, value in goal.inputs.items():

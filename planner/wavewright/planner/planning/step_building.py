@@ -1,8 +1,9 @@
 """Build steps whose arguments are found and not generated.
 
-A *builder* adds calls one by one and fills missing required arguments from what is known: the goal's targets, an input
-of the same name, outputs of earlier steps, the text of the goal. The result counts only if it passes the check. Types
-and references are then valid, but nothing says that it is sensible, so its confidence ceiling is low.
+A *builder* adds calls one by one and fills missing required arguments from what is known: the
+goal's targets, an input of the same name, outputs of earlier steps, the text of the goal. The
+result counts only if it passes the check. Types and references are then valid, but nothing says
+that it is sensible, so its confidence ceiling is low.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ _MAX_ID_LENGTH = 50
 
 
 def data_tools(goal: Goal, tools: Mapping[str, ToolSignature]) -> tuple[str, ...]:
-    """Return the tools that fetch data for a goal, in its order: those it names, or those tagged `data`."""
+    """Return the tools that fetch data for a goal, in its order: those it names, or those tagged
+    `data`.
+    """
     named = goal.rules.data_tools
     return tuple(
         tool.name
@@ -91,7 +94,8 @@ class StepBuilder:
                 return True
         return False
 
-    # --- missing arguments and their candidates ----------------------------------------------------------------
+    # --- missing arguments and their candidates
+    # ----------------------------------------------------------------
 
     def _missing(self, tool: str, given: JsonObject) -> list[str]:
         signature = self._tools.get(tool)
@@ -167,7 +171,9 @@ class StepBuilder:
             yield schema["const"]
 
     def _outputs(self, step: Step, name: str, schema: JsonSchema) -> Iterator[str]:
-        """Yield outputs of earlier steps as a whole, where a list or an object is wanted: those of data tools first."""
+        """Yield outputs of earlier steps as a whole, where a list or an object is wanted: those of
+        data tools first.
+        """
         kinds = schema.get("type")
         kinds = kinds if isinstance(kinds, list) else [kinds]
         sources = [one for one in self.steps if one.tool in self._data] or self.steps
@@ -215,7 +221,8 @@ class StepBuilder:
         if words:
             yield str(escape_references(words))
 
-    # --- the plan so far --------------------------------------------------------------------------------------
+    # --- the plan so far
+    # --------------------------------------------------------------------------------------
 
     def _with_dependencies(self, step: Step) -> Step:
         """Return the step with dependencies on steps that it does not read but must follow."""

@@ -1,9 +1,9 @@
 """Tools and types as text for a planning model.
 
-A *type text* such as `{code: string, prices: [{date: string, close: number}]}` lists fields and their types as deep as
-there is room; a field with `?` may be absent, and `any` is any value. A *tool line* is a tool's contract on one line:
-`name(params) -> {field: type}`, its purpose, its effects and whether it needs an approval. Notes on parameters follow
-it.
+A *type text* such as `{code: string, prices: [{date: string, close: number}]}` lists fields and
+their types as deep as there is room; a field with `?` may be absent, and `any` is any value. A
+*tool line* is a tool's contract on one line: `name(params) -> {field: type}`, its purpose, its
+effects and whether it needs an approval. Notes on parameters follow it.
 """
 
 from __future__ import annotations

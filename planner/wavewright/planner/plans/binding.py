@@ -1,10 +1,11 @@
 """Bind a plan to its goal, and point the readers of a superseded step at its successor.
 
-To *bind* a plan is to add what the goal sets: the inputs, the mandatory gates and caps, and parameters of terminal
-steps. Binding appends at the end, so pointers into the author's text stay valid, and binding twice changes nothing.
+To *bind* a plan is to add what the goal sets: the inputs, the mandatory gates and caps, and
+parameters of terminal steps. Binding appends at the end, so pointers into the author's text stay
+valid, and binding twice changes nothing.
 
-A step that a patch adds may *supersede* a finished one: steps that read the old step, and its gates, use the new one.
-The old step stays in the plan as a record.
+A step that a patch adds may *supersede* a finished one: steps that read the old step, and its
+gates, use the new one. The old step stays in the plan as a record.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ def repoint_cap(cap: Cap, old: StepId, new: StepId) -> Cap:
 
 
 def repoint_value(value: Json, old: StepId, new: StepId) -> Json:
-    """Return a value whose references read `new` where they read `old`; a faulty text stays as it is."""
+    """Return a value whose references read `new` where they read `old`; a faulty text stays as it
+    is.
+    """
     try:
         return rename_step(value, old, new)
     except ExpressionError:
@@ -79,9 +82,9 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 def bind_plan(plan: Plan, goal: Goal, tools: Mapping[str, ToolSignature]) -> Plan:
     """Return the plan as it will run for this goal.
 
-    Inputs of the goal replace those of the plan name by name. Each gate of the goal that names a tool becomes one
-    gate a step calling it, with the id `<gate>__<step>`. Whatever the plan has under such an id already, and any
-    argument it sets itself, is left for the checker to judge.
+    Inputs of the goal replace those of the plan name by name. Each gate of the goal that names a
+    tool becomes one gate a step calling it, with the id `<gate>__<step>`. Whatever the plan has
+    under such an id already, and any argument it sets itself, is left for the checker to judge.
     """
     del tools  # what a goal adds follows from the goal alone; whether its tools exist is the checker's question
     return plan.model_copy(
@@ -119,7 +122,9 @@ def mandatory_caps(plan: Plan, goal: Goal) -> tuple[Cap, ...]:
 
 
 def recipes_for_gate(goal: Goal, gate: GateId, template_gate: GateId | None) -> Iterator[Recipe]:
-    """Yield the goal's recipes for a failed gate, by its own id or that of the template's gate it was made from."""
+    """Yield the goal's recipes for a failed gate, by its own id or that of the template's gate it
+    was made from.
+    """
     wanted = {gate, template_gate or gate.partition(GATE_ID_SEPARATOR)[0]}
     return (recipe for recipe in goal.recipes if recipe.gate in wanted)
 

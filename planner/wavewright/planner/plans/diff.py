@@ -1,7 +1,7 @@
 """Compare two plans, for approval and for programs.
 
-A *diff* compares plans by step id: added, removed and changed steps, field by field, and the effect on edges, waves,
-concurrency and the estimated duration of the run.
+A *diff* compares plans by step id: added, removed and changed steps, field by field, and the effect
+on edges, waves, concurrency and the estimated duration of the run.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class PlanDiff:
     edges_added: tuple[Edge, ...]
     edges_removed: tuple[Edge, ...]
     elsewhere: tuple[FieldChange, ...]
-    """Changes of inputs, gates, caps and the result; and of goals, where each plan stands in a job."""
+    """Changes of inputs, gates, caps and the result; and of goals, where each plan stands in a job.
+    """
 
     @property
     def is_empty(self) -> bool:
@@ -125,7 +126,8 @@ def diff_plans(
 ) -> PlanDiff:
     """Return what changes from one plan to another; the prose of plans does not count.
 
-    `goals` are those of the two plans, where each is bound to one: their own differences count as well.
+    `goals` are those of the two plans, where each is bound to one: their own differences count as
+    well.
     """
     before, after = PlanGraph.of(old), PlanGraph.of(new)
     return PlanDiff(

@@ -1,11 +1,13 @@
 """Estimate the time and the model use of a plan before it runs.
 
-The *time* of a step is its tool's expected seconds, times the rounds that its `for_each` needs where the length of the
-list is known. It orders ready steps and gives the critical path; no plan is refused because of it. The *model use* is
-the sum of what the tools declare for a call, times the items. Where the number of items is unknown one is counted, and
-the estimate is marked as *at least*.
+The *time* of a step is its tool's expected seconds, times the rounds that its `for_each` needs
+where the length of the list is known. It orders ready steps and gives the critical path; no plan is
+refused because of it. The *model use* is the sum of what the tools declare for a call, times the
+items. Where the number of items is unknown one is counted, and the estimate is marked as *at
+least*.
 
-A value is *known* if it is a literal, or if its expressions read only inputs or items of a known `for_each`.
+A value is *known* if it is a literal, or if its expressions read only inputs or items of a known
+`for_each`.
 """
 
 from __future__ import annotations
@@ -50,7 +52,9 @@ def known_values(plan: Plan, step: Step, value: Json) -> Iterator[Json]:
 
 
 def _value(value: Json, variables: JsonObject, roots: frozenset[str]) -> list[Json]:
-    """Return the value in a list of one, or nothing where it reads anything but these roots or cannot be had."""
+    """Return the value in a list of one, or nothing where it reads anything but these roots or
+    cannot be had.
+    """
     if not holds_expression(value):
         return [value]
     from wavewright.planner.plans.expressions import evaluate, render

@@ -1,12 +1,12 @@
 """The expression language of plans: CEL over JSON values.
 
-A `TypedEnvironment` infers the JSON Schema of an expression's result before a run; `evaluate` and `compile_expression`
-compute its value during it. An expression that the check accepts raises no type error at run time, as long as the
-values fit their schemas.
+A `TypedEnvironment` infers the JSON Schema of an expression's result before a run; `evaluate` and
+`compile_expression` compute its value during it. An expression that the check accepts raises no
+type error at run time, as long as the values fit their schemas.
 
-A *reference* is an expression between `${` and its closing brace in a string of the plan. `render` replaces references
-by their values and `rename_step` points them at another step. A rendered value is never searched for `${`, so `${…}`
-in data stays text.
+A *reference* is an expression between `${` and its closing brace in a string of the plan. `render`
+replaces references by their values and `rename_step` points them at another step. A rendered value
+is never searched for `${`, so `${…}` in data stays text.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ from wavewright.planner.types import Json, JsonSchema
 class TypedEnvironment:
     """What expressions may refer to, as JSON Schemas.
 
-    `inputs` is the schema of the plan's inputs, `steps` the schema of each step's output (of the whole list for a
-    step with `for_each`), `extra` those of further roots: `item`, `index`, `output`, `goal`.
+    `inputs` is the schema of the plan's inputs, `steps` the schema of each step's output (of the
+    whole list for a step with `for_each`), `extra` those of further roots: `item`, `index`,
+    `output`, `goal`.
     """
 
     def __init__(
@@ -51,10 +52,14 @@ class TypedEnvironment:
         self._roots: dict[str, JsonSchema] = {"inputs": inputs, **(extra or {})}
         self._inference = TypeInference(self._roots, steps)
         self._fields: dict[tuple[int, str], tuple[JsonSchema, JsonSchema]] = {}
-        """By the identity of an output's schema, and a path in it: that schema, which so stays, and what is there."""
+        """By the identity of an output's schema, and a path in it: that schema, which so stays, and
+        what is there.
+        """
 
     def with_extra(self, extra: Mapping[str, JsonSchema]) -> TypedEnvironment:
-        """Return an environment that has further roots, or other schemas for those of the same name."""
+        """Return an environment that has further roots, or other schemas for those of the same
+        name.
+        """
         roots = {**self._roots, **extra}
         return TypedEnvironment(inputs=roots.pop("inputs"), steps=self._steps, extra=roots)
 
@@ -62,7 +67,8 @@ class TypedEnvironment:
         """Return a JSON Schema of the expression's result; `{}` where anything may come out.
 
         Raises:
-            ExpressionError: it is no expression, names what does not exist, or joins what does not fit.
+            ExpressionError: it is no expression, names what does not exist, or joins what does not
+                fit.
         """
         read = plain_read(expression)
         if (
@@ -88,7 +94,8 @@ class TypedEnvironment:
 
 
 def evaluate(expression: str, variables: Variables, now: dt.datetime) -> Json:
-    """Return the value of an expression for variables by root, such as `{"steps": {…}, "inputs": {…}}`.
+    """Return the value of an expression for variables by root, such as `{"steps": {…}, "inputs":
+    {…}}`.
 
     Raises:
         ExpressionError: it is no expression, or has no value for these variables.
@@ -99,7 +106,8 @@ def evaluate(expression: str, variables: Variables, now: dt.datetime) -> Json:
 def render(value: Json, evaluate: Callable[[str], Json]) -> Json:
     """Return a value with its references replaced by what `evaluate` gives for them.
 
-    A string that is exactly one reference keeps the type of what it refers to; any other becomes text.
+    A string that is exactly one reference keeps the type of what it refers to; any other becomes
+    text.
 
     Raises:
         ExpressionError: a reference is not closed, cannot be evaluated, or puts null into text.
@@ -135,7 +143,8 @@ def compile_render(value: Json, text: TextCompiler | None = None) -> Renderer:
 
     Args:
         value: What to render.
-        text: Compiles the texts in it that hold a `${`, where there is a shorter way than reading expressions.
+        text: Compiles the texts in it that hold a `${`, where there is a shorter way than reading
+            expressions.
 
     Raises:
         ExpressionError: a reference is not closed, or holds no expression.
@@ -266,7 +275,8 @@ def _value_as_text(expression: str, value: Json, reference: EmbeddedExpression) 
 def rename_step(value: Json, old: str, new: str) -> Json:
     """Return a value whose references to step `old` are references to step `new`.
 
-    Only the name of the step changes: strings inside expressions, comments, other names and literal text stay.
+    Only the name of the step changes: strings inside expressions, comments, other names and literal
+        text stay.
 
     Raises:
         ExpressionError: a reference is not closed, or holds no expression.

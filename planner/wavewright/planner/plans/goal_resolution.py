@@ -1,7 +1,8 @@
 """Merge a job with its goal template into a goal.
 
-The job wins, field by field. Its `variables` and `benchmarks` become inputs under the names that the template gives
-them. All inputs together must fit the template's schema; each violation is reported at its place in the job.
+The job wins, field by field. Its `variables` and `benchmarks` become inputs under the names that
+the template gives them. All inputs together must fit the template's schema; each violation is
+reported at its place in the job.
 """
 
 from __future__ import annotations

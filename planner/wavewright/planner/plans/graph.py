@@ -1,9 +1,10 @@
 """The dependency graph of a plan, and what follows from it.
 
-A step *depends* on every step that its expressions read and on those it names in `depends_on`; a *wave* is every
-step whose dependencies are met by earlier waves. A step that a patch adds may *supersede* a finished one; of steps
-that supersede each other in turn, the first is the *origin*. Everything here is linear in the plan and total: a plan
-with a cycle has a graph as well, which names the cycle and orders the steps outside of it.
+A step *depends* on every step that its expressions read and on those it names in `depends_on`; a
+*wave* is every step whose dependencies are met by earlier waves. A step that a patch adds may
+*supersede* a finished one; of steps that supersede each other in turn, the first is the *origin*.
+Everything here is linear in the plan and total: a plan with a cycle has a graph as well, which
+names the cycle and orders the steps outside of it.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ Durations = Mapping[StepId, float] | Callable[[Step], float]
 """Expected seconds of each step; where `for_each` multiplies calls, the caller says by how much."""
 
 StepIds = tuple[StepId, ...]
-"""Steps in an order, each once; a set would weigh four times as much, and a large plan has one a step."""
+"""Steps in an order, each once; a set would weigh four times as much, and a large plan has one a
+step.
+"""
 
 
 class CriticalPath(NamedTuple):
@@ -60,8 +63,9 @@ class CriticalPath(NamedTuple):
 class PlanGraph:
     """Which step depends on which. Steps keep the plan's order wherever the order is free.
 
-    networkx finds cycles, reach and critical paths, and orders a plan that lists a step before one that it depends
-    on. It is imported when one of these is first asked for: most plans are checked and run without it.
+    networkx finds cycles, reach and critical paths, and orders a plan that lists a step before one
+    that it depends on. It is imported when one of these is first asked for: most plans are checked
+    and run without it.
     """
 
     steps: Mapping[StepId, Step]
@@ -78,8 +82,8 @@ class PlanGraph:
     def of(cls, plan: Plan, *, reads: dict[StepId, StepIds] | None = None) -> PlanGraph:
         """Return the graph of a plan, built once for as long as the plan exists.
 
-        Unknown names and faulty expressions add no edge. A caller that knows what each step's expressions read
-        passes it as `reads`, which saves parsing them again.
+        Unknown names and faulty expressions add no edge. A caller that knows what each step's
+        expressions read passes it as `reads`, which saves parsing them again.
         """
         known = _GRAPH_CACHE.get(id(plan))
         if known is not None and known[0]() is plan:
@@ -105,7 +109,8 @@ class PlanGraph:
             dependencies[step_id] = read if awaited == read else awaited
         resting = {step.supersedes for step in steps.values()}.union(*dependencies.values())
         for gate in plan.gates:
-            # A gate runs as soon as its step has its output, so the step waits for what the gate reads.
+            # A gate runs as soon as its step has its output, so the step waits for what the gate
+            # reads.
             if gate.on is not None and gate.on in steps:
                 awaited = (*dependencies[gate.on], *sorted(gate_reads(gate)))
                 dependencies[gate.on] = _known_others(awaited, gate.on, steps)
@@ -139,7 +144,9 @@ class PlanGraph:
 
     @cached_property
     def cycles(self) -> tuple[StepIds, ...]:
-        """One cycle of each strongly connected component: every step depends on the next, and the last on the first."""
+        """One cycle of each strongly connected component: every step depends on the next, and the
+        last on the first.
+        """
         if sum(map(len, self.waves)) == len(self.steps):
             return ()
         return _shortest_cycles(self.digraph)
@@ -156,7 +163,9 @@ class PlanGraph:
 
     @cached_property
     def free_waves(self) -> int:
-        """How many waves only give results of sub-plans: they take no time, and no limit counts them."""
+        """How many waves only give results of sub-plans: they take no time, and no limit counts
+        them.
+        """
         if all(step.tool != SUB_PLAN for step in self.steps.values()):
             return 0
         return sum(all(self.steps[name].tool == SUB_PLAN for name in wave) for wave in self.waves)
@@ -180,7 +189,9 @@ class PlanGraph:
         return {step_id: number for number, wave in enumerate(self.waves) for step_id in wave}
 
     def _listed_waves(self) -> dict[StepId, int] | None:
-        """Return the number of each step's wave, or None if one is listed before a step that it depends on."""
+        """Return the number of each step's wave, or None if one is listed before a step that it
+        depends on.
+        """
         found: dict[StepId, int] = {}
         for step_id, awaited in self.dependencies.items():
             try:
@@ -204,8 +215,8 @@ class PlanGraph:
     def priorities(self, seconds: Durations) -> dict[StepId, float]:
         """Return for each step the longest way from its start to the end of the plan.
 
-        Among steps that are ready the one with the highest figure should start first: starting it late would
-        make the whole run late.
+        Among steps that are ready the one with the highest figure should start first: starting it
+        late would make the whole run late.
         """
         took = self._seconds(seconds)
         remaining: dict[StepId, float] = {}
@@ -230,7 +241,9 @@ class PlanGraph:
 
 
 _GRAPH_CACHE: Final = dict[int, tuple[ref[Plan], PlanGraph]]()
-"""By the identity of their plans, which have no other that is cheap to compare; gone when the plan is."""
+"""By the identity of their plans, which have no other that is cheap to compare; gone when the plan
+is.
+"""
 
 
 def _interned(read: StepIds, steps: Mapping[StepId, Step]) -> StepIds:
@@ -245,19 +258,23 @@ def _known_others(
     return tuple(dict.fromkeys([name for name in names if name in steps and name != step_id]))
 
 
-# --- networkx, imported when it is first needed: that takes 0.1 s -------------------------------------------
+# --- networkx, imported when it is first needed: that takes 0.1 s
+# -------------------------------------------
 
 _START: Final = StepId("")
 """Stands before all steps, where an algorithm needs one start; no step has this id."""
 
 
 def _thin_digraph(dependencies: Mapping[StepId, Iterable[StepId]]) -> nx.DiGraph[StepId]:
-    """Return a digraph without attributes, with an edge from each step to every step that depends on it."""
+    """Return a digraph without attributes, with an edge from each step to every step that depends
+    on it.
+    """
     import networkx as nx
 
     digraph: nx.DiGraph[StepId] = nx.DiGraph()
     no_attributes = dict[str, object]()
-    # Of this digraph alone: all its nodes and edges share one dictionary instead of having one each.
+    # Of this digraph alone: all its nodes and edges share one dictionary instead of having one
+    # each.
     digraph.node_attr_dict_factory = digraph.edge_attr_dict_factory = lambda: no_attributes  # type: ignore[method-assign, misc]
     digraph.add_nodes_from(dependencies)
     digraph.add_edges_from(
@@ -267,7 +284,9 @@ def _thin_digraph(dependencies: Mapping[StepId, Iterable[StepId]]) -> nx.DiGraph
 
 
 def _generations(digraph: nx.DiGraph[StepId]) -> tuple[StepIds, ...]:
-    """Return the topological generations, each in the order of the nodes; without cycles and what follows them."""
+    """Return the topological generations, each in the order of the nodes; without cycles and what
+    follows them.
+    """
     import networkx as nx
 
     place = {step_id: number for number, step_id in enumerate(digraph)}
@@ -296,7 +315,9 @@ def _shortest_cycles(digraph: nx.DiGraph[StepId]) -> tuple[StepIds, ...]:
 
 
 def _shortest_cycle(digraph: nx.DiGraph[StepId], component: list[StepId]) -> StepIds:
-    """Return a shortest way from the component's first node back to it, by a copy in which it has split in two."""
+    """Return a shortest way from the component's first node back to it, by a copy in which it has
+    split in two.
+    """
     import networkx as nx
 
     first, members = component[0], set(component)

@@ -1,6 +1,7 @@
 """Apply the operations of a patch to a plan, in order.
 
-Operations that cannot be applied are left out and reported as diagnostics; `plan()` returns the result of the others.
+Operations that cannot be applied are left out and reported as diagnostics; `plan()` returns the
+result of the others.
 """
 
 from __future__ import annotations
@@ -165,7 +166,9 @@ class PatchApplication:
         ]
 
     def _repoint(self, old: StepId, new: StepId, *, superseded: frozenset[StepId]) -> None:
-        """Point everybody who reads `old` at `new`: but for the new step itself, and for what is past."""
+        """Point everybody who reads `old` at `new`: but for the new step itself, and for what is
+        past.
+        """
         for step_id, step in self._steps.items():
             if step_id != new and step_id not in superseded and step_id not in self._finished:
                 self._steps[step_id] = repoint_step(step, old, new)

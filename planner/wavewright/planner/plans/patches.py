@@ -1,8 +1,9 @@
 """Patches: changes of a plan during a run, checked and applied like any other plan.
 
-A *patch* is made for one plan (its base hash) and adds, replaces, removes and rewires steps. Finished steps are never
-changed: to repeat one, a patch adds a step that *supersedes* it, and readers of the old step read the new one. A patch
-is refused if a reader has already finished with the old output, unless the patch supersedes that reader too.
+A *patch* is made for one plan (its base hash) and adds, replaces, removes and rewires steps.
+Finished steps are never changed: to repeat one, a patch adds a step that *supersedes* it, and
+readers of the old step read the new one. A patch is refused if a reader has already finished with
+the old output, unless the patch supersedes that reader too.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ class PatchCheck:
     diagnostics: tuple[Diagnostic, ...]
     """Why it is refused; empty where it is not."""
     plan: Plan | None
-    """The plan that it makes, bound to the goal; checking that one as a plan is the caller's business."""
+    """The plan that it makes, bound to the goal; checking that one as a plan is the caller's
+    business.
+    """
     needs_approval: tuple[StepId, ...]
     """New and replaced steps with an effect outside the run, for which a person has to answer."""
     allowed: tuple[StepId, ...]
@@ -119,7 +122,8 @@ def apply_patch(
     failed_gates: Iterable[GateId] = (),
     tried: Collection[str] = frozenset(),
 ) -> Plan:
-    """Return the plan that a patch makes of a bound plan, bound again; see `check_patch` for the arguments.
+    """Return the plan that a patch makes of a bound plan, bound again; see `check_patch` for the
+    arguments.
 
     Raises:
         PatchRefused: the patch cannot be applied.
@@ -142,8 +146,8 @@ def apply_patch(
 def patch_fingerprint(plan: Plan, patch: PlanPatch, failed_gates: Iterable[GateId]) -> str:
     """Return what a patch tries, so that trying the same twice is seen.
 
-    Steps that stand for others count as the first of their line: calling `prices` again as `prices_3`, because the
-    gate on `prices_2` failed, equals what was tried as `prices_2`.
+    Steps that stand for others count as the first of their line: calling `prices` again as
+    `prices_3`, because the gate on `prices_2` failed, equals what was tried as `prices_2`.
     """
     first = superseding_origins(plan)
     for step in _new_steps(patch):
@@ -225,7 +229,9 @@ def _patch_faults(
 def _finished_step_changes(
     old: Plan, new: Plan, finished: Collection[StepId]
 ) -> Iterator[Diagnostic]:
-    """Yield finished steps that binding would change: the goal gives last steps parameters of their own."""
+    """Yield finished steps that binding would change: the goal gives last steps parameters of their
+    own.
+    """
     after = {step.id: step for step in new.steps}
     for step in old.steps:
         if step.id in finished and after.get(step.id) != step:
@@ -250,7 +256,8 @@ def _has_effect(signature: ToolSignature | None) -> bool:
 def _is_allowed(
     step: Step, plan: Plan, goal: Goal | None, tools: Mapping[str, ToolSignature]
 ) -> bool:
-    """Whether the goal's policy lets a new step act without approval: the plan calls the same tool without one.
+    """Whether the goal's policy lets a new step act without approval: the plan calls the same tool
+    without one.
 
     A tool always has the same effects; an agent has those of the tools that it is given.
     """
@@ -263,7 +270,9 @@ def _is_allowed(
 
 
 def _is_within_agent(step: Step, old: Step) -> bool:
-    """Whether an agent can do no more than one of the plan: the same agent, with a part of its tools."""
+    """Whether an agent can do no more than one of the plan: the same agent, with a part of its
+    tools.
+    """
     given, allowed = step.params.get("tools"), old.params.get("tools")
     if step.params.get("agent") != old.params.get("agent"):
         return False

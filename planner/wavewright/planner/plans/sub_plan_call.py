@@ -1,6 +1,8 @@
-"""Sub-plans as they were written, as steps call them, and as they are put into the plan that calls them.
+"""Sub-plans as they were written, as steps call them, and as they are put into the plan that calls
+them.
 
-*Rewriting* makes expressions of a sub-plan ones of the plan that calls it, with other steps and without its inputs.
+*Rewriting* makes expressions of a sub-plan ones of the plan that calls it, with other steps and
+without its inputs.
 """
 
 from __future__ import annotations
@@ -76,7 +78,8 @@ class ExpandedPlan:
     def place(self, found: Diagnostic) -> Diagnostic:
         """Return a diagnostic of the expanded plan as one of the plan as it was written.
 
-        One of a sub-plan stands at the step that calls it, and its message begins with file, line and column.
+        One of a sub-plan stands at the step that calls it, and its message begins with file, line
+        and column.
         """
         keys = pointer_keys(found.pointer)
         for length in range(min(len(keys), 5), 1, -1):
@@ -213,7 +216,9 @@ class Rewriting:
     captured: list[str] = field(default_factory=list[str])
 
     def value(self, value: Json) -> Json:
-        """Return a value with its references rewritten; what is one input alone becomes what is given for it."""
+        """Return a value with its references rewritten; what is one input alone becomes what is
+        given for it.
+        """
         if isinstance(value, dict):
             return {name: self.value(member) for name, member in value.items()}
         if isinstance(value, list):

@@ -1,10 +1,11 @@
 """Put sub-plans into the plan that calls them.
 
-A step with `plan` becomes the steps of that plan, with the step's id and a dot before their ids, and one step more
-under the id itself, whose output is the sub-plan's result. Inputs of the sub-plan become what the step's `params`
-give; a condition of the step becomes one of each of its steps. With `for_each` every step of the sub-plan runs once an
-item; with `repeat` the sub-plan stands there once a run, as `id.1`, `id.2`, …, each under the condition that the run
-before gives. So a run knows nothing of sub-plans: it has one graph, one budget, and one journal.
+A step with `plan` becomes the steps of that plan, with the step's id and a dot before their ids,
+and one step more under the id itself, whose output is the sub-plan's result. Inputs of the sub-plan
+become what the step's `params` give; a condition of the step becomes one of each of its steps. With
+`for_each` every step of the sub-plan runs once an item; with `repeat` the sub-plan stands there
+once a run, as `id.1`, `id.2`, …, each under the condition that the run before gives. So a run knows
+nothing of sub-plans: it has one graph, one budget, and one journal.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ _UNFIT: Final = (
 )
 """Fields of a call; a step with `plan` makes none itself."""
 _MAX_STEPS: Final = 2000
-"""Of one plan; no further sub-plan is put in, and the limit of the goal, which is far lower, is reported."""
+"""Of one plan; no further sub-plan is put in, and the limit of the goal, which is far lower, is
+reported.
+"""
 _MAX_FAULTS: Final = 20
 
 
@@ -247,7 +250,9 @@ class _Expansion:
 
 
 def _present(step: Step, run: str, graph: PlanGraph, names: Iterable[StepId]) -> list[str]:
-    """Return the conditions that steps of an optional sub-plan are there, but for those that may be absent anyway."""
+    """Return the conditions that steps of an optional sub-plan are there, but for those that may be
+    absent anyway.
+    """
     if not step.optional:
         return []
     children = [graph.steps[name] for name in names if name in graph.steps]
@@ -306,7 +311,8 @@ def _reads_item(value: Json, pointer: str) -> bool:
 
 
 def _whens_of_run(step: StepId, number: int, repeat: Repeat, when: str | None) -> list[str]:
-    """Return the conditions of a further run: those before have results, the last one not what is looked for.
+    """Return the conditions of a further run: those before have results, the last one not what is
+    looked for.
 
     A result that a run before had already leads to the same inputs, and so to nothing new.
     """

@@ -1,8 +1,8 @@
 """Where a plan's expressions stand, and what they read.
 
-A *use* is one expression at one place: the pointer of the author's node and where in that node's text the
-expression begins. The graph, the checker and patches all go through here, so that they cannot disagree on what a
-step reads.
+A *use* is one expression at one place: the pointer of the author's node and where in that node's
+text the expression begins. The graph, the checker and patches all go through here, so that they
+cannot disagree on what a step reads.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from wavewright.planner.types import Json, StepId
 ExpressionRole: TypeAlias = Literal["params", "for_each", "when", "gate", "cap", "result"]
 
 CALL_ROLES: frozenset[ExpressionRole] = frozenset({"params", "when", "gate"})
-"""Where expressions may be asked once a call, so that a step with `for_each` has an `item` there."""
+"""Where expressions may be asked once a call, so that a step with `for_each` has an `item` there.
+"""
 
 
 class ExpressionUse(NamedTuple):
@@ -55,7 +56,9 @@ class ExpressionText:
 
     @cached_property
     def reads(self) -> dict[ExpressionUse, tuple[Read, ...] | ExpressionError]:
-        """What each of its expressions reads, or why it cannot be read; nothing where a `${` is not closed."""
+        """What each of its expressions reads, or why it cannot be read; nothing where a `${` is not
+        closed.
+        """
         try:
             uses = self.uses()
         except ExpressionError:
@@ -139,7 +142,9 @@ def plan_texts(plan: Plan) -> Iterator[ExpressionText]:
 
 
 def step_reads(step: Step) -> tuple[StepId, ...]:
-    """Return the ids of the steps that a step's expressions read, in the text's order; a faulty one reads nothing."""
+    """Return the ids of the steps that a step's expressions read, in the text's order; a faulty one
+    reads nothing.
+    """
     texts: list[tuple[str, ExpressionRole]] = [
         *((text, "params") for text in _texts_with_references(step.params)),
         *((text, "for_each") for text in _texts_with_references(step.for_each)),
@@ -150,7 +155,9 @@ def step_reads(step: Step) -> tuple[StepId, ...]:
 
 
 def asks_each_item(step: Step) -> bool:
-    """Whether a step's condition reads `item` or `index`, and so says for which items the step runs."""
+    """Whether a step's condition reads `item` or `index`, and so says for which items the step
+    runs.
+    """
     if step.for_each is None or step.when is None or not _ITEM_WORD.search(step.when):
         return False
     reads_of_when = ExpressionText("", step.when, "when").reads.values()
@@ -166,7 +173,9 @@ _ITEM_WORD = re.compile(r"\b(?:item|index)\b")
 
 
 def fields_read(reader: Step, step: StepId) -> frozenset[str] | None:
-    """Return the fields of a step's output that another step's expressions read, or None where one reads all of it."""
+    """Return the fields of a step's output that another step's expressions read, or None where one
+    reads all of it.
+    """
     fields = set[str]()
     for text in step_texts(reader, 0):
         for use, found in text.reads.items():
@@ -222,7 +231,9 @@ def holds_expression(value: Json) -> bool:
 
 
 def _texts_with_references(value: Json) -> Sequence[str]:
-    """Return the texts in a value that hold a `${`, in the value's order; asked of every step of every plan."""
+    """Return the texts in a value that hold a `${`, in the value's order; asked of every step of
+    every plan.
+    """
     if isinstance(value, str):
         return (value,) if "${" in value else ()
     if isinstance(value, dict):

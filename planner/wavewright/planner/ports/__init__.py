@@ -1,1 +1,3 @@
-"""Ports and policies of model calls: the model client, the replay cache, budgets and the fallback ladder."""
+"""Ports and policies of model calls: the model client, the replay cache, budgets and the fallback
+ladder.
+"""

@@ -1,11 +1,12 @@
 """Budgets: what models may cost, for a run, a job, a day and a step.
 
-Before a model call its maximum cost is *reserved*; afterwards the reservation is *settled* with the actual cost. A
-reservation counts as spent until it is settled, in every process and across crashes, so a budget is exceeded by at
-most the calls in flight.
+Before a model call its maximum cost is *reserved*; afterwards the reservation is *settled* with the
+actual cost. A reservation counts as spent until it is settled, in every process and across crashes,
+so a budget is exceeded by at most the calls in flight.
 
-An *allowance* is a snapshot of what is left of the budgets for one role. Plans are checked against it before they
-start. It guarantees nothing, because others spend at the same time: only a reservation does.
+An *allowance* is a snapshot of what is left of the budgets for one role. Plans are checked against
+it before they start. It guarantees nothing, because others spend at the same time: only a
+reservation does.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ class Spend:
     calls: int = 0
     tokens: int = 0
     usd: float = 0.0
-    """US dollars; what has no known price counts as nothing here and cannot be asked for under a budget of money."""
+    """US dollars; what has no known price counts as nothing here and cannot be asked for under a
+    budget of money.
+    """
     seconds: float = 0.0
     """Time of model calls."""
 
@@ -70,7 +73,9 @@ class Reservation:
 
 
 class BudgetExceeded(WavewrightError):
-    """A reservation would go over a budget; the message names which, what is left and what was asked for."""
+    """A reservation would go over a budget; the message names which, what is left and what was
+    asked for.
+    """
 
     exit_code = exit_codes.NEGATIVE
 
@@ -81,14 +86,18 @@ class BudgetExceeded(WavewrightError):
 
 
 class CallDeferred(WavewrightError):
-    """A call is postponed and not refused: the budget store stops the run, which is resumed on another day."""
+    """A call is postponed and not refused: the budget store stops the run, which is resumed on
+    another day.
+    """
 
 
 class CallHistory(Protocol):
     """How long model calls took before, in this run and in others."""
 
     async def past_seconds(self, model: str, role: Role) -> Sequence[float]:
-        """Return the seconds of the latest answered calls of a model in a role; nothing where there were none."""
+        """Return the seconds of the latest answered calls of a model in a role; nothing where there
+        were none.
+        """
         ...
 
 
@@ -137,7 +146,9 @@ class Allowance:
     day: RemainingBudget = field(default_factory=RemainingBudget)
     step: RemainingBudget = field(default_factory=RemainingBudget)
     usd_per_1000_tokens: float | None = None
-    """Price of 1,000 tokens of the model that a worker would ask; None where it is not known, or no budget asks."""
+    """Price of 1,000 tokens of the model that a worker would ask; None where it is not known, or no
+    budget asks.
+    """
 
     @property
     def bounds_usd(self) -> bool:

@@ -1,11 +1,11 @@
 """Fallback ladders: ways to a result in order of preference, tried until one succeeds.
 
-A *ladder* is data: its *rungs* by name, each with a timeout, a number of tries and the confidence ceiling of its
-results. The caller supplies the code of each rung. A rung that fails records why, and the last one either gives a
-result or says why there is none.
+A *ladder* is data: its *rungs* by name, each with a timeout, a number of tries and the confidence
+ceiling of its results. The caller supplies the code of each rung. A rung that fails records why,
+and the last one either gives a result or says why there is none.
 
-A project's ladder replaces the shipped one of the same name. Its rungs must be known and named at most once; others
-are an error of the settings.
+A project's ladder replaces the shipped one of the same name. Its rungs must be known and named at
+most once; others are an error of the settings.
 """
 
 from __future__ import annotations
@@ -35,16 +35,22 @@ MIN_PAST_CALLS: Final = 20
 
 
 class RungTimeout(DocumentModel):
-    """How long a rung may take: it grows with the size of what is asked and with how long such calls took before."""
+    """How long a rung may take: it grows with the size of what is asked and with how long such
+    calls took before.
+    """
 
     base: Seconds = 60.0
     """Seconds whatever the size."""
     per_1000_chars: Annotated[float, Field(ge=0)] = 0.0
     """Seconds more for each 1,000 characters asked."""
     of_past: Annotated[float, Field(ge=1)] = 3.0
-    """Times the 95th percentile of past calls of the same model and role: what `past` bounds the clock by."""
+    """Times the 95th percentile of past calls of the same model and role: what `past` bounds the
+    clock by.
+    """
     past: Literal["at_least", "at_most"] = "at_least"
-    """Whether past calls make the clock longer, or cut it; cut only once there were `MIN_PAST_CALLS`."""
+    """Whether past calls make the clock longer, or cut it; cut only once there were
+    `MIN_PAST_CALLS`.
+    """
     least: Seconds = 5.0
     most: Seconds = 600.0
 
@@ -96,7 +102,9 @@ class RungRecord:
     ceiling: float = 1.0
     because: str = ""
     data: tuple[str, ...] = ()
-    """Names of the run data that the call has written in which an agent took the rung; empty where that is unknown."""
+    """Names of the run data that the call has written in which an agent took the rung; empty where
+    that is unknown.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +148,11 @@ async def run_ladder(
     label: str | None = None,
     on_rung: Callable[[RungRecord], None] | None = None,
 ) -> FallbackResult[T]:
-    """Try the rungs from the top and return what the first that succeeds gives, with a record of each.
+    """Try the rungs from the top and return what the first that succeeds gives, with a record of
+    each.
 
-    A rung without code is skipped: the caller does not support it. `label` stands for the ladder's name on
-    record.
+    A rung without code is skipped: the caller does not support it. `label` stands for the ladder's
+    name on record.
     """
     records: list[RungRecord] = []
     for rung in ladder.rungs:

@@ -1,10 +1,11 @@
 """The port to language models, and the plain data that passes through it.
 
-A *model call* is one question to a language model; its *use* is what it cost. Which model answers (a provider, a chain
-of providers, a cassette) is decided behind the port, so callers import no provider's library and hold no key. Answers
-are untrusted text, which the caller has to read.
+A *model call* is one question to a language model; its *use* is what it cost. Which model answers
+(a provider, a chain of providers, a cassette) is decided behind the port, so callers import no
+provider's library and hold no key. Answers are untrusted text, which the caller has to read.
 
-A *smaller question* is the same question with less data, asked once where the first exceeded the model's context.
+A *smaller question* is the same question with less data, asked once where the first exceeded the
+model's context.
 
 A *circuit breaker* stands between a question and a provider that is out of order.
 """
@@ -40,7 +41,9 @@ ModelErrorKind: TypeAlias = Literal[
     "over_budget",
     "over_context",
 ]
-"""Why there is no answer. `denied` (a bad key, no right) and `refused` are never tried again as they are."""
+"""Why there is no answer. `denied` (a bad key, no right) and `refused` are never tried again as
+they are.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,9 @@ class ModelCall:
     turns: tuple[Turn, ...] = ()
     """Earlier turns, oldest first; the model sees prompt, answer, reply, answer, reply."""
     schema: JsonSchema | None = None
-    """JSON Schema that the answer should fit, by whatever way the provider has; plain text where absent."""
+    """JSON Schema that the answer should fit, by whatever way the provider has; plain text where
+    absent.
+    """
     schema_name: str = "answer"
     preference: str = "auto"
     """A model preference of the goal, or a whole model name."""
@@ -81,8 +86,9 @@ class ModelCall:
     budget: Budget | None = None
     """What the step may spend, beside the budgets of run, job and day."""
     streams_raw: bool = False
-    """Whether `on_text` receives the answer as it arrives, with what looks like a secret, and an empty text at each
-    beginning; else whole lines without secrets."""
+    """Whether `on_text` receives the answer as it arrives, with what looks like a secret, and an
+    empty text at each beginning; else whole lines without secrets.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +117,9 @@ class ModelUse:
     message: str = ""
     """Why there was no answer."""
     is_implausible: bool = False
-    """Whether the provider claims far more tokens than were asked and answered; they count nevertheless."""
+    """Whether the provider claims far more tokens than were asked and answered; they count
+    nevertheless.
+    """
 
     @property
     def tokens(self) -> int:
@@ -133,7 +141,9 @@ class ModelAnswer:
     """What a model said."""
 
     text: str
-    """The answer as it came: JSON where a schema was given and the model kept to it, else its words."""
+    """The answer as it came: JSON where a schema was given and the model kept to it, else its
+    words.
+    """
     use: ModelUse
     is_truncated: bool = False
     """Whether the answer was cut off: at its ceiling of tokens, or by a stream that ended early."""
@@ -144,7 +154,9 @@ class ModelAnswer:
 
 
 _EXIT_CODES = {"denied": exit_codes.MISUSE, "over_budget": exit_codes.NEGATIVE}
-"""Exit codes of settings that cannot work and of a refusal; otherwise it is the environment that failed."""
+"""Exit codes of settings that cannot work and of a refusal; otherwise it is the environment that
+failed.
+"""
 
 
 class ModelError(WavewrightError):
@@ -166,7 +178,9 @@ class ModelError(WavewrightError):
         self.retry_after = retry_after
         """Seconds that the provider asked to wait, where it did."""
         self.is_of_provider = is_of_provider
-        """Whether any other question would fail for the same reason: a bad key, a rate limit, no connection."""
+        """Whether any other question would fail for the same reason: a bad key, a rate limit, no
+        connection.
+        """
 
     @property
     def is_transient(self) -> bool:
@@ -237,7 +251,8 @@ class ModelClient(Protocol):
         on_use: OnUse | None = None,
         on_text: OnText | None = None,
     ) -> ModelAnswer:
-        """Let a model call tools in a loop until it answers; return its last text where a limit ends the loop.
+        """Let a model call tools in a loop until it answers; return its last text where a limit
+        ends the loop.
 
         `on_text` streams what it says, also before it calls a tool.
 
@@ -261,8 +276,9 @@ T = TypeVar("T")
 class CircuitBreaker(Protocol):
     """Lets questions through while their model can be asked.
 
-    It is notified when no model of a question's chain can be asked at all: a bad key, a rate limit, a broken
-    connection. It may hold back this question and later ones until the provider is available again.
+    It is notified when no model of a question's chain can be asked at all: a bad key, a rate limit,
+    a broken connection. It may hold back this question and later ones until the provider is
+    available again.
     """
 
     async def enter(self, call: ModelCall, model: str) -> None:
@@ -272,7 +288,8 @@ class CircuitBreaker(Protocol):
     async def failed(
         self, call: ModelCall, model: str, reason: str, retry_after: float | None
     ) -> None:
-        """Note that the provider answers no question; where the question's run is stopped for it, never return.
+        """Note that the provider answers no question; where the question's run is stopped for it,
+        never return.
 
         `retry_after` is how many seconds the provider asks to wait, where it does.
         """
@@ -299,7 +316,8 @@ async def ask_with_smaller_prompt(
     call: ModelCall,
     less: Callable[[], Awaitable[ModelCall]],
 ) -> T:
-    """Return the answer; a question that exceeds the model's context is asked once more with less data.
+    """Return the answer; a question that exceeds the model's context is asked once more with less
+    data.
 
     Args:
         ask: Asks a question.

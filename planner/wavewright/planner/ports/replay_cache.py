@@ -1,7 +1,8 @@
 """Answers of models and tools in a run, so that a resumed run does not request them again.
 
-A *kept answer* is one answer of a model, or one output of a tool that an agent called, under a key made of what was
-asked. It is durable before it is used, and returned once, in order, when the same run asks the same again.
+A *kept answer* is one answer of a model, or one output of a tool that an agent called, under a key
+made of what was asked. It is durable before it is used, and returned once, in order, when the same
+run asks the same again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Find the JSON values in a model's raw answer: prose, code fences, several objects, broken ones.
 
-A *found value* has its place in the text. Prose is skipped. Inside a broken value its complete parts are found and
-marked, and the report says what was not read and why. A broken value that holds any part of a plan is never skipped:
-its remains must not be taken for a whole plan. The time is linear in the text.
+A *found value* has its place in the text. Prose is skipped. Inside a broken value its complete
+parts are found and marked, and the report says what was not read and why. A broken value that holds
+any part of a plan is never skipped: its remains must not be taken for a whole plan. The time is
+linear in the text.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ _CONTINUES = re.compile(
 _KEY_BEFORE = re.compile(rf"(?:{_QUOTE}|\bsteps)[ \t\n\r]*+:[ \t\n\r]*+\Z", re.IGNORECASE)
 
 MAX_VALUES = 1000
-"""Maximum number of pieces of JSON, whole or broken, in an answer; it bounds the time for a hostile one."""
+"""Maximum number of pieces of JSON, whole or broken, in an answer; it bounds the time for a hostile
+one.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,8 @@ def parse_answer(source: Source, max_depth: int) -> AnswerJson:
     """Find the JSON values of an answer.
 
     Raises:
-        DocumentError: something of a plan cannot be read to its end, or anything is nested too deeply.
+        DocumentError: something of a plan cannot be read to its end, or anything is nested too
+            deeply.
     """
     answer = AnswerJson([], [])
     for attempt, start in enumerate(_value_starts(source, answer)):
@@ -136,13 +140,16 @@ def _value_starts(source: Source, answer: AnswerJson) -> Iterator[int]:
 
 
 def first_start(text: str) -> int | None:
-    """Return the position of a value at the start of the answer; it is read whatever its first key is."""
+    """Return the position of a value at the start of the answer; it is read whatever its first key
+    is.
+    """
     first = _FIRST.match(text)
     return None if first is None else first.end()
 
 
 def next_start(source: Source, position: int, thoughts: list[int]) -> int | None:
-    """Return where the next value may begin, passing over reasoning, whose places are added to `thoughts`.
+    """Return where the next value may begin, passing over reasoning, whose places are added to
+    `thoughts`.
 
     Raises:
         DocumentError: the answer ends inside its reasoning.
@@ -236,7 +243,9 @@ TEXT_LIMITS = ReadLimits(max_bytes=256 * 2**10, max_depth=32)
 """Limits of what is read from a model's answer."""
 
 _MAX_REREAD = 2**18
-"""Characters that are read again inside of broken values, at most, each attempt counted as so many at least:"""
+"""Characters that are read again inside of broken values, at most, each attempt counted as so many
+at least:
+"""
 _MIN_REREAD = 200
 
 
@@ -275,7 +284,9 @@ class FoundJson:
 def find_json(
     content: str | bytes, name: str = "<model>", *, limits: ReadLimits = TEXT_LIMITS
 ) -> FoundJson:
-    """Return all JSON of a text; never raises: nothing is read of a text that is too large or not UTF-8."""
+    """Return all JSON of a text; never raises: nothing is read of a text that is too large or not
+    UTF-8.
+    """
     try:
         source = Source(name, decode(content, name, limits))
     except DocumentError as error:

@@ -1,8 +1,8 @@
 """Convert a value to the fields of the plan language.
 
-Models wrap plans (in `{"plan": …}`, in a tool call, in a string) and use other names for fields. A value is
-*plan-shaped* if a fixed list of wrappers leads to an object with `steps`, to a list of steps, or to the answer that
-there is no plan. Two names for one field are a duplicate key.
+Models wrap plans (in `{"plan": …}`, in a tool call, in a string) and use other names for fields. A
+value is *plan-shaped* if a fixed list of wrappers leads to an object with `steps`, to a list of
+steps, or to the answer that there is no plan. Two names for one field are a duplicate key.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ class PlanNode:
     faults: list[DocumentFault]
 
 
-# --- unwrapping ---------------------------------------------------------------------------------------------
+# --- unwrapping
+# ---------------------------------------------------------------------------------------------
 
 
 def unwrap(node: Node, source: Source, max_depth: int) -> Unwrapped | None:
@@ -221,7 +222,8 @@ def _json_in(
     return inner
 
 
-# --- field names of the plan language -------------------------------------------------------------------------
+# --- field names of the plan language
+# -------------------------------------------------------------------------
 
 
 def normalize_plan(unwrapped: Unwrapped, source: Source, limits: ReadLimits) -> PlanNode:
@@ -420,5 +422,7 @@ def _integer_id(step: Node) -> int | None:
 
 
 def _identity(node: Node) -> object:
-    """Return the key by which items of `depends_on` are compared; values that are no names stay distinct."""
+    """Return the key by which items of `depends_on` are compared; values that are no names stay
+    distinct.
+    """
     return node.value if isinstance(node, ScalarNode) and isinstance(node.value, str) else id(node)

@@ -1,8 +1,9 @@
 """Read plans from text.
 
-The *strict* reader takes JSON or YAML of a person or the project as it is. The *tolerant* reader takes a model's raw
-answer: strict JSON first, then a fixed list of repairs, each recorded. Neither adds anything that the text does not
-hold: what cannot be read for certain is refused with a diagnostic.
+The *strict* reader takes JSON or YAML of a person or the project as it is. The *tolerant* reader
+takes a model's raw answer: strict JSON first, then a fixed list of repairs, each recorded. Neither
+adds anything that the text does not hold: what cannot be read for certain is refused with a
+diagnostic.
 """
 
 from __future__ import annotations
@@ -122,7 +123,9 @@ def _unreadable_plan(error: DocumentError) -> PlanText:
 
 
 def read_plan_document(document: Document, faults: tuple[DocumentFault, ...] = ()) -> PlanText:
-    """Read a plan from a document that was read before; `faults` are those that were found in it then."""
+    """Read a plan from a document that was read before; `faults` are those that were found in it
+    then.
+    """
     refusal = _refusal_fault(document)
     if refusal is not None:
         return _unreadable_plan(DocumentError(document.source, (refusal,)))

@@ -1,8 +1,9 @@
 """Repair a model's answer where the repair is certain.
 
-A *repair* is one of a fixed list, and is recorded. It adds nothing that the text does not hold and loses nothing that
-it may have held: a plan that is cut inside its steps, duplicate keys, numbers that JSON readers disagree on, and
-answers with two plans are refused, and the planner is asked again. Names of tools and steps are never corrected.
+A *repair* is one of a fixed list, and is recorded. It adds nothing that the text does not hold and
+loses nothing that it may have held: a plan that is cut inside its steps, duplicate keys, numbers
+that JSON readers disagree on, and answers with two plans are refused, and the planner is asked
+again. Names of tools and steps are never corrected.
 """
 
 from __future__ import annotations
@@ -172,7 +173,9 @@ def _member(node: ObjectNode, key: str) -> Node | None:
 
 
 def _canonical_text(node: ObjectNode) -> str:
-    """Return a plan in a form in which equivalent plans are equal: an empty `depends_on` or `params` is left out."""
+    """Return a plan in a form in which equivalent plans are equal: an empty `depends_on` or
+    `params` is left out.
+    """
     plan = plain_value(node)
     steps = plan.get("steps") if isinstance(plan, dict) else None
     for step in steps if isinstance(steps, list) else ():

@@ -1,8 +1,8 @@
 """Find the type of an expression's result.
 
-*Inference* goes up the tree from the schemas of what is read: fields, elements, macros, conditions, lists and maps
-are followed in the schemas themselves, so their names and nulls are kept. An error names the author's own words and
-lists what there is instead.
+*Inference* goes up the tree from the schemas of what is read: fields, elements, macros, conditions,
+lists and maps are followed in the schemas themselves, so their names and nulls are kept. An error
+names the author's own words and lists what there is instead.
 """
 
 from __future__ import annotations

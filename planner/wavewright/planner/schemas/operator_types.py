@@ -1,8 +1,8 @@
 """Types of operators and calls: which operands they take, and what they give.
 
-Operators and functions are looked up in the tables that the evaluator uses. Equality, membership and order follow
-from the kinds alone. Types are described as authors name them (`number`, `list of string`, `string or null`); where
-operands do not fit, a hint says how to fix it.
+Operators and functions are looked up in the tables that the evaluator uses. Equality, membership
+and order follow from the kinds alone. Types are described as authors name them (`number`, `list of
+string`, `string or null`); where operands do not fit, a hint says how to fix it.
 """
 
 from __future__ import annotations
@@ -176,7 +176,9 @@ _SCHEMAS: dict[type, ScopedSchema] = {
 
 
 def _classes(what: SchemaView) -> set[type]:
-    """Return the classes that a value may have; `object` for one of any. Null is left out of a choice."""
+    """Return the classes that a value may have; `object` for one of any. Null is left out of a
+    choice.
+    """
     return {_CLASSES.get(branch.kind, object) for branch in what.branches or (what,)}
 
 
@@ -186,7 +188,9 @@ def _has_class(what: SchemaView, wanted: Iterable[type]) -> bool:
 
 
 def operator_result(operator: str, left: SchemaView, right: SchemaView) -> ScopedSchema | None:
-    """Return what an operator gives for operands of these types, or None where it does not take them."""
+    """Return what an operator gives for operands of these types, or None where it does not take
+    them.
+    """
     pairs = OPERATORS[operator]
     matching: list[tuple[type, type]] = []
     plain = _CLASSES.get(left.kind, object), _CLASSES.get(right.kind, object)
@@ -201,7 +205,8 @@ def operator_result(operator: str, left: SchemaView, right: SchemaView) -> Scope
             if (any_left or one in lefts) and (any_right or other in rights)
         ]
     if operator == "%":
-        # The remainder of a decimal exists for JSON's 3.0 only, which the type of a number does not promise.
+        # The remainder of a decimal exists for JSON's 3.0 only, which the type of a number does not
+        # promise.
         matching = [pair for pair in matching if float not in pair]
     results = [
         _list_sum(left, right) if one is list else _SCHEMAS[_result_class(operator, one, other)]
@@ -233,7 +238,9 @@ def negation_result(operand: SchemaView) -> ScopedSchema | None:
 def call_result(
     function: str, target: SchemaView | None, arguments: Sequence[SchemaView]
 ) -> ScopedSchema | None:
-    """Return what a function or method gives for arguments of these types, or None where it does not take them."""
+    """Return what a function or method gives for arguments of these types, or None where it does
+    not take them.
+    """
     if target is None and function in MIN_MAX_FUNCTIONS and len(arguments) > 1:
         elements = reduce(union_schema, [argument.scoped for argument in arguments])
         arguments = [view_schema(array_schema(elements))]

@@ -1,9 +1,11 @@
-"""Validate values against JSON Schemas, infer the schema of known values, and follow references in schemas.
+"""Validate values against JSON Schemas, infer the schema of known values, and follow references in
+schemas.
 
-A *validator* is compiled once for each schema and reused. `$ref` is followed inside the schema only, so no request is
-ever made. `true` is no number and no integer.
+A *validator* is compiled once for each schema and reused. `$ref` is followed inside the schema
+only, so no request is ever made. `true` is no number and no integer.
 
-An inferred schema describes inputs without a declaration; where the items of a list differ it is left open.
+An inferred schema describes inputs without a declaration; where the items of a list differ it is
+left open.
 """
 
 from __future__ import annotations
@@ -60,7 +62,9 @@ def schema_definitions(schema: JsonSchema) -> JsonSchema:
 
 
 def _common_schema(schemas: list[JsonSchema]) -> JsonSchema:
-    """Return one schema for items of several shapes: equal shapes stay, objects are merged, the rest is open."""
+    """Return one schema for items of several shapes: equal shapes stay, objects are merged, the
+    rest is open.
+    """
     if not schemas:
         return {}
     first = schemas[0]
@@ -189,7 +193,9 @@ def _violations_of(error: jsonschema_rs.ValidationError, root: str) -> Iterator[
 def _intended_branch(
     error: jsonschema_rs.ValidationError, branches: list[list[jsonschema_rs.ValidationError]]
 ) -> list[jsonschema_rs.ValidationError]:
-    """Return the faults of the one alternative that is of the value's type, where there is just one."""
+    """Return the faults of the one alternative that is of the value's type, where there is just
+    one.
+    """
     place = list(error.instance_path)
     of_its_type = [
         branch
@@ -272,7 +278,9 @@ class InvalidSchemaError(WavewrightError, ValueError):
 
 
 def look_up_reference(reference: str, root: JsonSchema) -> JsonSchema | None:
-    """Return the schema that a local reference such as `#/$defs/row` leads to; None where it leads nowhere."""
+    """Return the schema that a local reference such as `#/$defs/row` leads to; None where it leads
+    nowhere.
+    """
     if reference == "#":
         return root
     if not reference.startswith("#/"):
@@ -290,13 +298,15 @@ def look_up_reference(reference: str, root: JsonSchema) -> JsonSchema | None:
 
 
 _MAX_ALTERNATIVES = 10_000
-"""Schemas that one value is compared with at most, alternatives in alternatives counted each time."""
+"""Schemas that one value is compared with at most, alternatives in alternatives counted each time.
+"""
 _LISTED = ("allOf", "anyOf", "oneOf")
 _SINGLE = ("not", "if", "then", "else")
 
 
 def check_alternatives(root: JsonSchema) -> None:
-    """Refuse a schema whose alternatives double at each reference: one value takes hours to be compared.
+    """Refuse a schema whose alternatives double at each reference: one value takes hours to be
+    compared.
 
     Raises:
         InvalidSchemaError: it does.

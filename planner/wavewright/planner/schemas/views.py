@@ -1,8 +1,9 @@
 """Read JSON Schemas as types.
 
-A *view* is what a schema says about the kind of a value: references are followed, null is noted apart, and the kind is
-that of `type`, `enum` or `const`. What a schema leaves open, and what is not understood here, is `open`: it fits every
-type, so a schema can never make a valid plan look faulty.
+A *view* is what a schema says about the kind of a value: references are followed, null is noted
+apart, and the kind is
+that of `type`, `enum` or `const`. What a schema leaves open, and what is not understood here, is
+`open`: it fits every type, so a schema can never make a valid plan look faulty.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ Kind: TypeAlias = Literal[
 ]  # fmt: skip
 
 CEL_TYPE: Final = "$cel"
-"""Key of the schemas made here for values that exist inside an expression only, such as timestamps."""
+"""Key of the schemas made here for values that exist inside an expression only, such as timestamps.
+"""
 _REFERENCES_FOLLOWED = 32
 _ALTERNATIVES_FOLLOWED = 8
 """Levels of anyOf in anyOf; a schema may refer to itself there."""
@@ -66,7 +68,9 @@ _NULLABLE_KINDS: Final = frozenset({"null", "open"})
 
 
 def subschema(schema: Json, root: JsonSchema) -> ScopedSchema:
-    """Return a schema found inside another; one that brings definitions of its own is looked up in itself."""
+    """Return a schema found inside another; one that brings definitions of its own is looked up in
+    itself.
+    """
     if not isinstance(schema, dict):
         return OPEN
     if any(word in schema for word in _DEFINITIONS):
@@ -97,7 +101,9 @@ def view_schema(place: ScopedSchema, depth: int = 0) -> SchemaView:
 
 
 def _follow_references(place: ScopedSchema) -> ScopedSchema:
-    """Return the schema at the end of a chain of local references; an open one where it leads nowhere."""
+    """Return the schema at the end of a chain of local references; an open one where it leads
+    nowhere.
+    """
     for _ in range(_REFERENCES_FOLLOWED):
         reference = place.schema.get("$ref")
         if not isinstance(reference, str):
@@ -170,7 +176,9 @@ def _union(views: Sequence[SchemaView]) -> SchemaView:
 
 
 def _all_of(schema: JsonSchema, parts: list[Json], root: JsonSchema, depth: int) -> SchemaView:
-    """Return the view of schemas that hold together: objects are merged, else the first that says a kind counts."""
+    """Return the view of schemas that hold together: objects are merged, else the first that says a
+    kind counts.
+    """
     rest: JsonSchema = {key: value for key, value in schema.items() if key != "allOf"}
     views = [
         one
@@ -249,7 +257,9 @@ def compose_schema(
 
 
 def _inlined(value: Json, root: JsonSchema, following: tuple[str, ...]) -> Json:
-    """Return a schema with its references replaced by what they refer to; one to itself is left open."""
+    """Return a schema with its references replaced by what they refer to; one to itself is left
+    open.
+    """
     if isinstance(value, list):
         return [_inlined(item, root, following) for item in value]
     if not isinstance(value, dict):
@@ -268,7 +278,9 @@ def _inlined(value: Json, root: JsonSchema, following: tuple[str, ...]) -> Json:
 
 
 def _count_parts(value: Json, left: int) -> int:
-    """Return how many of so many parts are left without those of a schema; less than none ends the count."""
+    """Return how many of so many parts are left without those of a schema; less than none ends the
+    count.
+    """
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     left -= 1
     for part in parts:
@@ -360,7 +372,9 @@ def field_schemas(owner: SchemaView) -> dict[str, Json]:
 
 
 def element_schema(owner: SchemaView, place: int | None = None) -> ScopedSchema | None:
-    """Return the schema of a list's elements, or of the one at a place; None where the value is no list."""
+    """Return the schema of a list's elements, or of the one at a place; None where the value is no
+    list.
+    """
     match owner.kind:
         case "open":
             return OPEN
@@ -396,7 +410,9 @@ def required_fields(what: SchemaView) -> list[str]:
 
 
 def without_cel_types(schema: JsonSchema) -> JsonSchema:
-    """Return a schema with the types that exist inside expressions only as the JSON that they come out as."""
+    """Return a schema with the types that exist inside expressions only as the JSON that they come
+    out as.
+    """
     return cast("JsonSchema", _plain(schema))
 
 

@@ -1,1 +1,3 @@
-"""Gates: what each kind checks, the verifier that evaluates them, and the model that judges rubrics."""
+"""Gates: what each kind checks, the verifier that evaluates them, and the model that judges
+rubrics.
+"""

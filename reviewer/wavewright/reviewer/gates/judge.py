@@ -1,13 +1,16 @@
-"""Judge gates: a model decides by a rubric whether an output passes, with quotes as evidence; and its calibration.
+"""Judge gates: a model decides by a rubric whether an output passes, with quotes as evidence; and
+its calibration.
 
-A judge gate is pinned to one model. Its verdict is only a warning unless a calibration lets this model block on this
-gate with this rubric. A gate that could not be decided has the verdict `error` and counts as failed.
+A judge gate is pinned to one model. Its verdict is only a warning unless a calibration lets this
+model block on this gate with this rubric. A gate that could not be decided has the verdict `error`
+and counts as failed.
 
-A *quote* counts if it occurs in the output literally, whitespace aside, and is long enough not to occur by chance. It
-may be part of a text, a whole value, or part of the output as JSON.
+A *quote* counts if it occurs in the output literally, whitespace aside, and is long enough not to
+occur by chance. It may be part of a text, a whole value, or part of the output as JSON.
 
-A *calibration* records a measurement: how often a model, judging by a rubric, agreed with people on the same outputs.
-It is valid for one gate, one wording of its rubric and one model; without a measurement a judge gate only warns. The
+A *calibration* records a measurement: how often a model, judging by a rubric, agreed with people on
+the same outputs. It is valid for one gate, one wording of its rubric and one model; without a
+measurement a judge gate only warns. The
 file is written by a person: no template, plan or model can replace it.
 """
 
@@ -101,7 +104,8 @@ class Measurement(DocumentModel):
     """The measurement of one judge."""
 
     gate: Annotated[GateId, Field(pattern=GATE_ID_PATTERN)]
-    """Id of the gate; that of a template's gate on a tool stands for the gate on each of its steps."""
+    """Id of the gate; that of a template's gate on a tool stands for the gate on each of its steps.
+    """
     rubric: Annotated[str, Field(min_length=1)] | None = None
     """The rubric that was measured, word for word; or its hash instead."""
     rubric_hash: Annotated[str, Field(pattern=_HASH)] | None = None
@@ -174,7 +178,9 @@ class GateJudge(Protocol):
     async def judge(
         self, gate: Gate, step: StepId, output: Json, view: GateView, *, index: int | None
     ) -> GateRecord:
-        """Return the record of a judge gate on one output, or on the output for one item; never raises."""
+        """Return the record of a judge gate on one output, or on the output for one item; never
+        raises.
+        """
         ...
 
 
@@ -345,7 +351,9 @@ class ModelJudge:
         )
 
     def _warning_reason(self, gate: Gate, model: str) -> str:
-        """Return why a measured gate does not block, for the record; empty if it blocks or was not measured."""
+        """Return why a measured gate does not block, for the record; empty if it blocks or was not
+        measured.
+        """
         if gate.severity != "block" or self.calibration.measured(gate) is None:
             return ""
         why = self.calibration.warning_reason(gate, model)

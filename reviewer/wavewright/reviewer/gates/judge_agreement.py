@@ -1,8 +1,8 @@
 """Measuring how often a judge agrees with people.
 
-A *case* is an output with the verdict of a person. Every case is put to one model, as the gate itself would; the result
-is an entry for a calibration file, with the cases on which judge and person differ. An invalid verdict or a missing
-answer counts as a difference.
+A *case* is an output with the verdict of a person. Every case is put to one model, as the gate
+itself would; the result is an entry for a calibration file, with the cases on which judge and
+person differ. An invalid verdict or a missing answer counts as a difference.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ class JudgeMeasurement:
 
 
 class SeveralModelsAnswered(WavewrightError):
-    """More than one model judged, so the measurement is of none of them; name a model without fallbacks."""
+    """More than one model judged, so the measurement is of none of them; name a model without
+    fallbacks.
+    """
 
     exit_code = exit_codes.MISUSE
 

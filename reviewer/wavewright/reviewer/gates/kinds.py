@@ -1,8 +1,9 @@
 """The checks of each kind of gate.
 
-A gate is prepared once (its expression compiled, its schema's validator built) to a check that is applied to a
-*subject*: an output, with its item if the step runs once per item. The result is a *finding*: a verdict, the subject
-with the values found, and the reason if it failed. A gate that cannot be evaluated counts as failed.
+A gate is prepared once (its expression compiled, its schema's validator built) to a check that is
+applied to a *subject*: an output, with its item if the step runs once per item. The result is a
+*finding*: a verdict, the subject with the values found, and the reason if it failed. A gate that
+cannot be evaluated counts as failed.
 """
 
 from __future__ import annotations
@@ -118,8 +119,8 @@ def make_freshness_check(
 ) -> GateCheck:
     """Return the check that the time in a tool's freshness field is recent enough.
 
-    A date counts from the end of its day, and is in the future only if its day has not begun. If the path to the field
-    contains a list, the oldest entry decides.
+    A date counts from the end of its day, and is in the future only if its day has not begun. If
+    the path to the field contains a list, the oldest entry decides.
     """
     if field is None:
         return make_unevaluable_check(

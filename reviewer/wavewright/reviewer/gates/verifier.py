@@ -1,9 +1,11 @@
 """The evaluation of gates, by code or, for a rubric, by a judge.
 
-A *gate* stops bad data: it inspects the output of a step as soon as the step has ended and leaves a record with its
-subject, the values found and its verdict. `make_verifier` implements the executor's port `Verify`: it returns records
-if code alone decides, else an awaitable. A gate that cannot be evaluated counts as failed, with one exception: a judge
-gate without a configured model is recorded as a warning, which lowers the confidence and blocks nothing. A gate on a
+A *gate* stops bad data: it inspects the output of a step as soon as the step has ended and leaves a
+record with its subject, the values found and its verdict. `make_verifier` implements the executor's
+port `Verify`: it returns records
+if code alone decides, else an awaitable. A gate that cannot be evaluated counts as failed, with one
+exception: a judge gate without a configured model is recorded as a warning, which lowers the
+confidence and blocks nothing. A gate on a
 step without items is not evaluated: a warning and a cap, unless its `on_empty` says otherwise.
 """
 
@@ -43,8 +45,10 @@ if TYPE_CHECKING:
     from wavewright.reviewer.gates.judge import GateJudge
 
 LIVE_LEEWAY_SECONDS = 3600.0
-"""Seconds by which data may be younger than `now()` where a run takes its own start for now: it may have come in
-since. A job that sets `as_of` allows none, for data from after it would be a look into the future."""
+"""Seconds by which data may be younger than `now()` where a run takes its own start for now: it may
+have come in since. A job that sets `as_of` allows none, for data from after it would be a look into
+the future.
+"""
 
 _MAX_PASSED_RECORDS = 100
 """Records of calls that pass, per gate; those beyond are counted in one. Red ones are all kept."""
@@ -87,7 +91,9 @@ def make_verifier(
 async def _evaluate_with_judge(
     judge: GateJudge, gates: Sequence[_PreparedGate], step: StepId, output: Json, view: GateView
 ) -> GateRecords:
-    """Return the records of all gates, in their order; a judge is asked about several items concurrently."""
+    """Return the records of all gates, in their order; a judge is asked about several items
+    concurrently.
+    """
     found: list[GateRecords] = []
     for gate in gates:
         if gate.is_judged:
@@ -134,7 +140,8 @@ class _PreparedGate:
 
     def completed(self, record: GateRecord) -> GateRecord:
         """Return a judge's record with its hint and its gate in the template."""
-        # The author's hint fixes the output; if the gate could not be judged, the judge's own hint fixes that.
+        # The author's hint fixes the output; if the gate could not be judged, the judge's own hint
+        # fixes that.
         hint = record.hint or (self.gate.hint if record.has_failed else None)
         return replace(record, hint=hint, template_gate=self.template_gate)
 
@@ -262,7 +269,9 @@ def _record(prepared: _PreparedGate, call: GateSubject) -> GateRecord:
 
 
 def _no_items_record(prepared: _PreparedGate, step: StepId) -> GateRecord:
-    """Return the record of a gate on a step without items, with the severity that the gate has for that."""
+    """Return the record of a gate on a step without items, with the severity that the gate has for
+    that.
+    """
     gate, of_template = prepared.gate, prepared.template_gate
     inspected = "no calls: the list of items is empty"
     if gate.on_empty == "pass":

@@ -1,11 +1,14 @@
-"""Outputs for the package: redacted, and with their documents, sources, charts and conflicts collected.
+"""Outputs for the package: redacted, and with their documents, sources, charts and conflicts
+collected.
 
-The run, its gates and its review use the outputs unchanged. Package, page and summary are made from a state in which
-everything that looks like a secret is `[redacted]`, so a package is the same from the live run and from its journal.
+The run, its gates and its review use the outputs unchanged. Package, page and summary are made from
+a state in which everything that looks like a secret is `[redacted]`, so a package is the same from
+the live run and from its journal.
 
-A tool marks artifacts by reserved keys of its output, or of each entry of it: `document` or `documents`, `source` or
-`sources`, `chart` or `charts`, `conflict` or `conflicts`, `warnings`. An output with an id, a title, tags and a content
-is a document itself. Values of another shape under these keys are left out with a warning; they never fail a run.
+A tool marks artifacts by reserved keys of its output, or of each entry of it: `document` or
+`documents`, `source` or `sources`, `chart` or `charts`, `conflict` or `conflicts`, `warnings`. An
+output with an id, a title, tags and a content is a document itself. Values of another shape under
+these keys are left out with a warning; they never fail a run.
 """
 
 from __future__ import annotations
@@ -186,7 +189,9 @@ class _ArtifactCollector:
         )
 
     def _add_source(self, step: StepId, found: Json, carrier: JsonObject) -> None:
-        """Add a source; a nameless object in the field `source` means something else, such as an origin."""
+        """Add a source; a nameless object in the field `source` means something else, such as an
+        origin.
+        """
         if isinstance(found, str) and found:
             self.sources.append(SourceReference(name=shorten(found, 500), step=step))
             return
@@ -256,7 +261,9 @@ class _ArtifactCollector:
 
 
 def _two_claims(conflict: JsonObject) -> Iterator[Json]:
-    """Yield the values of a conflict that names them as `claim_a`, `source_a`, `claim_b` and `source_b`."""
+    """Yield the values of a conflict that names them as `claim_a`, `source_a`, `claim_b` and
+    `source_b`.
+    """
     for side in ("a", "b"):
         claim, source = conflict.get(f"claim_{side}"), conflict.get(f"source_{side}")
         if claim is not None:

@@ -1,8 +1,8 @@
 """The package of a run, as one JSON document.
 
-A *package* holds the results (result, documents, sources, charts), their confidence (review, gates, caps, conflicts,
-warnings) and how they were made (plan, patches, execution log, timings). It is built from the run's state alone,
-written atomically, and equal when read back.
+A *package* holds the results (result, documents, sources, charts), their confidence (review, gates,
+caps, conflicts, warnings) and how they were made (plan, patches, execution log, timings). It is
+built from the run's state alone, written atomically, and equal when read back.
 """
 
 from __future__ import annotations
@@ -213,12 +213,16 @@ def _package_status(state: RunState, review: ReviewResult | None) -> RunStatus:
 
 
 def _noted_before(state: RunState, at: float) -> bool:
-    """Whether no review was noted after that time: a run that was resumed at its very end is reviewed once more."""
+    """Whether no review was noted after that time: a run that was resumed at its very end is
+    reviewed once more.
+    """
     return all(note.at <= at for note in state.notes if note.topic == "review")
 
 
 def _earlier_reviews(state: RunState, last: ReviewResult | None) -> tuple[ReviewResult, ...]:
-    """Return the reviews of the rounds before the last one, one a round: a resumed run may review a round again."""
+    """Return the reviews of the rounds before the last one, one a round: a resumed run may review a
+    round again.
+    """
     noted: dict[int, ReviewResult] = {}
     for note in state.notes:
         if note.topic != "review":
@@ -226,7 +230,8 @@ def _earlier_reviews(state: RunState, last: ReviewResult | None) -> tuple[Review
         try:
             review = ReviewResult.model_validate_json(json.dumps(note.body))
         except ValidationError:
-            # Written by another version: the last review still stands, so the package is none the worse.
+            # Written by another version: the last review still stands, so the package is none the
+            # worse.
             continue
         noted[review.round] = review
     return tuple(noted[number] for number in sorted(noted) if last is None or number < last.round)
@@ -331,7 +336,8 @@ def _diff(before: PlanAccepted, after: PlanAccepted, tools: Mapping[str, ToolSig
             Plan.model_validate_json(json.dumps(accepted.plan)) for accepted in (before, after)
         )
     except ValidationError:
-        # Journaled by another version of the plan language: the patch itself still says what it did.
+        # Journaled by another version of the plan language: the patch itself still says what it
+        # did.
         return ""
     from wavewright.planner.plans.diff import diff_plans  # only a run that was patched needs it
 
@@ -381,7 +387,8 @@ def _round_of(end: StepFinished | None, state: RunState) -> int:
 def _timings(plan: Plan, state: RunState) -> Timings:
     assert state.started is not None
     ends = [end.at for end in state.steps.values()]
-    # Not the end of the run in the journal: the package says the same before it is written, and afterwards.
+    # Not the end of the run in the journal: the package says the same before it is written, and
+    # afterwards.
     noted = [note.at for note in state.notes if note.topic != "package"]
     last = max((*ends, *noted), default=state.started.at)
     return Timings(

@@ -1,12 +1,12 @@
 """Reports on the calls of a run, the cost of its language models, and its failed attempts.
 
-A *call* is one use of a tool, a child job of the run: one for a plain step, one per item for a `for_each` step. Its
-parameters are computed again from the plan, the inputs and the outputs, so the journal need not hold them. Large values
-are replaced by their shape.
+A *call* is one use of a tool, a child job of the run: one for a plain step, one per item for a
+`for_each` step. Its parameters are computed again from the plan, the inputs and the outputs, so the
+journal need not hold them. Large values are replaced by their shape.
 
-*Orchestrator tokens* are those of planning, recovery, review, judging and agents' loops; *worker tokens* those of model
-workers. Every call counts for what it was charged, answered or not. Failed attempts are shortened; `wavewright show RUN
-STEP` and `logs RUN` print them whole.
+*Orchestrator tokens* are those of planning, recovery, review, judging and agents' loops; *worker
+tokens* those of model workers. Every call counts for what it was charged, answered or not. Failed
+attempts are shortened; `wavewright show RUN STEP` and `logs RUN` print them whole.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def params_of_call(
 def list_calls(run: ReviewedRun) -> tuple[CallReport, ...]:
     """Return the calls in the plan's order, and of one step in the order of its items.
 
-    Steps that were skipped, blocked or never ran have none. Of one step the first `MAX_CALLS` calls are listed.
+    Steps that were skipped, blocked or never ran have none. Of one step the first `MAX_CALLS` calls
+    are listed.
     """
     plan, state, graph = run.plan, run.state, PlanGraph.of(run.plan)
     outputs = state.outputs()
@@ -303,7 +304,9 @@ _MAX_CHARS = {"traceback": 4_000, "stdout": 2_000, "stderr": 2_000, "log": 2_000
 
 
 def list_failed_attempts(state: RunState) -> tuple[AttemptReport, ...]:
-    """Return the last attempt of each call that has failed finally, in the order in which they failed."""
+    """Return the last attempt of each call that has failed finally, in the order in which they
+    failed.
+    """
     failed = [event for place, event in state.faults.items() if _has_failed(state, *place)]
     return tuple(
         AttemptReport(

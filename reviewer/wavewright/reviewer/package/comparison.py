@@ -1,7 +1,7 @@
 """What is different between two runs, sentence by sentence.
 
-A *comparison* holds a run against another, such as its replay: the plan, how steps ended, what gates found, confidences
-and caps, the verdict, and what models cost. What is the same is left out.
+A *comparison* holds a run against another, such as its replay: the plan, how steps ended, what
+gates found, confidences and caps, the verdict, and what models cost. What is the same is left out.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""A package as plain text, for a terminal, a pipe or a mail, and a closer look at one step or one confidence.
+"""A package as plain text, for a terminal, a pipe or a mail, and a closer look at one step or one
+confidence.
 
-The text has no colour and lines of at most 100 characters; characters that could control a terminal are escaped. A
-result that is a text, or a document with text, is shown as that text with aligned tables; any other as JSON. Long
-results are truncated.
+The text has no colour and lines of at most 100 characters; characters that could control a terminal
+are escaped. A result that is a text, or a document with text, is shown as that text with aligned
+tables; any other as JSON. Long results are truncated.
 
-The record of a step has its calls with their resolved parameters, its attempts and its models. The proof of a
-confidence has its raw figure, and each cap with the steps by which it reaches the field.
+The record of a step has its calls with their resolved parameters, its attempts and its models. The
+proof of a confidence has its raw figure, and each cap with the steps by which it reaches the field.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ from wavewright.reviewer.values import duration_text, shorten, visible
 _MAX_LINES = 30
 _MAX_TEXT_LINES = 200
 _MAX_TEXT_CHARS = _MAX_TEXT_LINES * 100
-"""Characters of a text that are wrapped; a line takes time that grows with the square of its length."""
+"""Characters of a text that are wrapped; a line takes time that grows with the square of its
+length.
+"""
 
 
 def result_lines(package: Package, width: int) -> Iterator[str]:
@@ -335,7 +338,9 @@ def step_record(plan: Plan, step: Step, state: RunState, events: Sequence[Event]
 
 
 def model_messages(events: Iterable[Event]) -> list[tuple[ModelQuestion, str]]:
-    """Return what models were asked in a run, in order, each with its answer: a text, or parts and calls as JSON."""
+    """Return what models were asked in a run, in order, each with its answer: a text, or parts and
+    calls as JSON.
+    """
     return [
         (event.question, _answer_text(event.answer))
         for event in events
@@ -369,13 +374,17 @@ class ConfidenceProof:
 
     @property
     def caps(self) -> list[CapRecord]:
-        """The caps that hold on the field, the highest first; of equal ones, those that are about a step last."""
+        """The caps that hold on the field, the highest first; of equal ones, those that are about a
+        step last.
+        """
         field = self.found.field
         holding = [cap for cap in self.review.applied_caps if is_cap_on(cap, field)]
         return sorted(holding, key=lambda cap: (-cap.max, bool(cap.ways)))
 
     def lines(self) -> Iterator[str]:
-        """Yield the proof: the raw figure, the caps that hold, the caps that do not, the conclusion."""
+        """Yield the proof: the raw figure, the caps that hold, the caps that do not, the
+        conclusion.
+        """
         found = self.found
         yield f"{found.field} {found.capped:.2f}"
         yield f"  raw {found.raw:.2f}: {found.why[0]}"
@@ -398,7 +407,9 @@ class ConfidenceProof:
         yield f"so {found.field} is {found.capped:.2f}{why}"
 
     def _way_lines(self, cap: CapRecord) -> Iterator[str]:
-        """Yield a line for each step from the one that a cap is about to the one that the field reads."""
+        """Yield a line for each step from the one that a cap is about to the one that the field
+        reads.
+        """
         log = {entry.id: entry for entry in self.package.execution_log}
         below = {each.step: each for each in self.review.steps}
         for name in self._way(cap):

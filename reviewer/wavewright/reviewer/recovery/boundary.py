@@ -1,12 +1,13 @@
 """What recovery may see of a run, and what a model may change of its plan.
 
-The *recovery view* holds ids of steps and gates, statuses, kinds of errors, positions and names of fields: values that
-the plan, the goal or this program defines. No field can hold text from a tool, a document or another model, so none of
-those can influence a patch.
+The *recovery view* holds ids of steps and gates, statuses, kinds of errors, positions and names of
+fields: values that the plan, the goal or this program defines. No field can hold text from a tool,
+a document or another model, so none of those can influence a patch.
 
-An *emitted* patch holds only what a model may decide: steps with tool, parameters and order, and the reason. Policy
-fields (retries, timeouts, budgets) are refused as unknown, and code fills in the hash of the plan that the patch is
-bound to. Unambiguous mistakes of form are corrected while reading.
+An *emitted* patch holds only what a model may decide: steps with tool, parameters and order, and
+the reason. Policy fields (retries, timeouts, budgets) are refused as unknown, and code fills in the
+hash of the plan that the patch is bound to. Unambiguous mistakes of form are corrected while
+reading.
 """
 
 from __future__ import annotations
@@ -81,7 +82,9 @@ class FailedGateView:
 
 @dataclass(frozen=True, slots=True)
 class RequestedActionView:
-    """An action that a review requests: from the vocabulary, on a step of the plan, by a tool of the goal."""
+    """An action that a review requests: from the vocabulary, on a step of the plan, by a tool of
+    the goal.
+    """
 
     action: Action
     step: StepId | None
@@ -121,7 +124,9 @@ class RecoveryView:
 def view_for_recovery(
     plan: Plan, goal: Goal, state: RunState, review: ReviewResult | None = None
 ) -> RecoveryView:
-    """Return the view: step statuses in the plan's order, failed block gates that count, and requested actions."""
+    """Return the view: step statuses in the plan's order, failed block gates that count, and
+    requested actions.
+    """
     steps: list[StepEndView] = []
     for step in plan.steps:
         end = state.steps.get(step.id)
@@ -244,7 +249,9 @@ def bind_patch(document: Document, plan: Plan) -> PlanPatch:
 
 
 def patch_schema(tools: Sequence[str], steps: Collection[StepId]) -> JsonSchema:
-    """Return the JSON Schema of a recovery planner's answer: tools of the goal only, and no field for policy."""
+    """Return the JSON Schema of a recovery planner's answer: tools of the goal only, and no field
+    for policy.
+    """
     step = _object_schema(
         {
             "why": _text_schema("One line: why this step is needed."),
@@ -324,7 +331,9 @@ def _replacement_step(step: PatchedStep, plan: Plan) -> Step:
 
 
 def _normalized(value: Json) -> Json:
-    """Return the patch with mistakes of form corrected: a step beside its `op`, aliases of fields, empty fields."""
+    """Return the patch with mistakes of form corrected: a step beside its `op`, aliases of fields,
+    empty fields.
+    """
     if not isinstance(value, dict):
         return value
     ops = value.get("ops")
@@ -356,7 +365,9 @@ def _without_empty_fields(fields: JsonObject) -> JsonObject:
 
 
 def _canonical_names(step: JsonObject) -> JsonObject:
-    """Return a step with aliases of fields replaced; if two name one field, unchanged, and the reader refuses it."""
+    """Return a step with aliases of fields replaced; if two name one field, unchanged, and the
+    reader refuses it.
+    """
     names = {name: ALIASES.get(name, name) for name in step}
     if len(set(names.values())) < len(names):
         return step

@@ -1,12 +1,14 @@
 """Patches without a model: from the goal template's recipes, or for feedback on a rejected package.
 
-A *recipe* says what to try when a gate fails. It depends on the *recovery view* alone, so no text from outside can
-reach a patch. A patch only adds steps: a finished step is superseded, never changed.
+A *recipe* says what to try when a gate fails. It depends on the *recovery view* alone, so no text
+from outside can reach a patch. A patch only adds steps: a finished step is superseded, never
+changed.
 
-*Feedback* is the list of texts with which a validator rejects a package. It becomes an input of the plan (`feedback_1`
-for the first package), which steps read like any other value; the texts decide nothing. The patch calls again each step
-whose tool takes a parameter `feedback`, each step of which a recipe for feedback says so, and every step that reads one
-of those, directly or not. A recipe matches a remark by its field and by words in it; what it does is the template's.
+*Feedback* is the list of texts with which a validator rejects a package. It becomes an input of the
+plan (`feedback_1` for the first package), which steps read like any other value; the texts decide
+nothing. The patch calls again each step whose tool takes a parameter `feedback`, each step of which
+a recipe for feedback says so, and every step that reads one of those, directly or not. A recipe
+matches a remark by its field and by words in it; what it does is the template's.
 """
 
 from __future__ import annotations
@@ -37,17 +39,20 @@ _MAX_ID_CHARS = 63
 def propose_patch(
     plan: Plan, goal: Goal, state: RunState, review: ReviewResult, seen: Collection[str] = ()
 ) -> PlanPatch | None:
-    """Return the patch that the template's recipes give for the failed gates, or None if nothing is left to try.
+    """Return the patch that the template's recipes give for the failed gates, or None if nothing is
+    left to try.
 
-    Nothing is proposed for a goal that is achieved, beyond the goal's rounds, where a recipe would call a step again
-    with the same parameters, or where the same failed gates gave the same patch before.
+    Nothing is proposed for a goal that is achieved, beyond the goal's rounds, where a recipe would
+    call a step again with the same parameters, or where the same failed gates gave the same patch
+    before.
 
     Args:
         plan: The bound plan in force, which the patch is bound to by its hash.
         goal: Carries recipes and the number of rounds.
         state: The state of the run.
         review: The last verdict.
-        seen: Fingerprints of earlier patches; see `wavewright.planner.plans.patches.patch_fingerprint`.
+        seen: Fingerprints of earlier patches; see
+            `wavewright.planner.plans.patches.patch_fingerprint`.
     """
     if review.goal_achieved:
         return None
@@ -74,7 +79,8 @@ def _patch_from_recipes(plan: Plan, goal: Goal, view: RecoveryView) -> PlanPatch
     graph = PlanGraph.of(plan)
     for gate in view.failed_gates:
         if any(reader in finished for reader in graph.dependants[gate.step]):
-            # The step is optional and its readers have finished without it: their outputs stay as they are.
+            # The step is optional and its readers have finished without it: their outputs stay as
+            # they are.
             continue
         for recipe in recipes_for_gate(goal, gate.gate, gate.template_gate):
             steps = list(_recipe_steps(recipe, plan, gate, taken, refetched, added))
@@ -99,7 +105,9 @@ def _recipe_steps(
     refetched: dict[StepId, Step],
     added: dict[StepId, Step],
 ) -> Iterator[Step]:
-    """Yield the steps that one recipe adds to the plan, and record them in `taken`, `refetched` and `added`."""
+    """Yield the steps that one recipe adds to the plan, and record them in `taken`, `refetched` and
+    `added`.
+    """
     for step in recipe.add:
         if step.id in added or step.id.lower() not in taken:
             taken.add(step.id.lower())
@@ -136,7 +144,9 @@ def _next_id(step: Step, plan: Plan, taken: set[str]) -> StepId:
 
 
 def _expected_gate(gate: FailedGateView, plan: Plan, refetched: dict[StepId, Step]) -> GateId:
-    """Return the gate's id on the superseding step: a gate that was derived from a tool's gate is derived anew."""
+    """Return the gate's id on the superseding step: a gate that was derived from a tool's gate is
+    derived anew.
+    """
     new = refetched.get(gate.step)
     made = f"{gate.template_gate}{GATE_ID_SEPARATOR}{gate.step}"
     if (
@@ -189,7 +199,9 @@ def with_feedback_input(goal: Goal, package: int, texts: Sequence[str]) -> Goal:
 
 
 def recipes_for_feedback(goal: Goal, texts: Sequence[str]) -> tuple[int, ...]:
-    """Return the numbers of the goal's recipes for some of the texts; field and words match in one remark."""
+    """Return the numbers of the goal's recipes for some of the texts; field and words match in one
+    remark.
+    """
     return tuple(
         number
         for number, recipe in enumerate(goal.recipes)
@@ -216,7 +228,8 @@ def patch_from_feedback(
     reason: str,
     recipes: Sequence[Recipe] = (),
 ) -> PlanPatch | None:
-    """Return the patch that calls steps again with the feedback, or as recipes say; None if nothing is to be called.
+    """Return the patch that calls steps again with the feedback, or as recipes say; None if nothing
+    is to be called.
 
     Args:
         plan: The bound plan in force.
@@ -258,7 +271,9 @@ def patch_from_feedback(
 def _params_by_step(
     recipes: Sequence[Recipe], plan: Plan, live: Sequence[Step]
 ) -> dict[StepId, JsonObject]:
-    """Return what recipes set, by the live step that stands for the one that a recipe names, where it changes any."""
+    """Return what recipes set, by the live step that stands for the one that a recipe names, where
+    it changes any.
+    """
     origins = superseding_origins(plan)
     found: dict[StepId, JsonObject] = {}
     for step in live:

@@ -1,8 +1,9 @@
 """Replanning: the goal's recipes first, then a model that sees typed status only.
 
-A replan ends with a patch that has passed every check, or with the reasons why there is none. The model's prompt is
-made from the goal, the approved plan and the recovery view alone. A patch can add no tool to the goal's, is checked
-like any other patch, and is refused if it was tried against the same failed gates before.
+A replan ends with a patch that has passed every check, or with the reasons why there is none. The
+model's prompt is made from the goal, the approved plan and the recovery view alone. A patch can add
+no tool to the goal's, is checked like any other patch, and is refused if it was tried against the
+same failed gates before.
 """
 
 from __future__ import annotations
@@ -220,9 +221,11 @@ def recovery_call(
     rung: str = "model",
     is_brief: bool = False,
 ) -> ModelCall:
-    """Return the question to a recovery planner: goal, approved plan, typed status and tools, no text from tools.
+    """Return the question to a recovery planner: goal, approved plan, typed status and tools, no
+    text from tools.
 
-    A brief question shows half of the inputs, the plan and the statuses, and shorter descriptions of tools.
+    A brief question shows half of the inputs, the plan and the statuses, and shorter descriptions
+    of tools.
 
     Raises:
         PromptError: a template is faulty.
@@ -298,7 +301,9 @@ def _plan_as_json(plan: Plan) -> JsonObject:
 
 @dataclass(frozen=True, slots=True)
 class _PatchChecker:
-    """Reads patches from answers and checks them against the plan, the goal and the earlier patches."""
+    """Reads patches from answers and checks them against the plan, the goal and the earlier
+    patches.
+    """
 
     plan: Plan
     goal: Goal

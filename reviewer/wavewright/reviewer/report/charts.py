@@ -1,8 +1,8 @@
 """Line charts of dated figures, and axes with ticks at round values.
 
-Each chart is drawn twice, for a wide page and for a narrow one, so that its text is never scaled. With `normalise`
-every line is 100 on the first day that all of them have; where the figures differ by more than a factor of twelve the
-axis is logarithmic, on which equal growth has an equal slope.
+Each chart is drawn twice, for a wide page and for a narrow one, so that its text is never scaled.
+With `normalise` every line is 100 on the first day that all of them have; where the figures differ
+by more than a factor of twelve the axis is logarithmic, on which equal growth has an equal slope.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ def log_ticks(low: float, high: float, most: int) -> list[Tick]:
 
 
 def time_ticks(low: float, high: float, most: int) -> list[Tick]:
-    """Return marks at the start of years, months or days, the finest unit with at most `most` marks."""
+    """Return marks at the start of years, months or days, the finest unit with at most `most`
+    marks.
+    """
     first, last = _date(low), _date(high)
     for years in (1, 2, 5, 10, 20, 50, 100):
         numbers = [year for year in range(first.year, last.year + 1) if year % years == 0]
@@ -101,7 +103,9 @@ def _figure_text(value: float) -> str:
 
 
 def _scale(low: float, high: float, start: float, end: float, *, log: bool = False) -> _Scale:
-    """Return the mapping of values to positions, linear or logarithmic; an empty range maps to the middle."""
+    """Return the mapping of values to positions, linear or logarithmic; an empty range maps to the
+    middle.
+    """
     forward = math.log10 if log else float
     bottom, top = forward(low), forward(high)
     if top - bottom <= 0:
@@ -349,7 +353,9 @@ def _draw_line(
 
 
 def _with_labels(lines: Sequence[DrawnLine], top: float, bottom: float) -> list[DrawnLine]:
-    """Move overlapping names at the lines' ends apart, from the top down and then from the bottom up."""
+    """Move overlapping names at the lines' ends apart, from the top down and then from the bottom
+    up.
+    """
     order = sorted(range(len(lines)), key=lambda number: lines[number].end_y)
     places = {number: lines[number].end_y for number in order}
     edge = top - _LABEL_GAP

@@ -1,8 +1,9 @@
 """The report: a run's package as one HTML page that opens from disk.
 
-A report is made from a package alone. It holds no script and fetches nothing; its content security policy allows only
-its own style sheet. All text is escaped, and characters that could make a text look like another one are shown as their
-code points, so text from tools or models never becomes markup.
+A report is made from a package alone. It holds no script and fetches nothing; its content security
+policy allows only its own style sheet. All text is escaped, and characters that could make a text
+look like another one are shown as their code points, so text from tools or models never becomes
+markup.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ _MAX_DOCUMENTS = 60
 _MAX_STEPS = 1000
 _WIDEST_LIST = 90
 _SHORT_LIST = re.compile(r"\[\n\s+([^\[\]{}]*?)\n\s*\]")
-"""A list of plain values over several lines of JSON; strings in JSON hold no line breaks, so none matches."""
+"""A list of plain values over several lines of JSON; strings in JSON hold no line breaks, so none
+matches.
+"""
 _SUCCESS_STATUSES = frozenset({"ok", "reused", "empty", "skipped"})
 
 
@@ -117,7 +120,9 @@ def render_report(package: Package) -> str:
 def render_run(
     package: Package, live: LiveRun | None = None, *, links: str = "", drawings: Drawings = "both"
 ) -> str:
-    """Return what a report shows as an HTML fragment; with `links`, steps and confidences lead below that address."""
+    """Return what a report shows as an HTML fragment; with `links`, steps and confidences lead
+    below that address.
+    """
     template = _environment().get_template("run.html.j2")
     return template.render(**_values(package, live, drawings), links=links)
 
@@ -329,7 +334,9 @@ def _failures(package: Package) -> list[tuple[StepReport, list[AttemptReport]]]:
 
 
 def _rows(log: Sequence[StepReport]) -> Sequence[StepReport]:
-    """Return the steps that have a row: all, or in a very large plan the failed ones and the first others."""
+    """Return the steps that have a row: all, or in a very large plan the failed ones and the first
+    others.
+    """
     if len(log) <= _MAX_STEPS:
         return log
     wrong = [number for number, entry in enumerate(log) if entry.status not in _SUCCESS_STATUSES]

@@ -1,9 +1,10 @@
 """The layout of the plan's graph.
 
-A *layer* is a wave; an edge that spans several layers takes a *slot* in each, so that no line runs through a box; edges
-from the same step share their slots. An edge that others imply takes none and is a plain curve. The order within a
-layer is found by barycentres and the positions by isotonic regression, which keeps order and gaps and minimises the
-distance to each step's neighbours. The layout is deterministic.
+A *layer* is a wave; an edge that spans several layers takes a *slot* in each, so that no line runs
+through a box; edges from the same step share their slots. An edge that others imply takes none and
+is a plain curve. The order within a layer is found by barycentres and the positions by isotonic
+regression, which keeps order and gaps and minimises the distance to each step's neighbours. The
+layout is deterministic.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ _TITLE = 26.0
 _SWEEPS = 6
 _MAX_SLOTS = 3000
 MAX_DRAWN = 1000
-"""Maximum steps of a plan that is drawn step by step; of a larger one, `fold_waves` gives the waves."""
+"""Maximum steps of a plan that is drawn step by step; of a larger one, `fold_waves` gives the
+waves.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +205,8 @@ def _link_neighbours(chain: Sequence[_Slot]) -> None:
 
 
 def implied_edges(log: Sequence[StepReport]) -> set[tuple[StepId, StepId]]:
-    """Return the edges between two steps that other edges connect, too: those that a transitive reduction leaves out.
+    """Return the edges between two steps that other edges connect, too: those that a transitive
+    reduction leaves out.
 
     A step's ancestors are the bits of one integer, so that a thousand steps take milliseconds.
     """
@@ -220,7 +224,9 @@ def implied_edges(log: Sequence[StepReport]) -> set[tuple[StepId, StepId]]:
 
 
 def _order(layers: list[list[_Slot]]) -> None:
-    """Order every layer by the mean position of its neighbours, alternately down and up; ties keep the plan's order."""
+    """Order every layer by the mean position of its neighbours, alternately down and up; ties keep
+    the plan's order.
+    """
     for sweep in range(_SWEEPS):
         down = sweep % 2 == 0
         for layer in layers if down else reversed(layers):
@@ -249,7 +255,9 @@ def _mean(values: Sequence[float], otherwise: float) -> float:
 
 
 def _place(layers: list[list[_Slot]], *, gap: float) -> None:
-    """Set the centre of every slot across its layer: near its neighbours, in order, at least a gap apart."""
+    """Set the centre of every slot across its layer: near its neighbours, in order, at least a gap
+    apart.
+    """
     for layer in layers:
         edge = 0.0
         for slot in layer:

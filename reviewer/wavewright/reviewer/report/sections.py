@@ -1,15 +1,17 @@
-"""Sections of the report: documents with their graphs, gates in groups, costs of models, and the times of the steps.
+"""Sections of the report: documents with their graphs, gates in groups, costs of models, and the
+times of the steps.
 
-HTML and pictures in a document stay text (a page that opens from disk fetches nothing), and only `http` and `https`
-links become links. Headings are set two levels lower, below those of the page.
+HTML and pictures in a document stay text (a page that opens from disk fetches nothing), and only
+`http` and `https` links become links. Headings are set two levels lower, below those of the page.
 
-A document asks for the picture of a graph by `content.graph`: `nodes` with `id`, `label` and `kind`, and `edges` with
-`from`, `to` and `label`. Its things stand on rings around the first one. Where nodes have an `origin` (how they were
-made), their colours show that in place of their kind; a node with `evidence`, a list of `quote` and `source`, leads to
-its quotes. A graph of another shape is not drawn; the package has it in any case.
+A document asks for the picture of a graph by `content.graph`: `nodes` with `id`, `label` and
+`kind`, and `edges` with `from`, `to` and `label`. Its things stand on rings around the first one.
+Where nodes have an `origin` (how they were made), their colours show that in place of their kind; a
+node with `evidence`, a list of `quote` and `source`, leads to its quotes. A graph of another shape
+is not drawn; the package has it in any case.
 
-Positions in the Gantt chart of the steps' times are percentages of its width, so that bars scale with the page and text
-does not.
+Positions in the Gantt chart of the steps' times are percentages of its width, so that bars scale
+with the page and text does not.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ if TYPE_CHECKING:
 _MAX_CHARACTERS = 400_000
 
 _INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u2060\ufeff"))
-"""Soft hyphens, zero-width spaces and joiners, byte order marks: common in web pages, removed from documents."""
+"""Soft hyphens, zero-width spaces and joiners, byte order marks: common in web pages, removed from
+documents.
+"""
 
 
 def markdown_to_html(text: str) -> Markup:
@@ -109,7 +113,9 @@ class GateGroup:
 def group_gates(
     records: Sequence[GateRecord], replaced: Mapping[StepId, StepId]
 ) -> list[GateGroup]:
-    """Return the gates in groups: failed block gates, failed warn gates, passed ones, last those of replaced steps."""
+    """Return the gates in groups: failed block gates, failed warn gates, passed ones, last those of
+    replaced steps.
+    """
     by_gate = grouped(records, lambda record: (record.gate, record.step))
     groups = [
         _group(found, is_replaced=step in replaced) for (_gate, step), found in by_gate.items()

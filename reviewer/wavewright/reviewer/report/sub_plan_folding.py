@@ -35,7 +35,8 @@ def draw_plans(
     running: Collection[StepId],
     drawings: Drawings = "both",
 ) -> list[DrawnPlan]:
-    """Return the picture with sub-plans folded, if there are any, and that of all steps; none of a huge plan.
+    """Return the picture with sub-plans folded, if there are any, and that of all steps; none of a
+    huge plan.
 
     Without sub-plans that is one picture, whichever is wanted.
     """
@@ -63,7 +64,8 @@ def draw_plans(
 def _fold_sub_plans(
     log: Sequence[StepReport], callers: Mapping[StepId, StepId]
 ) -> list[StepReport] | None:
-    """Return a log with one entry for each sub-plan, in the waves that follow; None where that has no order.
+    """Return a log with one entry for each sub-plan, in the waves that follow; None where that has
+    no order.
 
     Args:
         log: The execution log.

@@ -1,12 +1,13 @@
 """The review by code: whether a run reached its goal, why not, and what would fix it.
 
-A goal is *achieved* when every block gate that counts passed, nothing that the result is made of is missing, and the
-result fits the goal's output schema. Code decides that from gate records and statuses; no model is asked, the summary
-says so, and the confidence is capped for it. An optional step that failed or was stopped does not fail the run: it is
-listed as missing and lowers the confidence.
+A goal is *achieved* when every block gate that counts passed, nothing that the result is made of is
+missing, and the result fits the goal's output schema. Code decides that from gate records and
+statuses; no model is asked, the summary says so, and the confidence is capped for it. An optional
+step that failed or was stopped does not fail the run: it is listed as missing and lowers the
+confidence.
 
-An *assessment* holds all that code finds for and against a run. The review by code puts it into words; the review by a
-model starts from the same one.
+An *assessment* holds all that code finds for and against a run. The review by code puts it into
+words; the review by a model starts from the same one.
 """
 
 from __future__ import annotations
@@ -79,7 +80,9 @@ class Assessment:
 
     @property
     def is_achieved(self) -> bool:
-        """Whether every block gate that counts passed, nothing is missing and the result fits its schema."""
+        """Whether every block gate that counts passed, nothing is missing and the result fits its
+        schema.
+        """
         return not (
             self.stopping_gates or self.failing_problems or self.result.missing or self.faults
         )
@@ -135,7 +138,8 @@ def settle_confidences(
         run: The run.
         result: What came out.
         ceiling: The ceiling of the review's own rung.
-        claims: Further claims of the overall confidence, by source; the lowest counts, and none raises a figure.
+        claims: Further claims of the overall confidence, by source; the lowest counts, and none
+            raises a figure.
     """
     state = run.state
     stated = stated_confidence(confidence_claims(result.terminal, state, result.value))
@@ -186,7 +190,8 @@ def missing_data(found: Assessment) -> tuple[str, ...]:
 def invalid_because(found: Assessment) -> tuple[str, ...]:
     """Return why a run has no valid result, one line each, without text from tools.
 
-    A failed gate alone leaves a result valid. Of what is missing because a step failed, only that step is listed.
+    A failed gate alone leaves a result valid. Of what is missing because a step failed, only that
+    step is listed.
     """
     failing = [end for end in found.failing_problems if end.status != "blocked"]
     lines = [f"step {end.step!r}: {_status_text(end)}" for end in failing]
@@ -303,7 +308,9 @@ def _summary_sentences(found: Assessment, settled: SettledConfidences, goal: Goa
 
 
 def _step_confidences(run: ReviewedRun) -> tuple[StepConfidence, ...]:
-    """Return the confidences of the present outputs that are below 1, each with the way by which it came."""
+    """Return the confidences of the present outputs that are below 1, each with the way by which it
+    came.
+    """
     plan, waves = run.plan, PlanGraph.of(run.plan).wave_of()
     sources, ceilings = confidence_sources(plan, run.tools), step_ceilings(run)
     found: dict[StepId, StepConfidence] = {}
@@ -328,7 +335,9 @@ _NO_JUDGE_HINT = "configure a model, so that the rubric can be judged"
 _LIMIT_HINT = (
     "raise the limit that was reached, under 'limits' in the goal template or the job's overrides"
 )
-"""Hint for a cancelled step: a run that was interrupted is resumed before its review, so a limit was reached."""
+"""Hint for a cancelled step: a run that was interrupted is resumed before its review, so a limit
+was reached.
+"""
 
 
 def recovery_actions(
@@ -356,7 +365,9 @@ def _gate_action(gate: FailedGate, goal: Goal) -> RecoveryAction:
 
 
 def _default_action(kind: GateKind) -> tuple[Action, str]:
-    """Return what is done about a failed gate without a recipe, and the hint where the gate has none."""
+    """Return what is done about a failed gate without a recipe, and the hint where the gate has
+    none.
+    """
     match kind:
         case "fresh_within":
             return (

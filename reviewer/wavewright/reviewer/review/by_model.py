@@ -1,9 +1,10 @@
 """The review by a model, which can only lower the verdict of code.
 
-A model reads the goal, the plan with its reasons, the gates and as much of the outputs as its token budget allows, and
-states whether the goal is achieved. The goal counts as achieved if code and model both find so, a confidence that the
-model states can only lower the computed one, and no gate and no cap is lifted. If no model can be reached the review by
-code stands, and the record says so; if the answer holds no valid review, the goal is not achieved.
+A model reads the goal, the plan with its reasons, the gates and as much of the outputs as its token
+budget allows, and states whether the goal is achieved. The goal counts as achieved if code and
+model both find so, a confidence that the model states can only lower the computed one, and no gate
+and no cap is lifted. If no model can be reached the review by code stands, and the record says so;
+if the answer holds no valid review, the goal is not achieved.
 """
 
 from __future__ import annotations
@@ -106,7 +107,8 @@ async def review_by_model(  # noqa: PLR0913 - what the review depends on, each b
         history: Durations of earlier calls.
         on_use: Called with the cost of every call.
         on_rung: Called with every rung that was tried.
-        tokens: Maximum tokens of outputs in the prompt; fewer are shown if the model has no room for them.
+        tokens: Maximum tokens of outputs in the prompt; fewer are shown if the model has no room
+            for them.
     """
     run = ReviewedRun(plan, goal, state, tools)
     assessed = _AssessedRun(run, assess(run))
@@ -146,7 +148,9 @@ class _AssessedRun:
     def merged(
         self, by_code: ReviewResult, answer: FittingAnswer[ReviewAnswer], ceiling: Ceiling | None
     ) -> ReviewResult:
-        """Return the common verdict of code and model: achieved if both say so, with the lower confidence."""
+        """Return the common verdict of code and model: achieved if both say so, with the lower
+        confidence.
+        """
         opinion = to_opinion(answer.value, answer.model)
         actions, refused = accept_actions(answer.value, self.run.plan, self.run.goal)
         claims = {f"the reviewing model ({opinion.model})": opinion.confidence}
@@ -173,7 +177,9 @@ class _AssessedRun:
     def without_model(
         self, by_code: ReviewResult, ceiling: Ceiling | None, unread: tuple[str, ...]
     ) -> ReviewResult:
-        """Return the review by code under the ceiling of its rung; not achieved if a model's answer was invalid."""
+        """Return the review by code under the ceiling of its rung; not achieved if a model's answer
+        was invalid.
+        """
         review = by_code
         if ceiling is not None and ceiling.max < CODE_REVIEW_CEILING.max:
             settled = self._settled_confidences(ceiling)
@@ -233,7 +239,8 @@ class _ReviewQuestion:
     tokens: int
 
     async def ask(self, rung: Rung) -> FittingAnswer[ReviewAnswer] | NoFittingAnswer:
-        """Return the answer; a question that is too large or over budget is asked again with fewer outputs.
+        """Return the answer; a question that is too large or over budget is asked again with fewer
+        outputs.
 
         Raises:
             ModelError: no model answers.
@@ -263,7 +270,9 @@ class _ReviewQuestion:
     def _smaller_call(
         self, rung: Rung, asked: ModelCall, tokens: int
     ) -> tuple[ModelCall, int] | None:
-        """Return a question with fewer outputs and its token limit for them; None if it would be the same."""
+        """Return a question with fewer outputs and its token limit for them; None if it would be
+        the same.
+        """
         while (tokens := tokens // 2) >= _MIN_OUTPUT_TOKENS:
             call = self._call(rung, tokens)
             if len(call.prompt) < len(asked.prompt):

@@ -1,9 +1,9 @@
 """Confidence: raw figures from evidence, and the caps that lower them.
 
-A *cap* is a ceiling on one field while its condition holds. The plan carries its own caps and the goal template's;
-the engine adds the ceilings of the ladder rungs that made the plan, the outputs, the patches and the review. Each cap
-leaves a record, one whose condition cannot be evaluated applies, and nothing raises a figure. Outputs that a patch
-replaced no longer count.
+A *cap* is a ceiling on one field while its condition holds. The plan carries its own caps and the
+goal template's; the engine adds the ceilings of the ladder rungs that made the plan, the outputs,
+the patches and the review. Each cap leaves a record, one whose condition cannot be evaluated
+applies, and nothing raises a figure. Outputs that a patch replaced no longer count.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ def ceiling_of(record: RungRecord) -> Ceiling | None:
 
 
 def patch_rungs(state: RunState) -> tuple[RungRecord | None, ...]:
-    """Return, for each patch that was applied, the record of the rung that made it; None where there is none."""
+    """Return, for each patch that was applied, the record of the rung that made it; None where
+    there is none.
+    """
     found: list[RungRecord | None] = []
     since = state.plans[0].at if state.plans else 0.0
     for accepted in state.plans[1:]:
@@ -87,11 +89,14 @@ def _plan_ceilings(state: RunState) -> Iterator[Ceiling]:
 
 
 def _worker_ceilings(run: ReviewedRun) -> Iterator[Ceiling]:
-    """Yield the ceilings of the workers' rungs for each step that counts, with the share of its items."""
+    """Yield the ceilings of the workers' rungs for each step that counts, with the share of its
+    items.
+    """
     latest: dict[StepId, dict[tuple[str, int | None], RungRecord]] = {}
     for taken in run.state.rungs:
         if taken.step is not None and taken.rung.outcome == "reached":
-            # Of a call that was made more than once, by a retry or after a crash, the last record counts.
+            # Of a call that was made more than once, by a retry or after a crash, the last record
+            # counts.
             latest.setdefault(taken.step, {})[taken.rung.ladder, taken.index] = taken.rung
     for step in run.plan.steps:
         if step.id in run.replaced or not run.state.is_present(step.id):
@@ -136,16 +141,17 @@ CODE_REVIEW_CEILING = Ceiling(0.8, "reviewed by code alone; no model read the re
 def evaluate_caps(
     run: ReviewedRun, *, review: Ceiling | None, feeders: Mapping[str, Feeders]
 ) -> tuple[CapRecord, ...]:
-    """Return one record for each cap of the bound plan and of the engine, evaluated over inputs and present outputs.
+    """Return one record for each cap of the bound plan and of the engine, evaluated over inputs and
+    present outputs.
 
-    Of the fields that a tool declares to be made of run data, a ceiling that is about run data lowers only those that
-    are made of it.
+    Of the fields that a tool declares to be made of run data, a ceiling that is about run data
+    lowers only those that are made of it.
 
     Args:
         run: The run.
         review: The ceiling of the review's own rung, where it has one.
-        feeders: The steps that feed each field, as `field_feeders` returns them; a ceiling that is about one step
-            lowers `overall`, the fields that it feeds and those that are not here.
+        feeders: The steps that feed each field, as `field_feeders` returns them; a ceiling that is
+            about one step lowers `overall`, the fields that it feeds and those that are not here.
     """
     plan, goal, tools = run.plan, run.goal, run.tools
     asked = [_evaluate_cap(cap, run, "goal" if cap in goal.caps else "plan") for cap in plan.caps]
@@ -165,7 +171,8 @@ def compute_confidences(
     claims: Mapping[str, Mapping[str, float]],
     caps: tuple[CapRecord, ...],
 ) -> tuple[Confidence, ...]:
-    """Return the confidence of `overall`, of every field for which an output states a figure, and of every capped one.
+    """Return the confidence of `overall`, of every field for which an output states a figure, and
+    of every capped one.
 
     Args:
         evidence: What the steps produced; gives the raw `overall`.
@@ -184,7 +191,9 @@ def compute_confidences(
 
 
 def confidence_in(field: str, review: ReviewResult) -> Confidence:
-    """Return the confidence in a field; where a review holds no figure of it, `overall` stands for it."""
+    """Return the confidence in a field; where a review holds no figure of it, `overall` stands for
+    it.
+    """
     known = {found.field: found for found in review.confidences}
     if field in known:
         return known[field]
@@ -192,10 +201,11 @@ def confidence_in(field: str, review: ReviewResult) -> Confidence:
 
 
 def stated_confidence(outputs: Iterable[tuple[str, Json]]) -> dict[str, dict[str, float]]:
-    """Return the figures that outputs state under `confidence`, as field → place → figure within 0 and 1.
+    """Return the figures that outputs state under `confidence`, as field → place → figure within 0
+    and 1.
 
-    `{"confidence": {"trend": 0.8}}` speaks of `trend`, `{"confidence": 0.8}` of `overall`; a list is read entry by
-    entry. What is not a number is ignored.
+    `{"confidence": {"trend": 0.8}}` speaks of `trend`, `{"confidence": 0.8}` of `overall`; a list
+    is read entry by entry. What is not a number is ignored.
     """
     claims: dict[str, dict[str, float]] = {}
     for name, output in outputs:
@@ -212,9 +222,9 @@ def cap_stated_confidence(
 ) -> Json:
     """Return a value in which no `confidence`, however deep, exceeds the caps on its field.
 
-    `{"confidence": {"trend": 0.8}}` is bounded by the caps on `trend`. A plain number speaks of the key that holds its
-    object, through lists, and at the top of `overall`. A figure at the top of the value also never exceeds the
-    settled figure of its field.
+    `{"confidence": {"trend": 0.8}}` is bounded by the caps on `trend`. A plain number speaks of the
+    key that holds its object, through lists, and at the top of `overall`. A figure at the top of
+    the value also never exceeds the settled figure of its field.
     """
     holding = [cap for cap in caps if cap.applied]
     figures = {found.field: found.capped for found in settled}
@@ -289,7 +299,9 @@ def step_ceilings(run: ReviewedRun) -> tuple[Ceiling, ...]:
 
 
 def _gate_ceilings(run: ReviewedRun) -> Iterator[Ceiling]:
-    """Yield a ceiling for each gate on a step that counts which was not evaluated, or which failed and only warns."""
+    """Yield a ceiling for each gate on a step that counts which was not evaluated, or which failed
+    and only warns.
+    """
     state = run.state
     for gate in state.gates:
         if gate.verdict == "not_evaluated" and gate.step not in run.replaced:
@@ -324,7 +336,8 @@ def _engine_cap(ceiling: Ceiling, feeders: Mapping[str, Feeders], made_of: _Made
 def _is_of_other_data(
     ceiling: Ceiling, field: str, reader: StepId | None, made_of: _MadeOf
 ) -> bool:
-    """Whether the data that a ceiling is about makes other fields of the reader's output, and not this one.
+    """Whether the data that a ceiling is about makes other fields of the reader's output, and not
+    this one.
 
     Data that makes no field may have gone into any.
     """
@@ -368,7 +381,9 @@ def _field_confidence(field: str, stated: Mapping[str, float] | None, overall: f
 
 
 def _capped(confidence: Confidence, caps: tuple[CapRecord, ...]) -> Confidence:
-    """Return the figure under every cap that holds on it; the reasons go from the highest ceiling down."""
+    """Return the figure under every cap that holds on it; the reasons go from the highest ceiling
+    down.
+    """
     holding = [cap for cap in caps if cap.applied and is_cap_on(cap, confidence.field)]
     why = list(confidence.why)
     for cap in sorted(holding, key=lambda cap: -cap.max):
@@ -384,7 +399,9 @@ def _capped(confidence: Confidence, caps: tuple[CapRecord, ...]) -> Confidence:
 def confidence_claims(
     terminal: Iterable[StepId], state: RunState, result: Json
 ) -> Iterator[tuple[str, Json]]:
-    """Yield the values that may state a confidence, with their names: present terminal outputs and the result."""
+    """Yield the values that may state a confidence, with their names: present terminal outputs and
+    the result.
+    """
     outputs = {
         step_id: state.steps[step_id].output for step_id in terminal if state.is_present(step_id)
     }

@@ -1,12 +1,14 @@
 """What a reviewing model is shown of a run, and what of its answer is accepted.
 
-A *digest* is the part of a run's outputs that fits the model's token budget, the most relevant first. Outputs are
-ordered by their bearing on the verdict: those of steps with a failed gate or a judge gate, then the result and the
-outputs that it is made of, then all others. Each gets what it needs, or a fair share of what is left. A value that is
-too large is truncated to valid JSON, keeps the items that a gate failed on before others, and says what is left out.
+A *digest* is the part of a run's outputs that fits the model's token budget, the most relevant
+first. Outputs are ordered by their bearing on the verdict: those of steps with a failed gate or a
+judge gate, then the result and the outputs that it is made of, then all others. Each gets what it
+needs, or a fair share of what is left. A value that is too large is truncated to valid JSON, keeps
+the items that a gate failed on before others, and says what is left out.
 
-An *opinion* is read from an answer with strict types. Its recovery actions are accepted one by one: the action must be
-in the vocabulary, its step in the plan, its tool in the goal. All others are refused, and the refusal is recorded.
+An *opinion* is read from an answer with strict types. Its recovery actions are accepted one by one:
+the action must be in the vocabulary, its step in the plan, its tool in the goal. All others are
+refused, and the refusal is recorded.
 """
 
 from __future__ import annotations
@@ -98,7 +100,9 @@ class _RankedOutput:
 def _ranked_outputs(
     run: ReviewedRun, result: RunResult, labels: Mapping[StepId, Sequence[str]]
 ) -> Iterator[_RankedOutput]:
-    """Yield the outputs, by rank and then in the plan's order; a result that equals one of them is not repeated."""
+    """Yield the outputs, by rank and then in the plan's order; a result that equals one of them is
+    not repeated.
+    """
     plan, state = run.plan, run.state
     counted = [
         step.id for step in plan.steps if step.id not in run.replaced and step.id in state.steps

@@ -1,17 +1,21 @@
-"""Findings of a review: failed gates, steps without a complete output, and which steps feed which fields of a result.
+"""Findings of a review: failed gates, steps without a complete output, and which steps feed which
+fields of a result.
 
-A *finding* holds all that one gate, or the end of one step, has against a run: the step, its items and the reason.
-A failed gate counts until the same gate is evaluated on the step that superseded its own. Items are named by their
-*label*: the field that the goal names as a target's identifier (a product's `code`), else a usual identifier field,
-else the item itself where it is short, else its position.
+A *finding* holds all that one gate, or the end of one step, has against a run: the step, its items
+and the reason. A failed gate counts until the same gate is evaluated on the step that superseded
+its own. Items are named by their
+*label*: the field that the goal names as a target's identifier (a product's `code`), else a usual
+identifier field, else the item itself where it is short, else its position.
 
-A step *feeds* a field if the field's part of the plan's `result` reads it, or reads what depends on it. A step that
-only states the confidence of a field feeds it too, but not by what that step was made of. A field that the plan's
-`result` does not name is fed by the outputs that state a confidence of it.
+A step *feeds* a field if the field's part of the plan's `result` reads it, or reads what depends on
+it. A step that only states the confidence of a field feeds it too, but not by what that step was
+made of. A field that the plan's `result` does not name is fed by the outputs that state a
+confidence of it.
 
-Where a field is one of an output whose tool declares the run data that it is made of (`output_data`), only the steps
-that have written that data feed it, and not all that the step of the output depends on. Nothing feeds a field by way of
-a step whose tool has a confidence of its own.
+Where a field is one of an output whose tool declares the run data that it is made of
+(`output_data`), only the steps that have written that data feed it, and not all that the step of
+the output depends on. Nothing feeds a field by way of a step whose tool has a confidence of its
+own.
 """
 
 from __future__ import annotations
@@ -46,7 +50,9 @@ _LABEL_KEYS = ("code", "id", "name", "key", "title")
 
 
 def item_labels(run: ReviewedRun, step_id: StepId) -> tuple[str, ...]:
-    """Return the labels of a step's items, in their order; empty where its list can no longer be resolved."""
+    """Return the labels of a step's items, in their order; empty where its list can no longer be
+    resolved.
+    """
     items = run.plan.step(step_id).for_each
     if isinstance(items, str):
         variables: JsonObject = {
@@ -93,7 +99,9 @@ class FailedGate:
     asked: bool = True
     """False for a block gate whose step ended without an output."""
     is_undecided: bool = False
-    """Whether no failed record holds a verdict: the gate could not be evaluated, or no judge was configured."""
+    """Whether no failed record holds a verdict: the gate could not be evaluated, or no judge was
+    configured.
+    """
     is_unevaluated: bool = False
     """Whether its step had no items to evaluate."""
 
@@ -114,7 +122,9 @@ class StepProblem:
 
 
 def failed_gates(run: ReviewedRun) -> tuple[FailedGate, ...]:
-    """Return the failed gates that count, block gates first, then warnings; each in the plan's order."""
+    """Return the failed gates that count, block gates first, then warnings; each in the plan's
+    order.
+    """
     ends = run.state.steps
     found: list[FailedGate] = []
     for end in (ends[step.id] for step in run.plan.steps if step.id in ends):
@@ -129,8 +139,8 @@ def failed_gates(run: ReviewedRun) -> tuple[FailedGate, ...]:
 def unchecked_gates(run: ReviewedRun) -> tuple[FailedGate, ...]:
     """Return the block gates that should have been evaluated and were not, which counts as failed.
 
-    A gate on a step that was skipped, is optional or was replaced has nothing to evaluate; for a step that failed or
-    never ran, the step's own end is the finding.
+    A gate on a step that was skipped, is optional or was replaced has nothing to evaluate; for a
+    step that failed or never ran, the step's own end is the finding.
     """
     steps = {step.id: step for step in run.plan.steps}
     found: list[FailedGate] = []
@@ -164,7 +174,9 @@ def unchecked_gates(run: ReviewedRun) -> tuple[FailedGate, ...]:
 
 
 def step_problems(run: ReviewedRun) -> tuple[StepProblem, ...]:
-    """Return the steps that failed, were blocked or cancelled, never ended or have failed items, in plan order."""
+    """Return the steps that failed, were blocked or cancelled, never ended or have failed items, in
+    plan order.
+    """
     counted = (step for step in run.plan.steps if step.id not in run.replaced)
     return tuple(end for step in counted for end in _step_problem(run, step))
 
@@ -235,11 +247,15 @@ def _failed_item_labels(run: ReviewedRun, step_id: StepId, positions: list[int])
 
 
 Feeders: TypeAlias = Mapping[StepId, StepId | None]
-"""The steps that feed a field, each with the next step on its way there; None for one that the field reads."""
+"""The steps that feed a field, each with the next step on its way there; None for one that the
+field reads.
+"""
 
 
 Writers: TypeAlias = Mapping[StepId, Mapping[str, Collection[StepId]]]
-"""By step and field of its output: the steps before it that have written the run data which the field is made of."""
+"""By step and field of its output: the steps before it that have written the run data which the
+field is made of.
+"""
 
 
 _NO_WRITERS: Final[Writers] = {}
@@ -250,7 +266,9 @@ _NO_TOOLS: Final[Mapping[str, ToolSignature]] = {}
 def confidence_sources(
     plan: Plan, tools: Mapping[str, ToolSignature]
 ) -> dict[StepId, frozenset[StepId]]:
-    """Return the steps whose confidence bounds that of each step: all that it depends on, unless it has its own."""
+    """Return the steps whose confidence bounds that of each step: all that it depends on, unless it
+    has its own.
+    """
     own = {name for name, tool in tools.items() if tool.confidence == "own"}
     graph = PlanGraph.of(plan)
     return {
@@ -286,7 +304,8 @@ def field_feeders(
 
     Args:
         plan: The bound plan in force.
-        claimants: Further fields, each with the terminal steps whose outputs state a confidence of it.
+        claimants: Further fields, each with the terminal steps whose outputs state a confidence of
+            it.
         writers: What is known of the run data that fields of outputs are made of.
         tools: Signatures by name.
     """
@@ -332,7 +351,9 @@ def _ways_to_field(
     field: str,
     writers: Writers,
 ) -> Feeders:
-    """Return all that leads to a field of the outputs of some steps; `sum.size` is made as `sum` is."""
+    """Return all that leads to a field of the outputs of some steps; `sum.size` is made as `sum`
+    is.
+    """
     makers = {
         step: made_by
         for step, fields in writers.items()
@@ -351,7 +372,8 @@ def _ways(
     read: Iterable[StepId],
     makers: Mapping[StepId, Collection[StepId]] = _NO_MAKERS,
 ) -> Feeders:
-    """Return all that leads to steps that are read; a step that supersedes another is read in its place.
+    """Return all that leads to steps that are read; a step that supersedes another is read in its
+    place.
 
     To one of these that has `makers`, only those lead; to others, what `sources` says.
     """

@@ -1,18 +1,21 @@
 """The result of a run, which parts of it are missing, and the evidence of its steps.
 
-The *result* is what the plan's `result` names, or the outputs of its terminal steps. A missing part becomes null and is
-listed, so that a review can name it and the package is still written.
+The *result* is what the plan's `result` names, or the outputs of its terminal steps. A missing part
+becomes null and is listed, so that a review can name it and the package is still written.
 
-*Evidence* is how much of what a plan set out to produce is there. Each step that counts has a weight (1, or ½ where it
-is optional) and a share between 0 and 1; the *raw* overall confidence is the weighted mean of the shares:
+*Evidence* is how much of what a plan set out to produce is there. Each step that counts has a
+weight (1, or ½ where it is optional) and a share between 0 and 1; the *raw* overall confidence is
+the weighted mean of the shares:
 
-- 0 for a step that failed, was blocked or cancelled, never ran, or is stopped by a failed block gate;
+- 0 for a step that failed, was blocked or cancelled, never ran, or is stopped by a failed block
+  gate;
 - 1 for one that succeeded, in proportion to the items that succeeded for a `for_each` step;
-- ½ for an empty output, unless it can only be empty (no items to run over, a tool that writes, an output schema of
-  null);
+- ½ for an empty output, unless it can only be empty (no items to run over, a tool that writes, an
+  output schema of null);
 - times 0.8 for every failed warn gate, in proportion to the calls that it failed on.
 
-A step that its `when` skipped, or that another step supersedes, does not count: the plan does not need it.
+A step that its `when` skipped, or that another step supersedes, does not count: the plan does not
+need it.
 """
 
 from __future__ import annotations
@@ -63,7 +66,9 @@ class ReviewedRun:
 
 
 def plan_scope(plan: Plan, state: RunState) -> JsonObject:
-    """Return the variables of caps and of the plan's result: the inputs and the outputs that are present."""
+    """Return the variables of caps and of the plan's result: the inputs and the outputs that are
+    present.
+    """
     outputs: dict[str, Json] = {str(step_id): output for step_id, output in state.outputs().items()}
     return {"inputs": plan.inputs, "steps": outputs}
 
@@ -198,9 +203,9 @@ def read_result(run: ReviewedRun) -> RunResult:
 def result_faults(run: ReviewedRun, result: RunResult) -> tuple[str, ...]:
     """Return the violations of the goal's output schema by the result.
 
-    The schema applies to the outputs of the terminal steps whose tools the goal's rules name; where there are none, to
-    the plan's `result`, or else to every terminal output. A list that does not fit as a whole is validated entry by
-    entry. A missing result violates nothing.
+    The schema applies to the outputs of the terminal steps whose tools the goal's rules name; where
+    there are none, to the plan's `result`, or else to every terminal output. A list that does not
+    fit as a whole is validated entry by entry. A missing result violates nothing.
     """
     plan, goal, outputs = run.plan, run.goal, run.state.outputs()
     if goal.output_schema is None or result.value is None:
@@ -243,7 +248,8 @@ def _declared_result(run: ReviewedRun, terminal: tuple[StepId, ...]) -> RunResul
         try:
             return render(text, value_of)
         except ExpressionError as fault:
-            # A missing value is listed already; this lists any other reason why the text cannot be rendered.
+            # A missing value is listed already; this lists any other reason why the text cannot be
+            # rendered.
             if not missing and not absent:
                 missing.append(
                     f"result: {shorten(text, 80)} could not be rendered ({fault.message})"
@@ -292,7 +298,8 @@ def _all_may_be_empty(run: ReviewedRun, terminal: tuple[StepId, ...]) -> bool:
 def _missing_terminals(run: ReviewedRun, terminal: tuple[StepId, ...]) -> Iterator[str]:
     """Yield each terminal output that is missing.
 
-    An optional terminal step, or one that its `when` skipped, may be absent as long as another one is present.
+    An optional terminal step, or one that its `when` skipped, may be absent as long as another one
+    is present.
     """
     state = run.state
     any_present = any(state.is_present(step_id) for step_id in terminal)

@@ -1,4 +1,6 @@
-"""Which project a command works in, where its tools run, and where a run is kept that has no project."""
+"""Which project a command works in, where its tools run, and where a run is kept that has no
+project.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,9 @@ class Screen(io.StringIO):
 
 
 def open_screen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let standard output be a terminal; not in a fixture, after which pytest puts its own in that place."""
+    """Let standard output be a terminal; not in a fixture, after which pytest puts its own in that
+    place.
+    """
     monkeypatch.setattr(sys, "stdout", Screen())
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)

@@ -1,4 +1,6 @@
-"""`wavewright mcp` as clients that others wrote see it: the official conformance suite and the inspector."""
+"""`wavewright mcp` as clients that others wrote see it: the official conformance suite and the
+inspector.
+"""
 
 from __future__ import annotations
 

@@ -41,7 +41,8 @@ class _ProxyHandler(BaseHTTPRequestHandler):
                 self._send(answer)
 
     def _send(self, answer: http.client.HTTPResponse) -> None:
-        # A client that reads no body would wait long for the end of one without a length; a GET has no end.
+        # A client that reads no body would wait long for the end of one without a length; a GET has
+        # no end.
         whole = b"" if self.command == "GET" else answer.read()
         self.send_response(answer.status)
         for name, value in answer.getheaders():
@@ -62,7 +63,9 @@ class _ProxyHandler(BaseHTTPRequestHandler):
 
 @contextmanager
 def token_proxy(url: str, token: str) -> Generator[str]:
-    """Serve until the block ends; yield the address under which the server can be called without its token."""
+    """Serve until the block ends; yield the address under which the server can be called without
+    its token.
+    """
     with _Proxy(url, token) as proxy:
         thread = threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()

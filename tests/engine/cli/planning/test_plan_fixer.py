@@ -465,7 +465,9 @@ def test_a_fixed_plan_ends_as_before_whatever_fails(plan: dict[str, object], fai
 
 
 def _run(plan: Plan, failing: int) -> dict[str, tuple[str, object]]:
-    """Return how each step ends, and its output, where a call fails or not as its parameters have it."""
+    """Return how each step ends, and its output, where a call fails or not as its parameters have
+    it.
+    """
 
     def look(call: ToolCall) -> str:
         said = zlib.crc32(json.dumps(call.params, sort_keys=True).encode())

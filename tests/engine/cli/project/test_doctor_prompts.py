@@ -156,7 +156,8 @@ def test_a_fault_of_a_template_that_others_include_is_told_once(
     assert len(faults) == 2  # one a prompt, for each is given something else
 
 
-# --- the calibration --------------------------------------------------------------------------------------------------
+# --- the calibration
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,9 @@ def write_server(folder: Path, text: str = SERVER) -> None:
 
 
 def write_stub(folder: Path, fault: str = "") -> None:
-    """Write a project whose server starts at once, for what is not about how servers of the SDK are read."""
+    """Write a project whose server starts at once, for what is not about how servers of the SDK are
+    read.
+    """
     server = {"command": sys.executable, "args": ["-S", "-E", stub_server.__file__, fault]}
     (folder / "wavewright.yaml").write_text(json.dumps({"mcp": {"servers": {"sums": server}}}))
     (folder / "plan.yaml").write_text("steps: [{id: said, tool: sums.echo}]\n")

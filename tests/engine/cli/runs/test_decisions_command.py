@@ -1,4 +1,6 @@
-"""`wavewright decisions` and `wavewright answer` for runs that no daemon works on, over a file and over PostgreSQL."""
+"""`wavewright decisions` and `wavewright answer` for runs that no daemon works on, over a file and
+over PostgreSQL.
+"""
 
 from __future__ import annotations
 

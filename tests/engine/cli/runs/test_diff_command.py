@@ -182,7 +182,8 @@ def test_what_is_neither_a_file_nor_a_run_is_told(
     assert worded(answer, project) == snapshot
 
 
-# --- a run's plan against its patched one -----------------------------------------------------------------------------
+# --- a run's plan against its patched one
+# -----------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -101,7 +101,8 @@ def test_a_tool_whose_code_has_changed_is_called_again(
 ) -> None:
     (project / "key").touch()
     file = project / "tools" / "notes.py"
-    # Of another length: Python takes a file of the same size and second for the one that it has compiled.
+    # Of another length: Python takes a file of the same size and second for the one that it has
+    # compiled.
     text = file.read_text(encoding="utf-8").replace("[a-z]{4,}", "[a-z]{10,}")
     file.write_text(text, encoding="utf-8")
 

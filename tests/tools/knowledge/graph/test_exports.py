@@ -107,7 +107,9 @@ def test_surrealdb_follows_the_graph(
 
 
 def _follow(root: Path, database: GraphDatabaseSettings) -> None:
-    """Send a graph, take a merge back, and send it again: the database holds what the graph holds, both times."""
+    """Send a graph, take a merge back, and send it again: the database holds what the graph holds,
+    both times.
+    """
 
     async def asked() -> list[Json]:
         async with SurrealConnection(database, root) as connection:

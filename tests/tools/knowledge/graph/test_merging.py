@@ -1,4 +1,6 @@
-"""Which names are of one entity: by rules, and by embeddings of a server that answers vectors from a table."""
+"""Which names are of one entity: by rules, and by embeddings of a server that answers vectors from
+a table.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The graph's file: what follows from its records, whatever was written in which order, and writers that are killed."""
+"""The graph's file: what follows from its records, whatever was written in which order, and writers
+that are killed.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def all_of(store: GraphStore) -> PartOfGraph:
 
 
 def check(store: GraphStore, before: PartOfGraph) -> None:
-    """Counts and changes are those of the whole graph, and computing all of it again changes nothing."""
+    """Counts and changes are those of the whole graph, and computing all of it again changes
+    nothing.
+    """
     now = all_of(store)
     changed = store.difference()
     assert store.counts() == now.counts == store.read.graph().counts

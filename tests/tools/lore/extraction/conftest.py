@@ -17,7 +17,9 @@ _view_of = records._view  # pyright: ignore[reportPrivateUsage]
 
 @pytest.fixture
 def pages_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read each page once, and what a zone's pages name once for all categories: both are the same each time."""
+    """Read each page once, and what a zone's pages name once for all categories: both are the same
+    each time.
+    """
     monkeypatch.setattr(records, "_view", _view)
     monkeypatch.setattr(records, "read_structure", _structure)
 

@@ -1,8 +1,9 @@
 """Three small sites of our own, each in the form of another kind of site.
 
-A site is kept as plain text: `@ Title : categories or trail`, `| label = value` for its info box, `== heading`,
-`* item`, `; term : definition`, `!! header || header` and `|| cell || cell` for tables, `> speaker: words`, and
-`[[Title]]` for links. What surrounds the text on every page, and how an info box is written, is the site's form.
+A site is kept as plain text: `@ Title : categories or trail`, `| label = value` for its info box,
+`== heading`, `* item`, `; term : definition`, `!! header || header` and `|| cell || cell` for
+tables, `> speaker: words`, and `[[Title]]` for links. What surrounds the text on every page, and
+how an info box is written, is the site's form.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The world that comes with the project, read without a model: all that its gold file lists, and nothing else."""
+"""The world that comes with the project, read without a model: all that its gold file lists, and
+nothing else.
+"""
 
 from __future__ import annotations
 

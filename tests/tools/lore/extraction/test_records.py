@@ -1,4 +1,6 @@
-"""Records read from pages without a model: what pages say, from where, and nothing that they do not say."""
+"""Records read from pages without a model: what pages say, from where, and nothing that they do not
+say.
+"""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
 """How well a real game's wiki is read without a model, against what its data files say.
 
-The pages are read from the shared corpus without its `gold` and `tools`; the gold file is opened by the test alone.
+The pages are read from the shared corpus without its `gold` and `tools`; the gold file is opened by
+the test alone.
 
-Names over the corpus: what the pages together name, by kind, against the gold names of that kind.
-A zone's package: what research finds for it. Its pages are those that the index finds for the zone's queries and those
-that these link to; its gold is what the data files place in the zone (characters and items). Recall counts what the
-package has in the right category; precision at 20 is the share of its first 20 records, those of all categories in
-their order, that the gold file knows in that category, and `placed` the share of characters that are said to be in the
-zone and are.
+Names over the corpus: what the pages together name, by kind, against the gold names of that kind. A
+zone's package: what research finds for it. Its pages are those that the index finds for the zone's
+queries and those that these link to; its gold is what the data files place in the zone (characters
+and items). Recall counts what the package has in the right category; precision at 20 is the share
+of its first 20 records, those of all categories in their order, that the gold file knows in that
+category, and `placed` the share of characters that are said to be in the zone and are.
 Connections: pairs of zones without direction, over all zones, against the gold file's pairs.
 """
 

@@ -1,7 +1,9 @@
-"""Sites of very different forms, read without a model: what is found, what is placed, and that nothing is invented.
+"""Sites of very different forms, read without a model: what is found, what is placed, and that
+nothing is invented.
 
-A wiki with info boxes, categories, a talk page, a redirect and boxes of links; a plain site without factions, whose
-names are hardly ever links; and a handbook of tables about a space station. Each has a gold list.
+A wiki with info boxes, categories, a talk page, a redirect and boxes of links; a plain site without
+factions, whose names are hardly ever links; and a handbook of tables about a space station. Each
+has a gold list.
 """
 
 from __future__ import annotations

@@ -30,7 +30,9 @@ def package_of(name: str, **fields: object) -> ResearchPackage:
 
 
 def ash_vale() -> ResearchPackage:
-    """Return a package whose records name zones, people and factions that no package has described yet."""
+    """Return a package whose records name zones, people and factions that no package has described
+    yet.
+    """
     return package_of(
         "Ash Vale",
         zone_data={

@@ -264,7 +264,9 @@ anyio.run(write, Path(sys.argv[1]))
 
 
 def written_until_killed(root: Path, packages: int) -> int:
-    """Kill a process while it writes packages, after so many; return the last one that was acknowledged."""
+    """Kill a process while it writes packages, after so many; return the last one that was
+    acknowledged.
+    """
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     given = ["-c", WRITER, str(root)]
     with PipedCommand(*given, environment=environment, target=run_python) as writer:

@@ -138,7 +138,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "run.json"
 
 
-# --- plain requests ---------------------------------------------------------------------------------------------
+# --- plain requests
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.anyio
@@ -263,7 +264,8 @@ async def test_how_an_answer_ended_comes_back(path: Path, finish: FinishReason |
     assert (await model_request(replaying(path), asking("go"))).finish_reason == finish
 
 
-# --- whoever is asked, whenever ---------------------------------------------------------------------------------
+# --- whoever is asked, whenever
+# ---------------------------------------------------------------------------------
 
 
 @pytest.mark.anyio
@@ -366,7 +368,8 @@ async def test_whatever_shapes_an_answer_is_part_of_the_question(
         )
 
 
-# --- an agent's loop --------------------------------------------------------------------------------------------
+# --- an agent's loop
+# --------------------------------------------------------------------------------------------
 
 
 class Sum(BaseModel):
@@ -428,7 +431,8 @@ def call_ids(messages: list[ModelMessage]) -> list[str]:
     ]
 
 
-# --- streams ----------------------------------------------------------------------------------------------------
+# --- streams
+# ----------------------------------------------------------------------------------------------------
 
 
 def streaming(path: Path, *pieces: str) -> CassetteModel:
@@ -513,7 +517,8 @@ async def test_a_listener_that_fails_leaves_nothing_recorded(path: Path) -> None
     assert (await heard(replaying(path)))[1] == "onetwo"
 
 
-# --- what is missing --------------------------------------------------------------------------------------------
+# --- what is missing
+# --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.anyio
@@ -576,7 +581,8 @@ async def test_a_replay_never_asks_a_model_that_is_there(path: Path) -> None:
     assert model.asked == []
 
 
-# --- the file ---------------------------------------------------------------------------------------------------
+# --- the file
+# ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.anyio

@@ -1,4 +1,6 @@
-"""The fold: hit points stay in their bounds, and replay of any prefix gives the state that the game had there."""
+"""The fold: hit points stay in their bounds, and replay of any prefix gives the state that the game
+had there.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ WORLD = world_with(player={"items": {"gold": 200, "healing potion": 2}})
 
 
 def events_of_choices(seed: str, choices: list[int]) -> list[GameEvent]:
-    """Return the events of a game: somebody chooses among what is allowed, enemies hit, and turns are undone."""
+    """Return the events of a game: somebody chooses among what is allowed, enemies hit, and turns
+    are undone.
+    """
     timeline, events = Timeline(), list[GameEvent]()
 
     def happen(*new: GameEvent) -> None:

@@ -1,4 +1,6 @@
-"""A game that is played in a real browser, by two players, over an undo and a restart of the server."""
+"""A game that is played in a real browser, by two players, over an undo and a restart of the
+server.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Agents over a model: a scripted one plays by HTTP, and no words of a player or a model get past the rules."""
+"""Agents over a model: a scripted one plays by HTTP, and no words of a player or a model get past
+the rules.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The context of a turn: wrapping and reloading do nothing the second time, and guards read transitions."""
+"""The context of a turn: wrapping and reloading do nothing the second time, and guards read
+transitions.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A second pipeline of the turn, run beside the first: it changes no game, asks no model, and what differs is told."""
+"""A second pipeline of the turn, run beside the first: it changes no game, asks no model, and what
+differs is told.
+"""
 
 from __future__ import annotations
 

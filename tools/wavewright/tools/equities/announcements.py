@@ -1,12 +1,14 @@
 """Announcements from a folder of Markdown or HTML files with dates.
 
-A file says its date and code in its front matter (`date:`, `code:`), in its page (`<meta name="date">`,
-`<time datetime="…">`), or in its name (`2010-02-01_AAPL_results.md`), in this order. Text is not trusted:
-scripts and marks never leave this module, and the tool's output is marked untrusted.
+A file says its date and code in its front matter (`date:`, `code:`), in its page (`<meta
+name="date">`, `<time datetime="…">`), or in its name (`2010-02-01_AAPL_results.md`), in this order.
+Text is not trusted: scripts and marks never leave this module, and the tool's output is marked
+untrusted.
 
-Of an HTML page only the words are kept: scripts, styles, templates, frames and forms are dropped with all they hold,
-marks are dropped, entities are read. Every page is read in time that grows with its length and no faster, whatever
-it holds; the standard library's parser does not promise that (https://github.com/python/cpython/issues/135462).
+Of an HTML page only the words are kept: scripts, styles, templates, frames and forms are dropped
+with all they hold, marks are dropped, entities are read. Every page is read in time that grows with
+its length and no faster, whatever it holds; the standard library's parser does not promise that
+(https://github.com/python/cpython/issues/135462).
 """
 
 from __future__ import annotations
@@ -53,8 +55,8 @@ def read_announcements(
 ) -> AnnouncementsDocument:
     """Return a company's announcements of the days up to now, latest first.
 
-    A file that cannot be used (no date, no code, not UTF-8) is left out with a warning: it may not be this
-    company's, and an undated one may be of the future.
+    A file that cannot be used (no date, no code, not UTF-8) is left out with a warning: it may not
+    be this company's, and an undated one may be of the future.
 
     Raises:
         ToolError: no folder is configured, or the configured one is not there.
@@ -159,7 +161,9 @@ def _read_file(folder: Folder, name: str, source: str) -> tuple[str, Announcemen
 
 
 def _read_markdown(text: str) -> _PageText:
-    """Return a Markdown file's text and what its front matter says: plain `name: value` lines, no YAML."""
+    """Return a Markdown file's text and what its front matter says: plain `name: value` lines, no
+    YAML.
+    """
     fields: dict[str, str] = {}
     body = text
     lines = text.splitlines()
@@ -210,7 +214,9 @@ _ATTRIBUTE = re.compile(r"""([^\s"'>/=]++)(?:\s*+=\s*+("[^"]*+"|'[^']*+'|[^\s"'>
 _RAW_ENDS = {name: re.compile(rf"</{name}\b[^>]*+>", re.IGNORECASE) for name in _RAW_TAGS}
 
 _MAX_STRAY_QUOTES = 100
-"""Tags whose quotes do not pair; each costs a look to the page's end, so a page with more is read no further."""
+"""Tags whose quotes do not pair; each costs a look to the page's end, so a page with more is read
+no further.
+"""
 
 _MAX_ATTRIBUTES = 4096
 

@@ -1,9 +1,11 @@
-"""The worker `analyze_summary`: the computed summary with conclusions of a model, whose figures are verified.
+"""The worker `analyze_summary`: the computed summary with conclusions of a model, whose figures are
+verified.
 
-Code computes the document with figures, confidence, sources and chart, which the model cannot change. The model adds
-*conclusions*: sentences in which every figure must be *supported*, or the answer is sent back. A figure is supported if
-rounding a number of the document gives it, as it is or as percent; a written sign must match. Dates must occur in the
-document literally; counts up to twelve need no support. Without a model the tool returns the computed summary alone.
+Code computes the document with figures, confidence, sources and chart, which the model cannot
+change. The model adds *conclusions*: sentences in which every figure must be *supported*, or the
+answer is sent back. A figure is supported if rounding a number of the document gives it, as it is
+or as percent; a written sign must match. Dates must occur in the document literally; counts up to
+twelve need no support. Without a model the tool returns the computed summary alone.
 """
 
 from __future__ import annotations
@@ -150,7 +152,8 @@ def add_conclusions(found: AnswerToFinish) -> Json:
     """Return the computed document with the model's conclusions in it.
 
     Raises:
-        AnswerRefused: a conclusion states a figure that the document does not hold, or the result breaks its schema.
+        AnswerRefused: a conclusion states a figure that the document does not hold, or the result
+            breaks its schema.
     """
     assert isinstance(found.answer, dict)
     written = [str(line).strip() for line in as_list(found.answer.get("conclusions"))]
@@ -179,7 +182,9 @@ def add_conclusions(found: AnswerToFinish) -> Json:
 
 
 def _insert_conclusions(content: str, conclusions: list[str]) -> str:
-    """Put the conclusions under the line that says who wrote what; a model's words cannot make marks there."""
+    """Put the conclusions under the line that says who wrote what; a model's words cannot make
+    marks there.
+    """
     lines = [
         "; a model wrote the conclusions.",
         "",

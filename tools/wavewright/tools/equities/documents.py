@@ -1,8 +1,9 @@
-"""What the tools of this pack hand to each other: documents with tags, the figures in them, and these in words.
+"""What the tools of this pack hand to each other: documents with tags, the figures in them, and
+these in words.
 
-A *document* has an id, a kind, a title, tags, readable `content`, and the structured fields of its kind; plans
-pass documents along by reference. Every document says what it was made from (`sources`) and what was odd about
-that (`warnings`).
+A *document* has an id, a kind, a title, tags, readable `content`, and the structured fields of its
+kind; plans pass documents along by reference. Every document says what it was made from (`sources`)
+and what was odd about that (`warnings`).
 """
 
 from __future__ import annotations
@@ -319,7 +320,9 @@ def _distance(distance: float | None, window: int | None) -> str:
 
 
 def stocks_text(stocks: list[StockResult]) -> str:
-    """Return one line on the stocks: how many trend up, and which did best over the last year, or else over all."""
+    """Return one line on the stocks: how many trend up, and which did best over the last year, or
+    else over all.
+    """
     ahead = sum(stock.trend_signal == "up" for stock in stocks)
     by_year = [(stock.return_1y, stock.code) for stock in stocks if stock.return_1y is not None]
     by_all = [(stock.period_return, stock.code) for stock in stocks]

@@ -1,8 +1,9 @@
 """Figures of price series, and the confidence that their number of observations allows.
 
-A *series* is a list of (date, price) in ascending order, with unique dates and prices above zero. Every function is
-pure and documents its formula, its unit and its origin; results are fractions, not percent. A *confidence* is between 0
-and 1 and follows from the number of observations and their completeness alone; caps may lower it later.
+A *series* is a list of (date, price) in ascending order, with unique dates and prices above zero.
+Every function is pure and documents its formula, its unit and its origin; results are fractions,
+not percent. A *confidence* is between 0 and 1 and follows from the number of observations and their
+completeness alone; caps may lower it later.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ PERIODS_PER_YEAR: dict[Frequency, float] = {
     "quarterly": 4.0,
     "yearly": 1.0,
 }
-"""Observations in a year, the conventional counts; an irregular series is counted by its own mean gap."""
+"""Observations in a year, the conventional counts; an irregular series is counted by its own mean
+gap.
+"""
 
 _GAPS: tuple[tuple[float, float, Frequency], ...] = (
     (0, 4, "daily"),
@@ -66,7 +69,9 @@ def detect_frequency(dates: Sequence[dt.date]) -> Frequency:
 
 
 def periods_per_year(dates: Sequence[dt.date], frequency: Frequency) -> float:
-    """Return how many observations a year has: by convention, or by the mean gap of an irregular series."""
+    """Return how many observations a year has: by convention, or by the mean gap of an irregular
+    series.
+    """
     if frequency in PERIODS_PER_YEAR:
         return PERIODS_PER_YEAR[frequency]
     return DAYS_PER_YEAR * (len(dates) - 1) / (dates[-1] - dates[0]).days
@@ -80,8 +85,8 @@ def period_return(series: Series) -> float:
 def one_year_return(series: Series) -> float | None:
     """Return last price / price of a year before - 1.
 
-    The price of a year before is the last one on or before that day, if it is at most one and a half median gaps
-    older; nothing where the series does not reach back so far.
+    The price of a year before is the last one on or before that day, if it is at most one and a
+    half median gaps older; nothing where the series does not reach back so far.
     """
     dates = [date for date, _ in series]
     anchor = a_year_before(dates[-1])
@@ -105,7 +110,8 @@ def a_year_before(day: dt.date) -> dt.date:
 def annual_growth(series: Series) -> float | None:
     """Return the compound annual growth rate, (last / first) ** (365.25 / days) - 1.
 
-    Nothing for less than a year: a rate that is compounded up from a part of a year says more than the prices do.
+    Nothing for less than a year: a rate that is compounded up from a part of a year says more than
+    the prices do.
     """
     days = (series[-1][0] - series[0][0]).days
     if days < 365:
@@ -114,10 +120,11 @@ def annual_growth(series: Series) -> float | None:
 
 
 def volatility(series: Series, per_year: float) -> float | None:
-    """Return the sample standard deviation of log returns, times the square root of the periods in a year.
+    """Return the sample standard deviation of log returns, times the square root of the periods in
+    a year.
 
-    The usual historical volatility (Hull, Options, Futures and Other Derivatives, "Estimating volatility from
-    historical data"). Nothing for fewer than two returns.
+    The usual historical volatility (Hull, Options, Futures and Other Derivatives, "Estimating
+    volatility from historical data"). Nothing for fewer than two returns.
     """
     returns = [math.log(later / earlier) for (_, earlier), (_, later) in pairwise(series)]
     if len(returns) < 2:
@@ -126,7 +133,9 @@ def volatility(series: Series, per_year: float) -> float | None:
 
 
 def max_drawdown(series: Series) -> Drawdown:
-    """Return the least of price / highest price so far - 1, with the dates of peak, trough and recovery."""
+    """Return the least of price / highest price so far - 1, with the dates of peak, trough and
+    recovery.
+    """
     peak_date, peak = series[0]
     worst, worst_peak, worst_peak_date, trough = 0.0, peak, peak_date, peak_date
     for date, price in series:
@@ -146,10 +155,11 @@ def max_drawdown(series: Series) -> Drawdown:
 def trend(series: Series, frequency: Frequency) -> Trend:
     """Return the trend signal: price against its moving average, and the average's slope.
 
-    `up` where the price is above the average and the average is rising, `down` where it is below and the average
-    is falling, else `sideways`; `unknown` where the series is too short. The average covers 10 months, 40 weeks
-    or 200 days: M. Faber, "A Quantitative Approach to Tactical Asset Allocation" (2007), rule of the 10-month
-    simple moving average; the slope over a month is asked too, which lets fewer one-month crossings through.
+    `up` where the price is above the average and the average is rising, `down` where it is below
+    and the average is falling, else `sideways`; `unknown` where the series is too short. The
+    average covers 10 months, 40 weeks or 200 days: M. Faber, "A Quantitative Approach to Tactical
+    Asset Allocation" (2007), rule of the 10-month simple moving average; the slope over a month is
+    asked too, which lets fewer one-month crossings through.
     """
     window, month = _TREND_WINDOWS.get(frequency, (0, 0))
     if not window or len(series) < window + month:
@@ -196,11 +206,13 @@ def compute_figures(series: Series) -> Figures:
 
 
 def compare(series: Series, benchmark: Series, benchmark_code: str) -> BenchmarkComparison | None:
-    """Return a series against a benchmark over the dates that both have; nothing for fewer than two such dates.
+    """Return a series against a benchmark over the dates that both have; nothing for fewer than two
+    such dates.
 
-    Beta is covariance / variance of the benchmark and correlation Pearson's, both of simple returns between
-    consecutive common dates; the tracking error is the sample standard deviation of the difference of those
-    returns, annualised. All three are nothing where their divisor is zero or there are fewer than three returns.
+    Beta is covariance / variance of the benchmark and correlation Pearson's, both of simple returns
+    between consecutive common dates; the tracking error is the sample standard deviation of the
+    difference of those returns, annualised. All three are nothing where their divisor is zero or
+    there are fewer than three returns.
     """
     other = dict(benchmark)
     common = [(date, price, other[date]) for date, price in series if date in other]
@@ -251,10 +263,12 @@ def confidence_by_figure(
 ) -> dict[str, float]:
     """Return how far the prices carry each figure, from 0 to 1.
 
-    `returns` and `drawdown`: the share of the expected observations that are there. `volatility`: 1 less the
-    relative half-width of its 95 % interval, 1.96 / sqrt(2 (n - 1)). `trend`: the probability that one more
-    period's normal noise would not carry the price across its average; 0 where the signal is unknown.
-    `benchmark`: 1 less the half-width of the correlation's 95 % interval, 1.96 (1 - r²) / sqrt(n - 1).
+    `returns` and `drawdown`: the share of the expected observations that are there. `volatility`: 1
+    less the relative half-width of its 95 % interval, 1.96 / sqrt(2 (n - 1)). `trend`: the
+    probability that one more period's normal noise would not carry the price across its average; 0
+    where the signal is unknown.
+    `benchmark`: 1 less the half-width of the correlation's 95 % interval, 1.96 (1 - r²) / sqrt(n -
+    1).
     """
     there = _completeness(figures)
     returns = figures.observations - 1

@@ -1,9 +1,11 @@
-"""Price tables in files: CSV or Parquet, a folder with one file per code or one file with a symbol column.
+"""Price tables in files: CSV or Parquet, a folder with one file per code or one file with a symbol
+column.
 
-A table is read whole, validated, and cached by its modification time and size, so that a file with five stocks is read
-once; `fresh` reads it again. A row's place is the line on which it ends, counted from 1. Parquet needs pyarrow (the
-extra `parquet`), which has no types; rows are converted to plain values here. The example prices of `vega_datasets`
-(monthly, five stocks, 2000-01 to 2010-03) are read from its package without its loader, which needs pandas.
+A table is read whole, validated, and cached by its modification time and size, so that a file with
+five stocks is read once; `fresh` reads it again. A row's place is the line on which it ends,
+counted from 1. Parquet needs pyarrow (the extra `parquet`), which has no types; rows are converted
+to plain values here. The example prices of `vega_datasets` (monthly, five stocks, 2000-01 to
+2010-03) are read from its package without its loader, which needs pandas.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ _DELIMITERS = (",", ";", "\t", "|")
 
 
 def read_csv_table(content: bytes, file: str) -> tuple[list[str], list[TableRow]]:
-    """Return the header and the rows of a CSV file; comma, semicolon, tab or bar, whichever the header has most.
+    """Return the header and the rows of a CSV file; comma, semicolon, tab or bar, whichever the
+    header has most.
 
     Raises:
         ToolError: the file is not UTF-8, or is no CSV.

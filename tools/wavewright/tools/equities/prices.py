@@ -1,12 +1,14 @@
-"""Price series, the port for their sources, the conversion of table rows to series, and prices of a service over HTTP.
+"""Price series, the port for their sources, the conversion of table rows to series, and prices of a
+service over HTTP.
 
-A *price source* returns, for a code, a sorted series of closing prices. Every series is cut at the run's current time
-by `known_at`, so no tool can look ahead. Columns of tables are recognised by name regardless of case; the first invalid
-row is an error with its file, its line and the fix. Sorting is recorded in the series' warnings.
+A *price source* returns, for a code, a sorted series of closing prices. Every series is cut at the
+run's current time by `known_at`, so no tool can look ahead. Columns of tables are recognised by
+name regardless of case; the first invalid row is an error with its file, its line and the fix.
+Sorting is recorded in the series' warnings.
 
-A service has the shape of EODHD: `GET {base}/eod/{CODE}?api_token=…&fmt=json&from=…&to=…` answers with a list of
-`{date, open, high, low, close, adjusted_close, volume}`. The day after which nothing may be known is part of the
-request, and what comes back is cut again.
+A service has the shape of EODHD: `GET {base}/eod/{CODE}?api_token=…&fmt=json&from=…&to=…` answers
+with a list of `{date, open, high, low, close, adjusted_close, volume}`. The day after which nothing
+may be known is part of the request, and what comes back is cut again.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ _CODE = re.compile(r"[A-Z0-9^][A-Z0-9.^=_-]{0,19}")
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """One closing price; `adjusted` is the close less later splits and dividends, where the source has it."""
+    """One closing price; `adjusted` is the close less later splits and dividends, where the source
+    has it.
+    """
 
     date: dt.date
     close: float
@@ -88,7 +92,8 @@ class PriceSource(Protocol):
 
 
 def known_at(series: PriceSeries, now: dt.datetime, *, years: float | None = None) -> PriceSeries:
-    """Return what of a series is known at an instant: prices dated that day or before, of the last `years`.
+    """Return what of a series is known at an instant: prices dated that day or before, of the last
+    `years`.
 
     A price is taken to be known on its date, in UTC.
 
@@ -374,7 +379,9 @@ class EodPrices:
         return ()
 
     def read(self, code: str, until: dt.date, *, fresh: bool) -> PriceSeries:
-        """Return the prices of a code up to a day; the service is asked every time, so `fresh` adds nothing."""
+        """Return the prices of a code up to a day; the service is asked every time, so `fresh` adds
+        nothing.
+        """
         del fresh
         symbol = code + self._settings.suffix
         fetch = partial(

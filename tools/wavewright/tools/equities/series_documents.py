@@ -1,8 +1,9 @@
 """Documents of price series and of benchmarks.
 
-A benchmark is a given series or an equal-weight *basket*, marked as such. A basket is rebalanced at every observation:
-its return from one date to the next is the mean of its constituents' returns. A constituent counts from its second
-price to its last; on a date without a price its last price is used. The level starts at 100.
+A benchmark is a given series or an equal-weight *basket*, marked as such. A basket is rebalanced at
+every observation: its return from one date to the next is the mean of its constituents' returns. A
+constituent counts from its second price to its last; on a date without a price its last price is
+used. The level starts at 100.
 """
 
 from __future__ import annotations

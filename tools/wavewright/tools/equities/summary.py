@@ -1,8 +1,8 @@
 """The summary of documents by code, and the checks that it meets the job's requirements.
 
-No model is asked, and the result says so (`method: computed`). A summary that lacks a required stock, treats a
-benchmark as a stock or violates its output schema is a failure that names what is missing and the fix, never a
-shorter result.
+No model is asked, and the result says so (`method: computed`). A summary that lacks a required
+stock, treats a benchmark as a stock or violates its output schema is a failure that names what is
+missing and the fix, never a shorter result.
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ def require_schema(summary: JsonObject, schema: JsonSchema) -> None:
 Known = TypeVar("Known", bound=BaseModel)
 
 BY_CODE_ALONE = "; no model wrote any of it."
-"""How the paragraph under the title ends; a model that does write something of it says so there instead."""
+"""How the paragraph under the title ends; a model that does write something of it says so there
+instead.
+"""
 
 Title = Annotated[str, Field(min_length=1, max_length=300)]
 
@@ -99,7 +101,8 @@ def analyze_summary(
     benchmark_codes: Sequence[str] = (),
     output_schema: dict[str, Any] | None = None,
 ) -> SummaryDocument:
-    """Analyse documents and write one summary: return, volatility, drawdown, trend, comparison with a benchmark.
+    """Analyse documents and write one summary: return, volatility, drawdown, trend, comparison with
+    a benchmark.
 
     Code computes every figure from the prices in the documents; no model is asked.
 
@@ -169,7 +172,9 @@ def _read_document(document: InputDocument, model: type[Known]) -> Known:
 def _benchmark_of(
     given: InputDocument | None, documents: list[InputDocument]
 ) -> tuple[IndexDocument | None, list[IndexDocument]]:
-    """Return the benchmark (the one that was given, else the first index among the documents), and other indices."""
+    """Return the benchmark (the one that was given, else the first index among the documents), and
+    other indices.
+    """
     if given is not None and given.kind != "index-data":
         raise ToolError(
             f"the benchmark is document {given.id!r} of kind {given.kind!r}",
@@ -247,7 +252,9 @@ class _SummaryParts:
     announcements: list[AnnouncementsDocument]
     chart: PriceChart | None
     inherited: list[str]
-    """Warnings of the documents: shown in the text, and already reported by the steps that fetched them."""
+    """Warnings of the documents: shown in the text, and already reported by the steps that fetched
+    them.
+    """
     notes: list[str]
 
 
@@ -313,7 +320,9 @@ def _shown_figures(document: StockDocument | IndexDocument, figures: Figures) ->
 
 
 def _shared_notes(stocks: list[StockResult], index: IndexDocument | None) -> list[str]:
-    """Return what a reader of the comparison should know: overlap, different dates, nothing in common."""
+    """Return what a reader of the comparison should know: overlap, different dates, nothing in
+    common.
+    """
     notes: list[str] = []
     if stocks and index is None:
         notes.append("There is no benchmark, so nothing is compared.")

@@ -1,8 +1,8 @@
 """The settings of the pack, and its tools, bound to those of one job.
 
-Paths in settings are relative to the folder of the file they stand in. A key for a provider is named by its environment
-variable and never written down. Each tool is a plain typed function; what it fetches is one document. `now` is the
-run's current time: nothing dated after it is returned.
+Paths in settings are relative to the folder of the file they stand in. A key for a provider is
+named by its environment variable and never written down. Each tool is a plain typed function; what
+it fetches is one document. `now` is the run's current time: nothing dated after it is returned.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ class EquitiesSettings(DocumentModel):
     exchange: Annotated[str, Field(pattern=r"^[a-z][a-z0-9]{0,11}$")] = "local"
     """First part of document ids, such as `asx` in `asx:GNP:stock_collector`."""
     indices: dict[str, str | BasketSettings] = {}
-    """Benchmark code → a price file, or a basket. `EQUAL_WEIGHT`, the basket of all codes, is always there."""
+    """Benchmark code → a price file, or a basket. `EQUAL_WEIGHT`, the basket of all codes, is
+    always there.
+    """
     announcements: str | None = None
     """A folder of Markdown or HTML files with dates."""
     search: SearchSettings | None = None
@@ -122,11 +124,13 @@ class EquityTools:
     ) -> StockDocument:
         """Fetch the price history of one stock, with its figures.
 
-        Gives one document: current price, dated prices, return, volatility, drawdown and trend signal.
+        Gives one document: current price, dated prices, return, volatility, drawdown and trend
+            signal.
 
         Args:
             code: The stock's code, such as AAPL.
-            years: How many years of prices to return, counted back from the last one; all where absent.
+            years: How many years of prices to return, counted back from the last one; all where
+                absent.
             force: Read the source again, past every cache.
         """
         series = self._known(checked_code(code), now, years or _years_of(config), force=force)
@@ -143,12 +147,14 @@ class EquityTools:
     ) -> IndexDocument:
         """Fetch the levels of a benchmark index, for comparison only.
 
-        The index is a given series, or an equal-weight basket of stocks, which then says so in index_kind and
-        names its constituents. The code EQUAL_WEIGHT is the basket of all stocks that the price source has.
+        The index is a given series, or an equal-weight basket of stocks, which then says so in
+        index_kind and names its constituents. The code EQUAL_WEIGHT is the basket of all stocks
+        that the price source has.
 
         Args:
             code: The benchmark's code, such as XJO or EQUAL_WEIGHT.
-            years: How many years of levels to return, counted back from the last one; all where absent.
+            years: How many years of levels to return, counted back from the last one; all where
+                absent.
             force: Read the source again, past every cache.
         """
         shown = checked_code(code)
@@ -285,7 +291,9 @@ class EquityTools:
 
 
 def _require_current_time(now: dt.datetime) -> None:
-    """Raise where the run stands in the past: today's web knows what came after, and its pages have no dates."""
+    """Raise where the run stands in the past: today's web knows what came after, and its pages have
+    no dates.
+    """
     if dt.datetime.now(dt.UTC) - now > dt.timedelta(days=1):
         raise ToolError(
             f"the run takes {now.date()} for now, and a web search finds what was written since",

@@ -1,1 +1,3 @@
-"""What pages say, read by their form: blocks, rows, links, names and kinds. A pack brings the words of its kinds."""
+"""What pages say, read by their form: blocks, rows, links, names and kinds. A pack brings the words
+of its kinds.
+"""

@@ -1,6 +1,8 @@
-"""A page as blocks of text in their order, the names in it, and its parts where it tells of several things.
+"""A page as blocks of text in their order, the names in it, and its parts where it tells of several
+things.
 
-Names are told by how texts write them. An entry of a list of definitions, a table or a section becomes a page.
+Names are told by how texts write them. An entry of a list of definitions, a table or a section
+becomes a page.
 """
 
 from __future__ import annotations
@@ -149,7 +151,9 @@ def clean_title(title: str) -> str:
 
 
 def is_plural(phrase: str) -> bool:
-    """Whether a title is of several things by the form of its head noun, as `The People` or `Places of Ash`."""
+    """Whether a title is of several things by the form of its head noun, as `The People` or `Places
+    of Ash`.
+    """
     head = WORD.findall(
         re.split(r"\b(?:of|in|at|on|from|by|to|and|for|with)\b|[:—–(,/&]", phrase)[0].casefold()
     )[-1:]
@@ -184,7 +188,9 @@ class NameIndex(Generic[_T]):
     """Finds names in texts, word by word."""
 
     def __init__(self, named: Iterable[tuple[str, _T]], common: frozenset[str]) -> None:
-        """Take names with what each one is of; `common` words are no names where they begin a sentence."""
+        """Take names with what each one is of; `common` words are no names where they begin a
+        sentence.
+        """
         self._common = common
         self._by_first: dict[str, list[tuple[tuple[str, ...], _T]]] = {}
         for name, thing in named:
@@ -193,7 +199,8 @@ class NameIndex(Generic[_T]):
                 continue
             forms = [words]
             if words[0] == "The" and len(words) > 1:
-                # Within a sentence, the article of a name is small; a name of one word is none without it.
+                # Within a sentence, the article of a name is small; a name of one word is none
+                # without it.
                 forms += [words[1:]] if len(words) > 2 else [("the", words[1])]
             for form in forms:
                 self._by_first.setdefault(form[0], []).append((form, thing))
@@ -245,7 +252,9 @@ class Entry:
 
 
 def without_repeats(pages: Sequence[PageStructure]) -> list[PageStructure]:
-    """Return the pages without the lists and paragraphs that half of them repeat: they belong to the site."""
+    """Return the pages without the lists and paragraphs that half of them repeat: they belong to
+    the site.
+    """
     least = max(_LEAST_PAGES, len(pages) / 2)
     counts = Counter(run for page in pages for run in {_words(run) for run in _runs(page)})
     repeated = {run for run, count in counts.items() if count >= least}

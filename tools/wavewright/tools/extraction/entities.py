@@ -1,8 +1,9 @@
 """Things that pages name, with the kind of each, and where else their names stand.
 
-The kind of a thing is read from the folder of its page's address, from breadcrumbs and categories, from the heading of
-a list that names it, from a row such as `Type`, from rows that only such pages have, and from a first sentence such as
-"X is a city"; the first of these that says anything decides. Where none does, there is no kind: nothing is guessed.
+The kind of a thing is read from the folder of its page's address, from breadcrumbs and categories,
+from the heading of a list that names it, from a row such as `Type`, from rows that only such pages
+have, and from a first sentence such as "X is a city"; the first of these that says anything
+decides. Where none does, there is no kind: nothing is guessed.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ _APPOSITION: Final = re.compile(
     rf"(?<!^)(?<!\b[Ii]n )(?<!\b[Oo]n )(?<!\b[Aa]t )(?<!\b[Tt]o )(?<!\bof )(?<!\b[Ff]rom )(?<!\b[Nn]ear )"
     rf"\b(?P<name>{_PROPER}(?: {_PROPER}){{1,3}}), (?:an?|the) (?P<phrase>[^.;!?]+)"
 )
-"""A name of several words with what it is after a comma; not as the end of when or where something is."""
+"""A name of several words with what it is after a comma; not as the end of when or where something
+is.
+"""
 _OPENING: Final = 6
 """Sentences of a page among which one that begins with its title is looked for."""
 _ENUMERATION: Final = re.compile(r"\s*(?:[,;•]|\band\b)\s*")
@@ -67,9 +70,13 @@ class KindCues:
 
     kind: str
     groups: frozenset[str]
-    """Of folders of addresses, breadcrumbs, categories, rows such as `Type`, and suffixes of titles."""
+    """Of folders of addresses, breadcrumbs, categories, rows such as `Type`, and suffixes of
+    titles.
+    """
     lists: frozenset[str]
-    """Of headings above lists of such things, and of labels of rows that name them; words, or whole phrases."""
+    """Of headings above lists of such things, and of labels of rows that name them; words, or whole
+    phrases.
+    """
     nouns: frozenset[str] = frozenset()
     """Of first sentences: what X is a NOUN says."""
     endings: tuple[str, ...] = ()
@@ -186,7 +193,8 @@ class Gazetteer:
     def mentions(
         self, page: PageStructure, block: Block, *, with_own: bool = False
     ) -> list[EntityMention]:
-        """Return what a block names, by links first and by names where there is no link, in their order.
+        """Return what a block names, by links first and by names where there is no link, in their
+        order.
 
         What the page itself is about is left out unless `with_own`.
         """
@@ -278,7 +286,9 @@ class Gazetteer:
         return self._kind_of_phrase(match["phrase"])
 
     def _kind_of_phrase(self, text: str) -> str | None:
-        """Return the kind that the noun tells with which a text begins, or that it is somebody `who` does something."""
+        """Return the kind that the noun tells with which a text begins, or that it is somebody
+        `who` does something.
+        """
         phrase = _PHRASE_END.split(text, maxsplit=1)[0]
         is_somebody = text[len(phrase) :].lstrip(", ").startswith("who ")
         return self._kind_of_noun(phrase) or next(
@@ -329,7 +339,9 @@ class Gazetteer:
                     self._add_names(block.label, [part for part in parts if is_name(part)])
 
     def _add_described(self) -> None:
-        """Add what has no page, row or list, and of which a sentence says beside its name what it is."""
+        """Add what has no page, row or list, and of which a sentence says beside its name what it
+        is.
+        """
         for page in self.pages:
             for sentence in (one for block in page.prose() for one in block.sentences()):
                 for match in _APPOSITION.finditer(sentence):
@@ -353,7 +365,9 @@ class Gazetteer:
 
 
 def kind_of_list(text: str, cues: Sequence[KindCues]) -> str | None:
-    """Return the kind of what a list under a heading names: the heading's phrase, else its head noun, tells it."""
+    """Return the kind of what a list under a heading names: the heading's phrase, else its head
+    noun, tells it.
+    """
     phrase = text.casefold().strip()
     for cue in cues:
         if phrase in cue.lists:

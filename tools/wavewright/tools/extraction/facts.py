@@ -1,4 +1,5 @@
-"""What pages say of a thing: values of rows, sections and sentences, each with the passage that says it.
+"""What pages say of a thing: values of rows, sections and sentences, each with the passage that
+says it.
 
 What is said in quotation by a character is never taken for a fact.
 """
@@ -32,7 +33,9 @@ class FactCues:
 
     field: str
     takes: Takes = "text"
-    """The value; the parts of an enumeration; the whole sentence; or the things of some kinds in the passage."""
+    """The value; the parts of an enumeration; the whole sentence; or the things of some kinds in
+    the passage.
+    """
     labels: frozenset[str] = frozenset()
     """Of rows, in lower case."""
     headings: frozenset[str] = frozenset()
@@ -145,7 +148,9 @@ class FactReader:
 
     @cached_property
     def _about(self) -> list[_AboutSentence]:
-        """Sentences about the thing: on its own pages also those of a pronoun, elsewhere those that begin with it."""
+        """Sentences about the thing: on its own pages also those of a pronoun, elsewhere those that
+        begin with it.
+        """
         found: list[_AboutSentence] = []
         for page in self.pages:
             for block in page.prose():
@@ -167,7 +172,9 @@ class FactReader:
 
 
 def subject_end(sentence: str, name: str) -> int:
-    """Return where the subject of a sentence ends: the name, one word of it, or a pronoun; 0 where it is another."""
+    """Return where the subject of a sentence ends: the name, one word of it, or a pronoun; 0 where
+    it is another.
+    """
     bare = sentence.removeprefix("The ")
     for own in [name, *(word for word in name.split() if word[:1].isupper() and len(word) > 2)]:
         if bare.startswith(clean_title(own)) and not bare[len(own) : len(own) + 1].isalnum():

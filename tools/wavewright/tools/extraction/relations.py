@@ -1,8 +1,9 @@
 """Relations between named things, each with the row, the list item or the sentence that says it.
 
-A relation is read from a row of an info box, a list under a heading that says what it lists, and a sentence in which
-nothing but a verb phrase stands between two names. What is merely named side by side is no relation, and what is said
-in quotation, asked or denied is none. The words by which relations are told are of no one subject.
+A relation is read from a row of an info box, a list under a heading that says what it lists, and a
+sentence in which nothing but a verb phrase stands between two names. What is merely named side by
+side is no relation, and what is said in quotation, asked or denied is none. The words by which
+relations are told are of no one subject.
 """
 
 from __future__ import annotations
@@ -270,7 +271,9 @@ def _of_row(
 
 
 def _enumerated(block: Block, mentions: Sequence[EntityMention]) -> list[EntityMention]:
-    """Return the things that a row's value consists of: a label that is not known says nothing of other words."""
+    """Return the things that a row's value consists of: a label that is not known says nothing of
+    other words.
+    """
     rest = block.value
     for mention in mentions:
         rest = rest.replace(block.text[mention.start : mention.end], "", 1)
@@ -292,7 +295,8 @@ def _of_item(
             else None
         )
         if known is not None or pair is not None:
-            # "Crew" on the page of a ship lists its members; on the page of a sailor it names the ship's.
+            # "Crew" on the page of a ship lists its members; on the page of a sailor it names the
+            # ship's.
             is_told_by_kinds = known is None or (pair is not None and pair[0] == known[0])
             relation, is_inverse = (pair if is_told_by_kinds else known) or ("", False)
             yield _found(subject, relation, first, block.text, page.url, is_inverse=is_inverse)
@@ -328,7 +332,9 @@ def _of_sentences(
 def _of_place(
     subject: NamedEntity, sentence: str, named: Sequence[_PlacedEntity], url: str
 ) -> Iterator[FoundRelation]:
-    """Yield what a sentence on the page of a place says of ways from it and of what lies to its sides."""
+    """Yield what a sentence on the page of a place says of ways from it and of what lies to its
+    sides.
+    """
     for one in named:
         before = sentence[: one.start]
         if PATH_SENTENCE.fullmatch(before):

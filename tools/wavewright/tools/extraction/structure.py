@@ -1,7 +1,9 @@
-"""A page as blocks of text in their order, each with its heading, its links and, for a row, its label.
+"""A page as blocks of text in their order, each with its heading, its links and, for a row, its
+label.
 
-Headings, paragraphs, list items, quotes and the rows of info boxes and tables are told apart; what is hidden, and what
-is the same on every page of a site, is left out. Where a page is only known as Markdown, that is read the same way.
+Headings, paragraphs, list items, quotes and the rows of info boxes and tables are told apart; what
+is hidden, and what is the same on every page of a site, is left out. Where a page is only known as
+Markdown, that is read the same way.
 """
 
 from __future__ import annotations
@@ -71,7 +73,9 @@ class SourcePage(BaseModel):
 
 
 def read_structure(page: SourcePage) -> PageStructure:
-    """Return a page as its parts, in a time that depends on the page: hostile pages belong into another process."""
+    """Return a page as its parts, in a time that depends on the page: hostile pages belong into
+    another process.
+    """
     from selectolax.lexbor import LexborHTMLParser
 
     tree = LexborHTMLParser(page.html or _html_of_markdown(page.text))
@@ -335,7 +339,9 @@ def _is_bold_list(line: _Line) -> bool:
 
 
 def _is_link_bar(line: _Line) -> bool:
-    """Whether a line is a bar of links to parts of the site: links with nothing but marks between them."""
+    """Whether a line is a bar of links to parts of the site: links with nothing but marks between
+    them.
+    """
     rest = line.text
     for link in line.links:
         rest = rest.replace(link.text, "", 1)

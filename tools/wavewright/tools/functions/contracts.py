@@ -1,7 +1,7 @@
 """Read the contract of a Python function: its parameters, their descriptions and its result.
 
-A *contract* is read once, when the function is registered, so a parameter without a type is an error at start and not
-during a run. The function itself imports nothing of this project.
+A *contract* is read once, when the function is registered, so a parameter without a type is an
+error at start and not during a run. The function itself imports nothing of this project.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ class Contract:
     place: str
 
     def bind(self, params: JsonObject) -> dict[str, object]:
-        """Return the keyword arguments for these parameters, converted to the types that the function names.
+        """Return the keyword arguments for these parameters, converted to the types that the
+        function names.
 
         Raises:
             ToolError: a parameter is missing, unknown or of the wrong type.
@@ -72,7 +73,8 @@ class Contract:
         return {self.fields[name]: getattr(bound, name) for name in bound.model_fields_set}
 
     def to_json(self, result: object) -> Json:
-        """Return a result as a JSON value: models, dataclasses and dates become what JSON has for them.
+        """Return a result as a JSON value: models, dataclasses and dates become what JSON has for
+        them.
 
         Raises:
             ToolError: the result holds something that JSON has no form for.
@@ -83,7 +85,8 @@ class Contract:
                 "Json", adapter.dump_python(result, mode="json", by_alias=True, warnings="none")
             )
         except UnicodeEncodeError:
-            # A key that holds half of a surrogate pair: the executor makes every text of an output valid.
+            # A key that holds half of a surrogate pair: the executor makes every text of an output
+            # valid.
             value = cast("Json", adapter.dump_python(result, by_alias=True, warnings="none"))
         except (PydanticSerializationError, ValueError, RecursionError) as error:
             raise ToolError(
@@ -103,7 +106,8 @@ _CONTRACTS: WeakKeyDictionary[UserFunction, dict[object, Contract]] = WeakKeyDic
 
 
 def read_contract(function: UserFunction, name: str) -> Contract:
-    """Return the contract of a function, from its signature and docstring; it is read once per function and name.
+    """Return the contract of a function, from its signature and docstring; it is read once per
+    function and name.
 
     A method has one for all objects of a class: packs make their tools anew for each run.
 
@@ -267,7 +271,9 @@ def _validation_messages(error: ValidationError) -> str:
 
 
 def _require_finite(value: object, place: str) -> bool:
-    """Raise where a number is NaN or infinite, as JSON has neither; return whether a value holds null."""
+    """Raise where a number is NaN or infinite, as JSON has neither; return whether a value holds
+    null.
+    """
     todo: list[object] = [value]
     holds_null = False
     while todo:

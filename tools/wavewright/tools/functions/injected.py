@@ -1,12 +1,14 @@
-"""What the engine injects into a function beside its parameters: run data (`data`), and `emit` for log events.
+"""What the engine injects into a function beside its parameters: run data (`data`), and `emit` for
+log events.
 
-*Run data* are values that the tools of one run share, beside what steps pass on to each other. A *value* has a name,
-such as `pages`, and a key. A tool declares the names that it reads and writes; it sees what the steps that its own
-depends on have written, and what its own call has written. Values are kept with the result of the call in the journal,
-and no model is shown them. `MemoryRunData` is what a call is given; a test of a tool makes one itself.
+*Run data* are values that the tools of one run share, beside what steps pass on to each other. A
+*value* has a name, such as `pages`, and a key. A tool declares the names that it reads and writes;
+it sees what the steps that its own depends on have written, and what its own call has written.
+Values are kept with the result of the call in the journal, and no model is shown them.
+`MemoryRunData` is what a call is given; a test of a tool makes one itself.
 
-A *log event* is a dataclass whose fields are those of the event. Each that is emitted becomes a note of the run, a line
-of the daemon's log, and is counted in its metrics.
+A *log event* is a dataclass whose fields are those of the event. Each that is emitted becomes a
+note of the run, a line of the daemon's log, and is counted in its metrics.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ class RunData(Protocol):
         ...
 
     def read(self, name: str) -> Mapping[str, Json]:
-        """Return a copy of the values of a name by key, in the order in which the keys were first written.
+        """Return a copy of the values of a name by key, in the order in which the keys were first
+        written.
 
         Raises:
             ToolError: the tool does not declare that it reads the name.
@@ -75,7 +78,9 @@ class MemoryRunData:
         writes: frozenset[str] | None = None,
         parent: MemoryRunData | None = None,
     ) -> None:
-        """Begin with the values there are; `reads` and `writes` are the names that may be used, any where absent."""
+        """Begin with the values there are; `reads` and `writes` are the names that may be used, any
+        where absent.
+        """
         self._values: RunValues = values or {}
         if inputs is not None:
             self._values = {**self._values, RUN_INPUTS: inputs}
@@ -167,7 +172,9 @@ _CAPITAL: Final = re.compile(r"(?<!^)(?=[A-Z])")
 
 @dataclass(frozen=True)
 class LogEvent:
-    """Base of log events: a subclass is a frozen dataclass with fields that are texts, numbers, booleans or None."""
+    """Base of log events: a subclass is a frozen dataclass with fields that are texts, numbers,
+    booleans or None.
+    """
 
     event_name: ClassVar[str]
     """The class's name in lower case with underscores: `SearchExecuted` is `search_executed`."""
@@ -189,7 +196,8 @@ class LogEvent:
         """Return the fields.
 
         Raises:
-            ToolError: the class is no dataclass, or a value is neither text, number, boolean nor None.
+            ToolError: the class is no dataclass, or a value is neither text, number, boolean nor
+                None.
         """
         if "__dataclass_fields__" not in vars(type(self)):
             raise ToolError(f"log event {type(self).__name__} is no dataclass")
@@ -206,4 +214,6 @@ class LogEvent:
 
 
 Emit: TypeAlias = Callable[[LogEvent | TextChunk], None]
-"""Type of the injected parameter `emit`, which takes log events and texts that are shown as output; never waits."""
+"""Type of the injected parameter `emit`, which takes log events and texts that are shown as output;
+never waits.
+"""

@@ -1,8 +1,8 @@
 """The registry: typed Python functions as tools that steps can call.
 
-A *tool* is a signature and its code. Schemas come from the function's signature and docstring; a plain function runs in
-a thread, an async one is awaited, and what they return is converted to JSON. A function that cannot be a tool is
-refused when it is registered.
+A *tool* is a signature and its code. Schemas come from the function's signature and docstring; a
+plain function runs in a thread, an async one is awaited, and what they return is converted to JSON.
+A function that cannot be a tool is refused when it is registered.
 """
 
 from __future__ import annotations
@@ -104,12 +104,14 @@ def make_tool(  # noqa: PLR0913 - each is an option of its own
 ) -> Tool:
     """Return a function as a tool.
 
-    `idempotent` is true where it is not said and the tool writes nothing. `version` is, where it is not given, a
-    hash of the contract and of `settings` (what the function was set up with, where that decides what it returns),
-    so that a changed signature or another source never meets results of the old one.
+    `idempotent` is true where it is not said and the tool writes nothing. `version` is, where it is
+    not given, a hash of the contract and of `settings` (what the function was set up with, where
+    that decides what it returns), so that a changed signature or another source never meets results
+    of the old one.
 
     Raises:
-        ToolDefinitionError: the function or an option cannot be used; the message names which, the hint the fix.
+        ToolDefinitionError: the function or an option cannot be used; the message names which, the
+            hint the fix.
     """
     shown = name or getattr(function, "__name__", "")
     if not shown or shown == "<lambda>":
@@ -191,7 +193,8 @@ def known_parameters(tool: str, schema: JsonSchema, names: Iterable[str]) -> fro
 def with_allowed_hosts(
     tool: str, schema: JsonSchema, hosts: Mapping[str, Iterable[str]]
 ) -> JsonSchema:
-    """Return an input schema whose addresses name one of these hosts, or a subdomain of one, and no user or password.
+    """Return an input schema whose addresses name one of these hosts, or a subdomain of one, and no
+    user or password.
 
     Raises:
         ToolDefinitionError: the tool has no such parameter, or a host is none.
@@ -234,9 +237,11 @@ def contract_version(contract: Contract, effects: frozenset[Effect], settings: J
 
 
 def code_hash(function: UserFunction) -> str:
-    """Return a short hash of a function's compiled code, without the functions that it calls; empty where it has none.
+    """Return a short hash of a function's compiled code, without the functions that it calls; empty
+    where it has none.
 
-    Comments, blank lines and the place in the file do not count. Another version of Python gives another hash.
+    Comments, blank lines and the place in the file do not count. Another version of Python gives
+    another hash.
     """
     code = getattr(inspect.unwrap(function), "__code__", None)
     if not isinstance(code, CodeType):

@@ -1,11 +1,11 @@
 """JSON Schemas of Python types, in the plain form that a signature has.
 
-A *plain schema* has no `$ref`: definitions stand where they are used, so the checker, a prompt and a person read one
-tree. A recursive type is cut and left open at the repetition.
+A *plain schema* has no `$ref`: definitions stand where they are used, so the checker, a prompt and
+a person read one tree. A recursive type is cut and left open at the repetition.
 
 Before Python 3.12 pydantic takes only the `TypedDict` of typing_extensions; see
-https://docs.pydantic.dev/latest/errors/usage_errors/#typed-dict-version. Annotations are rebuilt with equal types that
-it takes, so a function has the same schemas on every Python.
+https://docs.pydantic.dev/latest/errors/usage_errors/#typed-dict-version. Annotations are rebuilt
+with equal types that it takes, so a function has the same schemas on every Python.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _COPIED = ("__doc__", "__module__", "__qualname__", "__pydantic_config__", "__re
 def portable_annotation(annotation: Any, rebuilt: dict[object, Any] | None = None) -> Any:
     """Return an annotation in which every TypedDict is one that pydantic takes on this Python.
 
-    `rebuilt` holds the TypedDicts that are rebuilt already, by their originals: one may contain itself.
+    `rebuilt` holds the TypedDicts that are rebuilt already, by their originals: one may contain
+    itself.
     """
     if sys.version_info >= (3, 12):
         return annotation
@@ -100,7 +101,9 @@ class _SchemaGenerator(GenerateJsonSchema):
         field: core_schema.ModelField | core_schema.DataclassField | core_schema.TypedDictField,
         total: bool,  # noqa: FBT001 - pydantic's signature
     ) -> bool:
-        """Say that a result has every field of its model: a default is written out like any other value."""
+        """Say that a result has every field of its model: a default is written out like any other
+        value.
+        """
         if self.mode == "serialization" and field["type"] != "typed-dict-field":
             return not field.get("serialization_exclude", False)
         return super().field_is_required(field, total)
@@ -112,7 +115,9 @@ def properties(schema: JsonSchema) -> JsonObject:
 
 
 def schema_of(adapter: TypeAdapter[object], *, mode: JsonSchemaMode) -> JsonSchema:
-    """Return the plain schema of a type: of what it takes (`validation`) or gives (`serialization`)."""
+    """Return the plain schema of a type: of what it takes (`validation`) or gives
+    (`serialization`).
+    """
     raw = adapter.json_schema(mode=mode, schema_generator=_SchemaGenerator)
     return plain_schema(cast("JsonSchema", raw))
 

@@ -1,7 +1,7 @@
 """Threads for tools that are plain functions.
 
-Each run has threads of its own, so that one with hundreds of calls that wait keeps no other run of the same process
-from its own.
+Each run has threads of its own, so that one with hundreds of calls that wait keeps no other run of
+the same process from its own.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def _thread_limiter(run: RunId) -> CapacityLimiter:
 async def call_in_thread(
     function: UserFunction, arguments: Mapping[str, object], run: RunId
 ) -> object:
-    """Call a plain function in a thread of its run; a call that is cancelled leaves its thread to end by itself.
+    """Call a plain function in a thread of its run; a call that is cancelled leaves its thread to
+    end by itself.
 
     Raises:
         BaseException: whatever the function raises; `ToolError` as in `_call`.
@@ -58,10 +59,11 @@ async def call_in_thread(
 def _call(
     function: UserFunction, arguments: Mapping[str, object]
 ) -> tuple[object, BaseException | None]:
-    """Call a plain function in a worker thread; return its result, or what it raised, which is not handled there.
+    """Call a plain function in a worker thread; return its result, or what it raised, which is not
+    handled there.
 
-    What the event loop would take for its own (the closing of a coroutine, the end of an iterator, Ctrl-C) becomes a
-    `ToolError`.
+    What the event loop would take for its own (the closing of a coroutine, the end of an iterator,
+    Ctrl-C) becomes a `ToolError`.
     """
     try:
         return function(**arguments), None

@@ -1,9 +1,12 @@
-"""One call of a tool, as the executor makes it and a tool receives it; and the port behind which calls are made.
+"""One call of a tool, as the executor makes it and a tool receives it; and the port behind which
+calls are made.
 
-The port lies below retries, deadlines, budgets and the journal, and above the functions. A fleet of workers, stubs of a
-test, the recording of a replay and classes of users are *runtimes*; without one, the process of the run makes calls.
+The port lies below retries, deadlines, budgets and the journal, and above the functions. A fleet of
+workers, stubs of a test, the recording of a replay and classes of users are *runtimes*; without
+one, the process of the run makes calls.
 
-The tool `ask_person` is here, too: the run asks before the call is made, and waits for the answer without a slot.
+The tool `ask_person` is here, too: the run asks before the call is made, and waits for the answer
+without a slot.
 """
 
 from __future__ import annotations
@@ -54,7 +57,9 @@ class AgentToolCall:
 
 @dataclass(frozen=True, slots=True)
 class EmissionsTaken:
-    """A mark after emissions that came from another process, so that they are not taken again after a crash."""
+    """A mark after emissions that came from another process, so that they are not taken again after
+    a crash.
+    """
 
     call: str
     """How the other process names the call."""
@@ -108,19 +113,27 @@ class ToolCall:
     agents: Agents | None = None
     """The agents that the tool calls; None where no model is configured."""
     step_feedback: Sequence[Json] = ()
-    """Why the last package was rejected, as the step was told, of a call that an agent makes within it."""
+    """Why the last package was rejected, as the step was told, of a call that an agent makes within
+    it.
+    """
 
     @property
     def feedback(self) -> Sequence[Json]:
-        """Why the last package was rejected: what the call itself is told, or else what its step was."""
+        """Why the last package was rejected: what the call itself is told, or else what its step
+        was.
+        """
         given = self.params.get(FEEDBACK_PARAM)
         return given if isinstance(given, list) and given else self.step_feedback
 
 
 ToolFunction: TypeAlias = Callable[[ToolCall], Awaitable[Json]]
-"""Makes a call and returns its output, or raises why there is none: here, on a worker, or from a recording."""
+"""Makes a call and returns its output, or raises why there is none: here, on a worker, or from a
+recording.
+"""
 FindCall: TypeAlias = Callable[[RunId, StepId, int | None, StepKey], Awaitable[bool]]
-"""Tells whether a call of a run, by its step, item and key, was handed on and its answer is, or will be, there."""
+"""Tells whether a call of a run, by its step, item and key, was handed on and its answer is, or
+will be, there.
+"""
 
 
 class ServerCaller(Protocol):
@@ -142,20 +155,25 @@ class Tool:
     signature: ToolSignature
     call: ToolFunction
     code: str = ""
-    """Hash of the function's own code, without what it calls; empty where it is no Python function."""
+    """Hash of the function's own code, without what it calls; empty where it is no Python function.
+    """
     asks_person: bool = False
     """Whether a person answers each call: it is made once there is an answer."""
     is_under_way: FindCall | None = None
-    """For a tool whose calls outlive this process; where a run is continued, such a call is taken up again."""
+    """For a tool whose calls outlive this process; where a run is continued, such a call is taken
+    up again.
+    """
     room: Callable[[], int] | None = None
-    """For a tool whose calls others make: how many of them a run may have under way now, as others come and go."""
+    """For a tool whose calls others make: how many of them a run may have under way now, as others
+    come and go.
+    """
 
 
 class ToolError(WavewrightError):
     """A tool's answer that it failed; `transient` says whether another attempt may succeed.
 
-    A user's function need not import this: any exception is a failure, and `OSError`, `TimeoutError` and
-    HTTP 408, 425, 429 and 5xx count as transient.
+    A user's function need not import this: any exception is a failure, and `OSError`,
+    `TimeoutError` and HTTP 408, 425, 429 and 5xx count as transient.
     """
 
     def __init__(
@@ -221,7 +239,8 @@ class Runtime(ABC):
     async def call(self, tool: Tool, goal: Goal, call: ToolCall) -> Json:
         """Return the output of a call; `await tool.call(call)` makes it in the process of the run.
 
-        The time limit of the step, or the end of the run, cancels this: whatever it began is to be cancelled then.
+        The time limit of the step, or the end of the run, cancels this: whatever it began is to be
+            cancelled then.
 
         Args:
             tool: The tool as the process of the run has it.
@@ -242,7 +261,9 @@ class Runtime(ABC):
         )
 
     def resume(self, run: RunId, taken: Mapping[str, int]) -> None:
-        """Take over which emissions a run has journaled that goes on: the last `no` of `EmissionsTaken`, by call."""
+        """Take over which emissions a run has journaled that goes on: the last `no` of
+        `EmissionsTaken`, by call.
+        """
         del run, taken
 
     async def forget(self, run: RunId) -> None:
@@ -257,7 +278,8 @@ OpenRuntime: TypeAlias = Callable[[Any], AbstractAsyncContextManager[Runtime]]
 def can_be_called_elsewhere(tool: Tool) -> bool:
     """Return whether another process can make calls of a tool.
 
-    One that asks a person or runs agents needs the process of the run; the result of a sub-plan is there already.
+    One that asks a person or runs agents needs the process of the run; the result of a sub-plan is
+    there already.
     """
     signature = tool.signature
     return not (tool.asks_person or signature.calls_agents or signature.name in {AGENT, SUB_PLAN})

@@ -1,8 +1,8 @@
 """A project's own functions as tools.
 
-The settings name modules, by path or by dotted name; their public functions become tools. The project's folder is
-searched last, and only while its modules are imported, so a user's file called `json.py` or `tools.py` hides no other
-module.
+The settings name modules, by path or by dotted name; their public functions become tools. The
+project's folder is searched last, and only while its modules are imported, so a user's file called
+`json.py` or `tools.py` hides no other module.
 """
 
 from __future__ import annotations
@@ -81,14 +81,17 @@ class UserModule(DocumentModel):
 
 
 def load_user_tools(entries: Sequence[Json], root: Path, *, first: int = 0) -> tuple[Tool, ...]:
-    """Return the tools of a project: `entries` are mappings (`path` or `module`, `functions`), or the bare text of one.
+    """Return the tools of a project: `entries` are mappings (`path` or `module`, `functions`), or
+    the bare text of one.
 
     `first` is where the first of them stands in the list that the settings have.
 
-    A file is imported again when it has changed; else one program imports it once, like any other module.
+    A file is imported again when it has changed; else one program imports it once, like any other
+    module.
 
     Raises:
-        ToolDefinitionError: an entry is wrong, a module cannot be imported, or a function cannot be a tool.
+        ToolDefinitionError: an entry is wrong, a module cannot be imported, or a function cannot be
+            a tool.
     """
     found: list[Tool] = []
     for position, entry in enumerate(entries, first):
@@ -253,7 +256,9 @@ def _tools_of(module: ModuleType, entry: UserModule) -> list[Tool]:
 
 
 def _public_functions(module: ModuleType) -> dict[str, UserFunction]:
-    """Return the functions that a module offers: `__all__` where it has one, else its own without underscore."""
+    """Return the functions that a module offers: `__all__` where it has one, else its own without
+    underscore.
+    """
     offered = getattr(module, "__all__", None)
     return {
         name: member

@@ -1,4 +1,6 @@
-"""The pack `knowledge`: documents become a graph of entities, relations and observations with evidence."""
+"""The pack `knowledge`: documents become a graph of entities, relations and observations with
+evidence.
+"""
 
 from __future__ import annotations
 

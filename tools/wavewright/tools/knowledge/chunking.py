@@ -1,11 +1,12 @@
-"""Documents cut at their headings into chunks of a bounded length, and the names that stand in them.
+"""Documents cut at their headings into chunks of a bounded length, and the names that stand in
+them.
 
-A chunk is one stretch of the document's text. Short sections stay together; a long one is cut between sentences, and
-each of its parts begins with the last sentences of the one before.
+A chunk is one stretch of the document's text. Short sections stay together; a long one is cut
+between sentences, and each of its parts begins with the last sentences of the one before.
 
-Titles are names, and so are words in bold or code and capitalised phrases that come at least twice. What a thing is
-comes from a sentence such as "X is a town", else from the folder of the document about it; where nothing says it, the
-type is a neutral one.
+Titles are names, and so are words in bold or code and capitalised phrases that come at least twice.
+What a thing is comes from a sentence such as "X is a town", else from the folder of the document
+about it; where nothing says it, the type is a neutral one.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ def chunks_of(document: TextDocument, chars: int, overlap: int) -> list[Chunk]:
 
     Args:
         document: The document.
-        chars: Characters of a chunk at most; only a sentence or a block of code that is longer is cut.
+        chars: Characters of a chunk at most; only a sentence or a block of code that is longer is
+            cut.
         overlap: Sentences of the chunk before that a part of a section begins with.
     """
     found: list[Chunk] = []
@@ -86,7 +88,9 @@ def chunks_of(document: TextDocument, chars: int, overlap: int) -> list[Chunk]:
 
 
 def text_blocks(text: str) -> Iterator[TextSpan]:
-    """Yield the paragraphs, list items, headings and table rows of a Markdown text; a block of code is one."""
+    """Yield the paragraphs, list items, headings and table rows of a Markdown text; a block of code
+    is one.
+    """
     begun: int | None = None
     end = position = 0
     fenced = False
@@ -214,7 +218,9 @@ _CODE: Final = re.compile(r"(?<!`)`([A-Za-z][\w.:/ -]{1,40})`(?!`)")
 _CAPITALISED: Final = re.compile(
     r"(?<![\w'’-])[a-z][\w'’-]*[,;]? (?:the |The )?([A-Z][\w'’-]+(?: (?:(?:of|the|de|von) ){0,2}[A-Z][\w'’-]+){0,4})"
 )
-"""After a word in lower case: elsewhere a capital may begin a sentence, and a phrase would lack its first words."""
+"""After a word in lower case: elsewhere a capital may begin a sentence, and a phrase would lack its
+first words.
+"""
 _IS_A: Final = re.compile(
     r"(?P<name>[A-Z][\w'’-]*(?: [\w'’-]+){0,4}?) (?:is|was|are|were) (?:an?|the|one of the) "
     r"(?P<phrase>[a-z][a-z'’-]*(?: [a-z'’-]+){0,5}?)"

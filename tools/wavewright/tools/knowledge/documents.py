@@ -1,7 +1,8 @@
 """Read documents of a folder, single files and addresses: Markdown, HTML, text and PDF.
 
-The text of a document is what a file of Markdown or text holds, and Markdown for a page of HTML; that of a PDF file is
-the text of its pages. Files are read below the pack's folder only, addresses by the client that keeps to public hosts.
+The text of a document is what a file of Markdown or text holds, and Markdown for a page of HTML;
+that of a PDF file is the text of its pages. Files are read below the pack's folder only, addresses
+by the client that keeps to public hosts.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ _TYPES: Final = {
     ".htm": "text/html",
     ".pdf": "application/pdf",
 }
-"""Media types by the ends of the names of files that are read; a folder's other files are passed over."""
+"""Media types by the ends of the names of files that are read; a folder's other files are passed
+over.
+"""
 
 
 class LeftOutDocument(BaseModel):
@@ -88,10 +91,12 @@ class DocumentReader:
         files: Annotated[list[str] | None, Field(max_length=MAX_DOCUMENTS)] = None,
         urls: Annotated[list[str] | None, Field(max_length=1000)] = None,
     ) -> DocumentChunks:
-        """Read documents and cut them at headings into chunks, each with the names that stand in it.
+        """Read documents and cut them at headings into chunks, each with the names that stand in
+        it.
 
         Args:
-            folder: Folder of Markdown, HTML, text and PDF files, read with all folders in it; `.` for the pack's own.
+            folder: Folder of Markdown, HTML, text and PDF files, read with all folders in it; `.`
+                for the pack's own.
             files: Single files.
             urls: Addresses of pages, with http:// or https://.
         """
@@ -125,7 +130,9 @@ class DocumentReader:
         urls: Iterable[str],
         left_out: list[LeftOutDocument],
     ) -> AsyncIterator[WebAnswer]:
-        """Yield what files hold, in the form of answers, and the answers of servers; each name once."""
+        """Yield what files hold, in the form of answers, and the answers of servers; each name
+        once.
+        """
         for name in dict.fromkeys([*(await self._listed(folder)), *files]):
             try:
                 content = await anyio.to_thread.run_sync(self._content, name)

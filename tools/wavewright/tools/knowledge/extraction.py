@@ -1,8 +1,9 @@
 """The worker `extract_chunk`: the records of one chunk, and in any case its least.
 
-A model gives observations, entities and relations with quotes, which are looked up in the chunk. Where its answer is
-not accepted, what it wrote down as calls of a graph's tools counts; where that gives nothing, code reads the chunk; and
-where that finds no name, the chunk's first sentence is kept.
+A model gives observations, entities and relations with quotes, which are looked up in the chunk.
+Where its answer is not accepted, what it wrote down as calls of a graph's tools counts; where that
+gives nothing, code reads the chunk; and where that finds no name, the chunk's first sentence is
+kept.
 """
 
 from __future__ import annotations
@@ -155,7 +156,9 @@ def _finish(found: AnswerToFinish) -> Json:
 def _quoted(
     kind: str, chunk: Chunk, found: AnswerToFinish, faults: list[str]
 ) -> Iterator[dict[str, object]]:
-    """Yield the records of a kind with the quotes that stand in the chunk as evidence; note those without one."""
+    """Yield the records of a kind with the quotes that stand in the chunk as evidence; note those
+    without one.
+    """
     for one in _objects(as_object(found.answer).get(kind)):
         quotes = as_list(one.get("quotes"))
         places = [find_quote(str(quote), chunk.text) for quote in quotes]
@@ -171,7 +174,8 @@ def _quoted(
 
 
 def _suggested(params: JsonObject, answer: ModelAnswer) -> Json:
-    """Return what a model wrote down instead of an answer: calls of a graph's tools, or parts of the answer.
+    """Return what a model wrote down instead of an answer: calls of a graph's tools, or parts of
+    the answer.
 
     An entry without quotes is given the first sentence that has all of its names.
     """
@@ -190,7 +194,9 @@ def _suggested(params: JsonObject, answer: ModelAnswer) -> Json:
 
 
 def _plain_entries(kind: str, entry: JsonObject) -> Iterator[tuple[str, JsonObject]]:
-    """Yield an entry in our words; the memory server's has observations within entities, and several at once."""
+    """Yield an entry in our words; the memory server's has observations within entities, and
+    several at once.
+    """
     named = {_OTHER_WORDS.get(key, key): value for key, value in entry.items()}
     if kind == "entities":
         for text in as_list(named.pop("observations", None)):

@@ -1,7 +1,8 @@
 """Records of a chunk that code reads without a model, and the least that a chunk has.
 
-An entity is a known name that stands in the chunk; an observation is a sentence or a row about one. Relations are read
-by `tools.extraction.relations`, with the chunk as a piece of the document that is about its title.
+An entity is a known name that stands in the chunk; an observation is a sentence or a row about one.
+Relations are read by `tools.extraction.relations`, with the chunk as a piece of the document that
+is about its title.
 """
 
 from __future__ import annotations
@@ -80,7 +81,9 @@ def generate_records(chunk: Chunk) -> ChunkRecords | None:
 
 
 def least_records(chunk: Chunk) -> ChunkRecords:
-    """Return the least that a chunk has: its document as an entity, its first sentence as an observation of it."""
+    """Return the least that a chunk has: its document as an entity, its first sentence as an
+    observation of it.
+    """
     spans = [
         span
         for span in sentence_spans(chunk.text)
@@ -111,7 +114,9 @@ def least_records(chunk: Chunk) -> ChunkRecords:
 
 
 def _subject(chunk: Chunk) -> KnownName:
-    """Return what the chunk's document is about: the known name of its title, or the document itself."""
+    """Return what the chunk's document is about: the known name of its title, or the document
+    itself.
+    """
     name = title_name(chunk.title)
     return next(
         (one for one in chunk.names if one.name == name), KnownName(name=name, type=DOCUMENT)
@@ -172,7 +177,9 @@ class _ChunkReader:
             self._observe(self._subject, content, evidence)
 
     def _relate(self, spans: Sequence[TextSpan]) -> None:
-        """Add what the chunk says of how the names that it and the other documents know are related."""
+        """Add what the chunk says of how the names that it and the other documents know are
+        related.
+        """
         chunk = self._chunk
         page = read_structure(SourcePage(url=chunk.document, text=_with_heading(chunk)))
         known = [
@@ -231,7 +238,9 @@ def _lead(content: str, item: re.Match[str] | None) -> int:
 
 
 def _with_heading(chunk: Chunk) -> str:
-    """Return the text under the heading that it stands under in the document, where it does not begin with it."""
+    """Return the text under the heading that it stands under in the document, where it does not
+    begin with it.
+    """
     heading = chunk.headings[-1] if len(chunk.headings) > 1 else ""
     return (
         f"## {heading}\n\n{chunk.text}"
@@ -241,7 +250,9 @@ def _with_heading(chunk: Chunk) -> str:
 
 
 def _says(text: str, found: FoundRelation, subject: str) -> bool:
-    """Whether a stretch of text is what a relation was read from: it has its words, and each name but the subject's."""
+    """Whether a stretch of text is what a relation was read from: it has its words, and each name
+    but the subject's.
+    """
     names = {found.source.name, found.target.name} - {subject}
     said, quote = (_NO_WORD.sub(" ", one).strip() for one in (text, found.quote))
     return (quote in said or said in quote) and all(name in text for name in names)

@@ -1,7 +1,8 @@
-"""What the tools of the pack pass on: chunks of documents, records that were extracted from them, and the graph.
+"""What the tools of the pack pass on: chunks of documents, records that were extracted from them,
+and the graph.
 
-The graph is entities with their observations, relations, and what a write has changed. Every record quotes the document
-that it was read from, and says by its `origin` how it was made.
+The graph is entities with their observations, relations, and what a write has changed. Every record
+quotes the document that it was read from, and says by its `origin` how it was made.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ RecordKind: TypeAlias = Literal["observation", "entity", "relation"]
 
 @cache
 def origin_ceilings() -> Mapping[Origin, float]:
-    """Return the greatest confidence of a record by its origin: the ceilings of the ladder of workers."""
+    """Return the greatest confidence of a record by its origin: the ceilings of the ladder of
+    workers.
+    """
     ladder = shipped_ladders()["worker"]
     found: dict[Origin, float] = {}
     for origin in ORIGINS:
@@ -66,7 +69,9 @@ class Chunk(KnowledgeModel):
     names: tuple[KnownName, ...] = ()
     """Names from all documents that stand in the text."""
     again: str = ""
-    """Instant of the run that reads it again, whose result is no earlier one; empty at the first reading."""
+    """Instant of the run that reads it again, whose result is no earlier one; empty at the first
+    reading.
+    """
 
 
 class QuotedEvidence(KnowledgeModel):
@@ -244,7 +249,9 @@ class ConflictingStatement(KnowledgeModel):
 
 
 class ObservationConflict(KnowledgeModel):
-    """Statements about one entity that cannot all be true; the graph keeps each. The fields are those of packages."""
+    """Statements about one entity that cannot all be true; the graph keeps each. The fields are
+    those of packages.
+    """
 
     subject: str
     """Name of the entity."""

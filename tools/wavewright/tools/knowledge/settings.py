@@ -24,10 +24,14 @@ class GraphDatabaseSettings(SurrealSettings):
 
 
 class EmbeddingSettings(DocumentModel):
-    """A server that says how alike names are, and from when on they are taken for names of one entity."""
+    """A server that says how alike names are, and from when on they are taken for names of one
+    entity.
+    """
 
     url: Annotated[str, Field(pattern=r"^https?://\S+$")]
-    """Address of an OpenAI-compatible server, such as `http://localhost:8000/v1`; its `/embeddings` is asked."""
+    """Address of an OpenAI-compatible server, such as `http://localhost:8000/v1`; its `/embeddings`
+    is asked.
+    """
     model: str = Field(min_length=1)
     """Name of the model there."""
     key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
@@ -46,7 +50,9 @@ class GraphSettings(DocumentModel):
     mcp: McpServerSection | None = None
     """A server with the tools `create_entities`, `add_observations` and `create_relations`."""
     embeddings: EmbeddingSettings | None = None
-    """A server that `knowledge.merge_entities` asks how alike names are; only rules decide where absent."""
+    """A server that `knowledge.merge_entities` asks how alike names are; only rules decide where
+    absent.
+    """
 
 
 class KnowledgeSettings(DocumentModel):

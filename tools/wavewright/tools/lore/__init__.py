@@ -1,4 +1,6 @@
-"""The pack `lore`: a daemon that researches the zones of a game world, and the store of what was accepted."""
+"""The pack `lore`: a daemon that researches the zones of a game world, and the store of what was
+accepted.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Tools that shorten what was read, hold records against each other, find zones to go on with, and make the package.
+"""Tools that shorten what was read, hold records against each other, find zones to go on with, and
+make the package.
 
-Each value is known with the pages that tell it, from the evidence of its record. A value that two pages tell
-differently is a conflict where only one can be right, as of levels; texts and lists complete each other.
+Each value is known with the pages that tell it, from the evidence of its record. A value that two
+pages tell differently is a conflict where only one can be right, as of levels; texts and lists
+complete each other.
 """
 
 from __future__ import annotations
@@ -51,8 +53,9 @@ _STANCE: Final = "inter_faction "
 def cross_reference(found: ZoneExtraction) -> tuple[CrossReferenceResult, ZoneExtraction]:
     """Return how well the sources agree, and the records with their confidences.
 
-    The confidence of a record is the mean of those of its fields; of a category, that of its records; of the zone's own
-    fields, as `zone.level_range`, what the pages that tell it make of it.
+    The confidence of a record is the mean of those of its fields; of a category, that of its
+    records; of the zone's own fields, as `zone.level_range`, what the pages that tell it make of
+    it.
     """
     confidence: dict[str, float] = {}
     conflicts: list[SourceConflict] = []
@@ -93,7 +96,9 @@ def _compare(record: LoreRecord) -> tuple[JsonObject, Iterator[SourceConflict]]:
 
 
 def _claim(evidence: Evidence) -> JsonObject:
-    """Return what a passage says of a field; of a field that may have many values, that it says something."""
+    """Return what a passage says of a field; of a field that may have many values, that it says
+    something.
+    """
     name = evidence.field
     if not name:
         return {}
@@ -190,10 +195,12 @@ class ResearchConclusion:
     async def cross_reference(  # noqa: D417 - `agents` and `data` are no parameters of the tool
         self, feedback: Sequence[str] = (), *, agents: Agents, data: RunData
     ) -> str:
-        """Hold the records of all five categories against each other: contradictions, and confidences.
+        """Hold the records of all five categories against each other: contradictions, and
+        confidences.
 
         Args:
-            feedback: Why the last package was rejected; a model considers what is about conflicts and confidences.
+            feedback: Why the last package was rejected; a model considers what is about conflicts
+                and confidences.
         """
         done = data.read(EXTRACTED)
         missing = [category for category in CATEGORIES if category not in done]
@@ -232,7 +239,8 @@ class ResearchConclusion:
         """Find the zones that are connected to the researched one and not known yet.
 
         Args:
-            feedback: Why the last package was rejected; a model considers what is about connected zones.
+            feedback: Why the last package was rejected; a model considers what is about connected
+                zones.
         """
         zone, note = zone_of(data), ""
         pages = stored_pages(data, [*self.topics, DIRECT])
@@ -263,7 +271,9 @@ class ResearchConclusion:
         return {"message": message, "names": [*names.values()]}
 
     def assemble_package(self, *, data: RunData) -> JsonObject:
-        """Make the package of the zone: records with sources, confidences under their ceilings, conflicts, warnings."""
+        """Make the package of the zone: records with sources, confidences under their ceilings,
+        conflicts, warnings.
+        """
         _, rated = cross_reference(found_records(data))
         stored = data.read(CROSS_REFERENCE).get("result")
         result = None if stored is None else CrossReferenceResult.model_validate(stored)
@@ -276,7 +286,9 @@ def _record_count(data: RunData) -> int:
 
 
 def _known_zones(data: RunData) -> set[str]:
-    """Return the slugs of zones that are no discovery: the one that is researched, and those visited or failed."""
+    """Return the slugs of zones that are no discovery: the one that is researched, and those
+    visited or failed.
+    """
     known = {slug(zone_of(data))}
     for name in ("visited", "failed"):
         listed = data.inputs.get(name)

@@ -1,4 +1,6 @@
-"""Messages about zones: a request names a zone, statuses tell of zones, and `research_package` holds what was found."""
+"""Messages about zones: a request names a zone, statuses tell of zones, and `research_package`
+holds what was found.
+"""
 
 from __future__ import annotations
 
@@ -255,14 +257,17 @@ VALIDATOR_CONTRACT: Final = MessageContract(
     domain="world_lore",
     daemon=_daemon("world_lore_validator", "world_lore_researcher"),
 )
-"""The daemon that validates packages: each one that comes in starts a job, whose verdict goes out."""
+"""The daemon that validates packages: each one that comes in starts a job, whose verdict goes out.
+"""
 
 _STEPS: Final = 10
 """Steps of the research of a zone."""
 
 
 def _checkpoint_name(zone: str) -> str:
-    """Return the name of a zone's checkpoint; of a name that the store does not take, a digest of it."""
+    """Return the name of a zone's checkpoint; of a name that the store does not take, a digest of
+    it.
+    """
     identity = slug(zone)
     is_plain = re.fullmatch(r"[a-z0-9_]{1,100}", identity) is not None
     return "zone." + (identity if is_plain else hashlib.sha256(identity.encode()).hexdigest())

@@ -1,6 +1,8 @@
-"""Records about a game world: a zone, who and what is in it, what sources say of it, and the state of its research.
+"""Records about a game world: a zone, who and what is in it, what sources say of it, and the state
+of its research.
 
-Each record has the fields of its table in the store, with empty defaults: what no source says stays empty.
+Each record has the fields of its table in the store, with empty defaults: what no source says stays
+empty.
 """
 
 from __future__ import annotations
@@ -20,13 +22,17 @@ CATEGORIES: Final[tuple[Category, ...]] = ("zone", "npcs", "factions", "lore", "
 
 Probability: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 Tier: TypeAlias = Literal["official", "primary", "secondary", "tertiary", "unlisted"]
-"""How far a source is trusted, most first; `unlisted` where the list of sources does not have its domain."""
+"""How far a source is trusted, most first; `unlisted` where the list of sources does not have its
+domain.
+"""
 LoreCategory: TypeAlias = Literal["history", "mythology", "cosmology", "power_source", ""]
 Stance: TypeAlias = Literal["allied", "hostile", "neutral"]
 
 
 def slug(name: str) -> str:
-    """Return the identity of a name: lower case, no accents, no leading article, words joined by `_`."""
+    """Return the identity of a name: lower case, no accents, no leading article, words joined by
+    `_`.
+    """
     bare = name.replace("'", "").replace("’", "").replace("_", " ")
     return normal_name(bare).replace(" ", "_") or bare.strip().casefold()
 
@@ -204,7 +210,9 @@ class ZoneExtraction(LoreModel):
 
     @classmethod
     def of(cls, records: Mapping[Category, Sequence[object]]) -> Self:
-        """Return records by category, or what they are read from, as one; of several zones the first."""
+        """Return records by category, or what they are read from, as one; of several zones the
+        first.
+        """
         return cls.model_validate({**records, "zone": records["zone"][0]})
 
     def records(self, category: Category) -> Sequence[LoreRecord]:

@@ -1,8 +1,10 @@
-"""The package of a zone, and the verdict on it: whether it is well formed and says no more than its sources.
+"""The package of a zone, and the verdict on it: whether it is well formed and says no more than its
+sources.
 
-A package has the records with their sources, and the warnings and ceilings that code decides. The validator reads no
-pages: it holds the package against itself, against the list of sources and against the ceilings. What is missing in the
-world is told as a warning by the package; it is no reason to reject.
+A package has the records with their sources, and the warnings and ceilings that code decides. The
+validator reads no pages: it holds the package against itself, against the list of sources and
+against the ceilings. What is missing in the world is told as a warning by the package; it is no
+reason to reject.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ _HOSTILE_ROLE: Final = re.compile(
 
 
 def quality_warnings(found: ZoneExtraction) -> list[str]:
-    """Return what a reader should know before relying on the records, as names that other programs know."""
+    """Return what a reader should know before relying on the records, as names that other programs
+    know.
+    """
     zone = found.zone
     warnings: list[str] = []
     if len(zone.narrative_arc) < _MIN_ARC:
@@ -68,7 +72,9 @@ def _has_antagonist(found: ZoneExtraction) -> bool:
 
 
 def ceilings(found: ZoneExtraction) -> dict[str, float]:
-    """Return the highest confidence that the records of a category justify, where that is not the full one."""
+    """Return the highest confidence that the records of a category justify, where that is not the
+    full one.
+    """
     most: dict[str, float] = {}
     vague = [npc for npc in found.npcs if not npc.personality or not npc.role]
     if not found.npcs:
@@ -91,7 +97,8 @@ def zone_package(
     Args:
         zone_name: The zone as it was asked for.
         found: Its records, with their confidences.
-        cross_reference: How well the sources agree; without it nothing is known of that, and there is no confidence.
+        cross_reference: How well the sources agree; without it nothing is known of that, and there
+            is no confidence.
         sources: The pages that were read.
     """
     by_url = {source.url: source for source in sources}
@@ -294,7 +301,8 @@ def validate_package_tool(tiers: SourceTiers) -> Tool:
     """Return the tool `validate_package`."""
 
     def validate_package(package: dict[str, Json]) -> ZoneVerdict:
-        """Validate the package of a zone: form, sources and their tiers, evidence, confidence, conflicts.
+        """Validate the package of a zone: form, sources and their tiers, evidence, confidence,
+        conflicts.
 
         Args:
             package: Payload of a `research_package`.

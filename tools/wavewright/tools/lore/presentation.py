@@ -1,4 +1,6 @@
-"""The package of a zone as a document for people: what was found, from where, how sure, and a graph of it all."""
+"""The package of a zone as a document for people: what was found, from where, how sure, and a graph
+of it all.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ class ZonePresentation(TypedDict):
 
 
 def present_zone(package: JsonObject) -> ZonePresentation:
-    """Make a document for people of the package of a zone: tables of what was found, and the zone's graph.
+    """Make a document for people of the package of a zone: tables of what was found, and the zone's
+    graph.
 
     Args:
         package: Output of `assemble_package`.

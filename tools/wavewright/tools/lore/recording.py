@@ -45,7 +45,9 @@ def records_name(category: Category) -> str:
 
 
 def topic_texts(data: RunData, topics: Sequence[str]) -> list[Json]:
-    """Return the texts of topics as an agent is given them: summaries in place of the pages that they cover."""
+    """Return the texts of topics as an agent is given them: summaries in place of the pages that
+    they cover.
+    """
     texts: list[JsonObject] = []
     summaries = data.read(SUMMARY)
     for topic in topics:
@@ -80,7 +82,8 @@ class RecordExtraction:
 
         Args:
             category: One of zone, npcs, factions, lore, narrative_items.
-            feedback: Why the last package was rejected; a model considers what is about the category.
+            feedback: Why the last package was rejected; a model considers what is about the
+                category.
         """
         zone = zone_of(data)
         own = [name for name, topic in self.topics.items() if topic.category == category]
@@ -122,7 +125,8 @@ class RecordExtraction:
 def read_records(
     category: Category, answer: Json, zone: str, pages: Sequence[SourcePage]
 ) -> tuple[list[LoreRecord], int]:
-    """Return an agent's records whose evidence stands in the pages, and how many others were left out.
+    """Return an agent's records whose evidence stands in the pages, and how many others were left
+    out.
 
     Raises:
         ToolError: the agent was ended before it gave an answer.

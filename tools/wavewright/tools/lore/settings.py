@@ -1,9 +1,10 @@
-"""What a project or a job sets for the pack `lore`, with the files of topics and of sources that it may name.
+"""What a project or a job sets for the pack `lore`, with the files of topics and of sources that it
+may name.
 
 The environment sets up a daemon that researches zones in cycles.
 
-The variables are defaults of the daemon's settings: what `wavewright.yaml` states wins over them. Those of the standing
-job count where `STARTING_ZONE` is set.
+The variables are defaults of the daemon's settings: what `wavewright.yaml` states wins over them.
+Those of the standing job count where `STARTING_ZONE` is set.
 """
 
 from __future__ import annotations
@@ -29,10 +30,14 @@ from wavewright.tools.surreal import DatabaseName, SurrealSettings
 from wavewright.tools.web.search import WebSettings
 
 _VARIABLES: Final = ("CRAWL_CONTENT_TRUNCATE_CHARS", "RATE_LIMIT_REQUESTS_PER_MINUTE")
-"""Environment variables that stand for `crawl_content_truncate_chars` and `web.requests_per_minute`."""
+"""Environment variables that stand for `crawl_content_truncate_chars` and
+`web.requests_per_minute`.
+"""
 
 DIRECT: Final = "_direct"
-"""The topic of pages that no research of a topic has opened; they are extracted with every category."""
+"""The topic of pages that no research of a topic has opened; they are extracted with every
+category.
+"""
 SHIPPED_TOPICS: Final = Path(__file__).with_name("research_topics.yml")
 
 
@@ -86,7 +91,9 @@ class SourceTiers(DocumentModel):
         return "unlisted"
 
     def rank(self, url: str) -> int:
-        """Return the place of a page's tier in the order of trust, from 0; what is sorted by it keeps its order."""
+        """Return the place of a page's tier in the order of trust, from 0; what is sorted by it
+        keeps its order.
+        """
         return TIERS.index(self.tier(url))
 
     def reference(self, url: str, accessed_at: dt.datetime) -> PageReference:
@@ -138,7 +145,9 @@ class StoreSettings(SurrealSettings):
     password_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = "LORE_STORE_PASSWORD"  # noqa: S105 - the name of the variable
     """Name of the environment variable that holds the user's password."""
     database: DatabaseName = "lore"
-    """One for each game: identities are names, and two games may have a zone or a person of the same name."""
+    """One for each game: identities are names, and two games may have a zone or a person of the
+    same name.
+    """
 
 
 class LoreSettings(DocumentModel):

@@ -1,6 +1,8 @@
-"""The tools of the pack, with the run data that each reads and writes, and the named agents that they call.
+"""The tools of the pack, with the run data that each reads and writes, and the named agents that
+they call.
 
-The agents are those for research, discovery, five extractors, summaries, cross-reference, and the orchestrator.
+The agents are those for research, discovery, five extractors, summaries, cross-reference, and the
+orchestrator.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ from wavewright.tools.workers.named_agents import AgentLimits, AgentSpec
 _TIMEOUT: Final = "20m"
 """Of a tool that waits for an agent."""
 _SEARCH_TIMEOUT: Final = "1h"
-"""Of a tool that searches: the first search over a site crawls it, at the rate that the settings allow."""
+"""Of a tool that searches: the first search over a site crawls it, at the rate that the settings
+allow.
+"""
 _RESEARCH_SHARE: Final = 0.5
 _EXTRACTION_SHARES: Final[Mapping[Category, float]] = {
     "zone": 0.05,

@@ -1,10 +1,12 @@
 """The lock of MCP tools: what each server offered when it was accepted.
 
-`tools.lock.json` lies beside `wavewright.yaml`. Plans are checked against it without starting a server, and a server
-whose tools differ from it is refused: a description is read by models, so a changed one can be an attack.
+`tools.lock.json` lies beside `wavewright.yaml`. Plans are checked against it without starting a
+server, and a server whose tools differ from it is refused: a description is read by models, so a
+changed one can be an attack.
 
-A tool is left out, and the others of its server are used, where its schema is no schema of an object, is larger than
-`MAX_SCHEMA_BYTES` with every reference in place, refers to itself or to another document, or is not valid.
+A tool is left out, and the others of its server are used, where its schema is no schema of an
+object, is larger than `MAX_SCHEMA_BYTES` with every reference in place, refers to itself or to
+another document, or is not valid.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ class ListedTool:
     """As the server sent it, also where it is no object."""
     output_schema: Json = None
     annotations: JsonObject = field(default_factory=dict[str, Json])
-    """`readOnlyHint`, `destructiveHint`, `idempotentHint`, `openWorldHint`, as far as the server gives them."""
+    """`readOnlyHint`, `destructiveHint`, `idempotentHint`, `openWorldHint`, as far as the server
+    gives them.
+    """
 
     @property
     def digest(self) -> str:
@@ -69,7 +73,9 @@ class ServerListing:
 
 
 MAX_SCHEMA_BYTES: Final = 64 * 2**10
-"""Of one schema as JSON with every reference in place: a prompt, a check and the lock hold it whole."""
+"""Of one schema as JSON with every reference in place: a prompt, a check and the lock hold it
+whole.
+"""
 
 _MAX_DEPTH: Final = 40
 _DEFINITIONS: Final = ("$defs", "definitions")
@@ -229,7 +235,9 @@ def _read_file(path: Path, changed: int) -> ToolsLock:
 
 
 def lock_server(listing: ServerListing, allowed: Collection[str] | None = None) -> LockedServer:
-    """Return what the lock holds of a server's tools; of those allowed only, where a list of them is given."""
+    """Return what the lock holds of a server's tools; of those allowed only, where a list of them
+    is given.
+    """
     tools: dict[str, LockedTool] = {}
     left_out: dict[str, LeftOutTool] = {}
     for tool in _allowed_tools(listing, allowed):
@@ -277,7 +285,8 @@ def refuse_changed_tools(
 ) -> None:
     """Raise an error with the differences where a server's tools are not those of the lock.
 
-    Tools that are not allowed may change. Another version of the server with the same tools is no difference.
+    Tools that are not allowed may change. Another version of the server with the same tools is no
+    difference.
 
     Raises:
         McpServerError: they differ, or the server is not in the lock.
@@ -305,7 +314,9 @@ def unlocked_server_error(server: str) -> McpServerError:
 def tool_changes(
     old: LockedServer | None, new: LockedServer, allowed: Collection[str] | None = None
 ) -> list[str]:
-    """Return one line for each tool that is new (`+`), gone (`-`) or described in another way (`~`)."""
+    """Return one line for each tool that is new (`+`), gone (`-`) or described in another way
+    (`~`).
+    """
     before = {} if old is None else old.hashes
     after = new.hashes
     lines: list[str] = []

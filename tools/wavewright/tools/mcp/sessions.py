@@ -1,8 +1,10 @@
-"""Sessions with MCP servers: opened at the first call, shared by all jobs of a process, reopened after a failure.
+"""Sessions with MCP servers: opened at the first call, shared by all jobs of a process, reopened
+after a failure.
 
-A *session* is one connection after its handshake. A task of its own opens and closes it, since the cancel scopes of the
-library's client must not cross tasks; calls are made by their own tasks, so that their cancellation reaches the server.
-Nothing is offered to a server: requests for sampling, elicitation and roots are refused.
+A *session* is one connection after its handshake. A task of its own opens and closes it, since the
+cancel scopes of the library's client must not cross tasks; calls are made by their own tasks, so
+that their cancellation reaches the server. Nothing is offered to a server: requests for sampling,
+elicitation and roots are refused.
 """
 
 from __future__ import annotations
@@ -75,7 +77,8 @@ class McpSessions:
 
         Args:
             servers: The servers that may be called.
-            verify: Raises `McpServerError` where a server lists other tools than expected; none of them is called.
+            verify: Raises `McpServerError` where a server lists other tools than expected; none of
+                them is called.
             unusable: Server → why its settings cannot be used; its calls fail with that.
         """
         self._unusable = unusable or {}
@@ -85,7 +88,8 @@ class McpSessions:
 
     async def __aenter__(self) -> Self:
         self._group = group = await anyio.create_task_group().__aenter__()
-        # A session outlives the call that opens it: in that call's context, its log would be captured as the call's.
+        # A session outlives the call that opens it: in that call's context, its log would be
+        # captured as the call's.
         context = copy_context()
         self._start = lambda run: context.run(lambda: group.start_soon(run))
         return self
@@ -188,7 +192,9 @@ class _ServerSessions:
         raise AssertionError("unreachable: the second attempt returns or raises")
 
     async def session(self, start: _Start) -> _Session:
-        """Return the open session; open one where there is none, after a wait that doubles with each failure."""
+        """Return the open session; open one where there is none, after a wait that doubles with
+        each failure.
+        """
         async with self._opening:
             if self._session is None or self._session.state.ended.is_set():
                 if self._failures:
@@ -334,7 +340,8 @@ class _Session:
         except (MCPError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
             if self._is_lost(error):
                 self.state.end("")
-                # The reason is known once the connection is closed, and another program must not start before.
+                # The reason is known once the connection is closed, and another program must not
+                # start before.
                 await self._closed.wait()
                 raise _ConnectionLostError from error
             raise self.state.error(f"{tool.name} failed: {_reason(error)}") from error
@@ -350,7 +357,8 @@ class _Session:
         if self.state.ended.is_set() or not isinstance(error, MCPError):
             return True
         code = error.error.code
-        # Over HTTP the library reports an ended session as one of two errors, which a program may use for anything.
+        # Over HTTP the library reports an ended session as one of two errors, which a program may
+        # use for anything.
         return self._settings.url is not None and (
             code == CONNECTION_CLOSED
             or (code == INVALID_REQUEST and error.error.message == "Session terminated")

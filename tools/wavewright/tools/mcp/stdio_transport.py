@@ -1,7 +1,8 @@
 """MCP servers that are programs: started, spoken to over their standard streams, and ended.
 
-A program gets a short list of variables and leads a process group of its own, which ends with it. The library's own
-transport reads lines of any length, inherits other variables and leaves standard error to the terminal.
+A program gets a short list of variables and leads a process group of its own, which ends with it.
+The library's own transport reads lines of any length, inherits other variables and leaves standard
+error to the terminal.
 """
 
 from __future__ import annotations

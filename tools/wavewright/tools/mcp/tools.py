@@ -1,10 +1,11 @@
-"""MCP servers of the settings, with the values of the environment in place, and their tools as tools of plans.
+"""MCP servers of the settings, with the values of the environment in place, and their tools as
+tools of plans.
 
-Signatures come from the lock and the settings. Effects come from the annotations of the server, with the defaults of
-the protocol: a tool writes unless it has `readOnlyHint`, sends data out unless `openWorldHint` is false, and may be
-repeated only if it reads or has `idempotentHint`. A tool without annotations writes, sends data out and is not
-repeated. Overrides in the settings go before annotations, and an output is untrusted unless the settings trust the
-server.
+Signatures come from the lock and the settings. Effects come from the annotations of the server,
+with the defaults of the protocol: a tool writes unless it has `readOnlyHint`, sends data out unless
+`openWorldHint` is false, and may be repeated only if it reads or has `idempotentHint`. A tool
+without annotations writes, sends data out and is not repeated. Overrides in the settings go before
+annotations, and an output is untrusted unless the settings trust the server.
 """
 
 from __future__ import annotations
@@ -160,10 +161,12 @@ def mcp_tool(
     section: McpServerSection,
     caller: ServerCaller | None,
 ) -> Tool:
-    """Return a server's tool under the name that plans call it by; without a caller it is described only.
+    """Return a server's tool under the name that plans call it by; without a caller it is described
+    only.
 
     Raises:
-        ToolDefinitionError: an override names a parameter that the tool has not, or a host that is none.
+        ToolDefinitionError: an override names a parameter that the tool has not, or a host that is
+            none.
     """
     signature = _signature(
         called, server, tool, section, section.overrides.get(name, McpToolOverrides())
@@ -198,7 +201,8 @@ def _signature(
             effects=policy.effects if overrides.effects is None else overrides.effects,
             idempotent=policy.idempotent if idempotent is None else idempotent,
             version=tool.hash[:12],
-            # The session limits each request; a step also waits for a slot, for the start and for a repeat.
+            # The session limits each request; a step also waits for a slot, for the start and for a
+            # repeat.
             timeout=max(600.0, 4 * section.timeout),
             untrusted_output=not section.trusted,
             needs_approval=policy.needs_approval if needs_approval is None else needs_approval,

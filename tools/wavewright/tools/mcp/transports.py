@@ -1,8 +1,8 @@
 """Connections to MCP servers: what becomes of one, what a server may send, and streamable HTTP.
 
-What a server sends is measured before it is parsed, so that no answer can fill the memory or hold up the event loop.
-Structured content is a tool's output as it is; without it the output is `{text, parts}`:
-the texts, and what is no text as records that name their kind.
+What a server sends is measured before it is parsed, so that no answer can fill the memory or hold
+up the event loop. Structured content is a tool's output as it is; without it the output is `{text,
+parts}`: the texts, and what is no text as records that name their kind.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ MAX_ERROR_CHARS = 2000
 
 
 def output_of(result: CallToolResult, *, is_typed: bool) -> Json:
-    """Return the output that a result holds: structured content only of a tool that declares its schema."""
+    """Return the output that a result holds: structured content only of a tool that declares its
+    schema.
+    """
     if is_typed and result.structured_content is not None:
         return cast("Json", result.structured_content)
     others = [block for block in result.content if not isinstance(block, TextContent)]
@@ -105,7 +107,9 @@ def _given(**fields: str | None) -> JsonObject:
 MAX_MESSAGE_BYTES: Final = 8 * 2**20
 """Of one message from a program, or of one response over HTTP."""
 MAX_OBJECTS: Final = 10_000
-"""JSON objects in one message: parsing and validating each takes several microseconds of the event loop."""
+"""JSON objects in one message: parsing and validating each takes several microseconds of the event
+loop.
+"""
 
 _KEPT_LINES = 5
 _MAX_RAW_CHARS = 4 * MAX_ERROR_CHARS
@@ -168,7 +172,8 @@ class MessageMeter:
             OversizedMessageError: the message is too large.
         """
         self._bytes += len(chunk)
-        # JSON has a backslash only within a text, so a brace before one begins no object of the message.
+        # JSON has a backslash only within a text, so a brace before one begins no object of the
+        # message.
         self._objects += chunk.count(b"{") - chunk.count(b"{\\")
         if self._bytes > MAX_MESSAGE_BYTES:
             raise OversizedMessageError(
@@ -179,7 +184,9 @@ class MessageMeter:
 
 
 def leave_out_faulty_tools(message: mcp_types.JSONRPCMessage, state: ConnectionState) -> None:
-    """Take tools that are not well-formed out of a list of tools: the library would refuse the whole list."""
+    """Take tools that are not well-formed out of a list of tools: the library would refuse the
+    whole list.
+    """
     if isinstance(message, mcp_types.JSONRPCResponse) and isinstance(
         tools := message.result.get("tools"), list
     ):
@@ -204,7 +211,9 @@ def _is_well_formed(tool: object) -> bool:
 async def http_transport(
     server: McpServerSettings, state: ConnectionState
 ) -> AsyncGenerator[TransportStreams]:
-    """Connect over HTTP; the library follows no redirect to another origin, and reconnects with `Last-Event-ID`."""
+    """Connect over HTTP; the library follows no redirect to another origin, and reconnects with
+    `Last-Event-ID`.
+    """
     assert server.url is not None
     client = httpx2.AsyncClient(
         # A compressed body could be small here and huge once it is decompressed.

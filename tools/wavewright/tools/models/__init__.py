@@ -1,7 +1,7 @@
 """Access to language models: which one is asked, how often, and at what cost.
 
-A *provider* serves models; a model is named `provider:name`. No provider's library is imported before `open_models`
-is entered.
+A *provider* serves models; a model is named `provider:name`. No provider's library is imported
+before `open_models` is entered.
 """
 
 import lazy_loader

@@ -1,8 +1,8 @@
 """The loop of an agent: a model calls tools, reads their outputs, and calls again until it answers.
 
-pydantic-ai runs the loop; the limits are ours. A call beyond a limit, of an unknown tool, or with arguments that are
-no JSON object is not made: the model receives the reason instead. In the last request that the limits allow tools are
-disabled, so the model has to answer.
+pydantic-ai runs the loop; the limits are ours. A call beyond a limit, of an unknown tool, or with
+arguments that are no JSON object is not made: the model receives the reason instead. In the last
+request that the limits allow tools are disabled, so the model has to answer.
 """
 
 from __future__ import annotations
@@ -195,7 +195,9 @@ def _last_answer(model: _LoopModel, exchanged: Sequence[ModelMessage]) -> ModelA
 
 
 class _LoopModel(WrapperModel):
-    """Makes each of the loop's requests a question of its own: metered, with fallback models and retries."""
+    """Makes each of the loop's requests a question of its own: metered, with fallback models and
+    retries.
+    """
 
     def __init__(self, loop: _Loop) -> None:
         super().__init__(loop.models.served_model(loop.choice.model).model)

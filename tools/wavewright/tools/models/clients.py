@@ -1,11 +1,11 @@
 """HTTP clients with a bound on the response, and the models of endpoints.
 
-A small compressed body can expand to a huge one. The *guard* decompresses bodies piece by piece and ends a response
-that exceeds its limit, so memory is bounded.
+A small compressed body can expand to a huge one. The *guard* decompresses bodies piece by piece and
+ends a response that exceeds its limit, so memory is bounded.
 
-Providers' libraries read the environment; each *endpoint* is therefore passed to them in full, and their own retries
-are disabled. Models of OpenAI's APIs keep the provider's own total of tokens, which pydantic-ai drops where it is
-larger than the sum of input and output.
+Providers' libraries read the environment; each *endpoint* is therefore passed to them in full, and
+their own retries are disabled. Models of OpenAI's APIs keep the provider's own total of tokens,
+which pydantic-ai drops where it is larger than the sum of input and output.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ def guarded_client(*, max_bytes: int = MAX_DECODED_BYTES) -> httpx2.AsyncClient:
     async def guard(response: httpx2.Response) -> None:
         _guard_response(response, max_bytes)
 
-    # A hook and not a transport: with a transport of ours the client would not look for proxies in the environment.
+    # A hook and not a transport: with a transport of ours the client would not look for proxies in
+    # the environment.
     return httpx2.AsyncClient(
         verify=kept_tls_context(),
         timeout=httpx2.Timeout(None, connect=10.0),
@@ -156,8 +157,8 @@ class _GuardedStream(httpx2.AsyncByteStream):
             raise httpx2.DecodingError("the answer is not packed as it says: its end is missing")
 
     async def aclose(self) -> None:
-        # A body that was left in the middle is closed here; the garbage collector would close it at any moment, and
-        # its layers in any order, which fails.
+        # A body that was left in the middle is closed here; the garbage collector would close it at
+        # any moment, and its layers in any order, which fails.
         if self._reading is not None:
             await self._reading.aclose()
         await self._packed.aclose()
@@ -233,8 +234,9 @@ _OPENAI_NAMES = ("gpt-5", "gpt-6", "o1", "o3", "o4", "chatgpt")
 def _chat_profile(endpoint: Endpoint) -> ModelProfile:
     """Return what is said of every model of the chat language.
 
-    A stream that does not say why it ends was cut: the library would take it for whole. The ceiling of an answer is
-    sent under its older name, which nearly everybody reads, but to OpenAI's models, which refuse it.
+    A stream that does not say why it ends was cut: the library would take it for whole. The ceiling
+    of an answer is sent under its older name, which nearly everybody reads, but to OpenAI's models,
+    which refuse it.
     """
     from pydantic_ai.profiles.openai import OpenAIModelProfile
 

@@ -1,9 +1,11 @@
 """Choose a model, and find its address and its key.
 
-An *endpoint* is a provider's address with the key that belongs to it. A key is never sent to another address.
+An *endpoint* is a provider's address with the key that belongs to it. A key is never sent to
+another address.
 
-A *preference* is a word of a goal or a worker (`flash`, `sonnet`, `auto`) or a full model name. The environment comes
-first, then the role, the goal and the default. Choosing makes no request and imports no provider's library.
+A *preference* is a word of a goal or a worker (`flash`, `sonnet`, `auto`) or a full model name. The
+environment comes first, then the role, the goal and the default. Choosing makes no request and
+imports no provider's library.
 """
 
 from __future__ import annotations
@@ -81,7 +83,9 @@ class Endpoint:
     """Address; the library's own where absent."""
     key: str = field(repr=False)
     is_foreign: bool = False
-    """Whether the address comes from the user; it may be any server that implements the provider's API."""
+    """Whether the address comes from the user; it may be any server that implements the provider's
+    API.
+    """
 
 
 def split_model(model: str) -> tuple[str, str]:
@@ -114,7 +118,8 @@ def find_endpoint(model: str, settings: Settings, environment: Mapping[str, str]
     """Return where a model is asked, and with which key.
 
     Raises:
-        ModelConfigError: its name is wrong, the key that it needs is in no variable, or its library is not installed.
+        ModelConfigError: its name is wrong, the key that it needs is in no variable, or its library
+            is not installed.
     """
     provider, name = split_model(model)
     if provider in EXTRAS and not is_installed(provider):
@@ -167,8 +172,8 @@ def is_replaying(settings: Settings) -> bool:
 def _configured_url(provider: str, settings: Settings) -> str | None:
     """Return the user's own address for a provider.
 
-    The one in the settings file is for `openai-chat`; the one of the environment is for the provider of the default
-    model, so that it never takes along another provider's models.
+    The one in the settings file is for `openai-chat`; the one of the environment is for the
+    provider of the default model, so that it never takes along another provider's models.
     """
     default = settings.model.partition(":")[0] if settings.model else ""
     is_from_environment = settings.base_url != settings.models.base_url
@@ -247,7 +252,8 @@ def choose_model(
     """Return the model that a role would ask, which models stand in for it, and why that one.
 
     Raises:
-        ModelConfigError: no model is configured, the preference names none, or the chosen one has no key.
+        ModelConfigError: no model is configured, the preference names none, or the chosen one has
+            no key.
     """
     if settings.model is None:
         raise ModelConfigError("no model is configured", "set WAVEWRIGHT_MODEL to PROVIDER:NAME")
@@ -290,7 +296,9 @@ def thinking_level(settings: Settings, level: ThinkingName) -> Thinking:
 
 
 def configured_models(settings: Settings) -> tuple[str, ...]:
-    """Return the models that are sure to be needed: the default one, and those of roles and fallbacks."""
+    """Return the models that are sure to be needed: the default one, and those of roles and
+    fallbacks.
+    """
     if settings.model is None:
         return ()
     if settings.model_is_forced:
@@ -328,7 +336,9 @@ def _named_model(
 
 
 def check_names(settings: Settings) -> None:
-    """Raise ModelConfigError for the first wrong name in the settings, used or not, and say where it stands."""
+    """Raise ModelConfigError for the first wrong name in the settings, used or not, and say where
+    it stands.
+    """
     places = {
         f"models.preferences.{word}": model for word, model in settings.models.preferences.items()
     }

@@ -1,7 +1,7 @@
 """Faults of model calls, independent of the provider.
 
-A *fault* says why there is no answer, whether to ask again, and whether the request may have been charged. It holds
-no key and no part of the request.
+A *fault* says why there is no answer, whether to ask again, and whether the request may have been
+charged. It holds no key and no part of the request.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ PROVIDER_ERRORS = (
 
 _MAX_QUOTE_CHARS = 300
 _MAX_SHARED_WORDS = 24
-"""Characters in a row that an error has in common with the question, before it counts as repeating it."""
+"""Characters in a row that an error has in common with the question, before it counts as repeating
+it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,9 @@ class RequestFailed(WavewrightError):
 
 
 def may_fall_back(error: Exception) -> bool:
-    """Tell whether another model may be asked: not after a refusal, nor over a budget, which all models share."""
+    """Tell whether another model may be asked: not after a refusal, nor over a budget, which all
+    models share.
+    """
     return isinstance(error, RequestFailed) and error.fault.kind not in {"refused", "over_budget"}
 
 
@@ -189,7 +193,9 @@ _API_FAULTS: Mapping[type[ModelAPIError] | tuple[type[ModelAPIError], ...], Mode
     ModelRequestRejectedError: _REJECTED,
     (ModelRateLimitError, ModelUnavailableError, ModelServerError): _OVERLOADED,
 }
-"""What errors of interfaces mean, the first that fits; `{}` is the model, and the words of the provider follow."""
+"""What errors of interfaces mean, the first that fits; `{}` is the model, and the words of the
+provider follow.
+"""
 
 
 def _error_text(error: ModelAPIError, asked: str) -> str:
@@ -235,7 +241,9 @@ def _caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
 
 
 def merged_fault(faults: list[ModelFault]) -> ModelFault:
-    """Return one fault for those of all models that were asked: the first that may pass, else the first."""
+    """Return one fault for those of all models that were asked: the first that may pass, else the
+    first.
+    """
     lasting = next(
         (one for one in faults if one.kind in {"unreachable", "overloaded", "timeout"}), faults[0]
     )

@@ -1,16 +1,18 @@
-r"""Questions and answers of models: what is sent, in which form an answer is asked for, and how it is read and kept.
+r"""Questions and answers of models: what is sent, in which form an answer is asked for, and how it
+is read and kept.
 
-There are three *ways* to ask for a form: the provider's structured output (`native`), a required tool whose arguments
-are the answer (`tool`), and the schema in the prompt (`prompted`). The result is text in each case.
+There are three *ways* to ask for a form: the provider's structured output (`native`), a required
+tool whose arguments are the answer (`tool`), and the schema in the prompt (`prompted`). The result
+is text in each case.
 
-While an answer streams in, complete lines are shown after their secrets are removed; a *tail* that may be the
-beginning of a secret is held back.
+While an answer streams in, complete lines are shown after their secrets are removed; a *tail* that
+may be the beginning of a secret is held back.
 
-Equal questions of one step have equal keys. Timeouts, models and budgets are no part of a key, so a resumed run uses
-its kept answers although its settings have changed.
+Equal questions of one step have equal keys. Timeouts, models and budgets are no part of a key, so a
+resumed run uses its kept answers although its settings have changed.
 
-A *lone surrogate* (`\ud83d` without its other half) is valid in JSON and cannot be encoded as UTF-8; it is sent as a
-question mark.
+A *lone surrogate* (`\ud83d` without its other half) is valid in JSON and cannot be encoded as
+UTF-8; it is sent as a question mark.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ OutputMode: TypeAlias = Literal["native", "tool", "prompted"]
 _GUIDED_PROVIDERS = frozenset({"ollama", "vllm"})
 """Providers that enforce any schema while the model writes."""
 _STRICT_PROVIDERS = frozenset({"openai", "google", "anthropic"})
-"""Providers that enforce a schema that names every field; they refuse an open object, or return it empty."""
+"""Providers that enforce a schema that names every field; they refuse an open object, or return it
+empty.
+"""
 _MAX_TAIL_CHARS = 2_000
 """Maximum number of characters that are held back without an end of line."""
 _BLOCK_START = "-----BEGIN"
@@ -195,7 +199,9 @@ def is_closed(schema: Json) -> bool:
 
 
 def with_open_objects(schema: Json) -> Json:
-    """Return a schema whose open objects say that they are open: the libraries close those that say nothing."""
+    """Return a schema whose open objects say that they are open: the libraries close those that say
+    nothing.
+    """
     if isinstance(schema, list):
         return [with_open_objects(one) for one in schema]
     if not isinstance(schema, dict):
@@ -314,7 +320,8 @@ async def read_stream(
 ) -> tuple[ModelResponse, bool]:
     """Return a streamed answer, and whether it is whole: it says itself how it ended.
 
-    What breaks after something came leaves what came, for that has been shown; before that it is a fault.
+    What breaks after something came leaves what came, for that has been shown; before that it is a
+    fault.
     """
     has_text = False
     answering: set[int] = set()

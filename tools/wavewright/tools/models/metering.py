@@ -1,7 +1,8 @@
 """Meter what one question to a model costs, request by request.
 
-A *meter* belongs to one question: before each request it reserves the maximum cost, afterwards it settles the actual
-cost, and it sums up. A request that was interrupted by a timeout or a cancellation counts as its whole reservation.
+A *meter* belongs to one question: before each request it reserves the maximum cost, afterwards it
+settles the actual cost, and it sums up. A request that was interrupted by a timeout or a
+cancellation counts as its whole reservation.
 """
 
 from __future__ import annotations
@@ -30,13 +31,19 @@ from wavewright.tools.models.messages import arguments_text
 from wavewright.tools.models.pricing import estimate_tokens, price_of
 
 _OVERHEAD_TOKENS = 20_000
-"""Tokens that a provider may count beyond prompt and ceiling (its own prompt, thinking) and still be believed."""
+"""Tokens that a provider may count beyond prompt and ceiling (its own prompt, thinking) and still
+be believed.
+"""
 
 _MAX_CLAIMED_TOKENS = 10**12
-"""Tokens of one request that are charged at most: what is beyond that has no room in a budget's sums."""
+"""Tokens of one request that are charged at most: what is beyond that has no room in a budget's
+sums.
+"""
 
 _RESERVED_SECONDS = 0.001
-"""Seconds that are reserved: how long an answer takes is not known, but a budget of time that is used up ends it."""
+"""Seconds that are reserved: how long an answer takes is not known, but a budget of time that is
+used up ends it.
+"""
 
 
 @dataclass(slots=True)
@@ -96,7 +103,8 @@ class UsageTracker:
         read = estimate_tokens(self.sent_text)
         usage = RequestCharge(model, url, input_tokens=read, output_tokens=self.max_tokens)
         self._price(usage)
-        # A budget store with a budget of money refuses an unknown price; elsewhere it counts as nothing.
+        # A budget store with a budget of money refuses an unknown price; elsewhere it counts as
+        # nothing.
         usd = math.inf if usage.usd is None else usage.usd
         account = BudgetScope(
             self.call.run, self.call.job, self.call.step, self.call.role, self.call.budget
@@ -164,7 +172,8 @@ class UsageTracker:
             usage.input_tokens = usage.output_tokens = 0
             usage.usd, usage.is_estimated = 0.0, False
         elif fault.kind == "bad_answer" and not was_answered:
-            # A complete response without a count: the prompt was read, and almost nothing was written.
+            # A complete response without a count: the prompt was read, and almost nothing was
+            # written.
             usage.input_tokens, usage.output_tokens = estimate_tokens(self.sent_text), 0
             self._price(usage)
 
@@ -214,7 +223,8 @@ class UsageTracker:
             except CallDeferred:
                 pass
         if not reservations:
-            # Outside of the shield: a stopped run cancels this, and a call that was never made has no use.
+            # Outside of the shield: a stopped run cancels this, and a call that was never made has
+            # no use.
             await anyio.sleep_forever()
         return reservations[0]
 
@@ -230,7 +240,9 @@ class UsageTracker:
 
 
 def _is_count(tokens: object, most: float = math.inf) -> TypeGuard[int]:
-    """Tell whether a provider's count can be believed: nothing at all was never what an answer cost."""
+    """Tell whether a provider's count can be believed: nothing at all was never what an answer
+    cost.
+    """
     return isinstance(tokens, int) and not isinstance(tokens, bool) and 0 < tokens <= most
 
 

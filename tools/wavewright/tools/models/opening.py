@@ -1,7 +1,7 @@
 """Open access to models for the length of a `with` block.
 
-Every fault of the configuration is found on entry, before anything runs; every client is closed on exit. The errors of
-cassettes are here, too: reporting one imports no model's library.
+Every fault of the configuration is found on entry, before anything runs; every client is closed on
+exit. The errors of cassettes are here, too: reporting one imports no model's library.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ if TYPE_CHECKING:
 
 
 REQUESTS_VARIABLE = "WAVEWRIGHT_MODEL_REQUESTS"
-"""The variable that turns requests to models off, for this process and for those that it starts: tests set it."""
+"""The variable that turns requests to models off, for this process and for those that it starts:
+tests set it.
+"""
 
 
 class CassetteError(WavewrightError):
@@ -91,8 +93,8 @@ async def open_models(
 ) -> AsyncGenerator[ModelClient]:
     """Yield the models that the settings name; what `memory` holds is not asked for again.
 
-    A question that `circuit` holds back waits to be cancelled.
-    `loads_libraries` loads those of the providers now, which takes seconds, and not at the first question.
+    A question that `circuit` holds back waits to be cancelled. `loads_libraries` loads those of the
+    providers now, which takes seconds, and not at the first question.
 
     Raises:
         ModelConfigError: something about them is wrong or missing; no request was made.
@@ -106,7 +108,8 @@ async def open_models(
 
     # A count that cannot be believed is replaced by an estimate, and recorded as one.
     warnings.simplefilter("ignore", UsageExtractionFailedWarning)
-    # The libraries warn of an unexpected body; its readable part is read, and the rest is a bad answer.
+    # The libraries warn of an unexpected body; its readable part is read, and the rest is a bad
+    # answer.
     warnings.filterwarnings("ignore", "Pydantic serializer warnings", UserWarning)
     redactor = Redactor(known_secrets(settings, environment))
     recorded = _cassette_of(settings, redactor)
@@ -126,7 +129,8 @@ async def open_models(
 
 
 def _cassette_of(settings: Settings, redactor: Redactor) -> Callable[[Model], Model]:
-    """Return what puts a model behind the cassette that all models share; it stays as it is where there is none.
+    """Return what puts a model behind the cassette that all models share; it stays as it is where
+    there is none.
 
     Raises:
         ModelConfigError: the cassette is absent or damaged.

@@ -1,10 +1,12 @@
 """Estimate the tokens of a text, and the price of a model call in US dollars.
 
-An *estimate* of tokens stands in for a count in a reservation, and in a bill where a provider sends no credible count.
-It needs no tokenizer, is the same on every machine, and is never 0 for a text that is not empty.
+An *estimate* of tokens stands in for a count in a reservation, and in a bill where a provider sends
+no credible count. It needs no tokenizer, is the same on every machine, and is never 0 for a text
+that is not empty.
 
-A *price* comes from the settings (`models.prices`), else from the list in the package `genai-prices`, which is never
-updated over the network. A model without a known price has none; it never counts as free.
+A *price* comes from the settings (`models.prices`), else from the list in the package
+`genai-prices`, which is never updated over the network. A model without a known price has none; it
+never counts as free.
 """
 
 from __future__ import annotations
@@ -43,8 +45,10 @@ _PROVIDERS = {
 }
 """Providers that have another name in the price list."""
 _INPUT_TOKENS_OF_1000: Final = 750
-"""Tokens of 1,000 that a worker is taken to read; the others it writes. Written ones cost a few times as much, and a
-tool says of itself how many tokens a call takes, not which: workers are mostly given far more than they answer."""
+"""Tokens of 1,000 that a worker is taken to read; the others it writes. Written ones cost a few
+times as much, and a tool says of itself how many tokens a call takes, not which: workers are mostly
+given far more than they answer.
+"""
 _PROXY_PROVIDERS = frozenset({"litellm"})
 """Providers that forward requests: the name does not say whose price applies."""
 
@@ -61,10 +65,11 @@ def price_of(
 ) -> float | None:
     """Return what a call of `provider:name` costs in US dollars; None where its price is not known.
 
-    `cached` are those of the input tokens that the provider read from its cache. `prices` are the settings'
-    `models.prices`, by name without provider or by the whole name. `base_url` is the address that is asked where
-    that is not the provider's own: then only the list of that address's operator counts, and none where it is
-    unknown. `when` is the time of the call, because lists change with time; the present where absent.
+    `cached` are those of the input tokens that the provider read from its cache. `prices` are the
+    settings' `models.prices`, by name without provider or by the whole name. `base_url` is the
+    address that is asked where that is not the provider's own: then only the list of that address's
+    operator counts, and none where it is unknown. `when` is the time of the call, because lists
+    change with time; the present where absent.
     """
     provider, _, name = model.partition(":")
     read, written = max(input_tokens, 0), max(output_tokens, 0)
@@ -79,7 +84,8 @@ def price_of(
 def price_per_1000_tokens(
     model: str, settings: Settings, environment: Mapping[str, str]
 ) -> float | None:
-    """Return what 1,000 tokens of a worker or an agent cost in US dollars; None where no price is known.
+    """Return what 1,000 tokens of a worker or an agent cost in US dollars; None where no price is
+    known.
 
     Raises:
         ModelConfigError: the model cannot be asked.

@@ -1,7 +1,8 @@
 """Answer one question to a model, from the preference to the answer.
 
-The *chain* of a question is the chosen model and its substitutes, each asked with retries. Every question ends with
-one record of its cost, and with an answer or a `ModelError` that holds no secret.
+The *chain* of a question is the chosen model and its substitutes, each asked with retries. Every
+question ends with one record of its cost, and with an answer or a `ModelError` that holds no
+secret.
 """
 
 from __future__ import annotations
@@ -119,7 +120,8 @@ class ProviderModels:
     ) -> ModelAnswer:
         """Return the answer; one that met its ceiling is asked for once more, under a higher one.
 
-        The cut answer stands where the provider or a budget refuses that, and where it was shown already.
+        The cut answer stands where the provider or a budget refuses that, and where it was shown
+        already.
 
         Raises:
             ModelError: there is none, in the end.
@@ -171,9 +173,11 @@ class ProviderModels:
         on_use: OnUse | None = None,
         on_text: OnText | None = None,
     ) -> ModelAnswer:
-        """Let a model call tools in a loop until it answers; return its last text where a limit ends the loop.
+        """Let a model call tools in a loop until it answers; return its last text where a limit
+        ends the loop.
 
-        `on_text` streams what it says, also before it calls a tool; an answer that is kept is not streamed.
+        `on_text` streams what it says, also before it calls a tool; an answer that is kept is not
+        streamed.
 
         Raises:
             ModelError: there is no answer, in the end.
@@ -183,7 +187,8 @@ class ProviderModels:
         return await run_agent_loop(self, call, tools, limits, on_use, on_text)
 
     def redacted_call(self, call: ModelCall) -> ModelCall:
-        """Return a question without known secrets: the output of a tool may hold one, and no provider may get it.
+        """Return a question without known secrets: the output of a tool may hold one, and no
+        provider may get it.
 
         Text that only looks like a secret stays: the question may be about it.
         """

@@ -1,11 +1,11 @@
 """Rate limits of a provider, and retries of a request.
 
-A *rate limiter* is shared by all requests to one provider through the same open models; requests pass in order of
-arrival, at most so many in any minute.
+A *rate limiter* is shared by all requests to one provider through the same open models; requests
+pass in order of arrival, at most so many in any minute.
 
-The settings say how many attempts a request has, and the timeout of each (of a streamed one, until it begins to
-answer). Between them is the wait that the provider asks for, or else an exponential backoff. A denial or a refusal is
-never retried.
+The settings say how many attempts a request has, and the timeout of each (of a streamed one, until
+it begins to answer). Between them is the wait that the provider asks for, or else an exponential
+backoff. A denial or a refusal is never retried.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class ProviderLimiter:
             yield
 
 
-# Retries are only for programs that configure logging; without this, stamina writes them into a command's output
-# as soon as structlog is installed.
+# Retries are only for programs that configure logging; without this, stamina writes them into a
+# command's output as soon as structlog is installed.
 stamina.instrumentation.set_on_retry_hooks([stamina.instrumentation.LoggingOnRetryHook])
 logging.getLogger("stamina").addHandler(logging.NullHandler())
 
@@ -68,7 +68,9 @@ class ServedModel:
 
 
 class RetryingModel(WrapperModel):
-    """A model behind the provider's rate limiter, metered, with retries; `form` is what its answer should have."""
+    """A model behind the provider's rate limiter, metered, with retries; `form` is what its answer
+    should have.
+    """
 
     def __init__(
         self,
@@ -108,7 +110,8 @@ class RetryingModel(WrapperModel):
     def _with_tool_choice(self, settings: ModelSettings | None) -> ModelSettings | None:
         """Return settings under which the model can be made to call the answer's tool.
 
-        Some cannot be while they think. Then the form goes before the thinking, unless much of it is asked for.
+        Some cannot be while they think. Then the form goes before the thinking, unless much of it
+        is asked for.
         """
         is_tool = self._form is not None and self._form.output_mode == "tool"
         if not is_tool or self._usage.call.thinking == "high":

@@ -1,4 +1,6 @@
-"""The pack `tabletop`: a small game with rules of its own, whose turn is a pipeline of typed phases."""
+"""The pack `tabletop`: a small game with rules of its own, whose turn is a pipeline of typed
+phases.
+"""
 
 from __future__ import annotations
 

@@ -39,7 +39,8 @@ async def open_project_game(
         name: Of the game.
         registry: The agents; those that every game has, Level-Up and Creator where absent.
         listeners: Are told of each phase.
-        report_twin: Takes the reports of the second pipeline that the settings name; without it none is run.
+        report_twin: Takes the reports of the second pipeline that the settings name; without it
+            none is run.
         environment: The environment variables, which may name the model and hold its key.
 
     Raises:

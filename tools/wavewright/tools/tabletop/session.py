@@ -117,14 +117,15 @@ class Game:
             seed: Of the dice of a new game; a random one where absent.
             world: Of a new game; the one that comes with the pack where absent.
             registry: The agents; those that every game has where absent.
-            services: Models for the agents, with the answers that they keep; without a model the rule-based game
-                master plays.
+            services: Models for the agents, with the answers that they keep; without a model the
+                rule-based game master plays.
             cap: Most turns of enemies in one turn of the player.
             listeners: Are told of each phase, for log, metrics and traces.
             twin: A second pipeline, which is compared.
 
         Raises:
-            JournalError: the journal cannot be read or written, or another process has the game open.
+            JournalError: the journal cannot be read or written, or another process has the game
+                open.
         """
         run = RunId(name)
         async with AsyncExitStack() as stack:
@@ -171,7 +172,8 @@ class Game:
                     yield game
                     group.cancel_scope.cancel()
             except BaseExceptionGroup as failures:
-                # Of the group, only the block of the caller fails: a turn keeps its failure for who waits for it.
+                # Of the group, only the block of the caller fails: a turn keeps its failure for who
+                # waits for it.
                 raise failures.exceptions[0] from None
 
     @property
@@ -228,7 +230,8 @@ class Game:
     async def turn(
         self, message: str, agent_hint: str | None = None
     ) -> AsyncGenerator[NumberedEvent]:
-        """Play a turn and yield its events as they happen; it is played to its end also if they are not read.
+        """Play a turn and yield its events as they happen; it is played to its end also if they are
+        not read.
 
         Raises:
             WavewrightError: a turn is under way, or this one failed.
@@ -252,7 +255,8 @@ class Game:
             raise self._failure
 
     def say(self, message: str, player: str = "") -> None:
-        """Play a turn with a message; while another one is played it waits, one message for each player.
+        """Play a turn with a message; while another one is played it waits, one message for each
+        player.
 
         A further message of a player takes the place of the one that waits.
 

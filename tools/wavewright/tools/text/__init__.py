@@ -1,4 +1,6 @@
-"""The pack `text`: summaries, records with evidence, and records of several sources brought together."""
+"""The pack `text`: summaries, records with evidence, and records of several sources brought
+together.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,13 @@
-"""The worker `cross_reference`: records of several sources are merged, with conflicts and a confidence for each value.
+"""The worker `cross_reference`: records of several sources are merged, with conflicts and a
+confidence for each value.
 
-The confidence of a value comes from counting alone: `a` sources that give it and `d` that give another make
-`a / (a + d) · (1 - 0.5 ** a)`. One source carries half; each further one that agrees halves the doubt that is left; a
-source counts once, however often it repeats itself.
+The confidence of a value comes from counting alone: `a` sources that give it and `d` that give
+another make `a / (a + d) · (1 - 0.5 ** a)`. One source carries half; each further one that agrees
+halves the doubt that is left; a source counts once, however often it repeats itself.
 
-Names that differ only in spelling are one for code. Whether two really different names mean the same thing is all
-that a model is asked: it groups names by number, and code does the merging, the comparing and the counting.
+Names that differ only in spelling are one for code. Whether two really different names mean the
+same thing is all that a model is asked: it groups names by number, and code does the merging, the
+comparing and the counting.
 """
 
 from __future__ import annotations
@@ -109,7 +111,9 @@ def _best_name(group: Sequence[RecordMention]) -> str:
 def _values_by_source(
     group: Sequence[RecordMention], field: str
 ) -> list[tuple[Json, tuple[str, ...]]]:
-    """Return the different values of a field with who gives them, the one that most sources give first."""
+    """Return the different values of a field with who gives them, the one that most sources give
+    first.
+    """
     values: dict[bytes, tuple[Json, dict[str, None]]] = {}
     for mention in group:
         value = mention.record.get(field)
@@ -122,7 +126,9 @@ def _values_by_source(
 
 
 def _comparable(value: Json) -> Json:
-    """Return a value as it is compared: names without case, whole floats as integers, lists without order."""
+    """Return a value as it is compared: names without case, whole floats as integers, lists without
+    order.
+    """
     if isinstance(value, str):
         return normal_name(value) or value.strip()
     if isinstance(value, float):
@@ -147,7 +153,8 @@ def group_mentions(
 ) -> list[list[RecordMention]]:
     """Return the mentions of each thing together, in the order of first mention.
 
-    `same` says of a normalised name which other one it is an alias of; names that are equal once normalised are one.
+    `same` says of a normalised name which other one it is an alias of; names that are equal once
+    normalised are one.
     """
     groups: dict[str, list[RecordMention]] = {}
     for mention in mentions:
@@ -292,7 +299,9 @@ def _answer_schema(params: JsonObject) -> JsonSchema:
 
 
 def _model_view(params: JsonObject, draft: JsonObject) -> JsonObject:
-    """Return the distinct names by number, each with who uses it and some words of what is said of it."""
+    """Return the distinct names by number, each with who uses it and some words of what is said of
+    it.
+    """
     del draft
     mentions, _ = _mentions(params)
     by_name: dict[str, list[RecordMention]] = {}

@@ -1,12 +1,13 @@
 """The worker `extract_records`: records of a given shape from a text, each with quotes as evidence.
 
-A model reads the text, and code looks up every quote in it. A quote is *literal* if it occurs in the text with only
-white space changed, since line breaks and indents get lost when a text is shown. A record without any literal quote is
-sent back, and finally left out and listed as unsupported.
+A model reads the text, and code looks up every quote in it. A quote is *literal* if it occurs in
+the text with only white space changed, since line breaks and indents get lost when a text is shown.
+A record without any literal quote is sent back, and finally left out and listed as unsupported.
 
-Without a model, code reads records in plain forms: JSON, tables and lines of `key: value`. Nothing is guessed. A column
-or a key counts only where its name is a field's, without regard to case and to what joins its words; a value counts
-only where it reads as the field's type; a record only where it fits the schema. One pass, linear in the text.
+Without a model, code reads records in plain forms: JSON, tables and lines of `key: value`. Nothing
+is guessed. A column or a key counts only where its name is a field's, without regard to case and to
+what joins its words; a value counts only where it reads as the field's type; a record only where it
+fits the schema. One pass, linear in the text.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ _NULL_WORDS = frozenset({"null", "none", "n/a", "-"})
 
 
 def find_quote(quote: str, text: str) -> tuple[int, int] | None:
-    """Return where a quote stands in a text, the first time, in characters; nothing where it does not."""
+    """Return where a quote stands in a text, the first time, in characters; nothing where it does
+    not.
+    """
     words = quote.split()
     if len("".join(words)) < MIN_QUOTE:
         return None
@@ -54,7 +57,9 @@ def find_quote(quote: str, text: str) -> tuple[int, int] | None:
 
 
 def verify_quotes(quotes: list[str], text: str) -> tuple[list[Json], list[str]]:
-    """Return the quotes that stand in the text, as the text has them, with their places; and those that do not."""
+    """Return the quotes that stand in the text, as the text has them, with their places; and those
+    that do not.
+    """
     found: list[Json] = []
     missing: list[str] = []
     for quote in dict.fromkeys(quotes):
@@ -240,7 +245,9 @@ def _generate_records(params: JsonObject) -> Json | FallbackFailure:
 
 
 def _join_records(outputs: Sequence[Json]) -> Json:
-    """Put the records of all parts together; one that two parts found is kept once, with both evidences."""
+    """Put the records of all parts together; one that two parts found is kept once, with both
+    evidences.
+    """
     records: list[Json] = []
     unsupported: list[Json] = []
     source: Json = None
@@ -272,7 +279,9 @@ class PlainRecord:
 
 
 def plain_records(text: str, schema: JsonSchema) -> list[PlainRecord]:
-    """Return the records of a text that need no understanding: those in JSON, in tables, in pairs, each once."""
+    """Return the records of a text that need no understanding: those in JSON, in tables, in pairs,
+    each once.
+    """
     validator = validator_of(schema)
     lines = list(_lines(text))
     distinct: dict[bytes, PlainRecord] = {}

@@ -1,8 +1,8 @@
 """Which addresses may be fetched: the form of a URL, and the IP addresses behind its host.
 
-The rules are strict, since two readers of one odd URL may see two hosts: http and https on their usual ports, no user
-or password, no host that is a number in disguise. Every address that a name resolves to must be public; a host and
-port that the settings allow (`127.0.0.1:8080`) is exempt.
+The rules are strict, since two readers of one odd URL may see two hosts: http and https on their
+usual ports, no user or password, no host that is a number in disguise. Every address that a name
+resolves to must be public; a host and port that the settings allow (`127.0.0.1:8080`) is exempt.
 """
 
 from __future__ import annotations
@@ -124,7 +124,8 @@ def place_of(url: str) -> str:
 
 
 def read_place(text: str) -> str:
-    """Return a host with a port (`[::1]:8080`, `Wiki.Internal:443`) in the form of `WebAddress.place`.
+    """Return a host with a port (`[::1]:8080`, `Wiki.Internal:443`) in the form of
+    `WebAddress.place`.
 
     Raises:
         AddressRefused: its host is none, or its port is no number.
@@ -171,7 +172,8 @@ def require_public(address: WebAddress, ip: IpAddress) -> None:
     """Raise where an address leads to a machine that is not on the public internet.
 
     Raises:
-        AddressRefused: it is one of this machine or a local network, of a cloud's metadata, or of a reserved range.
+        AddressRefused: it is one of this machine or a local network, of a cloud's metadata, or of a
+            reserved range.
     """
     if not _is_public(ip):
         behind = "" if address.ip is not None else f" leads to {ip}, which"

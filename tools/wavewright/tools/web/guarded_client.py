@@ -1,9 +1,10 @@
 """The one client for whatever tools fetch from the web.
 
-Each hop of a redirect is checked: the form of its URL, and the IP addresses that its host resolves to at that moment.
-The connection goes to an address that was checked, so a name that changes its mind in between leads nowhere else. No
-proxy or certificate setting of the environment is used, and no connection is kept for another request. A body is read
-up to a cap, after decompression; all of it, redirects included, ends at one deadline.
+Each hop of a redirect is checked: the form of its URL, and the IP addresses that its host resolves
+to at that moment. The connection goes to an address that was checked, so a name that changes its
+mind in between leads nowhere else. No proxy or certificate setting of the environment is used, and
+no connection is kept for another request. A body is read up to a cap, after decompression; all of
+it, redirects included, ends at one deadline.
 """
 
 from __future__ import annotations
@@ -150,7 +151,8 @@ class GuardedClient:
         Raises:
             AddressRefused: the URL or one that it redirects to is not fetched.
             StatusError: the server answers with another status.
-            ToolError: there is no answer in time, or one that is too large, of another type, or a failure.
+            ToolError: there is no answer in time, or one that is too large, of another type, or a
+                failure.
         """
         address = read_address(url, self.allowed)
         asked = _Asked(dict(headers or {}), accept, body)

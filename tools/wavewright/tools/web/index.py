@@ -1,8 +1,9 @@
-"""Full-text indexes of pages, which are found by their titles and words; one of a folder that it follows.
+"""Full-text indexes of pages, which are found by their titles and words; one of a folder that it
+follows.
 
-An index is kept in memory. That of a folder first reads, at each search, files that are new or have changed (HTML,
-Markdown and plain text), and forgets those that are gone. SQLite's FTS5 ranks the pages, or tantivy where the settings
-name it.
+An index is kept in memory. That of a folder first reads, at each search, files that are new or have
+changed (HTML, Markdown and plain text), and forgets those that are gone. SQLite's FTS5 ranks the
+pages, or tantivy where the settings name it.
 """
 
 from __future__ import annotations
@@ -122,7 +123,8 @@ class FolderIndex:
 
         Args:
             folder: Where the pages are, at any depth; hidden files and folders are left out.
-            exclude: Patterns of relative paths that are left out, such as `drafts/*`; `*` matches `/`, too.
+            exclude: Patterns of relative paths that are left out, such as `drafts/*`; `*` matches
+                `/`, too.
             engine: What ranks the pages.
 
         Raises:
@@ -138,8 +140,8 @@ class FolderIndex:
         """Return the best pages for a query, as `PageIndex.search` does.
 
         Raises:
-            ToolError: the folder does not exist, has more than 20,000 pages, or has HTML pages and the extra `web` is
-                not installed.
+            ToolError: the folder does not exist, has more than 20,000 pages, or has HTML pages and
+                the extra `web` is not installed.
         """
         with self._lock:
             self._update()
@@ -188,7 +190,9 @@ class FolderIndex:
 
 
 def _named_words(title: str, words: Collection[str]) -> int:
-    """Return how many words a title has that the query has as well; 0 where the query lacks one of them."""
+    """Return how many words a title has that the query has as well; 0 where the query lacks one of
+    them.
+    """
     named = query_words(title)
     return len(named) if all(word in words for word in named) else 0
 
@@ -200,7 +204,9 @@ def _snippet(text: str, words: Collection[str]) -> str:
 
 
 def query_words(query: str) -> list[str]:
-    """Return the words of a query, each once, without English stop words unless there are no others."""
+    """Return the words of a query, each once, without English stop words unless there are no
+    others.
+    """
     words = [*dict.fromkeys(_WORD.findall(query.lower()))]
     return [word for word in words if word not in _STOP_WORDS] or words
 
@@ -252,7 +258,8 @@ class _Fts5Ranker:
 
     def __init__(self) -> None:
         self._database = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
-        # Tools keep an index and have no end of their own, so the database is closed when the index is forgotten.
+        # Tools keep an index and have no end of their own, so the database is closed when the index
+        # is forgotten.
         weakref.finalize(self, self._database.close)
         self._database.execute(
             "CREATE VIRTUAL TABLE page USING fts5"

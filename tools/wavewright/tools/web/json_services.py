@@ -1,7 +1,8 @@
 """One request that is to be answered with JSON, and every way in which it is not.
 
-The answer's text never reaches a message (it is not trusted), nor does the address with its key: messages name
-the service and the status. Failures that another attempt may overcome are marked transient.
+The answer's text never reaches a message (it is not trusted), nor does the address with its key:
+messages name the service and the status. Failures that another attempt may overcome are marked
+transient.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """A page as Markdown: its main part, its title and its links.
 
-The main part is the page's `main` or `article`. A page without either is read by trafilatura, which finds the text
-among menus; where that finds nothing, the whole body is the text. Parsing takes quadratic time for hostile pages in
-every library tried (80 s for 130 kB), so pages are parsed in a process that is stopped at a deadline.
+The main part is the page's `main` or `article`. A page without either is read by trafilatura, which
+finds the text among menus; where that finds nothing, the whole body is the text. Parsing takes
+quadratic time for hostile pages in every library tried (80 s for 130 kB), so pages are parsed in a
+process that is stopped at a deadline.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ _DROPPED: Final = (
     "body :is(script, style, noscript, template, nav, aside, footer, button, input, select, textarea, iframe, "
     "object, svg, math, form:not(:has(main, article, h1)), [hidden], [aria-hidden=true], [role=navigation])"
 )
-"""With `:is`, each node is found once. A form around the content is that of a whole page, as ASP.NET makes it."""
+"""With `:is`, each node is found once. A form around the content is that of a whole page, as
+ASP.NET makes it.
+"""
 _STYLED: Final = "body [style]"
 _HIDING_STYLE: Final = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _META_CHARSET: Final = re.compile(
@@ -57,7 +60,8 @@ _BLANK_LINES: Final = re.compile(r"\n\s*\n")
 _PAGE_ENCODINGS: Final = re.compile(
     r"utf-(8|16)(-[bl]e)?|iso8859-\d+|cp\d+|koi8-[ru]|shift_jis|euc_(jp|kr)|iso2022_jp|gb18030|gbk|gb2312|big5|mac-.*"
 )
-"""By Python's names; it has others (`punycode`, `unicode_escape`) that are no encodings of pages."""
+"""By Python's names; it has others (`punycode`, `unicode_escape`) that are no encodings of pages.
+"""
 _WEB_MEANING: Final = {"ascii": "cp1252", "iso8859-1": "cp1252"}
 
 
@@ -102,7 +106,8 @@ class Page(BaseModel):
 
 
 def _tells_of_a_fault(record: logging.LogRecord) -> bool:
-    """Tell whether a line of asyncio is another than that of a child process whose end was read twice.
+    """Tell whether a line of asyncio is another than that of a child process whose end was read
+    twice.
 
     asyncio warns of it by chance where a process is stopped, as those that parse are at the end
     (python/cpython#86276); nothing is lost.
@@ -194,7 +199,9 @@ def read_page(answer: WebAnswer) -> Page:
 
 
 def read_targets(answer: WebAnswer) -> list[str]:
-    """Return the addresses that the whole of an HTML answer links to, menus included, each once; 1,000 at most."""
+    """Return the addresses that the whole of an HTML answer links to, menus included, each once;
+    1,000 at most.
+    """
     from selectolax.lexbor import LexborHTMLParser
 
     tree = LexborHTMLParser(decode(answer))

@@ -1,7 +1,9 @@
-"""Fetches pages at limited rates, where robots.txt allows it, and a page that is new enough from a cache.
+"""Fetches pages at limited rates, where robots.txt allows it, and a page that is new enough from a
+cache.
 
-One reader serves whatever fetches with the same settings in a process, so that its rates hold for all of it.
-Answers are kept in a SQLite file that all processes of a user share; where it cannot be used, nothing is kept.
+One reader serves whatever fetches with the same settings in a process, so that its rates hold for
+all of it. Answers are kept in a SQLite file that all processes of a user share; where it cannot be
+used, nothing is kept.
 """
 
 from __future__ import annotations
@@ -98,7 +100,8 @@ class PageCache:
 ROBOTS_SECONDS: Final = 24 * 3600.0
 MAX_SERVERS: Final = 1_000
 MAX_WAIT_SECONDS: Final = 60.0
-"""Of a `Retry-After` that is waited for; where it is longer, calls fail and say when to come again."""
+"""Of a `Retry-After` that is waited for; where it is longer, calls fail and say when to come again.
+"""
 
 MAX_CRAWL_DELAY: Final = 60.0
 """Seconds; robots.txt of a server may name a longer `Crawl-delay`."""
@@ -128,15 +131,16 @@ class WebReader:
         self._servers: OrderedDict[str, _OriginState] = OrderedDict()
 
     async def get_page(self, url: str, accept: Collection[str] | None = PAGE_TYPES) -> WebAnswer:
-        """Return a page, from the cache where it is new enough or its server says that it has not changed.
+        """Return a page, from the cache where it is new enough or its server says that it has not
+        changed.
 
         Args:
             url: Absolute.
             accept: Media types that are read; any where it is None.
 
         Raises:
-            ToolError: as in `GuardedClient.get`; or robots.txt forbids the page or cannot be read; or the server has
-                asked to wait for longer than a minute.
+            ToolError: as in `GuardedClient.get`; or robots.txt forbids the page or cannot be read;
+                or the server has asked to wait for longer than a minute.
         """
         address = self.address(url)
         key = self.cache_key(address)
@@ -178,7 +182,9 @@ class WebReader:
         return read_address(url, self._settings.allow_private)
 
     def cache_key(self, address: WebAddress) -> str:
-        """Return what the cache keeps a page under: a private one is only for settings that allow its host."""
+        """Return what the cache keeps a page under: a private one is only for settings that allow
+        its host.
+        """
         is_private = address.place in self._settings.allow_private
         return f"{'private' if is_private else 'public'} {address.url}"
 
@@ -194,7 +200,8 @@ class WebReader:
         return [*(() if robots is None else robots.sitemaps)] or [f"{address.origin}/sitemap.xml"]
 
     async def wait(self, address: WebAddress) -> None:
-        """Return when the rates let one more request to a server begin, and its `Retry-After` is over.
+        """Return when the rates let one more request to a server begin, and its `Retry-After` is
+        over.
 
         Raises:
             ToolError: the server has asked to wait for longer than a minute.
@@ -228,7 +235,9 @@ class WebReader:
         await self.wait(address)
 
     async def _read_robots(self, server: _OriginState, address: WebAddress) -> None:
-        """Read a server's robots.txt; one that is not there allows everything, one that fails raises (RFC 9309)."""
+        """Read a server's robots.txt; one that is not there allows everything, one that fails
+        raises (RFC 9309).
+        """
         try:
             answer = await self._client.get(
                 f"{address.origin}/robots.txt", accept=None, admit=self._wait_shared
@@ -260,7 +269,9 @@ class WebReader:
 
 
 def shared_reader(settings: WebSettings) -> WebReader:
-    """Return the reader of this process for these settings; its cache is `web.sqlite` in the user's state folder."""
+    """Return the reader of this process for these settings; its cache is `web.sqlite` in the user's
+    state folder.
+    """
     return _shared_reader(settings.model_dump_json(), user_state_dir() / "web.sqlite")
 
 

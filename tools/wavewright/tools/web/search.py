@@ -1,7 +1,8 @@
-"""Search by a configured provider: a folder of pages, a site, or a service; and the settings of the pack.
+"""Search by a configured provider: a folder of pages, a site, or a service; and the settings of the
+pack.
 
-There is no default provider and no fall-back from one to another: a search without its provider, key or library is an
-error that says what to set.
+There is no default provider and no fall-back from one to another: a search without its provider,
+key or library is an error that says what to set.
 """
 
 from __future__ import annotations
@@ -65,9 +66,13 @@ class LocalSearch(DocumentModel):
     provider: Literal["local"]
     folder: str | None = None
     base_url: str = ""
-    """Put before the relative path of a file to make its `url`; such as `https://docs.example.org/`."""
+    """Put before the relative path of a file to make its `url`; such as
+    `https://docs.example.org/`.
+    """
     site: _BaseUrl | None = None
-    """Address that a crawl begins at; it follows links to addresses that begin with it, up to its last `/`."""
+    """Address that a crawl begins at; it follows links to addresses that begin with it, up to its
+    last `/`.
+    """
     max_pages: Annotated[int, Field(ge=1, le=5_000)] = 1_000
     """How many addresses a crawl fetches, beside sitemaps."""
     refresh: Seconds = 86_400.0
@@ -145,13 +150,19 @@ class WebSettings(DocumentModel):
         tuple[Annotated[str, Field(pattern=r"^\S+:\d+$"), AfterValidator(_read_place)], ...],
         Field(strict=False),
     ] = ()
-    """Hosts with ports that are fetched although they are not public, such as `127.0.0.1:8080` or `[::1]:8080`."""
+    """Hosts with ports that are fetched although they are not public, such as `127.0.0.1:8080` or
+    `[::1]:8080`.
+    """
     user_agent: Annotated[str, Field(pattern=r"^[!-~][ -~]*$")] = "wavewright"
-    """What servers are told; what stands before a `/` is the name that robots.txt files are read by."""
+    """What servers are told; what stands before a `/` is the name that robots.txt files are read
+    by.
+    """
     requests_per_minute: Annotated[int, Field(ge=1, le=10_000)] = 120
     """Of all hosts together, searches included."""
     requests_per_host_per_minute: Annotated[int, Field(ge=1, le=10_000)] = 30
-    """Evenly spaced; a longer `Crawl-delay` of a host's robots.txt, of a minute at most, holds in its place."""
+    """Evenly spaced; a longer `Crawl-delay` of a host's robots.txt, of a minute at most, holds in
+    its place.
+    """
     max_bytes: Annotated[int, Field(ge=1, le=64 * 2**20)] = 4 * 2**20
     """Of one page, after decompression."""
     timeout: Seconds = 30.0
@@ -163,7 +174,9 @@ class WebSettings(DocumentModel):
 
 
 Search: TypeAlias = Callable[[str, int, Emit], Awaitable[list[SearchResult]]]
-"""Finds at most so many pages for a query, best first, and emits the progress of a crawl; raises `ToolError`."""
+"""Finds at most so many pages for a query, best first, and emits the progress of a crawl; raises
+`ToolError`.
+"""
 
 
 def open_search(

@@ -1,8 +1,9 @@
-"""A full-text index of a site, which is crawled at the first search and again when the index is too old.
+"""A full-text index of a site, which is crawled at the first search and again when the index is too
+old.
 
-A crawl begins at the site's address and at its sitemaps, follows links below that address, and fetches as everything
-else does: as robots.txt and the rates allow, and from the cache. What it has found is kept in the same cache; a crawl
-that was interrupted goes on from the pages that are there.
+A crawl begins at the site's address and at its sitemaps, follows links below that address, and
+fetches as everything else does: as robots.txt and the rates allow, and from the cache. What it has
+found is kept in the same cache; a crawl that was interrupted goes on from the pages that are there.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ class SiteIndex:
     """The pages of one site; for the tasks of one event loop."""
 
     def __init__(self, settings: LocalSearch, reader: WebReader) -> None:
-        """Fetch nothing yet; the cache of the reader, which fetches the pages, keeps what a crawl has found.
+        """Fetch nothing yet; the cache of the reader, which fetches the pages, keeps what a crawl
+        has found.
 
         Raises:
             AddressRefused: the address is not fetched.
@@ -74,13 +76,15 @@ class SiteIndex:
         self._lock = anyio.Lock()
 
     async def search(self, query: str, limit: int, emit: Emit = ignore_emission) -> list[PageMatch]:
-        """Return the best pages for a query, as `PageIndex.search` does; `path` is the page's address.
+        """Return the best pages for a query, as `PageIndex.search` does; `path` is the page's
+        address.
 
-        Where there is no index, or one that is too old, the site is crawled first: its progress and one `CrawlExecuted`
-        are emitted.
+        Where there is no index, or one that is too old, the site is crawled first: its progress and
+        one `CrawlExecuted` are emitted.
 
         Raises:
-            ToolError: the first page cannot be fetched, or the server asks to wait for longer than a minute.
+            ToolError: the first page cannot be fetched, or the server asks to wait for longer than
+                a minute.
         """
         async with self._lock:
             if self._crawled_at is None:
@@ -148,7 +152,9 @@ class SiteIndex:
         return [*found.values()], left_out
 
     async def _read(self, url: str) -> tuple[IndexedPage | None, list[str]]:
-        """Return a page and the addresses it links to; no page where a redirect leads out of the site."""
+        """Return a page and the addresses it links to; no page where a redirect leads out of the
+        site.
+        """
         answer = await self._reader.get_page(url)
         [*landed] = self._pages_among([answer.url])
         if not landed:

@@ -40,12 +40,15 @@ _make_web_tool = partial(
     retry=Retry(attempts=3),
     timeout=_TIMEOUT_SECONDS,
 )
-"""Makes a tool that asks the web: it reads, sends the question out, and brings untrusted text back."""
+"""Makes a tool that asks the web: it reads, sends the question out, and brings untrusted text back.
+"""
 
 
 @dataclass(frozen=True)
 class _WebTools:
-    """What the tools do, as methods: the contract of a method is read once, that of a nested function each time."""
+    """What the tools do, as methods: the contract of a method is read once, that of a nested
+    function each time.
+    """
 
     settings: WebSettings
     root: Path
@@ -100,7 +103,9 @@ class _WebTools:
 
 
 def web_tools(settings: WebSettings, root: Path) -> tuple[Tool, ...]:
-    """Return `fetch_page` and `search_web`; the provider of searches is opened when it is first called."""
+    """Return `fetch_page` and `search_web`; the provider of searches is opened when it is first
+    called.
+    """
     tools, given = _WebTools(settings, root), settings.model_dump(mode="json")
     return (
         _make_web_tool(tools.fetch_page, settings=given),

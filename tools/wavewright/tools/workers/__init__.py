@@ -1,4 +1,6 @@
-"""Model workers: tools whose answer a language model writes, declared as data and run by one implementation."""
+"""Model workers: tools whose answer a language model writes, declared as data and run by one
+implementation.
+"""
 
 import lazy_loader
 

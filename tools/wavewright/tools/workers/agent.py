@@ -1,8 +1,9 @@
 """The tool `agent`: a step in which a model chooses its own calls among the goal's reading tools.
 
-It is for work whose order is not known beforehand. It may call only tools that read, that belong to the goal and that
-need no approval, and never itself or a tool that asks a person. Its calls are recorded, and their outputs are in the
-step's output in full, whatever part of them the model was shown.
+It is for work whose order is not known beforehand. It may call only tools that read, that belong to
+the goal and that need no approval, and never itself or a tool that asks a person. Its calls are
+recorded, and their outputs are in the step's output in full, whatever part of them the model was
+shown.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def agent_tool(
 ) -> Tool:
     """Return the tool `agent` over those of a goal's tools that only read, and over named agents.
 
-    Its parameters say which those are where the tools are closed: a goal's or a plan's, and not all that there are.
+    Its parameters say which those are where the tools are closed: a goal's or a plan's, and not all
+        that there are.
 
     Raises:
         ToolDefinitionError: the goal's configuration of the tool is wrong.
@@ -220,7 +222,9 @@ def _read_limits(goal: Goal | None) -> AgentLimits:
 
 
 def _input_schema(names: list[str] | None, agents: list[str]) -> JsonSchema:
-    """Return the schema of the parameters; `names` are the tools that there are, where that is known."""
+    """Return the schema of the parameters; `names` are the tools that there are, where that is
+    known.
+    """
     agent: JsonSchema = {
         "type": "string",
         "enum": [*agents],

@@ -1,7 +1,8 @@
 """One run of an agent: the loop, and the rungs below it.
 
-The rungs: `agent`, a model that works with its tools until it answers; `suggested`, tool calls or an answer that it
-only wrote in its last message; `forced`, the collected outputs without an answer, where the goal allows that.
+The rungs: `agent`, a model that works with its tools until it answers; `suggested`, tool calls or
+an answer that it only wrote in its last message; `forced`, the collected outputs without an answer,
+where the goal allows that.
 """
 
 from __future__ import annotations
@@ -147,7 +148,9 @@ class AgentRun:
         return await self._read_answer(self.last_answer)
 
     async def _read_answer(self, answer: ModelAnswer) -> JsonObject | FallbackFailure:
-        """Return the loop's final message as the answer; what does not fit is asked for again, without tools."""
+        """Return the loop's final message as the answer; what does not fit is asked for again,
+        without tools.
+        """
         if self._suggested_calls(answer):
             return FallbackFailure("it wrote calls of tools down instead of making them")
         if self.task.schema is None:
@@ -192,13 +195,17 @@ class AgentRun:
         return await self._ask_again(self.last_answer, "suggested")
 
     def _suggested_calls(self, answer: ModelAnswer) -> list[SuggestedCall]:
-        """Return the calls of its tools that a message holds as text, where it should have made them."""
+        """Return the calls of its tools that a message holds as text, where it should have made
+        them.
+        """
         found = read_suggested_calls(answer.text, answer.calls)
         named = ((self.calls.tool_named(call.name), call) for call in found)
         return [replace(call, name=name) for name, call in named if name is not None]
 
     async def _make_suggested(self, answer: ModelAnswer) -> int:
-        """Make the calls that a message holds as text, as long as there is time; return how many succeeded."""
+        """Make the calls that a message holds as text, as long as there is time; return how many
+        succeeded.
+        """
         made = 0
         for suggested in self._suggested_calls(answer):
             if not self.deadline.seconds_left:

@@ -1,7 +1,8 @@
 """The tools of an agent: what it may call, what it is shown, and what is kept.
 
-A *handle* names a collected output, `@call_1`. The model is shown an output once, shortened; it passes the whole of it
-to the next tool by its handle, so large data does not go through the model again.
+A *handle* names a collected output, `@call_1`. The model is shown an output once, shortened; it
+passes the whole of it to the next tool by its handle, so large data does not go through the model
+again.
 """
 
 from __future__ import annotations
@@ -72,7 +73,9 @@ class AgentCalls:
         ]
 
     def tool_named(self, written: str) -> str | None:
-        """Return the tool that a model means by a name, its own or that of its function; None if there is none."""
+        """Return the tool that a model means by a name, its own or that of its function; None if
+        there is none.
+        """
         return written if written in self.tools else function_names(self.tools).get(written)
 
     def _description(self, name: str, signature: ToolSignature) -> str:
@@ -132,7 +135,8 @@ class AgentCalls:
         return self._view(handle)
 
     async def _replayed_output(self, tool: Tool, request: ToolCall, key: str) -> Json:
-        """Return what the call gave before the run was interrupted, or make it and keep what it gives.
+        """Return what the call gave before the run was interrupted, or make it and keep what it
+        gives.
 
         Raises:
             LoopToolError: it failed, then or now.
@@ -175,8 +179,8 @@ class AgentCalls:
     ) -> tuple[ToolCall, str]:
         """Return a call, and the key under which its output is kept for a resumed run.
 
-        A call that sees other run data is another call. The key of what is kept does not say so: where calls ran side
-        by side, what each of them saw depends on which began first.
+        A call that sees other run data is another call. The key of what is kept does not say so:
+        where calls ran side by side, what each of them saw depends on which began first.
         """
         call = self.call
         said = self.goal_tools.get(name)
@@ -269,7 +273,8 @@ class AgentCalls:
 
 
 def function_names(tools: Iterable[str]) -> dict[str, str]:
-    """Return tools by the names of functions that models call: up to 64 letters, digits, `_` and `-`, as providers ask.
+    """Return tools by the names of functions that models call: up to 64 letters, digits, `_` and
+    `-`, as providers ask.
 
     A name that is taken or too long ends with a hash of the tool's name.
     """
@@ -284,7 +289,9 @@ def function_names(tools: Iterable[str]) -> dict[str, str]:
 
 
 async def _outcome_with_rungs(tool: Tool, request: ToolCall) -> JsonObject:
-    """Make a call; the rungs that its agents have taken are on record with the run data that it has written."""
+    """Make a call; the rungs that its agents have taken are on record with the run data that it has
+    written.
+    """
     taken = list[RungRecord]()
 
     def emit(emission: Emission) -> None:

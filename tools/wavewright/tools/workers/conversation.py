@@ -1,10 +1,10 @@
 """Ask a model one question, and repair its answer.
 
-A *conversation* is bounded by its number of repair rounds and by its timeout. All answers are kept: one that no round
-could repair may still contain the result.
+A *conversation* is bounded by its number of repair rounds and by its timeout. All answers are kept:
+one that no round could repair may still contain the result.
 
-An answer is *whole* if it is one JSON value with nothing but a code fence and the model's reasoning around it. A value
-that is truncated or ambiguous is never taken.
+An answer is *whole* if it is one JSON value with nothing but a code fence and the model's reasoning
+around it. A value that is truncated or ambiguous is never taken.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class ParsedAnswer:
 
 
 def read_answer(answer: ModelAnswer) -> ParsedAnswer:
-    """Return the JSON of an answer, of its words and of the arguments of tools that it called instead."""
+    """Return the JSON of an answer, of its words and of the arguments of tools that it called
+    instead.
+    """
     reading = read_text(answer.text)
     if answer.is_truncated:
         return ParsedAnswer(reading.values, fault=TRUNCATED_FAULT)
@@ -226,7 +228,8 @@ class _Rejection:
 
     reasons: tuple[str, ...]
     is_final: bool = False
-    """Whether asking again is of no use: it declines, or what was asked for stands among its words."""
+    """Whether asking again is of no use: it declines, or what was asked for stands among its words.
+    """
 
 
 def misfit_texts(value: Json, schema: JsonSchema) -> tuple[str, ...]:

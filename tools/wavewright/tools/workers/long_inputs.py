@@ -1,10 +1,10 @@
 """Shorten inputs that exceed what a model is to read at once, and summarize long texts.
 
-A *shortened* value keeps its structure: long texts lose their middle, long lists their middle items, and a mark says
-how much is missing. Every shortened input has a note.
+A *shortened* value keeps its structure: long texts lose their middle, long lists their middle
+items, and a mark says how much is missing. Every shortened input has a note.
 
-`summarize_content` summarizes text by a model, in parts; without a model it returns the text unchanged. Other workers
-use it for inputs that are too long for them.
+`summarize_content` summarizes text by a model, in parts; without a model it returns the text
+unchanged. Other workers use it for inputs that are too long for them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ def shorten_inputs(inputs: JsonObject, limit: int) -> tuple[JsonObject, tuple[st
 
 
 def overlong_inputs(inputs: JsonObject, limit: int) -> dict[str, int]:
-    """Return which inputs are too long for `limit` characters in all, and how many each of them may take."""
+    """Return which inputs are too long for `limit` characters in all, and how many each of them may
+    take.
+    """
     sizes = {name: prompt_size(value) for name, value in inputs.items()}
     rooms = allot_chars(sizes, limit)
     return {name: rooms[name] for name, size in sizes.items() if size > rooms[name]}
@@ -62,7 +64,9 @@ def allot_chars(sizes: Mapping[str, int], limit: int) -> dict[str, int]:
 
 
 def shorten(value: Json, limit: int) -> Json:
-    """Return a value of `limit` characters at most, or as near to that as a mark of what is missing allows."""
+    """Return a value of `limit` characters at most, or as near to that as a mark of what is missing
+    allows.
+    """
     if prompt_size(value) <= limit:
         return value
     if isinstance(value, str):
@@ -97,7 +101,9 @@ def cut_text(text: str, limit: int) -> str:
 
 
 def split_text(text: str, limit: int) -> tuple[str, ...]:
-    """Cut a text into parts of `limit` characters at most, between paragraphs, lines or words where it can be."""
+    """Cut a text into parts of `limit` characters at most, between paragraphs, lines or words where
+    it can be.
+    """
     parts: list[str] = []
     start = 0
     while len(text) - start > limit:
@@ -109,7 +115,9 @@ def split_text(text: str, limit: int) -> tuple[str, ...]:
 
 
 def _break_before(text: str, start: int, end: int) -> int:
-    """Return where to cut: behind the last paragraph, line, sentence or word of the stretch's second half."""
+    """Return where to cut: behind the last paragraph, line, sentence or word of the stretch's
+    second half.
+    """
     middle = start + (end - start) // 2
     for mark in ("\n\n", "\n", ". ", " "):
         found = text.rfind(mark, middle, end)

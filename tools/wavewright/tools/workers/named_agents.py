@@ -1,11 +1,14 @@
-"""Named agents: their declaration, in a file of the project or in a pack, and what steps, tools and other agents call.
+"""Named agents: their declaration, in a file of the project or in a pack, and what steps, tools and
+other agents call.
 
-A *named agent* is a model with a prompt, tools and limits of its own. A step gives it a task (`tool: agent`), a tool
-calls it in its code, and another agent has it among its tools. A goal limits its agents.
+A *named agent* is a model with a prompt, tools and limits of its own. A step gives it a task
+(`tool: agent`), a tool calls it in its code, and another agent has it among its tools. A goal
+limits its agents.
 
-An agent calls only tools that read, need no approval and ask no person; its calls are events of the step that it works
-in, and budgets, limits and the journal hold for them. The tokens of an agent that a tool or another agent calls are
-worker tokens, those of an agent step are orchestrator tokens.
+An agent calls only tools that read, need no approval and ask no person; its calls are events of the
+step that it works in, and budgets, limits and the journal hold for them. The tokens of an agent
+that a tool or another agent calls are worker tokens, those of an agent step are orchestrator
+tokens.
 """
 
 from __future__ import annotations
@@ -50,7 +53,9 @@ if TYPE_CHECKING:
 
 AGENT_PROMPTS = ("workers/agent", "workers/agent_instructions", "workers/repair")
 TIMEOUT_MARGIN_SECONDS = 30.0
-"""Seconds that a step has beyond the loop's own clock: to end with what there is, and not by being stopped."""
+"""Seconds that a step has beyond the loop's own clock: to end with what there is, and not by being
+stopped.
+"""
 TOKENS_PER_REQUEST = 2000
 """Prior of the tokens of one question in the loop."""
 
@@ -73,7 +78,9 @@ class AgentLimits(DocumentModel):
 
 
 class AgentConcurrency:
-    """Lets no more calls run at once than the goal's limits and the tools' own allow: over all items of the run."""
+    """Lets no more calls run at once than the goal's limits and the tools' own allow: over all
+    items of the run.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self._ceilings = limits.tool_concurrency
@@ -117,7 +124,9 @@ class AgentSpec(DocumentModel):
     token_share: Annotated[float, Field(gt=0, le=1, strict=False)] | None = None
     """Share of `models.worker_tokens` that one answer may take."""
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None
-    """Ceiling of one answer's tokens; `models.max_output_tokens` where neither this nor a share is given."""
+    """Ceiling of one answer's tokens; `models.max_output_tokens` where neither this nor a share is
+    given.
+    """
     limits: AgentLimits = AgentLimits()
     """Ends of its loop."""
     retries: Annotated[int, Field(ge=0, le=5)] = 2
@@ -147,10 +156,12 @@ class AgentSpec(DocumentModel):
 
 
 def load_agents(places: Sequence[Path]) -> dict[Path, AgentSpec]:
-    """Return the agents of files, and of the files in folders, by file; a folder that is not there holds none.
+    """Return the agents of files, and of the files in folders, by file; a folder that is not there
+    holds none.
 
     Raises:
-        ToolDefinitionError: a file is missing or faulty, or two have one name; names the file and the line.
+        ToolDefinitionError: a file is missing or faulty, or two have one name; names the file and
+            the line.
     """
     return load_specs(places, "agent", partial(read_spec_file, model=AgentSpec, kind="agent"))
 
@@ -271,7 +282,9 @@ class NamedAgent:
 
 
 def with_calls_of(signature: ToolSignature, tools: Iterable[ToolSignature]) -> ToolSignature:
-    """Return the signature of something that calls these tools: it touches their run data and passes their text on."""
+    """Return the signature of something that calls these tools: it touches their run data and
+    passes their text on.
+    """
     known = [signature, *tools]
     return signature.model_copy(
         update={
@@ -300,7 +313,8 @@ class AgentCatalog:
         """Return an agent; `user` is what asks for it, for errors.
 
         Raises:
-            ToolDefinitionError: there is none of that name, it cannot call one of its tools, or it would call itself.
+            ToolDefinitionError: there is none of that name, it cannot call one of its tools, or it
+                would call itself.
         """
         if name in self._agents:
             return self._agents[name]
@@ -334,7 +348,8 @@ class AgentCatalog:
         """Return a tool of an agent.
 
         Raises:
-            ToolDefinitionError: it does not exist, a tool and an agent have the name, or no agent may call it.
+            ToolDefinitionError: it does not exist, a tool and an agent have the name, or no agent
+                may call it.
         """
         if name in self.specs:
             self.refuse_tool(name)
@@ -352,7 +367,8 @@ class AgentCatalog:
         return tool
 
     def bind(self, tool: Tool) -> Tool:
-        """Return a tool with the agents that it calls; unchanged where it calls none, or no model is configured.
+        """Return a tool with the agents that it calls; unchanged where it calls none, or no model
+        is configured.
 
         Raises:
             ToolDefinitionError: as in `agent`.

@@ -1,8 +1,9 @@
 """One call of a worker: the rungs of its ladder, and their results.
 
-The rungs are `agent` (a model, with a timeout that fits the question), `suggested` (a result found in an answer that
-was not accepted), `generated` (code only) and `forced` (the smallest valid result, marked as such). The declaration
-says which of them a worker has; where none gives a result the step fails with a hint.
+The rungs are `agent` (a model, with a timeout that fits the question), `suggested` (a result found
+in an answer that was not accepted), `generated` (code only) and `forced` (the smallest valid
+result, marked as such). The declaration says which of them a worker has; where none gives a result
+the step fails with a hint.
 """
 
 from __future__ import annotations
@@ -132,7 +133,9 @@ class WorkerRun:
         return await self._ask_all(models, self._smaller_calls(inputs, notes), ending, answers)
 
     def _smaller_calls(self, inputs: JsonObject, notes: tuple[str, ...]) -> list[ModelCall]:
-        """Return the question with half of the input, or in parts of half the size; a model is told what is missing."""
+        """Return the question with half of the input, or in parts of half the size; a model is told
+        what is missing.
+        """
         most = min(self.spec.max_input_chars, sum(map(prompt_size, inputs.values()))) // 2
         if self.spec.longer_inputs == "parts":
             return self._calls(inputs, notes, most)
@@ -178,7 +181,9 @@ class WorkerRun:
         return self._join_outputs(outputs)
 
     async def _suggested(self, _rung: Rung) -> JsonObject | FallbackFailure:
-        """Return what an answer holds among its words; the last such value of the latest answer counts."""
+        """Return what an answer holds among its words; the last such value of the latest answer
+        counts.
+        """
         if not self.model_answers:
             return FallbackFailure("no model has said anything")
         schema = self._answer_schema()
@@ -278,9 +283,11 @@ class WorkerRun:
     async def _summarized_inputs(
         self, inputs: JsonObject, services: Services
     ) -> tuple[JsonObject, tuple[str, ...]]:
-        """Return inputs whose long texts are summaries and whose other long values are shortened, with notes.
+        """Return inputs whose long texts are summaries and whose other long values are shortened,
+        with notes.
 
-        A text that no model could summarise stays unchanged: it may be too long then, but nothing of it is lost.
+        A text that no model could summarise stays unchanged: it may be too long then, but nothing
+        of it is lost.
         """
         spec = SUMMARIZER_SPEC.model_copy(update={"stream": False})
         shorter = dict(inputs)
@@ -355,7 +362,9 @@ class WorkerRun:
         )
 
     async def _model_deadline(self, models: ModelClient, rung: Rung, chars: int) -> Deadline:
-        """Return when the model's time is up: before the step's is, so that the next rung has its turn."""
+        """Return when the model's time is up: before the step's is, so that the next rung has its
+        turn.
+        """
         model = models.choose(preference_of(self.spec, self.services), "worker").model
         history = self.services.budget_store
         past = () if history is None else await history.past_seconds(model, "worker")
@@ -380,7 +389,9 @@ def preference_of(spec: WorkerSpec, services: Services) -> str:
 
 
 def prompt_value(value: Json, name: str) -> object:
-    """Return a value as a prompt may hold it: numbers and truth values plain, all else as a block of data."""
+    """Return a value as a prompt may hold it: numbers and truth values plain, all else as a block
+    of data.
+    """
     if value is None or isinstance(value, bool | int | float):
         return value
     try:

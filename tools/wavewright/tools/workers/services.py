@@ -1,11 +1,12 @@
-"""What workers need from outside (models, prompts, ladders and settings), and a worker made into a tool with that.
+"""What workers need from outside (models, prompts, ladders and settings), and a worker made into a
+tool with that.
 
-*Services* are made once for a run. Without models they still describe every worker, so a plan can be checked, listed
-and dry-run where no model is configured. Where a worker has no answer the step fails with a `ToolError` that names
-the fix.
+*Services* are made once for a run. Without models they still describe every worker, so a plan can
+be checked, listed and dry-run where no model is configured. Where a worker has no answer the step
+fails with a `ToolError` that names the fix.
 
-A worker's version is a hash of everything that decides its questions, prompts included: with another prompt it is
-another tool, and results of the old one are not reused.
+A worker's version is a hash of everything that decides its questions, prompts included: with
+another prompt it is another tool, and results of the old one are not reused.
 """
 
 from __future__ import annotations
@@ -53,9 +54,12 @@ class Services:
     """None where no model is configured, or where nothing is to be called."""
     prompts: Prompts
     ladder: Callable[[str], Ladder]
-    """Returns a ladder by its name; raises `DocumentError` where the settings' ladders are faulty."""
+    """Returns a ladder by its name; raises `DocumentError` where the settings' ladders are faulty.
+    """
     budget_store: InspectableBudgetStore | None = None
-    """Keeps the budgets of models, and how long calls took, for adaptive timeouts; None without models to call."""
+    """Keeps the budgets of models, and how long calls took, for adaptive timeouts; None without
+    models to call.
+    """
     has_model: bool = False
     """Whether a model is configured: decides what a worker's signature says of its effects."""
     worker_tokens: int = 50_000
@@ -99,7 +103,9 @@ def make_services(
     budget_store: InspectableBudgetStore | None = None,
     memory: ReplayCache = NULL_REPLAY_CACHE,
 ) -> Services:
-    """Return the services of a project; without models they only describe workers, and run those that need none."""
+    """Return the services of a project; without models they only describe workers, and run those
+    that need none.
+    """
 
     @cache  # read when one is first asked for: listing tools does not wait for that
     def ladders() -> Mapping[str, Ladder]:
@@ -146,7 +152,9 @@ def ladder_tool_error(
     error: ModelError | None,
     hint: str = STRONGER_MODEL_HINT,
 ) -> ToolError:
-    """Return why no rung gave anything; the model's own error where there was one, `hint` where it names none."""
+    """Return why no rung gave anything; the model's own error where there was one, `hint` where it
+    names none.
+    """
     if error is not None:
         return model_tool_error(error, name, hint if error.kind in _TASK_ERROR_KINDS else None)
     if not records:
@@ -177,7 +185,8 @@ def make_worker(worker: Worker, services: Services) -> Tool:
     A worker with a draft is that draft's tool, unchanged, where no model is configured.
 
     Raises:
-        ToolDefinitionError: the declaration lacks its prompt or its output schema; the hint names the fix.
+        ToolDefinitionError: the declaration lacks its prompt or its output schema; the hint names
+            the fix.
     """
     if worker.draft is not None and not services.has_model:
         return worker.draft
@@ -272,7 +281,8 @@ def _version(worker: Worker, spec: WorkerSpec, services: Services) -> str:
 
 
 def declaration_version(user: str, said: Json, used: Sequence[str], prompts: Prompts) -> str:
-    """Return a short hash of a declaration and of the prompts that it uses, with those that they include.
+    """Return a short hash of a declaration and of the prompts that it uses, with those that they
+    include.
 
     `user` is what the prompts belong to, in the words of an error.
 
@@ -302,7 +312,9 @@ def declaration_version(user: str, said: Json, used: Sequence[str], prompts: Pro
 
 
 def _add_texts(prompt: str, prompts: Prompts, texts: dict[str, bytes]) -> None:
-    """Add the text of a prompt and of all that it includes; what is not there is told when it is rendered."""
+    """Add the text of a prompt and of all that it includes; what is not there is told when it is
+    rendered.
+    """
     is_shipped = prompt.startswith(_SHIPPED_PREFIX)
     file = (
         prompts.folders[-1] / (prompt.removeprefix(_SHIPPED_PREFIX) + SUFFIX)

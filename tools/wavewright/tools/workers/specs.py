@@ -1,10 +1,11 @@
 """The declaration of a worker: in a file of the project, or in the code of a pack.
 
-A *worker* is a tool whose answer a language model writes: a prompt, an input schema and an output schema. One
-implementation serves all workers, so the declaration holds everything that makes two of them differ.
+A *worker* is a tool whose answer a language model writes: a prompt, an input schema and an output
+schema. One implementation serves all workers, so the declaration holds everything that makes two of
+them differ.
 
-A JSON or YAML file declares one worker. Faults name file and line, all files are read before any tool is made, and
-names are unique.
+A JSON or YAML file declares one worker. Faults name file and line, all files are read before any
+tool is made, and names are unique.
 """
 
 from __future__ import annotations
@@ -76,7 +77,8 @@ class WorkerSpec(DocumentModel):
     description: Annotated[str, Field(min_length=1)]
     """What it does, for the planner: one or two sentences."""
     prompt: Annotated[str, Field(pattern=PROMPT_PATTERN)]
-    """Name of its prompt, such as `workers/sort_letters` for `prompts/workers/sort_letters.md.j2`."""
+    """Name of its prompt, such as `workers/sort_letters` for `prompts/workers/sort_letters.md.j2`.
+    """
     input_schema: _CheckedSchema = {"type": "object"}
     """JSON Schema of what it takes: an object."""
     output_schema: _CheckedSchema = {}
@@ -86,23 +88,35 @@ class WorkerSpec(DocumentModel):
     thinking_level: ThinkingLevel | None = None
     """How much thought the model should spend; the goal's level where absent."""
     token_share: Annotated[float, Field(gt=0, le=1, strict=False)] = 0.25
-    """Share of `models.worker_tokens` that one answer may take; `models.max_output_tokens` is a ceiling too."""
+    """Share of `models.worker_tokens` that one answer may take; `models.max_output_tokens` is a
+    ceiling too.
+    """
     max_input_chars: Annotated[int, Field(ge=500)] = 120_000
     """Characters of all inputs together that the model reads at once."""
     longer_inputs: LongerInputs = "shorten"
-    """What happens to longer ones: shorten them and say so, summarise them, read them in parts, or refuse them."""
+    """What happens to longer ones: shorten them and say so, summarise them, read them in parts, or
+    refuse them.
+    """
     parts_of: str | None = None
     """The input that is read in parts, where longer inputs are."""
     text_field: str | None = None
-    """Field of the output that holds the model's words: it is asked for plain text then, not for JSON."""
+    """Field of the output that holds the model's words: it is asked for plain text then, not for
+    JSON.
+    """
     writes: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Fields that the model writes over what code computed; nothing else of that can it change."""
     repairs: Annotated[int, Field(ge=0, le=5)] | None = None
-    """How often the model is told what is wrong with its answer and asked again; as the ladder says where absent."""
+    """How often the model is told what is wrong with its answer and asked again; as the ladder says
+    where absent.
+    """
     forced: JsonObject | None = None
-    """The smallest result that is still valid, for when nothing else is to be had; none where absent."""
+    """The smallest result that is still valid, for when nothing else is to be had; none where
+    absent.
+    """
     methods: dict[WorkerRung, str] = {}
-    """What the output's field `method` says, by the rung that made it; the rung's name where absent."""
+    """What the output's field `method` says, by the rung that made it; the rung's name where
+    absent.
+    """
     stream: bool = False
     """Whether the answer is shown while it is being written."""
     tags: Names = frozenset()
@@ -192,7 +206,9 @@ class WorkerSpec(DocumentModel):
         return properties(self.output_schema)
 
     def method_of(self, rung: WorkerRung) -> dict[str, str]:
-        """Return the field that says how an output was made; none where the output has no such field."""
+        """Return the field that says how an output was made; none where the output has no such
+        field.
+        """
         return {_METHOD: self.methods.get(rung, rung)} if _METHOD in self.outputs else {}
 
 
@@ -228,7 +244,8 @@ class Worker:
 
     spec: WorkerSpec
     draft: Tool | None = None
-    """A tool of code alone: the whole worker where no model is configured, and the rung `generated` where one failed.
+    """A tool of code alone: the whole worker where no model is configured, and the rung `generated`
+    where one failed.
 
     Its schemas stand for those that the declaration leaves open.
     """
@@ -239,13 +256,18 @@ class Worker:
     asks_for: Callable[[JsonObject], JsonSchema] | None = None
     """Parameters → schema of the model's answer, where that is not the output's own."""
     suggest: Callable[[JsonObject, ModelAnswer], Json] | None = None
-    """(parameters, answer that was not accepted) → what it holds in another form than was asked for."""
+    """(parameters, answer that was not accepted) → what it holds in another form than was asked
+    for.
+    """
     force: Callable[[JsonObject], Json] | None = None
-    """Parameters → the smallest result that is still valid, where it depends on them; else `spec.forced`."""
+    """Parameters → the smallest result that is still valid, where it depends on them; else
+    `spec.forced`.
+    """
     finish: Callable[[AnswerToFinish], Json] | None = None
     """Turns an answer into the output; raises `AnswerRefused` where the answer is wrong."""
     join: Callable[[Sequence[Json]], Json] | None = None
-    """Joins the answers to the parts of a long input; texts are joined by blank lines where absent."""
+    """Joins the answers to the parts of a long input; texts are joined by blank lines where absent.
+    """
     file: Path | None = None
     """What declares it, where that is a file of the project."""
 
@@ -297,10 +319,12 @@ _MAX_FAULTS = 3
 
 
 def load_workers(places: Sequence[Path]) -> tuple[Worker, ...]:
-    """Return the workers of files, and of the files in folders; a folder that is not there holds none.
+    """Return the workers of files, and of the files in folders; a folder that is not there holds
+    none.
 
     Raises:
-        ToolDefinitionError: a file is missing or faulty, or two have one name; names the file and the line.
+        ToolDefinitionError: a file is missing or faulty, or two have one name; names the file and
+            the line.
     """
     specs = load_specs(places, "worker", read_worker_file)
     return tuple(Worker(spec, file=file) for file, spec in specs.items())
@@ -312,7 +336,8 @@ def load_specs(
     """Return the declarations of files, and of the files in folders, by file.
 
     Raises:
-        ToolDefinitionError: a file is missing or faulty, or two have one name; names the file and the line.
+        ToolDefinitionError: a file is missing or faulty, or two have one name; names the file and
+            the line.
     """
     files: dict[str, Path] = {}
     specs: dict[Path, NamedSpecT] = {}

@@ -1,7 +1,7 @@
 """Choices, arguments, options and shell completions that several commands share.
 
-Completions must be fast: they read file names and one column of the journal, and import nothing of the engine. They
-never raise an error; without candidates they return an empty list.
+Completions must be fast: they read file names and one column of the journal, and import nothing of
+the engine. They never raise an error; without candidates they return an empty list.
 """
 
 from __future__ import annotations

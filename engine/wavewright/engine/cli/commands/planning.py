@@ -1,4 +1,6 @@
-"""Commands `plan`, `check`, `dry-run` and `keep`: plans before a run, and those that are kept after it."""
+"""Commands `plan`, `check`, `dry-run` and `keep`: plans before a run, and those that are kept after
+it.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,8 @@ def plan(
 ) -> None:
     """Make a plan for a job; calls none of its tools.
 
-    Prints the plan, the rung of the ladder that made it, the checker's diagnostics and the cost of models.
+    Prints the plan, the rung of the ladder that made it, the checker's diagnostics and the cost of
+    models.
     """
     from wavewright.engine.cli.common.arguments import input_overrides
     from wavewright.engine.cli.planning import plan_command

@@ -24,8 +24,8 @@ def tools(
 ) -> None:
     """List the tools that plans can call here.
 
-    With parameters and results; `check --tools` reads the list as JSON. `--lock` writes the tools of MCP servers into
-    `tools.lock.json` and prints what has changed.
+    With parameters and results; `check --tools` reads the list as JSON. `--lock` writes the tools
+    of MCP servers into `tools.lock.json` and prints what has changed.
     """
     if lock:
         from wavewright.engine.cli.project import tools_command
@@ -67,7 +67,8 @@ def doctor(
 ) -> None:
     """Check the installation and the project, and show how to fix what fails.
 
-    A configured language model is asked one short question; a configured broker is checked for the daemon's access.
+    A configured language model is asked one short question; a configured broker is checked for the
+    daemon's access.
     """
     from wavewright.engine.cli.project import doctor_command
 
@@ -110,7 +111,8 @@ def fake_model(
 ) -> None:
     """Serve scripted answers in place of a language model.
 
-    Implements the APIs of OpenAI and Anthropic on loopback, to try and test a project without a provider.
+    Implements the APIs of OpenAI and Anthropic on loopback, to try and test a project without a
+    provider.
     """
     from wavewright.engine.cli.project import fake_model_command
 

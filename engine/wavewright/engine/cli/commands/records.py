@@ -66,8 +66,8 @@ def prune(
 ) -> None:
     """Remove runs that have ended, with their events and files.
 
-    Runs that have not ended, wait for a person or are being executed are kept. A job and its targets, and a run and
-    its retries, are removed together.
+    Runs that have not ended, wait for a person or are being executed are kept. A job and its
+    targets, and a run and its retries, are removed together.
     """
     from wavewright.engine.cli.runs import runs_command
 
@@ -144,8 +144,8 @@ def diff(
 ) -> None:
     """Show the differences between two plans.
 
-    Compares steps, edges, waves and gates; the exit code is 1 if they differ. For a run alone: what each recovery
-    round changed in its plan, and why.
+    Compares steps, edges, waves and gates; the exit code is 1 if they differ. For a run alone: what
+    each recovery round changed in its plan, and why.
     """
     from wavewright.engine.cli.runs import comparison_commands
 

@@ -222,8 +222,8 @@ def replay(
 ) -> None:
     """Replay a run with another planner, other prompts or another reviewer.
 
-    Recorded outputs stand in for tools. Shows the differences; the exit code is 1 if the verdict differs or a call was
-    not recorded.
+    Recorded outputs stand in for tools. Shows the differences; the exit code is 1 if the verdict
+    differs or a call was not recorded.
     """
     from wavewright.engine.cli.runs import comparison_commands
     from wavewright.engine.recordings.replay_models import ReplayOptions

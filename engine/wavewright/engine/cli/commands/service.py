@@ -1,4 +1,6 @@
-"""Commands for jobs sent through a broker, those that serve others, and those with which a person decides."""
+"""Commands for jobs sent through a broker, those that serve others, and those with which a person
+decides.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,8 @@ def daemon(
 ) -> None:
     """Execute jobs received from RabbitMQ.
 
-    SIGTERM or Ctrl-C stops it once running jobs are journaled; the next daemon resumes them. A second signal stops it
-    immediately.
+    SIGTERM or Ctrl-C stops it once running jobs are journaled; the next daemon resumes them. A
+    second signal stops it immediately.
     """
     from wavewright.engine.cli.service import daemon_command
 
@@ -70,8 +72,8 @@ def worker(
 ) -> None:
     """Make calls of tools for runs on other machines.
 
-    The calls wait in the database of the journal. SIGTERM or Ctrl-C lets calls go on for six seconds; other workers
-    make those that have not ended.
+    The calls wait in the database of the journal. SIGTERM or Ctrl-C lets calls go on for six
+    seconds; other workers make those that have not ended.
     """
     from wavewright.engine.cli.service import worker_command
 
@@ -204,8 +206,8 @@ def mcp(
 ) -> None:
     """Serve this project to MCP clients: check, forecast and run plans.
 
-    The token of --http is WAVEWRIGHT_MCP_TOKEN, that of a role of SERVER WAVEWRIGHT_MCP_TOKEN_ROLE; without it a new
-    one is printed.
+    The token of --http is WAVEWRIGHT_MCP_TOKEN, that of a role of SERVER WAVEWRIGHT_MCP_TOKEN_ROLE;
+    without it a new one is printed.
     """
     from wavewright.engine.cli.mcp_server.server import ServedServer, serve
 
@@ -224,8 +226,8 @@ def view(
 ) -> None:
     """Serve a live page of the project's runs, jobs and decisions.
 
-    The printed address has a token, which is WAVEWRIGHT_VIEW_TOKEN or a new one. Anyone with it may answer decisions
-    and resume runs.
+    The printed address has a token, which is WAVEWRIGHT_VIEW_TOKEN or a new one. Anyone with it may
+    answer decisions and resume runs.
     """
     from wavewright.engine.cli.common.arguments import project_settings
     from wavewright.engine.cli.common.http_serving import serve_page
@@ -255,7 +257,8 @@ def play(
 ) -> None:
     """Serve the page that a pack brings, such as a game.
 
-    The printed address has a token, which is WAVEWRIGHT_VIEW_TOKEN or a new one. Anyone with it plays.
+    The printed address has a token, which is WAVEWRIGHT_VIEW_TOKEN or a new one. Anyone with it
+    plays.
     """
     from wavewright.engine.cli.service import play_command
 
@@ -269,7 +272,9 @@ def decisions(
     ] = None,
     format: FormatOption = "text",  # noqa: A002
 ) -> None:
-    """List what waits for a person: questions and approvals, of the daemon's jobs and of runs, and packages."""
+    """List what waits for a person: questions and approvals, of the daemon's jobs and of runs, and
+    packages.
+    """
     from wavewright.engine.cli.runs import decisions_command
 
     raise typer.Exit(decisions_command.list_decisions(decision, output_format=format))
@@ -286,7 +291,8 @@ def answer(
 ) -> None:
     """Answer a question, so that its job or run can continue.
 
-    The first answer is final. A job of the daemon continues by itself, a run with `wavewright resume`.
+    The first answer is final. A job of the daemon continues by itself, a run with `wavewright
+    resume`.
     """
     from wavewright.engine.cli.runs import decisions_command
 

@@ -1,1 +1,3 @@
-"""What several commands share: arguments, errors, exit codes, the terminal, progress and the broker."""
+"""What several commands share: arguments, errors, exit codes, the terminal, progress and the
+broker.
+"""

@@ -1,8 +1,9 @@
-"""The project that a command works in, its arguments (instants, durations, inputs), and the run that it names.
+"""The project that a command works in, its arguments (instants, durations, inputs), and the run
+that it names.
 
-The project is that of the working directory, or else that of the job's file. Tools run in the project's root. Without a
-project they run in the working directory and runs are kept in the user's state folder, so that no command writes to a
-folder outside any project.
+The project is that of the working directory, or else that of the job's file. Tools run in the
+project's root. Without a project they run in the working directory and runs are kept in the user's
+state folder, so that no command writes to a folder outside any project.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ def project_notes(settings: Settings, job: Path | None = None) -> list[str]:
 
 
 def foreign_job_notes(job: Path) -> list[str]:
-    """Return a warning if a job lies in another project than the one whose settings and tools are used."""
+    """Return a warning if a job lies in another project than the one whose settings and tools are
+    used.
+    """
     own, other = find_settings_file(Path.cwd()), find_settings_file(job.parent.resolve())
     if own is None or other is None or own.samefile(other):
         return []
@@ -76,7 +79,9 @@ def from_root(path: Path | None, settings: Settings) -> Path | None:
 
 
 def has_journal(settings: Settings) -> bool:
-    """Whether there may be runs; commands that only read ask first, so that they create no empty journal."""
+    """Whether there may be runs; commands that only read ask first, so that they create no empty
+    journal.
+    """
     return settings.journal_url is not None or settings.journal.exists()
 
 
@@ -137,7 +142,8 @@ def parse_seconds(text: str, name: str) -> float:
 
 
 def parse_past_instant(text: str, name: str, now: float) -> float:
-    """Return the instant that an option names as a date or as the time since then, in seconds since the epoch.
+    """Return the instant that an option names as a date or as the time since then, in seconds since
+    the epoch.
 
     Raises:
         CommandError: it is neither.
@@ -174,7 +180,8 @@ def input_overrides(single: Sequence[str] | None, file: Path | None) -> InputOve
 
 
 async def find_run(journal: Journal, prefix: str | None) -> RunId:
-    """Return the run whose id, or whose tail after the last `-`, starts with `prefix`; the newest run for None.
+    """Return the run whose id, or whose tail after the last `-`, starts with `prefix`; the newest
+    run for None.
 
     The newest run of a job with several targets is the job's, not that of its last target.
 
@@ -188,7 +195,9 @@ async def find_run(journal: Journal, prefix: str | None) -> RunId:
 
 
 async def root_run_of(journal: Journal, run: RunId) -> RunId:
-    """Return the run of the job that a run is a target of; the run itself where it is that of no target."""
+    """Return the run of the job that a run is a target of; the run itself where it is that of no
+    target.
+    """
     rows = await journal.list_runs()
     found = next((row for row in rows if row.run == run), None)
     return run if found is None else await _root_run(journal, rows, found)
@@ -201,8 +210,8 @@ async def _root_run(journal: Journal, rows: Sequence[RunRow], found: RunRow) -> 
     from wavewright.executor.store.journal import ENDED_STATUSES
 
     for row in rows:
-        # The run of a target is named after its job's, which lists it. Before its first event it has no name, and its
-        # job goes on.
+        # The run of a target is named after its job's, which lists it. Before its first event it
+        # has no name, and its job goes on.
         may_list = (
             found.job.startswith(f"{row.job}: ") if found.job else row.status not in ENDED_STATUSES
         )

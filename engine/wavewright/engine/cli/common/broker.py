@@ -23,7 +23,8 @@ CONNECT_SECONDS: Final = 10.0
 
 
 def open_command_bus(section: DaemonSection, name: str) -> AbstractAsyncContextManager[Bus]:
-    """Return the bus of the settings as a context manager; it prints a line while it waits for the broker.
+    """Return the bus of the settings as a context manager; it prints a line while it waits for the
+    broker.
 
     Raises:
         BusError: on entering, as `open_bus`.

@@ -1,4 +1,6 @@
-"""What a command serves over HTTP: its socket, and pages for clients with the token of the printed address."""
+"""What a command serves over HTTP: its socket, and pages for clients with the token of the printed
+address.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +42,8 @@ async def page_served(
     Args:
         open_page: Opens what the page works on and yields its application.
         listener: The socket; it stays open.
-        grace: Seconds for which streams may go on to their ends after the block; by default the block's end cuts
-            them off.
+        grace: Seconds for which streams may go on to their ends after the block; by default the
+            block's end cuts them off.
     """
     # Not above: other commands need a socket only, and may lack the extra with these.
     from sse_starlette.sse import AppStatus

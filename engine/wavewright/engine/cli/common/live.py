@@ -1,8 +1,9 @@
 """The live table of a run on a terminal.
 
-There is a row for each step of the current plan, in the order of the waves. A plan with more steps than the terminal
-has lines shows running steps, failed ones and the latest finished; the overall progress is above. The table depends on
-the run's events alone, so that a resumed run also shows earlier steps.
+There is a row for each step of the current plan, in the order of the waves. A plan with more steps
+than the terminal has lines shows running steps, failed ones and the latest finished; the overall
+progress is above. The table depends on the run's events alone, so that a resumed run also shows
+earlier steps.
 """
 
 from __future__ import annotations
@@ -152,7 +153,9 @@ class LiveProgress:
         self._live.start()
 
     def print_result(self, package: Package, files: Sequence[Path]) -> None:
-        """Print the outcome, which has its own table; if standard output is redirected the live table stays."""
+        """Print the outcome, which has its own table; if standard output is redirected the live
+        table stays.
+        """
         self._live.transient = sys.stdout.isatty()
         self._live.stop()
         print_package(package, files)
@@ -178,7 +181,9 @@ class LiveProgress:
         return Group(*parts, *below)
 
     def _model_line(self, state: RunState) -> list[Text]:
-        """Return a line with the model that is waited for and the cost of models so far, if there is any."""
+        """Return a line with the model that is waited for and the cost of models so far, if there
+        is any.
+        """
         has_executed = bool(self._rows) and all(row.step in state.steps for row in self._rows)
         doing = activity_text(state, self._at_work, has_executed=has_executed)
         words = [doing] if doing is not None else []

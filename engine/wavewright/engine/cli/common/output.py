@@ -157,7 +157,9 @@ def _report_all(errors: Sequence[Exception]) -> int:
 
 
 def error_text(error: WavewrightError) -> str:
-    """Return an error with its place and fix; the errors of documents quote the lines that they speak of."""
+    """Return an error with its place and fix; the errors of documents quote the lines that they
+    speak of.
+    """
     from wavewright.config.sources import DocumentError
     from wavewright.planner.diagnostics.diagnostic import PlanError, diagnostic_from_fault
     from wavewright.planner.diagnostics.rendering import render_text

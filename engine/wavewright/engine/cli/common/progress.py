@@ -1,7 +1,8 @@
 """The progress of a run: a live table on a terminal, lines in a pipe, JSON for machines.
 
-All three read the run's stream of events. Progress goes to standard error and the outcome to standard output, so that a
-pipe gets the outcome alone; with `--json` every event is a line of standard output.
+All three read the run's stream of events. Progress goes to standard error and the outcome to
+standard output, so that a pipe gets the outcome alone; with `--json` every event is a line of
+standard output.
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ class Progress(Protocol):
 
 
 class PlainProgress:
-    """Lines of text on standard error, with the output of tools, so that standard output holds the outcome alone."""
+    """Lines of text on standard error, with the output of tools, so that standard output holds the
+    outcome alone.
+    """
 
     def __init__(self) -> None:
         self._out = sys.stdout
@@ -160,7 +163,8 @@ class JsonProgress(PlainProgress):
 def progress_for(
     *, as_json: bool, is_quiet: bool = False, at_work: ModelLookup | None = None
 ) -> Progress:
-    """Return the progress display: JSON or quiet on request, a live table on a terminal, lines elsewhere.
+    """Return the progress display: JSON or quiet on request, a live table on a terminal, lines
+    elsewhere.
 
     `at_work` gives the live table the model that a phase waits for.
     """

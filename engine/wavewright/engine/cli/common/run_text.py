@@ -1,7 +1,8 @@
 """Texts on runs for a terminal: models at work, costs of models, rungs, and results in Markdown.
 
-A *use* is the cost of one model call, recorded when the call has ended; until then the settings tell which model is
-asked. Estimated counts and unknown prices are marked as such. Text from models and providers is escaped.
+A *use* is the cost of one model call, recorded when the call has ended; until then the settings
+tell which model is asked. Estimated counts and unknown prices are marked as such. Text from models
+and providers is escaped.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ def model_lookup(settings: Settings) -> ModelLookup | None:
 def activity_text(
     state: RunState, at_work: ModelLookup | None, *, has_executed: bool
 ) -> str | None:
-    """Return what a phase outside the executor does now, and with which model; None while steps run."""
+    """Return what a phase outside the executor does now, and with which model; None while steps
+    run.
+    """
     if state.started is None or state.finished is not None:
         return None
     if state.plan is None:
@@ -171,7 +174,9 @@ def summary_text(package: Package) -> str:
 
 
 def rendered_result(package: Package) -> Sequence[str] | None:
-    """Return the lines of a result for a terminal; None unless it is Markdown and standard output a terminal."""
+    """Return the lines of a result for a terminal; None unless it is Markdown and standard output a
+    terminal.
+    """
     text = result_text(package)
     if text is None or not sys.stdout.isatty() or _MARKDOWN.search(text) is None:
         return None

@@ -1,10 +1,11 @@
 """The user at a terminal: signals, answers to questions of planner and steps, and approvals.
 
-Ctrl-C and SIGTERM: while steps run, a model is asked or a question waits for its answer, the first signal stops the run
-so that it can be resumed. At any other time, and at the second signal, the command ends at once.
+Ctrl-C and SIGTERM: while steps run, a model is asked or a question waits for its answer, the first
+signal stops the run so that it can be resumed. At any other time, and at the second signal, the
+command ends at once.
 
-Questions: answers given with `--answer` are used first, in their order, then the user is asked. Without a terminal the
-question is printed and stays open.
+Questions: answers given with `--answer` are used first, in their order, then the user is asked.
+Without a terminal the question is printed and stays open.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ class InterruptHandler:
     @contextmanager
     def handle_signals(self) -> Generator[None]:
         """Return a context in which the signals are handled; enter it on the event loop."""
-        # Not anyio's receiver: its task group would wrap every error of the run. Not the loop's own handlers: they run
-        # on the loop, so an import that hangs could not be interrupted.
+        # Not anyio's receiver: its task group would wrap every error of the run. Not the loop's own
+        # handlers: they run on the loop, so an import that hangs could not be interrupted.
         loop = asyncio.get_running_loop()
 
         def stop(_number: int, _frame: FrameType | None) -> None:
@@ -147,7 +148,9 @@ def chosen_option(question: UserQuestion, answer: str) -> str:
 
 
 def _ask_question(question: UserQuestion) -> str | None:
-    """Show a question and return what is typed; for an empty line the default, None where there is none."""
+    """Show a question and return what is typed; for an empty line the default, None where there is
+    none.
+    """
     sys.stderr.write("\n".join(["", *question_lines(question), "> "]))
     sys.stderr.flush()
     typed = sys.stdin.readline().strip()
@@ -156,7 +159,9 @@ def _ask_question(question: UserQuestion) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class FixedApprover:
-    """Gives every request the same answer, and prints it; without an answer, the run waits until it is answered."""
+    """Gives every request the same answer, and prints it; without an answer, the run waits until it
+    is answered.
+    """
 
     progress: Progress
     answer: bool | None = None
@@ -196,7 +201,9 @@ def can_answer(approver: Approver, asker: Asker | None) -> bool:
 
 
 def may_ask(choice: str | None) -> bool:
-    """Whether a run with `--approve CHOICE` here could go past a step that needs a person; True without a choice."""
+    """Whether a run with `--approve CHOICE` here could go past a step that needs a person; True
+    without a choice.
+    """
     return choice != "never" and (choice != "ask" or is_attended())
 
 

@@ -1,9 +1,11 @@
-"""Tools that call nothing: check a plan, forecast its run, list what plans can call, explain a diagnostic.
+"""Tools that call nothing: check a plan, forecast its run, list what plans can call, explain a
+diagnostic.
 
-Tools take a document as text or as a file of the project. A path that a call gives, itself or in a plan sent as text,
-leads to no file outside the project; a job file of the project may name others.
+Tools take a document as text or as a file of the project. A path that a call gives, itself or in a
+plan sent as text, leads to no file outside the project; a job file of the project may name others.
 
-The models of answers are made from the JSON of the same commands; clients read their schemas in the list of tools.
+The models of answers are made from the JSON of the same commands; clients read their schemas in the
+list of tools.
 """
 
 from __future__ import annotations
@@ -190,7 +192,8 @@ def _as_text(value: Any) -> Any:
     return json.dumps(value, indent=2) if isinstance(value, dict) else value
 
 
-# Plain `str` with "" for absence: of any other type the SDK parses a JSON text before a reader of plans sees it.
+# Plain `str` with "" for absence: of any other type the SDK parses a JSON text before a reader of
+# plans sees it.
 DocumentText: TypeAlias = Annotated[
     str,
     BeforeValidator(_as_text),
@@ -243,7 +246,9 @@ def check_plan(
 def dry_run(
     context: ProjectContext, plan: DocumentText = "", file: DocumentFile = "", inputs: Inputs = None
 ) -> DryRunAnswer:
-    """Show what a run would do: waves, calls, time, cost, side effects and approvals; calls no tool."""
+    """Show what a run would do: waves, calls, time, cost, side effects and approvals; calls no
+    tool.
+    """
     settings = project_of(context).settings
     _, forecast = forecast_job(resolve_document(plan, file, inputs, settings), settings)
     shown = dry_run_json(forecast)
@@ -274,7 +279,8 @@ def resolve_document(plan: str, file: str, inputs: Inputs, settings: Settings) -
     """Return the resolved job of a document that a call gives, with the inputs of the call.
 
     Raises:
-        CommandError: both or neither of text and file are given, or the file is none of the project's.
+        CommandError: both or neither of text and file are given, or the file is none of the
+            project's.
         DocumentError, PlanError, SavedPlanError: the document cannot be used.
     """
     overrides = InputOverrides(from_file=inputs or {})

@@ -1,8 +1,8 @@
 """Tools that run plans and show runs.
 
-A run begins only if the server was started with `--allow-runs`, or if a person agrees: the client is asked to show the
-plan (*elicitation*). Approvals that steps of the plan need are never given here: such a run waits for
-`wavewright answer`.
+A run begins only if the server was started with `--allow-runs`, or if a person agrees: the client
+is asked to show the plan (*elicitation*). Approvals that steps of the plan need are never given
+here: such a run waits for `wavewright answer`.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ async def requested_run(
 
     Raises:
         CommandError: the arguments do not go together, or the run to resume belongs to a daemon.
-        DocumentError, PlanError, RunNotFound: the document cannot be used, its plan is not valid, or there is no such
-            run.
+        DocumentError, PlanError, RunNotFound: the document cannot be used, its plan is not valid,
+            or there is no such run.
     """
     settings = project_of(context).settings
     if not resume:
@@ -127,9 +127,11 @@ def ask_consent(context: ProjectContext, request: RequestedRun) -> Consent | Eli
 
 
 def _consent_lines(job: ResolvedJob, settings: Settings) -> list[str]:
-    """Return what a person reads before a run: its inputs, each call with its effects, and the hash of the plan.
+    """Return what a person reads before a run: its inputs, each call with its effects, and the hash
+    of the plan.
 
-    The same job gives the same lines: a client that is asked in several rounds is asked one question.
+    The same job gives the same lines: a client that is asked in several rounds is asked one
+    question.
     """
     redactor = known_secrets_redactor(settings)
     lines = [
@@ -156,7 +158,8 @@ async def run_plan(
     inputs: Inputs = None,
     resume: ResumedRun = "",
 ) -> RunAnswer:
-    """Run a plan, or continue an interrupted run, and return its result; progress is reported for each step.
+    """Run a plan, or continue an interrupted run, and return its result; progress is reported for
+    each step.
 
     A person is asked before, unless the server allows runs.
     """
@@ -221,7 +224,9 @@ class ProgressNotifier:
 async def _run_until_cancelled(
     request: RunRequest, settings: Settings, progress: ProgressNotifier
 ) -> RunId:
-    """Run the request to its end; if the caller is cancelled, the run is journaled as interrupted first."""
+    """Run the request to its end; if the caller is cancelled, the run is journaled as interrupted
+    first.
+    """
     cancellation, has_ended = CancellationToken(), anyio.Event()
     outcome: PipelineRun[RunContext] | None = None
 

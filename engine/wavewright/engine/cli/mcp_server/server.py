@@ -1,7 +1,8 @@
-"""`wavewright mcp`: the MCP servers over a project and of packs, served over standard input and output or HTTP.
+"""`wavewright mcp`: the MCP servers over a project and of packs, served over standard input and
+output or HTTP.
 
-A server has tools, resources and a prompt, and gives the client its errors. Over HTTP only requests with a token are
-served whose `Host` and `Origin` name the address that is served.
+A server has tools, resources and a prompt, and gives the client its errors. Over HTTP only requests
+with a token are served whose `Host` and `Origin` name the address that is served.
 """
 
 from __future__ import annotations
@@ -88,11 +89,12 @@ class ServedServer:
 
 
 def serve(served: ServedServer, http: str | None) -> int:
-    """Serve the project, or an MCP server of a pack, until the client or a signal ends it; return the exit code.
+    """Serve the project, or an MCP server of a pack, until the client or a signal ends it; return
+    the exit code.
 
     Raises:
-        CommandError: the address is not HOST:PORT or cannot be used, a token is too short, there is no such server or
-            role, or the role is missing.
+        CommandError: the address is not HOST:PORT or cannot be used, a token is too short, there is
+            no such server or role, or the role is missing.
     """
     settings = project_settings()
     with export_traces(), contextlib.chdir(settings.root):  # where tools run
@@ -150,11 +152,13 @@ def plan_prompt(goal: str, settings: Settings) -> str:
     """Return what the planner is asked for a goal that may use every tool of the project.
 
     Raises:
-        PromptError, ToolDefinitionError, PackError: a prompt, a tool or a pack of the project is faulty.
+        PromptError, ToolDefinitionError, PackError: a prompt, a tool or a pack of the project is
+            faulty.
     """
     signatures = all_tools(settings).signatures
     tools = tuple(AvailableTool(name=name) for name in sorted(signatures))
-    # Unvalidated: a project without tools has an empty list, and a `${` in the user's words is text.
+    # Unvalidated: a project without tools has an empty list, and a `${` in the user's words is
+    # text.
     template = GoalTemplate.model_construct(name="goal", goal="goal", available_tools=tools)
     resolved = resolve_goal(Job(name="goal"), template).model_copy(update={"text": goal})
     prompt = planner_prompt(resolved, signatures, Prompts(settings.prompts))
@@ -189,7 +193,9 @@ _State = TypeVar("_State")
 
 
 class EngineServer(MCPServer[_State]):
-    """An MCP server that returns the errors of wavewright to the client, with their hints and without secrets."""
+    """An MCP server that returns the errors of wavewright to the client, with their hints and
+    without secrets.
+    """
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
         """Call a tool.
@@ -377,7 +383,8 @@ def _given_token(role: str) -> str:
 
 
 def http_app(servers: Mapping[str, MCPServer[Any]], host: str) -> ASGIApp:
-    """Return servers by their tokens as one ASGI application, for clients that use a name of the host.
+    """Return servers by their tokens as one ASGI application, for clients that use a name of the
+    host.
 
     A token leads to its server. `/health` needs none, and answers as soon as the servers do.
     """

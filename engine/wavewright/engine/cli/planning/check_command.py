@@ -1,4 +1,6 @@
-"""`wavewright check`: check plans, show every fault with its place and fix, and apply the fixes that are safe."""
+"""`wavewright check`: check plans, show every fault with its place and fix, and apply the fixes
+that are safe.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,9 @@ def _print_text(checked: CheckedDocument, fixes: PlanFixReport | None) -> None:
 
 
 def check_json(checked: CheckedDocument, fixes: PlanFixReport | None = None) -> dict[str, object]:
-    """Return what was found as JSON: the plan if it is valid, the repairs of its text, and the diagnostics."""
+    """Return what was found as JSON: the plan if it is valid, the repairs of its text, and the
+    diagnostics.
+    """
     from wavewright.planner.diagnostics.rendering import render_json
 
     plan = checked.plan if not checked.errors else None

@@ -1,8 +1,9 @@
-"""`wavewright check --fix`: apply the fixes that are safe, show the difference, and write it to the file.
+"""`wavewright check --fix`: apply the fixes that are safe, show the difference, and write it to the
+file.
 
-The warnings of one kind are fixed together, in rounds. After each, the text is read again: it must hold the intended
-value, and the plan must be valid and do the same as before. A fix that fails any of that is left to the author, with
-the reason.
+The warnings of one kind are fixed together, in rounds. After each, the text is read again: it must
+hold the intended value, and the plan must be valid and do the same as before. A fix that fails any
+of that is left to the author, with the reason.
 """
 
 from __future__ import annotations
@@ -150,7 +151,9 @@ def _plan_checker(basis: CheckBasis) -> PlanChecker:
 def _checked_again(
     checked: CheckedDocument, basis: CheckBasis, fixed: FixedDocument
 ) -> CheckedDocument:
-    """Return the fixed document as checked: the plan's new diagnostics, and the former ones of what is around it."""
+    """Return the fixed document as checked: the plan's new diagnostics, and the former ones of what
+    is around it.
+    """
     if not fixed.fixes:
         return checked
     document = fixed.origin.document
@@ -242,7 +245,8 @@ def _apply_fixes(fixed: FixedDocument, fixes: Sequence[Fix], judge: PlanChecker)
     """Return the document after the fixes.
 
     Raises:
-        NotEditable: the text would not hold the intended value, or the plan would do something else.
+        NotEditable: the text would not hold the intended value, or the plan would do something
+            else.
     """
     origin = _fixed_origin(fixed.origin, fixes)
     plan = Plan.model_validate(_value_at(origin.document, origin.pointer))

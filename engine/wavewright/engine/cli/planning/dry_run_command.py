@@ -1,4 +1,5 @@
-"""`wavewright dry-run`: what a run would do; with `--simulate`, the plan run with generated outputs.
+"""`wavewright dry-run`: what a run would do; with `--simulate`, the plan run with generated
+outputs.
 
 Of a job with several targets the run of one is shown, as an example of all.
 """
@@ -73,10 +74,12 @@ class _DryRunResult:
 
 
 def dry_run(options: DryRunOptions, *, output_format: str, output: Path | None) -> int:
-    """Print what running the job would do, or write it to a file; the exit code is 1 if a budget would refuse it.
+    """Print what running the job would do, or write it to a file; the exit code is 1 if a budget
+    would refuse it.
 
     Raises:
-        CommandError: an option needs `--simulate`, or a file cannot be written or may not be replaced.
+        CommandError: an option needs `--simulate`, or a file cannot be written or may not be
+            replaced.
     """
     for name, value in (("--seed", options.seed), ("--fixtures", options.fixtures)):
         if value is not None:
@@ -270,7 +273,8 @@ def _target_name(target: object) -> str:
 
 
 def simulate(options: DryRunOptions, *, output_format: str, output: Path | None) -> int:
-    """Print the report of a simulation, or write it to a file; the exit code is 1 if it found a fault.
+    """Print the report of a simulation, or write it to a file; the exit code is 1 if it found a
+    fault.
 
     Raises:
         CommandError: an option does not go with `--simulate`, or the file cannot be written.

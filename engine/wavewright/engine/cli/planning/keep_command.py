@@ -35,10 +35,12 @@ if TYPE_CHECKING:
 
 
 def keep(run: str | None, name: str, *, is_confirmed: bool) -> int:
-    """Show the plan with its inputs generalised as a diff, ask, and write the goal template; return the exit code.
+    """Show the plan with its inputs generalised as a diff, ask, and write the goal template; return
+    the exit code.
 
     Raises:
-        CommandError: the run is not achieved, a tool has changed since, or the template cannot be written.
+        CommandError: the run is not achieved, a tool has changed since, or the template cannot be
+            written.
         PlanError: the generalised plan is not valid.
     """
     settings = project_settings()
@@ -86,7 +88,8 @@ def _file_of(name: str, settings: Settings) -> Path:
     """Return the file of a new goal template.
 
     Raises:
-        CommandError: the name is no name of a template or is taken, or the project has no folder of templates.
+        CommandError: the name is no name of a template or is taken, or the project has no folder of
+            templates.
     """
     if not re.fullmatch(ID_PATTERN, name):
         raise CommandError(
@@ -123,7 +126,9 @@ def _template_json(template: GoalTemplate) -> JsonObject:
 
 
 def _check(plan: Plan, goal: Goal, tools: dict[str, ToolSignature], text: str, file: Path) -> None:
-    """Raise an error if the plan is not valid for the goal of its run: it read what no template has, as feedback."""
+    """Raise an error if the plan is not valid for the goal of its run: it read what no template
+    has, as feedback.
+    """
     found = error_diagnostics(check(bind_plan(plan, goal, tools), goal, tools))
     if found:
         document = read_document(text, str(file))

@@ -1,4 +1,6 @@
-"""The options and checks of `wavewright check`: of a plan, a job's plan, a goal template, settings or a worker."""
+"""The options and checks of `wavewright check`: of a plan, a job's plan, a goal template, settings
+or a worker.
+"""
 
 from __future__ import annotations
 
@@ -239,7 +241,8 @@ def _check_other(document: Document, options: CheckOptions) -> CheckedDocument:
 
 
 def _check_job(document: Document, options: CheckOptions, settings: Settings) -> CheckedDocument:
-    """Check the plan of a job or of a goal template; faults of these documents are reported as a plan's are.
+    """Check the plan of a job or of a goal template; faults of these documents are reported as a
+    plan's are.
 
     A job without a plan is faulty only if no model is configured to make one.
     """
@@ -312,7 +315,9 @@ def _check_draft(options: CheckOptions, draft: PlanDraft, goal: Goal) -> tuple[D
 
 
 def _check_template(document: Document, options: CheckOptions, goal: Goal) -> CheckedDocument:
-    """Check what a goal template says of tools, rules and gates; its plan, if it has one, is not checked."""
+    """Check what a goal template says of tools, rules and gates; its plan, if it has one, is not
+    checked.
+    """
     from wavewright.planner.language.goals import GoalTemplate
     from wavewright.planner.plans.goal_resolution import check_template
 
@@ -344,7 +349,8 @@ def _check_partial(text: PlanText, goal: Goal | None, options: CheckOptions) -> 
 
 
 def _run_basis(options: CheckOptions, plan: Plan, goal: Goal | None) -> CheckBasis:
-    """Return what a plan is checked against, with the tools and the people that a run of it would lack.
+    """Return what a plan is checked against, with the tools and the people that a run of it would
+    lack.
 
     Why tools cannot work is unknown of those that are given as signatures.
     """
@@ -368,14 +374,18 @@ def _basis(options: CheckOptions, plan: Plan, goal: Goal | None) -> CheckBasis:
 
 
 def _settings(options: CheckOptions) -> Settings:
-    """Return the project's settings; a plan that is checked against a file of tools belongs to no project."""
+    """Return the project's settings; a plan that is checked against a file of tools belongs to no
+    project.
+    """
     from wavewright.engine.cli.common.arguments import project_settings
 
     return project_settings(options.file)
 
 
 def _allowance(options: CheckOptions, plan: Plan, goal: Goal | None) -> Allowance | None:
-    """Return what a run of the plan may still spend; None for a plan that is checked against a file of tools."""
+    """Return what a run of the plan may still spend; None for a plan that is checked against a file
+    of tools.
+    """
     if options.tools is not None and goal is None:
         return None
     settings = _settings(options)

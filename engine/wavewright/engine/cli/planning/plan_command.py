@@ -2,8 +2,8 @@
 
 `plan` makes it for a job. Progress goes to standard error, so standard output holds the plan alone.
 
-`do` makes it for a goal in words, shows it as a dry run, asks once and runs it. With `--yes` the plan is made within
-the run, so nothing is shown before it.
+`do` makes it for a goal in words, shows it as a dry run, asks once and runs it. With `--yes` the
+plan is made within the run, so nothing is shown before it.
 """
 
 from __future__ import annotations
@@ -126,7 +126,9 @@ def plan(
 async def make_plan_with_progress(
     request: RunRequest, settings: Settings, answers: Sequence[str]
 ) -> PlanReport:
-    """Make the plan of a request while its progress is shown on standard error; `answers` as for `plan`."""
+    """Make the plan of a request while its progress is shown on standard error; `answers` as for
+    `plan`.
+    """
     with signals_wake_loop(), PlanProgress() as progress:
         return await make_plan_for_request(
             request,
@@ -138,7 +140,9 @@ async def make_plan_with_progress(
 
 
 def _refuse_unusable(file: Path) -> None:
-    """Raise an error, before any model is asked, if the file is no plan file or holds something else."""
+    """Raise an error, before any model is asked, if the file is no plan file or holds something
+    else.
+    """
     if file.suffix not in _SUFFIXES:
         msg = f"--out {str(file)!r} is neither YAML nor JSON"
         raise CommandError(msg, hint=f"name a file that ends in {', '.join(_SUFFIXES)}")

@@ -1,10 +1,11 @@
 """Fixes of a plan's warnings, and the check that a fixed plan does the same as before.
 
-A *fix* answers one warning. It names the nodes of the document to remove and the words to rename. It is applied to the
-document's value, which gives the intended plan, and to its text, which must then be read as that value.
+A *fix* answers one warning. It names the nodes of the document to remove and the words to rename.
+It is applied to the document's value, which gives the intended plan, and to its text, which must
+then be read as that value.
 
-Two plans *do the same* where every step that both have makes the same call, waits for the same steps, directly or
-not, and is blocked by the failure of the same ones.
+Two plans *do the same* where every step that both have makes the same call, waits for the same
+steps, directly or not, and is blocked by the failure of the same ones.
 """
 
 from __future__ import annotations
@@ -204,7 +205,8 @@ def _mentions(text: ExpressionText, old: StepId, new: StepId) -> Iterator[WordRe
             yield WordRename(use.start + word, old, new)
 
 
-# --- carried out ---------------------------------------------------------------------------------------------
+# --- carried out
+# ---------------------------------------------------------------------------------------------
 
 
 def fixed_value(value: Json, base: str, fixes: Iterable[Fix]) -> Json:
@@ -271,7 +273,9 @@ def _emptied(document: Document, pointer: str) -> list[Edit]:
 def _changes_by_pointer(
     fixes: Iterable[Fix],
 ) -> tuple[dict[str, list[WordRename]], dict[str, set[int]]]:
-    """Return all words that change and all items that go, by the pointers of their strings and lists."""
+    """Return all words that change and all items that go, by the pointers of their strings and
+    lists.
+    """
     renamed: dict[str, list[WordRename]] = {}
     dropped: dict[str, set[int]] = {}
     for fix in fixes:

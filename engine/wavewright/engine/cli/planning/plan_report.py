@@ -1,9 +1,9 @@
 """The output of `wavewright plan`: the plan as YAML or JSON, and how it was made.
 
-Fields at their default are left out, and both forms are read back as the same plan. A plan may come from a language
-model, so characters that could control a terminal are written as escapes. The text is a YAML document in which all but
-the plan are comments, so `wavewright plan JOB > FILE` writes a plan file. Without a plan the text says why, with the
-faults of the model's last answer.
+Fields at their default are left out, and both forms are read back as the same plan. A plan may come
+from a language model, so characters that could control a terminal are written as escapes. The text
+is a YAML document in which all but the plan are comments, so `wavewright plan JOB > FILE` writes a
+plan file. Without a plan the text says why, with the faults of the model's last answer.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ def _dumper() -> type[SafeDumper]:
     import yaml
 
     class PlanDumper(yaml.SafeDumper):
-        """Writes no aliases, which plans may not hold, and quotes every text that is not a plain scalar."""
+        """Writes no aliases, which plans may not hold, and quotes every text that is not a plain
+        scalar.
+        """
 
         def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - as the base class has it
             return True

@@ -1,7 +1,8 @@
 """Edits of a document's text that change nothing else, and their atomic write.
 
-An *edit* replaces a span of the text. Edits are computed from the spans of the document's nodes, for JSON and for both
-notations of YAML; where a span cannot be separated from what surrounds it, `NotEditable` is raised.
+An *edit* replaces a span of the text. Edits are computed from the spans of the document's nodes,
+for JSON and for both notations of YAML; where a span cannot be separated from what surrounds it,
+`NotEditable` is raised.
 """
 
 from __future__ import annotations
@@ -159,7 +160,9 @@ def _line_end(text: str, place: int) -> int:
 
 
 def _rest_of_line(text: str, place: int) -> int:
-    """Return where the next line begins, if nothing but blanks and a comment stand on this one from here on."""
+    """Return where the next line begins, if nothing but blanks and a comment stand on this one from
+    here on.
+    """
     end = _line_end(text, place)
     rest = text[place:end].strip()
     if rest and not rest.startswith("#"):

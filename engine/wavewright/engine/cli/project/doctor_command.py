@@ -1,7 +1,7 @@
 """`wavewright doctor`: check the installation and the project, and show how to fix what fails.
 
-Each model that a role would ask is asked one short question with a short timeout. The cost is charged to the day's
-budget in the journal, if there is one. Keys are never shown.
+Each model that a role would ask is asked one short question with a short timeout. The cost is
+charged to the day's budget in the journal, if there is one. Keys are never shown.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ class _ProbedModel:
 def examine(*, output_format: str, is_offline: bool) -> int:
     """Print the findings and return the exit code: 1 if there is a fault.
 
-    Unless `is_offline`, each configured language model is asked one short question, and the broker is checked for the
-    daemon's access.
+    Unless `is_offline`, each configured language model is asked one short question, and the broker
+    is checked for the daemon's access.
     """
     findings = [_redacted(found) for found in _findings(is_offline=is_offline)]
     if output_format == "json":
@@ -213,7 +213,9 @@ def _mcp_servers(settings: Settings) -> Iterator[DoctorFinding]:
 
 
 def _templates(settings: Settings) -> Iterator[DoctorFinding]:
-    """Read every goal template of the project; a faulty one otherwise fails only the jobs that name it."""
+    """Read every goal template of the project; a faulty one otherwise fails only the jobs that name
+    it.
+    """
     faulty: set[str] = set()
     for path in sorted(
         path for folder in settings.templates if folder.is_dir() for path in folder.glob("*.yaml")
@@ -269,7 +271,9 @@ def model_findings(settings: Settings, *, is_offline: bool) -> Iterator[DoctorFi
 
 
 def _choices(settings: Settings, environment: Mapping[str, str]) -> list[_ProbedModel]:
-    """Return the models of all roles; roles that ask the same model for the same reason are grouped."""
+    """Return the models of all roles; roles that ask the same model for the same reason are
+    grouped.
+    """
     found: dict[tuple[str, str], _ProbedModel] = {}
     roles: tuple[Role, ...] = get_args(Role)
     for role in roles:

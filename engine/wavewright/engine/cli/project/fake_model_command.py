@@ -13,7 +13,8 @@ from wavewright.engine.fake_model.server import FakeModelServer, add_script, des
 
 
 def serve_script(script: Path, *, port: int, quiet: bool) -> int:
-    """Serve the rules of a file on loopback until Ctrl-C; print a line for each request unless `quiet`.
+    """Serve the rules of a file on loopback until Ctrl-C; print a line for each request unless
+    `quiet`.
 
     Raises:
         DocumentError: the file cannot be read, or is no script.

@@ -18,7 +18,8 @@ AUTHORED_SCHEMAS = ("plan", "job", "goal", "settings", "worker", "agent")
 
 
 def print_schema(name: str | None, folder: Path | None) -> int:
-    """Print a published JSON Schema, or write it, or those of all authored documents, into a folder.
+    """Print a published JSON Schema, or write it, or those of all authored documents, into a
+    folder.
 
     Raises:
         CommandError: there is neither a name nor a folder, or the folder cannot be written.
@@ -118,12 +119,14 @@ def write_project(folder: Path | None) -> int:
 
 
 def write_here(folder: Path | None) -> int:
-    """Write the starter project into the working directory beside existing files, and print the next steps.
+    """Write the starter project into the working directory beside existing files, and print the
+    next steps.
 
     A README and a `.gitignore` are kept.
 
     Raises:
-        CommandError: a folder is named, a file of the starter exists already, or a file cannot be written.
+        CommandError: a folder is named, a file of the starter exists already, or a file cannot be
+            written.
     """
     if folder is not None:
         message = f"--here does not go with the folder {str(folder)!r}"

@@ -1,7 +1,9 @@
-"""Checks of a project's settings, workers, prompts, ladders, calibration and broker, for `doctor` and `check`.
+"""Checks of a project's settings, workers, prompts, ladders, calibration and broker, for `doctor`
+and `check`.
 
-Prompt templates are rendered with sample values, because a faulty one otherwise fails only when a model is asked. The
-check of the broker creates nothing there: missing queues are declared by the daemon.
+Prompt templates are rendered with sample values, because a faulty one otherwise fails only when a
+model is asked. The check of the broker creates nothing there: missing queues are declared by the
+daemon.
 """
 
 from __future__ import annotations
@@ -60,7 +62,9 @@ class DoctorFinding:
 def finding_of_faulty_file(
     subject: str, error: DocumentError | PlanError, hint: str
 ) -> DoctorFinding:
-    """Return the first fault of a file with its place; `hint` is used if the fault has no hint of its own."""
+    """Return the first fault of a file with its place; `hint` is used if the fault has no hint of
+    its own.
+    """
     found = error.diagnostics if isinstance(error, PlanError) else error.faults
     first = found[0]
     has_place = first.span is not None and bool(error.source.text)
@@ -78,7 +82,8 @@ def finding_of_faulty_file(
 def check_settings(document: Document, load: Callable[[], Settings]) -> tuple[Diagnostic, ...]:
     """Return the diagnostics of a settings file.
 
-    `load` returns the settings of the project; if the file is theirs, its tools are imported as well.
+    `load` returns the settings of the project; if the file is theirs, its tools are imported as
+    well.
     """
     try:
         read_settings(document)

@@ -1,4 +1,6 @@
-"""`wavewright tools`: the tools that plans of this project can call, and the lock of what MCP servers offer."""
+"""`wavewright tools`: the tools that plans of this project can call, and the lock of what MCP
+servers offer.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ WIDTH = 80
 
 
 def list_tools(job: Path | None, *, output_format: str) -> int:
-    """Print each tool as `name(params) -> result`, or all signatures as JSON (which `check --tools` reads)."""
+    """Print each tool as `name(params) -> result`, or all signatures as JSON (which `check --tools`
+    reads).
+    """
     settings = project_settings(job)
     if job is None:
         registry = all_tools(settings)
@@ -68,7 +72,9 @@ def _params(signature: ToolSignature) -> list[str]:
 
 
 def _result(schema: Json) -> str:
-    """Return the type of a result: the fields of an object, or of the objects in a list, one level deep."""
+    """Return the type of a result: the fields of an object, or of the objects in a list, one level
+    deep.
+    """
     if not isinstance(schema, dict):
         return "any"
     items = schema.get("items")
@@ -90,7 +96,9 @@ def _tool_lines(signature: ToolSignature) -> str:
 
 
 def _wrapped_call(signature: ToolSignature) -> list[str]:
-    """Return `name(param: type, optional?: type) -> {field: type}`, wrapped if it is longer than a line."""
+    """Return `name(param: type, optional?: type) -> {field: type}`, wrapped if it is longer than a
+    line.
+    """
     call = f"{signature.name}({', '.join(_params(signature))})"
     result = f"-> {_result(signature.output_schema)}"
     if len(call) + 1 + len(result) <= WIDTH:
@@ -118,8 +126,8 @@ def write_lock() -> int:
     """Ask every server for its tools, print the changes, and write the lock.
 
     Raises:
-        ToolDefinitionError: no server is configured, one needs a variable that is not set, or one fails or does not
-            answer in time; then nothing is written.
+        ToolDefinitionError: no server is configured, one needs a variable that is not set, or one
+            fails or does not answer in time; then nothing is written.
     """
     settings = project_settings()
     if not settings.mcp.servers:

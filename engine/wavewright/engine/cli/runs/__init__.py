@@ -1,1 +1,3 @@
-"""The commands that start, resume, retry, replay, list, show and compare runs, and answer their questions."""
+"""The commands that start, resume, retry, replay, list, show and compare runs, and answer their
+questions.
+"""

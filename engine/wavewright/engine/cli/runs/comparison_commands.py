@@ -1,7 +1,8 @@
-"""`wavewright diff` and `wavewright replay`: what differs between plans, and between a run and its replay.
+"""`wavewright diff` and `wavewright replay`: what differs between plans, and between a run and its
+replay.
 
-`diff` compares two plans, or the plans of a run's recovery rounds; `replay` a recorded run with what it comes to with
-another planner, other prompts or another reviewer.
+`diff` compares two plans, or the plans of a run's recovery rounds; `replay` a recorded run with
+what it comes to with another planner, other prompts or another reviewer.
 """
 
 from __future__ import annotations
@@ -146,10 +147,12 @@ def _round_json(one: _RecoveryRound) -> JsonObject:
 
 
 def diff(before: str, after: str | None, *, output_format: str) -> int:
-    """Print the differences between the plans of two files or runs; the exit code is 1 if there are any.
+    """Print the differences between the plans of two files or runs; the exit code is 1 if there are
+    any.
 
-    `after` may be a patch of `before`. For two jobs, their goals (inputs, gates, caps, limits) are compared too.
-    Without `after`, the plans of the recovery rounds of the run `before` are compared.
+    `after` may be a patch of `before`. For two jobs, their goals (inputs, gates, caps, limits) are
+    compared too. Without `after`, the plans of the recovery rounds of the run `before` are
+    compared.
 
     Raises:
         CommandError, DocumentError: a name stands for no plan, or the patch cannot be applied.

@@ -1,7 +1,9 @@
-"""What a person says to runs and jobs: answers to questions, verdicts on packages, and that one is to end.
+"""What a person says to runs and jobs: answers to questions, verdicts on packages, and that one is
+to end.
 
-`wavewright cancel` ends a run that no process has open. Else the request is kept in the journal, where the run's owner
-looks for one each second, and the command waits until the owner has ended the run.
+`wavewright cancel` ends a run that no process has open. Else the request is kept in the journal,
+where the run's owner looks for one each second, and the command waits until the owner has ended the
+run.
 """
 
 from __future__ import annotations
@@ -131,7 +133,8 @@ def _lines(question: OpenQuestion, *, is_whole: bool) -> list[str]:
     ]
     if question.context:
         context = [f"  {printable(line)}" for line in question.context.splitlines()]
-        # What an approval would let a step do is in the list, too, so that it is seen before it is answered.
+        # What an approval would let a step do is in the list, too, so that it is seen before it is
+        # answered.
         is_cut = not is_whole and len(context) > _MAX_LISTED_LINES
         lines += ["", *(context[:_MAX_LISTED_LINES] if is_cut else context)]
         if is_cut:
@@ -202,7 +205,8 @@ def cancel(wanted: str, *, by: str | None) -> int:
     """End a run or a job for good, and say so; one that is cancelled already stays as it is.
 
     Raises:
-        CommandError: it has come to another end, it is the run of a target, or its owner does not end it.
+        CommandError: it has come to another end, it is the run of a target, or its owner does not
+            end it.
         RunNotFound: there is no such run.
     """
     settings = require_journal(project_settings())
@@ -228,7 +232,8 @@ async def _cancel(settings: Settings, wanted: str, request: CancelRequest) -> Ru
 
 
 async def _find_run_to_cancel(stores: Stores, wanted: str) -> tuple[RunId, JobRow | None]:
-    """Return a run and its job, found by the beginning of the id of either; a job that waits has no run to find yet.
+    """Return a run and its job, found by the beginning of the id of either; a job that waits has no
+    run to find yet.
 
     Raises:
         CommandError: it is the run of a target.

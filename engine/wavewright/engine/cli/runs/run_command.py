@@ -66,7 +66,9 @@ if TYPE_CHECKING:
 SECONDS_TO_SHOW_END: Final = 1.0
 """For which the live page of a run is served after its end to viewers who open it then."""
 _SECONDS_TO_END_STREAMS: Final = 5
-"""For which the page may still show the end to those who view it already; a long run takes a while to draw."""
+"""For which the page may still show the end to those who view it already; a long run takes a while
+to draw.
+"""
 
 
 def resume_request(
@@ -153,7 +155,9 @@ def execute_request(
 async def _attended(
     settings: Settings, progress: Progress, interruption: InterruptHandler, *, is_viewed: bool
 ) -> AsyncGenerator[None]:
-    """Handle signals while a run goes on; if it is to be viewed, serve the live page until its end is shown."""
+    """Handle signals while a run goes on; if it is to be viewed, serve the live page until its end
+    is shown.
+    """
     with interruption.handle_signals():
         if not is_viewed:
             yield
@@ -183,11 +187,12 @@ async def run_in_project(
 ) -> PipelineRun[RunContext]:
     """Run or resume what is asked for, with the project's journal and models.
 
-    `on_earlier` is called with the events of a run that is resumed, before it goes on. `surroundings` is open
-    meanwhile.
+    `on_earlier` is called with the events of a run that is resumed, before it goes on.
+    `surroundings` is open meanwhile.
 
     Raises:
-        CommandError: the folder for the package cannot be used, or the run to resume has ended or not begun.
+        CommandError: the folder for the package cannot be used, or the run to resume has ended or
+            not begun.
     """
     async with surroundings or contextlib.nullcontext(), open_journal(settings) as journal:
         _check_output_folder(request.output_dir or settings.output_dir)

@@ -1,4 +1,6 @@
-"""`wavewright runs`, `show`, `why` and `runs prune`: list, show, explain and remove runs of the journal."""
+"""`wavewright runs`, `show`, `why` and `runs prune`: list, show, explain and remove runs of the
+journal.
+"""
 
 from __future__ import annotations
 
@@ -257,7 +259,8 @@ async def _prune_runs(settings: Settings, before: float, newest: int, is_dry: bo
 
 
 def show_reasons(run: str | None, field: str, *, output_format: str) -> int:
-    """Print where the figure of a field came from, and each cap with the steps by which it reaches the field.
+    """Print where the figure of a field came from, and each cap with the steps by which it reaches
+    the field.
 
     Raises:
         CommandError: the run was not reviewed, or its result has no such field.

@@ -27,7 +27,8 @@ from wavewright.reviewer.values import duration_text, iso_of_epoch
 
 _MAX_ITEMS = 20
 _MAX_CHARS = 8_000
-"""Characters of one value, prompt or answer that are printed as text; `--format json` prints all."""
+"""Characters of one value, prompt or answer that are printed as text; `--format json` prints all.
+"""
 _LOG_STREAMS = {
     "traceback": "traceback",
     "stdout": "standard output",
@@ -37,7 +38,8 @@ _LOG_STREAMS = {
 
 
 def show_step(run: str | None, step: str, *, output_format: str) -> int:
-    """Print one step of a run: parameters, output, attempts with what they printed and raised, model calls.
+    """Print one step of a run: parameters, output, attempts with what they printed and raised,
+    model calls.
 
     Raises:
         CommandError: the run has no such step, or a step cannot be shown in that format.

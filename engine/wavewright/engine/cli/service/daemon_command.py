@@ -1,9 +1,10 @@
-"""`wavewright daemon`: check the settings, then execute jobs; everything that prevents the start is reported at once.
+"""`wavewright daemon`: check the settings, then execute jobs; everything that prevents the start is
+reported at once.
 
-*Errors of settings* are found by reading: the file, the environment, tools, workers, packs, templates, ladders and
-models; neither the broker nor the store nor a model is contacted. *Errors of the environment* are found by opening the
-health port, the store and the broker; that is tried only if the settings have errors or the start failed, so a daemon
-that can start opens everything once.
+*Errors of settings* are found by reading: the file, the environment, tools, workers, packs,
+templates, ladders and models; neither the broker nor the store nor a model is contacted. *Errors of
+the environment* are found by opening the health port, the store and the broker; that is tried only
+if the settings have errors or the start failed, so a daemon that can start opens everything once.
 """
 
 from __future__ import annotations
@@ -77,12 +78,15 @@ class StartCheck:
     """The valid part of them."""
     settings_errors: tuple[WavewrightError, ...] = ()
     settings_error_text: str = ""
-    """The errors of file and environment as text; `settings` holds defaults for what is named in it."""
+    """The errors of file and environment as text; `settings` holds defaults for what is named in
+    it.
+    """
 
     async def environment_errors(self) -> list[WavewrightError]:
         """Open everything that a daemon opens, and return the errors.
 
-        Nothing is created from a default that stands for a faulty setting: a queue cannot be changed afterwards.
+        Nothing is created from a default that stands for a faulty setting: a queue cannot be
+        changed afterwards.
         """
         section, found = self.settings.daemon, list[WavewrightError]()
         if section.health is not None:
@@ -102,7 +106,9 @@ class StartCheck:
 def check_start(
     *, slots: int | None = None, health: str | None = None, log_level: str | None = None
 ) -> StartCheck:
-    """Return the project's settings with the given overrides, and all errors in them; nothing is opened."""
+    """Return the project's settings with the given overrides, and all errors in them; nothing is
+    opened.
+    """
     settings, invalid = load_valid_settings(Path.cwd(), default_state=user_state_dir())
     fault_text = " ".join(fault.message for error in invalid for fault in error.faults).lower()
     faults: list[WavewrightError] = [*invalid]
@@ -204,7 +210,8 @@ def serve(
     The arguments take precedence over the environment and the settings file.
 
     Raises:
-        ExceptionGroup: the daemon cannot start, with every error that prevents it, or cannot continue.
+        ExceptionGroup: the daemon cannot start, with every error that prevents it, or cannot
+            continue.
     """
     start = check_start(slots=slots, health=health, log_level=log_level)
     if start.settings_errors:
@@ -276,7 +283,8 @@ def check_daemon_settings(settings: Settings, *, is_address_reported: bool = Fal
 
     Args:
         settings: The valid part of the settings.
-        is_address_reported: Whether the broker's address is missing because an error about it was reported.
+        is_address_reported: Whether the broker's address is missing because an error about it was
+            reported.
 
     Raises:
         DocumentError: all errors found.

@@ -23,7 +23,8 @@ def serve(name: str, pack: str | None, place: str, *, opens: bool) -> int:
     """Serve the page of a pack until a signal, and return the exit code.
 
     Raises:
-        CommandError: no pack has a page, several have one and none is named, or the address cannot be used.
+        CommandError: no pack has a page, several have one and none is named, or the address cannot
+            be used.
         WavewrightError: what the page works on cannot be opened.
     """
     settings = project_settings()

@@ -1,4 +1,6 @@
-"""`wavewright submit` and `wavewright tail`: send a job to the daemon, and print its messages as they are published."""
+"""`wavewright submit` and `wavewright tail`: send a job to the daemon, and print its messages as
+they are published.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,8 @@ END_EXIT_CODES = {
 
 
 PACKAGE_TIMEOUT: Final = 2.0
-"""Seconds to wait for a package after its job has ended: the two messages may arrive in any order."""
+"""Seconds to wait for a package after its job has ended: the two messages may arrive in any order.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +87,8 @@ def submit(
 ) -> int:
     """Check a job, send it, and return the exit code.
 
-    If `waits`, the job is followed for at most `most` seconds and the exit code is that of its end. If the check finds
-    faults, they are printed and nothing is sent.
+    If `waits`, the job is followed for at most `most` seconds and the exit code is that of its end.
+    If the check finds faults, they are printed and nothing is sent.
 
     Raises:
         DocumentError, PlanError: the job cannot be read, or the settings name no broker.
@@ -123,7 +126,9 @@ def submit(
 
 
 def _print_faults(options: CheckOptions) -> bool:
-    """Print the faults that a check finds and return whether there are any; the daemon may make a missing plan."""
+    """Print the faults that a check finds and return whether there are any; the daemon may make a
+    missing plan.
+    """
     documents = check_plan(options).documents
     faulty = [
         (found, one.text.source)
@@ -163,7 +168,8 @@ def _with_inputs(
 
 
 def check_sender(sender: str, section: DaemonSection) -> None:
-    """Check that the settings let a sender send jobs; the daemon would dead-letter the job without an answer.
+    """Check that the settings let a sender send jobs; the daemon would dead-letter the job without
+    an answer.
 
     Raises:
         CommandError: they do not.
@@ -227,7 +233,8 @@ async def _send(submission: Submission, settings: Settings) -> int:
         with anyio.move_on_after(submission.max_seconds):
             own_target = message_contract(settings).fields.get("target", "target")
             return await _follow_to_end(submission, watcher, own_target)
-    # The end may have been published while the connection was lost, or the daemon knew the id or refused the message.
+    # The end may have been published while the connection was lost, or the daemon knew the id or
+    # refused the message.
     print_error(
         f"job {submission.job} did not end within {submission.max_seconds:g} s",
         f"follow it with: wavewright tail {submission.job}; refused messages are in the queue "
@@ -357,7 +364,9 @@ def _is_about(envelope: JsonObject, job: str) -> bool:
 
 
 def print_envelope(envelope: JsonObject, *, as_json: bool, own_target: str = "target") -> None:
-    """Print one message as JSON or as a line of text; `own_target` is the contract's name of the field `target`."""
+    """Print one message as JSON or as a line of text; `own_target` is the contract's name of the
+    field `target`.
+    """
     print_line(printable_json(envelope) if as_json else _envelope_line(envelope, own_target))
 
 

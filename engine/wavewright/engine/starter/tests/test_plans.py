@@ -1,7 +1,8 @@
 """Every plan of this project is valid, and the word ranking does what it says.
 
-The fixtures come with wavewright: `plan` loads and checks, `run_plan` runs with the real tools or with stubs, and the
-snapshots in `__snapshots__` pin what a change should not alter unseen (`python -m pytest --snapshot-update`).
+The fixtures come with wavewright: `plan` loads and checks, `run_plan` runs with the real tools or
+with stubs, and the snapshots in `__snapshots__` pin what a change should not alter unseen (`python
+-m pytest --snapshot-update`).
 """
 
 from pathlib import Path
@@ -13,7 +14,9 @@ from wavewright.engine.testing import PlanLoader, PlanRunner, ReviewView
 
 WORDS = "plans/words.job.yaml"
 PLANNED_BY_A_MODEL: set[str] = set()
-"""Names of job files whose plan a model makes: there is none to pin before they run (see `recorded_run`)."""
+"""Names of job files whose plan a model makes: there is none to pin before they run (see
+`recorded_run`).
+"""
 JOBS = [
     job
     for job in sorted(Path(__file__).parent.parent.glob("plans/*.job.yaml"))

@@ -1,8 +1,8 @@
 """The conformance suite: `pytest --wavewright-runtime module:function` runs it on a runtime.
 
-Each plan of the project beside this module is a case, which is run without a runtime, and with the one that is held
-against that. A case is run to its end; `cache` is run twice, and `resume` is cancelled in the middle of a call and
-goes on afterwards.
+Each plan of the project beside this module is a case, which is run without a runtime, and with the
+one that is held against that. A case is run to its end; `cache` is run twice, and `resume` is
+cancelled in the middle of a call and goes on afterwards.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ class CaseRun:
 
     events: Sequence[Event]
     form: Json
-    """Events, package, and what calls printed, logged and raised, without what differs from run to run."""
+    """Events, package, and what calls printed, logged and raised, without what differs from run to
+    run.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,9 @@ class CaseRunner:
         return CaseRun(events, _form(ended, events, root))
 
     async def _resumed(self, marks: Path) -> PlanRun[Json]:
-        """Cancel a run while a call waits, which is to be cancelled within five seconds, and let the run go on."""
+        """Cancel a run while a call waits, which is to be cancelled within five seconds, and let
+        the run go on.
+        """
         plan, run = self.ww.load(marks.parent / "plans" / "resume.plan.yaml"), None
         async for event in self.ww.stream(plan):
             if isinstance(event, RunStarted):

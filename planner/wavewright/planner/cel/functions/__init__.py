@@ -1,8 +1,9 @@
 """Functions and methods of expressions, and how they are declared.
 
-A *function* is a Python function whose annotations are its signature. The evaluator chooses among the functions of a
-name by the classes of the arguments, the type checker by their kinds; both read the tables of this module. The
-first parameter is always the cost tracker, which a function asks before it computes or makes anything large.
+A *function* is a Python function whose annotations are its signature. The evaluator chooses among
+the functions of a name by the classes of the arguments, the type checker by their kinds; both read
+the tables of this module. The first parameter is always the cost tracker, which a function asks
+before it computes or makes anything large.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from itertools import product
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, cast, get_args
 
 Result: TypeAlias = Literal["declared", "list", "scalar"]
-"""What a call gives: the declared type, a list of the first argument's elements, or a scalar of the first
-argument's kind (of its elements' kind, where it is a list)."""
+"""What a call gives: the declared type, a list of the first argument's elements, or a scalar of the
+first argument's kind (of its elements' kind, where it is a list).
+"""
 _Run = TypeVar("_Run", bound=Callable[..., object])
 
 
 class ValueType(NamedTuple):
-    """The classes that a value may have, and its elements where it is a list; `object` stands for any."""
+    """The classes that a value may have, and its elements where it is a list; `object` stands for
+    any.
+    """
 
     classes: tuple[type, ...]
     elements: tuple[type, ...] = (object,)

@@ -1,8 +1,8 @@
 """The functions of expressions: which exist, and how the documentation shows them.
 
-The modules imported here declare them. On top of CEL's own functions, dates may be written plainly, `/` always
-divides as numbers (JSON does not tell 3 from 3.0, so neither does a quotient), integers and doubles mix, and lists
-can be summed up. `FUNCTIONS` is the list that the documentation prints.
+The modules imported here declare them. On top of CEL's own functions, dates may be written plainly,
+`/` always divides as numbers (JSON does not tell 3 from 3.0, so neither does a quotient), integers
+and doubles mix, and lists can be summed up. `FUNCTIONS` is the list that the documentation prints.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Conversions to numbers and truth values, types, `math.*`, timestamps and durations.
 
-Numbers mix as they do in JSON: what takes a double takes an integer as well. Conversions are exact or fail.
-Timestamps and durations have microseconds. A timestamp is kept in UTC; its parts can be asked for in another time zone.
+Numbers mix as they do in JSON: what takes a double takes an integer as well. Conversions are exact
+or fail. Timestamps and durations have microseconds. A timestamp is kept in UTC; its parts can be
+asked for in another time zone.
 """
 
 # Annotations are not deferred: they are the signatures of expressions.

@@ -368,7 +368,9 @@ def _compiled(pattern: str) -> Any:
 
 
 def _charge_pattern(cost: CostTracker, pattern: str, characters: int) -> None:
-    """Count that a regular expression is compiled, and how it goes over so many characters at worst."""
+    """Count that a regular expression is compiled, and how it goes over so many characters at
+    worst.
+    """
     repeats = 1
     for found in _REPEATED.finditer(pattern):
         most = (found[2] or found[1])[:4]

@@ -1,1 +1,3 @@
-"""The graph of what documents say: its store, the merging of its entities, and where else it is written."""
+"""The graph of what documents say: its store, the merging of its entities, and where else it is
+written.
+"""

@@ -1,7 +1,7 @@
 """The graph written where others read it: into a file (JSON-LD or GraphML), or to a server.
 
-The embedded store is the graph; a server has a copy, so that what asks there finds the same entities, observations and
-relations. Writing again doubles nothing.
+The embedded store is the graph; a server has a copy, so that what asks there finds the same
+entities, observations and relations. Writing again doubles nothing.
 """
 
 from __future__ import annotations
@@ -188,8 +188,8 @@ def graph_sink(name: SinkName, settings: GraphSettings, root: Path) -> GraphSink
 class _McpSink:
     """An MCP server with the three tools that create entities, observations and relations.
 
-    Entities go first: such servers refuse an observation of an entity that they do not have. What a later graph no
-    longer has stays there, as the three tools delete nothing.
+    Entities go first: such servers refuse an observation of an entity that they do not have. What a
+    later graph no longer has stays there, as the three tools delete nothing.
     """
 
     section: McpServerSection
@@ -246,7 +246,8 @@ class _McpSink:
 
 @dataclass(frozen=True, slots=True)
 class _SurrealSink:
-    """A SurrealDB database with the tables `entity`, `observation` and `relation`, the last of edges.
+    """A SurrealDB database with the tables `entity`, `observation` and `relation`, the last of
+    edges.
 
     What a later graph no longer has is deleted. A reader sees a write batch by batch.
     """

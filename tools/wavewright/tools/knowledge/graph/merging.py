@@ -1,7 +1,8 @@
-"""Which entities are one, by their names; and which statements about one entity contradict each other.
+"""Which entities are one, by their names; and which statements about one entity contradict each
+other.
 
-Rules over the names decide, and a rule that fits two entities equally well merges none. Where the settings name a
-server of embeddings, names that it finds alike are of one entity, too.
+Rules over the names decide, and a rule that fits two entities equally well merges none. Where the
+settings name a server of embeddings, names that it finds alike are of one entity, too.
 """
 
 from __future__ import annotations
@@ -219,7 +220,9 @@ _RULES: Final[tuple[_Rule, ...]] = (_same_form, _told_aliases, _titles, _initial
 
 
 def conflicts_of(graph: KnowledgeGraph) -> list[ObservationConflict]:
-    """Return the statements about one entity that differ in a number, or in what can be true only once."""
+    """Return the statements about one entity that differ in a number, or in what can be true only
+    once.
+    """
     return [
         ObservationConflict(subject=entity.name, values=tuple(map(_statement, group)))
         for entity in graph.entities
@@ -248,7 +251,9 @@ def _conflicting(entity: GraphEntity) -> list[tuple[GraphObservation, ...]]:
 
 
 def _frames(text: str) -> Iterator[tuple[str, str]]:
-    """Yield what a statement says and of which value; nothing of a statement without a single value."""
+    """Yield what a statement says and of which value; nothing of a statement without a single
+    value.
+    """
     if numbers := _NUMBER.findall(text):
         yield normal_name(_NUMBER.sub(" number ", text)), " ".join(numbers)
     elif found := _ONLY_ONCE.match(text.rstrip(" .")):
@@ -266,7 +271,8 @@ _SECONDS: Final = 60.0
 async def alike_names(
     settings: EmbeddingSettings, entities: Iterable[GraphEntity]
 ) -> list[tuple[str, str, float]]:
-    """Return the pairs of ids whose names the server of embeddings finds alike, with their similarity.
+    """Return the pairs of ids whose names the server of embeddings finds alike, with their
+    similarity.
 
     Raises:
         ToolError: as in `embed`.
@@ -295,7 +301,8 @@ async def embed(settings: EmbeddingSettings, names: Sequence[str]) -> list[list[
     """Return the vectors of names, each of length 1.
 
     Raises:
-        ToolError: the server cannot be reached or gives no vector for a name; transient where it may do so later.
+        ToolError: the server cannot be reached or gives no vector for a name; transient where it
+            may do so later.
     """
     import httpx2  # where a server is asked: it is slow to load
 
@@ -333,7 +340,8 @@ async def embed(settings: EmbeddingSettings, names: Sequence[str]) -> list[list[
 
 
 def nearest(vectors: Sequence[Sequence[float]], threshold: float) -> list[tuple[int, int, float]]:
-    """Return the pairs of vectors of length 1 that are nearest to each other, with a similarity from the threshold on.
+    """Return the pairs of vectors of length 1 that are nearest to each other, with a similarity
+    from the threshold on.
 
     The similarity is the cosine of their angle.
     """

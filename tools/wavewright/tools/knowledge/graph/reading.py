@@ -66,7 +66,9 @@ class GraphReader:
         return {*self._database.execute("SELECT kept, dropped FROM merge WHERE is_undone = 1")}
 
     def graph(self) -> KnowledgeGraph:
-        """Return the graph: entities with their observations, and relations between two different entities."""
+        """Return the graph: entities with their observations, and relations between two different
+        entities.
+        """
         return KnowledgeGraph(
             entities=tuple(self._entities(None)), relations=tuple(self._relations(None))
         )
@@ -90,7 +92,9 @@ class GraphReader:
         return PartOfGraph(found.counts, facts)
 
     def search(self, query: str, limit: int) -> list[GraphEntity]:
-        """Return the entities that match most of the words, best first; names weigh more than statements."""
+        """Return the entities that match most of the words, best first; names weigh more than
+        statements.
+        """
         words = query_words(query)
         if not words:
             return []
@@ -258,7 +262,9 @@ class GraphReader:
 
 
 def _among(only: Collection[str] | None, column: str) -> tuple[str, tuple[str, ...]]:
-    """Return the condition that a column is one of some values, if any are given, and its parameters."""
+    """Return the condition that a column is one of some values, if any are given, and its
+    parameters.
+    """
     return ("", ()) if only is None else (f" WHERE {column} IN {LISTED}", (as_list(only),))
 
 

@@ -1,7 +1,9 @@
-"""The graph in one SQLite file: records by the chunk that they are from, and the entities that follow from them.
+"""The graph in one SQLite file: records by the chunk that they are from, and the entities that
+follow from them.
 
-A chunk's records are replaced whole, so writing them again changes nothing. Entities are computed from the mentions of
-their names and from the merges; the ends of observations and relations point at them, or at nothing.
+A chunk's records are replaced whole, so writing them again changes nothing. Entities are computed
+from the mentions of their names and from the merges; the ends of observations and relations point
+at them, or at nothing.
 """
 
 from __future__ import annotations
@@ -98,8 +100,8 @@ class GraphStore:
     ) -> tuple[int, list[str]]:
         """Replace the records of chunks: first all observations, then entities, then relations.
 
-        A chunk whose stored records were made in a better way is left as it is. Returns how many chunks were
-        written, and the ids of those that were left.
+        A chunk whose stored records were made in a better way is left as it is. Returns how many
+        chunks were written, and the ids of those that were left.
         """
         with self._transaction():
             given = {one.chunk: one for one in chunks}
@@ -162,7 +164,8 @@ class GraphStore:
         return len(rows)
 
     def retry_ends(self) -> tuple[int, int]:
-        """Look again for the entities of observations and relations that have none: by normal form and alias.
+        """Look again for the entities of observations and relations that have none: by normal form
+        and alias.
 
         Returns how many different names were looked for, and how many were found.
         """
@@ -180,7 +183,9 @@ class GraphStore:
         return len({*wanted.values()}), len({*wanted.values()} & owners.keys())
 
     def unlinked(self, only: Iterable[str] | None = None) -> list[UnlinkedRecord]:
-        """Return the observations and relations of all or some chunks that name an entity which is not there."""
+        """Return the observations and relations of all or some chunks that name an entity which is
+        not there.
+        """
         among, values = "", tuple[str, ...]()
         if only is not None:
             among, values = f" AND chunk IN {LISTED}", (as_list(only),)
@@ -217,8 +222,9 @@ class GraphStore:
     ) -> tuple[list[RefusedRecord], int]:
         """Look up every quote in its chunk, and delete records without one that is there.
 
-        Chunks that their documents no longer have are deleted with their records, and so are those of a document that
-        `is_read` holds for and that has no chunk. Returns the refused records, and how many chunks were deleted.
+        Chunks that their documents no longer have are deleted with their records, and so are those
+        of a document that `is_read` holds for and that has no chunk. Returns the refused records,
+        and how many chunks were deleted.
         """
         given = {chunk.id: chunk for chunk in chunks}
         with self._transaction():
@@ -244,7 +250,9 @@ class GraphStore:
         return refused, len(gone)
 
     def _place_quotes(self, chunks: Iterable[Chunk]) -> dict[tuple[str, int], str]:
-        """Correct the places of quotes and delete those that are not in their chunk; return one for each record."""
+        """Correct the places of quotes and delete those that are not in their chunk; return one for
+        each record.
+        """
         wrong: dict[tuple[str, int], str] = {}
         for chunk in chunks:
             for row, kind, record, quote, start in self._database.execute(
@@ -275,7 +283,9 @@ class GraphStore:
     def _without_quote(
         self, chunks: Iterable[str]
     ) -> Iterator[tuple[RecordKind, str, int, str, str]]:
-        """Yield the records of some chunks that no quote is left of: kind, table, number, what it says, chunk."""
+        """Yield the records of some chunks that no quote is left of: kind, table, number, what it
+        says, chunk.
+        """
         descriptions = {
             "observation": "text",
             "mention": "name",
@@ -333,7 +343,8 @@ class GraphStore:
 
     @contextmanager
     def _changing(self, entities: Iterable[str]) -> Generator[None]:
-        """Compute again what follows for some entities once the body has changed records or merges of them.
+        """Compute again what follows for some entities once the body has changed records or merges
+        of them.
 
         Reads and writes nothing of other entities, and notes what the run changes.
         """
@@ -370,7 +381,8 @@ class GraphStore:
 
 @contextmanager
 def open_store(path: Path, run: dt.datetime | None = None) -> Generator[GraphStore]:
-    """Open the graph in a file, which is created where there is none; changes need the instant of the run.
+    """Open the graph in a file, which is created where there is none; changes need the instant of
+    the run.
 
     Raises:
         ToolError: the file cannot be used; transient where another writer keeps it for too long.

@@ -1,11 +1,13 @@
-"""The tables of a graph's file, what in them follows from the stored mentions and merges, and what a run changes.
+"""The tables of a graph's file, what in them follows from the stored mentions and merges, and what
+a run changes.
 
-Entities, the names that find them, the ends of records and the texts of the search follow. Each is computed for some
-entities alone, so that a write costs what its names touch and not what the graph holds. `total` counts what is there.
+Entities, the names that find them, the ends of records and the texts of the search follow. Each is
+computed for some entities alone, so that a write costs what its names touch and not what the graph
+holds. `total` counts what is there.
 
-Changes are noted as they are made, so that no two graphs are read to compare them. A fact is an entity, an observation
-or a relation in words. The first change of a fact in a run notes how the fact was made before, every change how it is
-made afterwards; noting the same again changes nothing.
+Changes are noted as they are made, so that no two graphs are read to compare them. A fact is an
+entity, an observation or a relation in words. The first change of a fact in a run notes how the
+fact was made before, every change how it is made afterwards; noting the same again changes nothing.
 """
 
 from __future__ import annotations
@@ -83,7 +85,9 @@ COLUMNS: Final[Mapping[str, str]] = {
     "relation": "id, chunk, origin, source_name, source_key, relation, target_name, target_key",
 }
 ENDS: Final = (("observation", "entity"), ("relation", "source"), ("relation", "target"))
-"""Tables and columns that hold the id of an entity, or nothing; `…_key` beside one is the id that its name has."""
+"""Tables and columns that hold the id of an entity, or nothing; `…_key` beside one is the id that
+its name has.
+"""
 LISTED: Final = "(SELECT value FROM json_each(?))"
 """The values of a parameter that `as_list` made."""
 OPEN_TYPES: Final = frozenset({"thing", "entity", "name", "term", ""})
@@ -115,7 +119,9 @@ def united_with(database: sqlite3.Connection, entities: Iterable[str]) -> set[st
 
 
 def derive(database: sqlite3.Connection, entities: Collection[str]) -> None:
-    """Compute some entities, the ends that name them and their texts; `entities` has all that they are united with."""
+    """Compute some entities, the ends that name them and their texts; `entities` has all that they
+    are united with.
+    """
     listed = as_list(entities)
     database.execute(
         f"DELETE FROM entity_text WHERE rowid IN (SELECT number FROM entity WHERE id IN {LISTED})",  # noqa: S608 - our words

@@ -152,7 +152,8 @@ class GraphTools:
     def write_graph(
         self, records: list[ChunkRecords], *, emit: Emit, now: dt.datetime
     ) -> WrittenGraph:
-        """Write the records of chunks into the graph: all observations, then all entities, then all relations.
+        """Write the records of chunks into the graph: all observations, then all entities, then all
+        relations.
 
         The records of a chunk are replaced, unless those in the graph were made in a better way.
 
@@ -171,7 +172,9 @@ class GraphTools:
             return WrittenGraph(chunks=written, kept=kept, counts=store.counts(), failed=failed)
 
     def retry_relations(self, *, emit: Emit, now: dt.datetime) -> RetriedRelations:
-        """Look again for the entities that relations and observations name: by normal form and by alias."""
+        """Look again for the entities that relations and observations name: by normal form and by
+        alias.
+        """
         with open_store(self._path, now) as store:
             names, found = store.retry_ends()
             emit(RelationsRetried(names, found))
@@ -187,7 +190,8 @@ class GraphTools:
     ) -> LinkedEvidence:
         """Look up every quote in its document, and delete the records that have none there.
 
-        Records of chunks that a document no longer has are deleted, too, and those of files that are gone.
+        Records of chunks that a document no longer has are deleted, too, and those of files that
+        are gone.
 
         Args:
             chunks: All chunks of the documents, from `knowledge.read_documents`.
@@ -212,10 +216,11 @@ class GraphTools:
             )
 
     def merge_entities(self, *, now: dt.datetime) -> MergedEntities:
-        """Take entities for one whose names are forms of one name: aliases, titles, initials, plurals.
+        """Take entities for one whose names are forms of one name: aliases, titles, initials,
+        plurals.
 
-        Where the settings name a server of embeddings, names that it finds alike are of one entity, too. Statements
-        that contradict each other are listed and kept.
+        Where the settings name a server of embeddings, names that it finds alike are of one entity,
+        too. Statements that contradict each other are listed and kept.
 
         Args:
             now: The instant of the run.
@@ -251,7 +256,8 @@ class GraphTools:
         *,
         now: dt.datetime,
     ) -> MinimalChunks:
-        """Return the chunks whose records were made by code alone, so that a model can read them again.
+        """Return the chunks whose records were made by code alone, so that a model can read them
+        again.
 
         Args:
             chunks: Chunks to choose from, from `knowledge.read_documents`.
@@ -268,7 +274,8 @@ class GraphTools:
         return MinimalChunks(chunks=found, origins={chunk.id: stored[chunk.id] for chunk in found})
 
     def search_graph(self, query: str, limit: Limit = 10) -> FoundEntities:
-        """Return the entities of the graph whose names and observations have most of the words, with evidence.
+        """Return the entities of the graph whose names and observations have most of the words,
+        with evidence.
 
         Args:
             query: Words.
@@ -292,7 +299,8 @@ class GraphTools:
         refused: Annotated[list[RefusedRecord] | None, Field(max_length=100_000)] = None,
         difference: GraphDifference | None = None,
     ) -> PresentedGraph:
-        """Make a document for people of the graph: a picture and tables, each record with how it was made.
+        """Make a document for people of the graph: a picture and tables, each record with how it
+        was made.
 
         Args:
             refused: Records that were refused, from `knowledge.link_evidence`.

@@ -1,1 +1,3 @@
-"""Records read from pages by their form: headings, info boxes, links and patterns of sentences; no model is asked."""
+"""Records read from pages by their form: headings, info boxes, links and patterns of sentences; no
+model is asked.
+"""

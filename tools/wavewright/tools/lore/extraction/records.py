@@ -1,6 +1,8 @@
-"""Records of a zone that are read without a model, each value with the sentence or the row that says it.
+"""Records of a zone that are read without a model, each value with the sentence or the row that
+says it.
 
-What no page says stays empty. Pages are hostile: `read_apart` calls a function in the process that parses pages.
+What no page says stays empty. Pages are hostile: `read_apart` calls a function in the process that
+parses pages.
 """
 
 from __future__ import annotations
@@ -80,13 +82,17 @@ class ZonePages:
     """What is read: pages, and for which zone and category."""
 
     pages: Sequence[SourcePage]
-    """All pages that were read for the zone, of whatever topic: the more there are, the more names are known."""
+    """All pages that were read for the zone, of whatever topic: the more there are, the more names
+    are known.
+    """
     zone: str
     category: Category = "zone"
 
 
 def extract(source: ZonePages) -> list[LoreRecord]:
-    """Return the records of a category about a zone, each with its evidence; those in the zone first."""
+    """Return the records of a category about a zone, each with its evidence; those in the zone
+    first.
+    """
     view, category = _view(source), source.category
     if category == "zone":
         return [_zone(view)]
@@ -104,7 +110,9 @@ def connected_zones(source: ZonePages) -> ConnectedZonesResult:
 
 
 def links_to_follow(source: ZonePages) -> list[str]:
-    """Return addresses of pages that are linked but were not read, about things of the category: those in it first."""
+    """Return addresses of pages that are linked but were not read, about things of the category:
+    those in it first.
+    """
     subjects = _view(source).subjects(*_KINDS[source.category])
     return [
         one.url for subject in subjects for one in subject.entities if one.url and one.page is None
@@ -139,7 +147,9 @@ class _Facts:
         return [fact for fact in self._facts if fact.field == name]
 
     def one(self, name: str, read: Callable[[str], str] = str) -> str:
-        """Return the value that most pages tell, then the first; `read` returns a value's common form, or nothing."""
+        """Return the value that most pages tell, then the first; `read` returns a value's common
+        form, or nothing.
+        """
         values: dict[str, tuple[str, set[str]]] = {}
         for fact in self.of(name):
             value = read(fact.value)

@@ -1,4 +1,6 @@
-"""The pages of a world as seen from one zone: what is in it, what its pages name, and where it leads."""
+"""The pages of a world as seen from one zone: what is in it, what its pages name, and where it
+leads.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +108,9 @@ class ZoneView:
         )
 
     def subjects(self, *wanted: str) -> list[Subject]:
-        """Return the things of some kinds that are in the zone, then those that its pages name, most often first."""
+        """Return the things of some kinds that are in the zone, then those that its pages name,
+        most often first.
+        """
         found = [
             one for one in self._subjects if one.kind in wanted and (one.located or one.mentioned)
         ]
@@ -191,7 +195,8 @@ class ZoneView:
             for mention in self.gazetteer.mentions(page, block)
             if mention.entity.kind == kinds.ZONE
         ]
-        # What this zone's pages say of ways out of it, then what other zones' pages say of ways into them from here.
+        # What this zone's pages say of ways out of it, then what other zones' pages say of ways
+        # into them from here.
         for tells in (_listed_way, _told_way):
             for mention in mentions:
                 if tells(mention) in {"out", "both"}:
@@ -212,7 +217,9 @@ def evidence_of(mention: EntityMention) -> Evidence:
 
 
 def _is_present(mention: EntityMention) -> bool:
-    """Whether a block of a zone's page says that a thing is there: a list, a row or a line that a character speaks."""
+    """Whether a block of a zone's page says that a thing is there: a list, a row or a line that a
+    character speaks.
+    """
     block = mention.block
     if block.kind == "quote":
         return mention.start < len(block.label)
@@ -233,7 +240,9 @@ _Way: TypeAlias = Literal["out", "in", "both", ""]
 
 
 def _listed_way(mention: EntityMention) -> _Way:
-    """Return which way between a zone and the one that it names a row or a list of the zone's page tells."""
+    """Return which way between a zone and the one that it names a row or a list of the zone's page
+    tells.
+    """
     block = mention.block
     if block.kind == "row" and mention.start < len(block.label):
         return ""

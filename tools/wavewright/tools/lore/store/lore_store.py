@@ -1,7 +1,8 @@
-"""Validated lore: packages are written whole or not at all, and read back as records, ways and search results.
+"""Validated lore: packages are written whole or not at all, and read back as records, ways and
+search results.
 
-A relation is written as soon as both of its ends are stored, whichever comes first: a zone that is only named by
-another one is no record.
+A relation is written as soon as both of its ends are stored, whichever comes first: a zone that is
+only named by another one is no record.
 """
 
 from __future__ import annotations
@@ -114,12 +115,14 @@ class FoundRecords(LoreModel):
 class LoreStore:
     """What a validator calls: the tables of validated lore, over an open connection.
 
-    Every method raises `SurrealStoreError` where the store cannot be used, or has no zone of a name.
+    Every method raises `SurrealStoreError` where the store cannot be used, or has no zone of a
+    name.
     """
 
     def __init__(self, connection: SurrealConnection) -> None:
         self._connection = connection
-        # A package is merged with what is stored: nothing may be written between reading and writing.
+        # A package is merged with what is stored: nothing may be written between reading and
+        # writing.
         self._writing = anyio.Lock()
 
     async def world_lore_put_package(self, package: ResearchPackage) -> WrittenPackage:
@@ -173,7 +176,8 @@ class LoreStore:
         """Return a shortest way between two zones."""
         first, _ = await self._zone_row(start)
         last, _ = await self._zone_row(end)
-        # The engine's own search for a shortest way does not end where there is none and zones lie in a circle.
+        # The engine's own search for a shortest way does not end where there is none and zones lie
+        # in a circle.
         connections, names = await self._connection.run(
             "SELECT in, out FROM CONNECTS_TO; SELECT id, name FROM zone;"
         )
@@ -229,7 +233,8 @@ class LoreStore:
     async def _edges(
         self, rows: Mapping[Place, Row], new: AbstractSet[Place]
     ) -> tuple[list[_Edge], int]:
-        """Return the relations of these rows, and those of stored rows that wait for the new ones among them.
+        """Return the relations of these rows, and those of stored rows that wait for the new ones
+        among them.
 
         The number is that of relations of these rows whose other end is not stored.
         """
@@ -291,7 +296,9 @@ class _Edge:
 
     @property
     def key(self) -> list[Json]:
-        """The key of the relation's record holds both ends, so that the same relation is written once."""
+        """The key of the relation's record holds both ends, so that the same relation is written
+        once.
+        """
         return [self.source, self.target, *(self.content[part] for part in self.relation.identity)]
 
     def statement(self, number: int) -> str:
@@ -308,7 +315,9 @@ class _Edge:
 
 
 def _rank(scores: Sequence[float]) -> tuple[int, float]:
-    """Return the words that a record holds, and their weight: words of most records weigh less than nothing."""
+    """Return the words that a record holds, and their weight: words of most records weigh less than
+    nothing.
+    """
     return sum(score != 0 for score in scores), sum(scores)
 
 

@@ -1,4 +1,6 @@
-"""The MCP server `lore-store`: checkpoints for the researcher, validated lore for the validator alone."""
+"""The MCP server `lore-store`: checkpoints for the researcher, validated lore for the validator
+alone.
+"""
 
 from __future__ import annotations
 
@@ -119,7 +121,9 @@ class ResearcherTools:
     async def checkpoint_load(
         self, name: _CheckpointName = "world_lore_researcher"
     ) -> StoredCheckpoint:
-        """Return where the research of a name stands; `checkpoint` is null where nothing was written."""
+        """Return where the research of a name stands; `checkpoint` is null where nothing was
+        written.
+        """
         [row] = await self._connection.run(
             "SELECT * FROM ONLY $id;", id=record_id(CHECKPOINTS, name)
         )

@@ -1,4 +1,6 @@
-"""Tables and relations of the store, made from the models of the records, and the records as rows of the tables."""
+"""Tables and relations of the store, made from the models of the records, and the records as rows
+of the tables.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ TABLES: Final[Mapping[str, type[LoreRecord]]] = {
     table: RECORD_TYPES[category] for category, table in _TABLE_OF_CATEGORY.items()
 }
 _STORED_ONLY: Final = frozenset({"id", "zones", "text"})
-"""Columns that are no fields of the record: its key, slugs of the zones whose packages hold it, what is searched."""
+"""Columns that are no fields of the record: its key, slugs of the zones whose packages hold it,
+what is searched.
+"""
 _IDENTITY: Final[Mapping[str, tuple[str, ...]]] = {
     "sources": ("url",),
     "inter_faction": ("faction_id",),
@@ -54,7 +58,9 @@ _REFERENCES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """An edge between two tables: which field of the source names the targets, and what the edge holds."""
+    """An edge between two tables: which field of the source names the targets, and what the edge
+    holds.
+    """
 
     name: str
     source: str
@@ -157,7 +163,8 @@ def _field(table: str, name: str, kind: Any) -> Iterator[str]:
     if name == "confidence":
         yield f"{start} TYPE number ASSERT $value >= 0 AND $value <= 1;"
     elif get_origin(kind) is list and get_args(kind)[0] is not str:
-        # Of an array with a type its items are defined along with it, and cannot be flexible any more.
+        # Of an array with a type its items are defined along with it, and cannot be flexible any
+        # more.
         yield f"{start} TYPE array;"
         yield f"DEFINE FIELD IF NOT EXISTS {name}.* ON {table} FLEXIBLE TYPE object;"
     else:
@@ -192,7 +199,9 @@ def package_rows(package: ResearchPackage, now: dt.datetime) -> Iterator[tuple[s
 
 
 def _record_key(record: LoreRecord) -> str:
-    """Return the key of a record in its table: its slug; of a piece of lore about a zone, after the zone's."""
+    """Return the key of a record in its table: its slug; of a piece of lore about a zone, after the
+    zone's.
+    """
     about = slug(record.zone_id) if isinstance(record, LoreData) and record.zone_id else ""
     return f"{about}:{record.id}" if about else record.id
 
@@ -231,7 +240,9 @@ def _storable(value: Any) -> Any:
 
 
 def merged(stored: Row | None, new: Row) -> Row:
-    """Return a row after a later package: what it fills replaces what was stored, lists are united, the rest stays."""
+    """Return a row after a later package: what it fills replaces what was stored, lists are united,
+    the rest stays.
+    """
     row = dict(new)
     for name, old in (stored or {}).items():
         if name in {"id", "text"}:

@@ -1,8 +1,9 @@
 """The file of a cassette: recorded requests and their answers.
 
-A *cassette* is a JSON file for reading and diffs: one entry for each request, with its answers in order; the entries
-are sorted by content. It is replaced atomically, and entries that another recording wrote meanwhile are kept. For a
-request that was not recorded, the nearest recorded one is found and compared.
+A *cassette* is a JSON file for reading and diffs: one entry for each request, with its answers in
+order; the entries are sorted by content. It is replaced atomically, and entries that another
+recording wrote meanwhile are kept. For a request that was not recorded, the nearest recorded one is
+found and compared.
 """
 
 from __future__ import annotations
@@ -157,7 +158,8 @@ class Cassette:
     def next_answer(self, request: RenderedRequest) -> CassetteAnswer | None:
         """Return the next answer to a request; none where it has to be recorded.
 
-        Equal requests get the recorded answers in their order, and in a replay the last one from then on.
+        Equal requests get the recorded answers in their order, and in a replay the last one from
+        then on.
 
         Raises:
             CassetteMiss: there is none, and none can be recorded.
@@ -278,8 +280,8 @@ def _replace(path: Path, content: bytes) -> None:
 def _locked(folder: Path) -> Generator[None]:
     """Keep other recordings from writing into a folder.
 
-    The folder itself is locked, so that no file is left beside the cassette. Windows has no such lock: there, two
-    programs should not record into one cassette at once.
+    The folder itself is locked, so that no file is left beside the cassette. Windows has no such
+    lock: there, two programs should not record into one cassette at once.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if sys.platform == "win32":

@@ -1,12 +1,12 @@
 """Record the answers of models, and replay them.
 
-With a *cassette* a run needs no key, no network and no money the second time: each recorded question gets its recorded
-answer. A question that was not recorded is an error that shows the difference to the nearest one, so a changed prompt
-is always noticed. No secret is written.
+With a *cassette* a run needs no key, no network and no money the second time: each recorded
+question gets its recorded answer. A question that was not recorded is an error that shows the
+difference to the nearest one, so a changed prompt is always noticed. No secret is written.
 
-A *recorded answer* is text, tool calls and their cost, independent of the provider: an answer that came as a tool's
-arguments can be replayed where text is expected, and the reverse. JSON is stored as JSON and comes back byte for
-byte.
+A *recorded answer* is text, tool calls and their cost, independent of the provider: an answer that
+came as a tool's arguments can be replayed where text is expected, and the reverse. JSON is stored
+as JSON and comes back byte for byte.
 """
 
 from __future__ import annotations
@@ -106,7 +106,8 @@ class CassetteModel(WrapperModel):
         model_request_parameters: ModelRequestParameters,
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
-        """Yield the recorded answer line by line, or the model's as it comes; only a whole one is recorded.
+        """Yield the recorded answer line by line, or the model's as it comes; only a whole one is
+        recorded.
 
         Raises:
             CassetteMiss: there is no recorded answer, and no model is called.
@@ -208,7 +209,9 @@ class CassetteUsage(StrictModel, from_attributes=True):
 
 
 class CassettePart(StrictModel):
-    """A piece of an answer: words, thoughts, the answer in the form that was asked for, or a call of a tool."""
+    """A piece of an answer: words, thoughts, the answer in the form that was asked for, or a call
+    of a tool.
+    """
 
     text: _Text | None = None
     thinking: _Text | None = None
@@ -221,7 +224,8 @@ class CassettePart(StrictModel):
     arguments: JsonObject | None = None
     arguments_as_written: _Text | None = None
     written: _Style | None = None
-    """How the JSON of `answer` or `arguments` was written; absent where the provider gave no text."""
+    """How the JSON of `answer` or `arguments` was written; absent where the provider gave no text.
+    """
     other: JsonObject | None = None
     """Fields that only one provider has."""
 

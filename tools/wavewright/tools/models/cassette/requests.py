@@ -1,8 +1,8 @@
 """Render a question to a model as plain JSON.
 
-A *rendered request* holds the meaning of a question: instructions, messages, tools, the form of the answer and the
-settings that shape it. Times, ids, keys, addresses and provider-specific values are left out, so the same question
-renders alike on every day, machine and provider.
+A *rendered request* holds the meaning of a question: instructions, messages, tools, the form of the
+answer and the settings that shape it. Times, ids, keys, addresses and provider-specific values are
+left out, so the same question renders alike on every day, machine and provider.
 """
 
 from __future__ import annotations
@@ -51,8 +51,10 @@ _SHAPING_SETTINGS = (
     ),
     *("stop_sequences", "temperature", "tool_choice", "top_k", "top_p"),
 )
-"""Settings that change what is answered. Clocks, retries and headers change only whether and when; how much a model
-thinks is told each provider in another way, and some cannot be told where others can."""
+"""Settings that change what is answered. Clocks, retries and headers change only whether and when;
+how much a model thinks is told each provider in another way, and some cannot be told where others
+can.
+"""
 _VOLATILE_FIELDS = frozenset(
     {
         "conversation_id",
@@ -66,7 +68,9 @@ _VOLATILE_FIELDS = frozenset(
     }
     | {"canonical_system", "provider_details", "provider_name", "retry", "vendor_metadata"}
 )
-"""Members of parts that are not rendered by name: they differ each time or from provider to provider."""
+"""Members of parts that are not rendered by name: they differ each time or from provider to
+provider.
+"""
 
 _DEFAULT_OUTPUT_NAME = "final_result"
 """The library's name of a tool for a form without a name."""
@@ -110,7 +114,8 @@ def request_hash(rendered: RenderedRequest) -> str:
 
 
 def rendered_for_file(request: RenderedRequest, redactor: Redactor) -> RenderedRequest:
-    """Return a request as it stands in a cassette: without secrets, texts of several lines as lists of lines.
+    """Return a request as it stands in a cassette: without secrets, texts of several lines as lists
+    of lines.
 
     People compare the file line by line.
     """
@@ -140,7 +145,9 @@ def _strict_json(value: Json) -> Json:
 
 
 def well_formed(text: str) -> str:
-    """Return a text with a replacement character for each half of a surrogate pair: no file can hold one."""
+    """Return a text with a replacement character for each half of a surrogate pair: no file can
+    hold one.
+    """
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -265,7 +272,9 @@ def _tool(tool: ToolDefinition) -> Json:
 
 
 def _answer_forms(parameters: ModelRequestParameters) -> Json:
-    """Return the forms that an answer may have, the same whether it is asked for as a tool or as a format."""
+    """Return the forms that an answer may have, the same whether it is asked for as a tool or as a
+    format.
+    """
     wanted = parameters.output_object
     forms = {tool.name: as_json(tool.parameters_json_schema) for tool in parameters.output_tools}
     if not forms and wanted is not None:

@@ -1,1 +1,3 @@
-"""The game without its turns: world, events, the state that they fold into, dice, rules and the tools over them."""
+"""The game without its turns: world, events, the state that they fold into, dice, rules and the
+tools over them.
+"""

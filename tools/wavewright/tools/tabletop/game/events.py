@@ -1,6 +1,8 @@
-"""The events of a game: what is journaled, what the state is folded from, and what players are shown.
+"""The events of a game: what is journaled, what the state is folded from, and what players are
+shown.
 
-Events of one call of a tool are journaled together, so a crash leaves a call either done or not begun.
+Events of one call of a tool are journaled together, so a crash leaves a call either done or not
+begun.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from wavewright.tools.tabletop.game.world import Condition, Place, World
 
 CombatOutcome: TypeAlias = Literal["victory", "defeat"]
 Speech: TypeAlias = Literal["narration", "npc", "system", "ally_suggestion"]
-"""What a text is: of a game master, of a person, of the rules, or a proposal for the turn of an ally."""
+"""What a text is: of a game master, of a person, of the rules, or a proposal for the turn of an
+ally.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The fold: events, one after the other, make the state; an undo takes back the last turn.
 
-A call of a tool is a `Play`: it throws dice and collects events, with the state that they make of the one before.
+A call of a tool is a `Play`: it throws dice and collects events, with the state that they make of
+the one before.
 """
 
 from __future__ import annotations
@@ -207,7 +208,9 @@ def die(seed: str, number: int, sides: int) -> int:
 
 @dataclass(slots=True)
 class Play:
-    """Collects the events of a call; they count once they are journaled, and not at all if the call is refused."""
+    """Collects the events of a call; they count once they are journaled, and not at all if the call
+    is refused.
+    """
 
     state: GameState
     events: list[GameEvent] = field(default_factory=list[GameEvent])

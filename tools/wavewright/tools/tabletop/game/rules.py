@@ -1,4 +1,6 @@
-"""The rules as tools: what each does and what it refuses. No model decides anything here; no text changes a rule."""
+"""The rules as tools: what each does and what it refuses. No model decides anything here; no text
+changes a rule.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,8 @@ class GameRules:
         play.emit(happened.CombatBegan(tuple(order)), happened.CombatTurnBegan(order[0][0], 1))
 
     def attack(self, target: str, attacker: str = "") -> None:
-        """Attack in a fight, for the one whose turn it is; the rules roll, and the turn passes to the next.
+        """Attack in a fight, for the one whose turn it is; the rules roll, and the turn passes to
+        the next.
 
         Args:
             target: Whom to attack.
@@ -106,7 +109,8 @@ class GameRules:
             raise ToolError(f"the fight goes on: {left} still stands")
 
     def move(self, place: str) -> None:
-        """Go with the party to a place next to the player's; not during a fight. At the refuge the party rests.
+        """Go with the party to a place next to the player's; not during a fight. At the refuge the
+        party rests.
 
         Args:
             place: Id or name of the place.
@@ -151,7 +155,8 @@ class GameRules:
         self.play.emit(happened.Talked(person.id, words[:_MAX_WORDS]))
 
     def give(self, item: str, receiver: str, count: int = 1, giver: str = PLAYER) -> None:
-        """Hand items over: a potion heals whoever of the party is given it, a person sells at its price.
+        """Hand items over: a potion heals whoever of the party is given it, a person sells at its
+        price.
 
         Args:
             item: The item.
@@ -284,7 +289,9 @@ class GameRules:
         self._rest(2)
 
     def _end_fight(self, outcome: happened.CombatOutcome) -> list[Creature]:
-        """End the fight and its conditions, with one hit point for the party; return who fought, as they were then."""
+        """End the fight and its conditions, with one hit point for the party; return who fought, as
+        they were then.
+        """
         play, state = self.play, self.play.state
         fought = [state.creatures[name] for name, _ in state.combat.order] if state.combat else []
         play.emit(happened.CombatEnded(outcome))

@@ -1,4 +1,5 @@
-"""The state of a game as frozen values, what the rules allow somebody to do next, and what happens, in words.
+"""The state of a game as frozen values, what the rules allow somebody to do next, and what happens,
+in words.
 
 The words are what tools answer, what the rule-based game master says, and what a log shows.
 """
@@ -352,7 +353,9 @@ def _describe_hit_points(
 
 
 def describe_scene(state: GameState, *, has_come: bool = False) -> str:
-    """Return where the player is, who else is there, and what leads away; who has just come knows where it is."""
+    """Return where the player is, who else is there, and what leads away; who has just come knows
+    where it is.
+    """
     place = state.places[state.player.place]
     others = [one for one in state.creatures.values() if one.place == state.player.place]
     present = [one.name for one in others if one.is_standing and one.side != "party"]

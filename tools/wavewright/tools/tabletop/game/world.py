@@ -20,7 +20,9 @@ DICE_PATTERN: Final = r"^[1-9][0-9]?d[1-9][0-9]{0,2}([+-][0-9]{1,3})?$"
 Side: TypeAlias = Literal["party", "neutral", "hostile"]
 """Whom a creature stands by: the player and hired allies, nobody, or the enemies."""
 Condition: TypeAlias = Literal["poisoned", "frightened"]
-"""`poisoned` costs hit points at the begin of each own turn in a fight; `frightened` makes attacks worse."""
+"""`poisoned` costs hit points at the begin of each own turn in a fight; `frightened` makes attacks
+worse.
+"""
 CONDITIONS: Final = get_args(Condition)
 CONDITION_TURNS: Final = 3
 """How many of its turns a creature has a condition."""
@@ -45,7 +47,8 @@ class Item(DocumentModel):
 
     description: str
     heals: Annotated[str, Field(pattern=DICE_PATTERN)] | None = None
-    """Dice of the hit points that it gives back to whoever in the party is given it; it is used up."""
+    """Dice of the hit points that it gives back to whoever in the party is given it; it is used up.
+    """
 
 
 class CreatureSheet(DocumentModel):

@@ -173,7 +173,9 @@ def _shown_map(state: GameState) -> _ShownMap:
 
 
 def _cells_of(map_: str, state: GameState) -> dict[str, tuple[int, int]]:
-    """Return column and row of each place of a map, and of places of others to which a way leads from it."""
+    """Return column and row of each place of a map, and of places of others to which a way leads
+    from it.
+    """
     cells = {name: place.at for name, place in state.places.items() if place.map == map_}
     for name in [*cells]:
         for way in state.places[name].exits:

@@ -1,1 +1,3 @@
-"""One turn of the game: its context, its phases, the state machine behind its guards, and its agents."""
+"""One turn of the game: its context, its phases, the state machine behind its guards, and its
+agents.
+"""

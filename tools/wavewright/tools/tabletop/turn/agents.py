@@ -1,7 +1,8 @@
 """Agents of a turn: what is registered of them, and how one is asked.
 
-An agent is a named agent of the engine where a model is configured, and else the rule-based game master. Both act by
-the same tools, so the rules hold for both; an agent has only the tools that its registration lists.
+An agent is a named agent of the engine where a model is configured, and else the rule-based game
+master. Both act by the same tools, so the rules hold for both; an agent has only the tools that its
+registration lists.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ ENGINE: Final = "engine"
 GAME_MASTER: Final = "rule-based game master"
 """Who speaks where no model does."""
 _GAME_DATA: Final = "tabletop"
-"""Name of the run data that says how far a game is: two equal calls at different points of it are two calls."""
+"""Name of the run data that says how far a game is: two equal calls at different points of it are
+two calls.
+"""
 _READ_AND_WRITTEN: Final = frozenset({_GAME_DATA})
 _LIMITS: Final = AgentLimits(requests=8, tool_calls=12, seconds=120.0)
 
@@ -138,7 +141,9 @@ class AgentRegistry:
         return AgentRegistry({**self.agents, agent.name: agent})
 
     def select(self, context: TurnContext) -> TurnAgent:
-        """Return who answers: whom the caller hints at, outside a fight, or the last whose guard holds."""
+        """Return who answers: whom the caller hints at, outside a fight, or the last whose guard
+        holds.
+        """
         hinted = self.agents.get(context.incoming_agent_hint or "")
         if hinted is not None and context.machine.mode != "combat":
             return hinted
@@ -146,7 +151,9 @@ class AgentRegistry:
 
 
 class TurnAgents:
-    """Asks agents: models where there are services with one, and the rule-based game master where not."""
+    """Asks agents: models where there are services with one, and the rule-based game master where
+    not.
+    """
 
     def __init__(self, registry: AgentRegistry, services: Services | None = None) -> None:
         self.registry = registry
@@ -202,7 +209,9 @@ class TurnAgents:
     async def _answer_of(
         self, agent: TurnAgent, request: AgentRequest, tools: ToolUser, effects: Effects
     ) -> AgentAnswer:
-        """Return the answer of the rules, or that of a model: in a twin run the one that the first pipeline had."""
+        """Return the answer of the rules, or that of a model: in a twin run the one that the first
+        pipeline had.
+        """
         services = self._services
         if services is None:
             return AgentAnswer(await agent.by_rules(request, tools))
@@ -265,7 +274,9 @@ class TurnAgents:
 
 
 def _bound_tool(name: str, tools: ToolUser) -> Tool:
-    """Return a tool of the game for an agent; run data says how far the game is, so an equal call is another."""
+    """Return a tool of the game for an agent; run data says how far the game is, so an equal call
+    is another.
+    """
     own = tool_signatures()[name]
     signature = own.model_copy(
         update={

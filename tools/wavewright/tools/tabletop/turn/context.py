@@ -1,4 +1,6 @@
-"""The context that the phases of a turn pass on, its state machine, and the guards that read its transitions."""
+"""The context that the phases of a turn pass on, its state machine, and the guards that read its
+transitions.
+"""
 
 from __future__ import annotations
 
@@ -183,7 +185,9 @@ def is_selected(agent: str) -> Guard:
 
 
 def reload_context(context: TurnContext) -> TurnContext:
-    """Return the context with the state of now, and the transitions of the events since the last reload."""
+    """Return the context with the state of now, and the transitions of the events since the last
+    reload.
+    """
     machine, table = context.machine, context.table
     for event in table.turn_events[len(context.events) :]:
         if isinstance(event, CombatBegan):

@@ -1,4 +1,6 @@
-"""The rule-based game master: plays every agent without a model, by words that it knows. It says that it is one."""
+"""The rule-based game master: plays every agent without a model, by words that it knows. It says
+that it is one.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ class IntendedCall(NamedTuple):
 
 
 async def narrate(request: AgentRequest, tools: ToolUser) -> str:
-    """Answer outside a fight: do what the message says, and tell what happened or what is to be seen."""
+    """Answer outside a fight: do what the message says, and tell what happened or what is to be
+    seen.
+    """
     before = tools.table.state
     intended = intended_call(request.message, before) if request.by_player else None
     if intended is None:
@@ -81,7 +85,9 @@ async def fight(request: AgentRequest, tools: ToolUser) -> str:
 
 
 async def speak(request: AgentRequest, tools: ToolUser) -> str:
-    """Answer as a person: one line after the other; sell, and join for its wages, if the message says so."""
+    """Answer as a person: one line after the other; sell, and join for its wages, if the message
+    says so.
+    """
     state = tools.table.state
     assert request.npc is not None
     person = state.creatures[request.npc]
@@ -107,7 +113,8 @@ async def attempt(tools: ToolUser, call: IntendedCall) -> str:
 def intended_call(
     message: str, state: GameState, person: Creature | None = None
 ) -> IntendedCall | None:
-    """Return the call that a message asks for; None where it asks for none that the game master knows.
+    """Return the call that a message asks for; None where it asks for none that the game master
+    knows.
 
     Args:
         message: What the player says.

@@ -1,6 +1,8 @@
-"""The turn, declared once: its agents, its phases with their order and conditions, and what it is compared with.
+"""The turn, declared once: its agents, its phases with their order and conditions, and what it is
+compared with.
 
-Two of the agents join by registration alone: one raises the player's level, one adds places to the map.
+Two of the agents join by registration alone: one raises the player's level, one adds places to the
+map.
 """
 
 from __future__ import annotations
@@ -119,7 +121,9 @@ class TurnTwin:
 
 
 def view_of_turn(context: TurnContext) -> Json:
-    """Return what twin runs compare of a context: all but what it is played on, and the begins of phases."""
+    """Return what twin runs compare of a context: all but what it is played on, and the begins of
+    phases.
+    """
     from pydantic_core import to_jsonable_python
 
     compared = {one.name: getattr(context, one.name) for one in fields(context)}

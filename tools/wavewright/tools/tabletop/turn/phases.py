@@ -92,7 +92,9 @@ def _context_text(state: GameState) -> str:
 def _engine_request(
     agent: str, text: str, state: GameState, who: str = PLAYER, *, may_act: bool = True
 ) -> AgentRequest:
-    """Return a request of the game itself to an agent, with the state of the game and what `who` can do."""
+    """Return a request of the game itself to an agent, with the state of the game and what `who`
+    can do.
+    """
     return AgentRequest(
         agent,
         text,
@@ -141,7 +143,9 @@ class ReloadState(TurnPhase):
 
 
 def addressed_people(message: str, state: GameState) -> tuple[str, ...]:
-    """Return the people at the player's place to whom a message is said, such as `@Mira` or `ask Mira about …`."""
+    """Return the people at the player's place to whom a message is said, such as `@Mira` or `ask
+    Mira about …`.
+    """
     text, found = message.strip().lower(), list[str]()
     here = [
         *state.standing("neutral"),

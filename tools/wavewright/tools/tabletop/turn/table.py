@@ -1,11 +1,13 @@
-"""The table: what the phases and agents of a turn do is journaled here, and what a crash left is taken up again.
+"""The table: what the phases and agents of a turn do is journaled here, and what a crash left is
+taken up again.
 
-A turn that was interrupted is played again from its begin. What its phases do is looked up among the recorded batches
-before anything is done, so no dice are rolled twice, and no agent that has answered is asked again. An agent that had
-not answered goes on from the answers of its model that are journaled; where it does otherwise than before, that happens
-after what is recorded.
+A turn that was interrupted is played again from its begin. What its phases do is looked up among
+the recorded batches before anything is done, so no dice are rolled twice, and no agent that has
+answered is asked again. An agent that had not answered goes on from the answers of its model that
+are journaled; where it does otherwise than before, that happens after what is recorded.
 
-Words of an agent that are still arriving are a *draft*: kept in memory, and replaced by the text that is journaled.
+Words of an agent that are still arriving are a *draft*: kept in memory, and replaced by the text
+that is journaled.
 """
 
 from __future__ import annotations
@@ -111,10 +113,14 @@ class GameTable:
     turn_events: list[GameEvent] = field(default_factory=list[GameEvent])
     """Those of the turn under way."""
     turn_id: int = 0
-    """Id of the event with which the last turn began: no two turns have the same, also after an undo."""
+    """Id of the event with which the last turn began: no two turns have the same, also after an
+    undo.
+    """
     draft: Draft | None = None
     _recorded: deque[Batch] = field(default_factory=deque[Batch])
-    """Batches of an interrupted turn that are not played again yet; their events are among `events`."""
+    """Batches of an interrupted turn that are not played again yet; their events are among
+    `events`.
+    """
     _keys: Counter[str] = field(default_factory=Counter[str])
     _phases: list[PhaseBegan] = field(default_factory=list[PhaseBegan])
     """Phases that began since the last batch; they are journaled with the next one."""
@@ -193,7 +199,8 @@ class GameTable:
         Args:
             tool: Its name.
             params: Its parameters.
-            scope: Who calls it: equal calls of one scope are one after the other, of two scopes two.
+            scope: Who calls it: equal calls of one scope are one after the other, of two scopes
+                two.
 
         Raises:
             ToolError: the rules do not allow it, or the parameters do not fit.
@@ -204,7 +211,8 @@ class GameTable:
         )
 
     async def call_once(self, tool: str, params: JsonObject, key: str) -> str:
-        """Call a tool beside the turns, unless a call of this key was made; return in words what happened.
+        """Call a tool beside the turns, unless a call of this key was made; return in words what
+        happened.
 
         Raises:
             ToolError: the rules do not allow it, or the parameters do not fit.
@@ -230,7 +238,9 @@ class GameTable:
             self.wake()
 
     def twin(self) -> GameTable:
-        """Return a table in memory on which the turn under way has just begun, for a second pipeline."""
+        """Return a table in memory on which the turn under way has just begun, for a second
+        pipeline.
+        """
         return GameTable(
             GameLog(MemoryJournal(), self.log.run),
             self.game_id,
@@ -244,7 +254,9 @@ class GameTable:
         return self._key(f"scope:{name}")
 
     async def has_recorded(self, name: str) -> bool:
-        """Whether the interrupted turn holds the batch of a name; if so, all up to it has happened now."""
+        """Whether the interrupted turn holds the batch of a name; if so, all up to it has happened
+        now.
+        """
         async with self._lock:
             if self._is_recorded(name):
                 self._play_recorded(name)
@@ -267,7 +279,9 @@ class GameTable:
         return describe_events(events, self.state)
 
     async def _write(self, batch: Batch) -> None:
-        """Journal a batch and let it happen; both are done also where the caller is cancelled meanwhile."""
+        """Journal a batch and let it happen; both are done also where the caller is cancelled
+        meanwhile.
+        """
         with anyio.CancelScope(shield=True):
             await self.log.append(batch)
         self._phases.clear()
@@ -295,7 +309,9 @@ class GameTable:
         return any(batch.key == key for batch in self._recorded)
 
     def _play_recorded(self, key: str | None = None) -> Sequence[GameEvent]:
-        """Let the recorded batches happen up to the one of the key, or all of them; return the events of the last."""
+        """Let the recorded batches happen up to the one of the key, or all of them; return the
+        events of the last.
+        """
         events: Sequence[GameEvent] = ()
         while self._recorded:
             batch = self._recorded.popleft()

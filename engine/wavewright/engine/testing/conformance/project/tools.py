@@ -1,4 +1,6 @@
-"""Tools of the conformance suite; what they do outside their process goes into the folder `marks` beside this file."""
+"""Tools of the conformance suite; what they do outside their process goes into the folder `marks`
+beside this file.
+"""
 
 import asyncio
 import logging
