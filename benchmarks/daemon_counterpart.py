@@ -13,10 +13,10 @@ import anyio
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 
 from benchmarks.daemon_site import Site
-from wavewright.engine.bus.bus import Bus, BusSettings, open_bus
-from wavewright.engine.bus.topology import Topology
-from wavewright.engine.messages.encoding import MessageAddress, encode
-from wavewright.engine.messages.models import JobRequest, ValidationResult
+from wavewright.engine.service.bus.bus import Bus, BusSettings, open_bus
+from wavewright.engine.service.bus.topology import Topology
+from wavewright.engine.service.messages.encoding import MessageAddress, encode
+from wavewright.engine.service.messages.models import JobRequest, ValidationResult
 from wavewright.executor.store.job_records import MessageId, OutgoingMessage
 from wavewright.executor.store.job_store import JobStore
 from wavewright.planner.types import JsonObject

@@ -12,10 +12,10 @@ from pathlib import Path
 import anyio
 
 from benchmarks.measure import show_table
+from wavewright.packs.knowledge.graph.tools import graph_tools
+from wavewright.packs.knowledge.settings import GraphSettings
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
 from wavewright.tools.functions.tool import ToolCall
-from wavewright.tools.knowledge.graph.tools import graph_tools
-from wavewright.tools.knowledge.settings import GraphSettings
 
 ENTITIES = 10_000
 PER_CHUNK = 10

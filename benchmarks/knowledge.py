@@ -26,12 +26,12 @@ from benchmarks.measure import show_table
 from wavewright.engine import Wavewright
 from wavewright.engine.main import GC_THRESHOLD
 from wavewright.executor.events.types import StepFinished
+from wavewright.packs.knowledge.documents import read_documents_tool
+from wavewright.packs.knowledge.generation import generate_records, least_records
+from wavewright.packs.knowledge.models import Chunk
+from wavewright.packs.knowledge.settings import KnowledgeSettings
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
 from wavewright.tools.functions.tool import ToolCall
-from wavewright.tools.knowledge.documents import read_documents_tool
-from wavewright.tools.knowledge.generation import generate_records, least_records
-from wavewright.tools.knowledge.models import Chunk
-from wavewright.tools.knowledge.settings import KnowledgeSettings
 
 SIZES = (250, 1_000)
 

@@ -27,14 +27,14 @@ from benchmarks.measure import show_table
 from wavewright.config.documents import read_document
 from wavewright.config.sections import PlannerSection
 from wavewright.config.settings import Settings, settings_without_file
-from wavewright.engine.api.plan_run import CallbackApprover
-from wavewright.engine.fake_model.replies import Reply
-from wavewright.engine.fake_model.request import FakeModelRequest
-from wavewright.engine.fake_model.server import FakeModelServer
-from wavewright.engine.jobs.resolving import resolve_job
-from wavewright.engine.pipeline.context import Ports, RunRequest, withhold_package
-from wavewright.engine.pipeline.services import open_services
-from wavewright.engine.session import run_request
+from wavewright.engine.interfaces.api.plan_run import CallbackApprover
+from wavewright.engine.rehearsal.fake_model.replies import Reply
+from wavewright.engine.rehearsal.fake_model.request import FakeModelRequest
+from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
+from wavewright.engine.run.jobs.resolving import resolve_job
+from wavewright.engine.run.pipeline.context import Ports, RunRequest, withhold_package
+from wavewright.engine.run.pipeline.services import open_services
+from wavewright.engine.run.session import run_request
 from wavewright.executor.events.types import Event, ModelCalled, PlanAccepted, StepFinished
 from wavewright.executor.sqlite.journal import SqliteJournal
 

@@ -13,7 +13,7 @@ import anyio
 
 from benchmarks.measure import show_table
 from wavewright.executor import Journal, MemoryJournal, SqliteJournal
-from wavewright.tools.tabletop.session import Game
+from wavewright.packs.tabletop.session import Game
 
 GAMES: Final = 200
 MESSAGES: Final = (

@@ -29,7 +29,7 @@ PATIENT = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_t
 if TYPE_CHECKING:
     from tests.support.postgres import OwnServer, PostgresServer
     from tests.support.rabbitmq import Broker, RunningBroker
-    from wavewright.engine.fake_model.server import FakeModelServer
+    from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
 
 _NUMBERS = count()
 
@@ -100,7 +100,7 @@ def started_model_server() -> Iterator[FakeModelServer]:
     before it said.
     """
     # Imported for those that ask: most tests need no server, and nobody should wait for one.
-    from wavewright.engine.fake_model.server import FakeModelServer
+    from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
 
     with FakeModelServer() as server:
         yield server

@@ -32,9 +32,9 @@ from tests.crash.file_broker import Sent
 from tests.crash.minimal_daemon import Agreeing
 from tests.crash.oracle import TOLD_ENDS, Findings
 from tests.support.prepared_command import RunningCommand, Spawn, new_process
-from wavewright.engine.bus.declaration import declare_topology
-from wavewright.engine.bus.message_conversion import message_of
-from wavewright.engine.bus.topology import Topology, topology_of
+from wavewright.engine.service.bus.declaration import declare_topology
+from wavewright.engine.service.bus.message_conversion import message_of
+from wavewright.engine.service.bus.topology import Topology, topology_of
 from wavewright.executor.store.job_records import JobId, OutgoingMessage
 from wavewright.planner.types import JsonObject
 

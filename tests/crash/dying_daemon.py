@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Sequence
 
 import pytest
 
-from wavewright.engine.daemon.outbox import OutboxJournal
 from wavewright.engine.main import main
+from wavewright.engine.service.daemon.outbox import OutboxJournal
 from wavewright.executor.events.types import Event, StepFinished
 from wavewright.executor.store.job_records import OutboxWrites
 from wavewright.planner.types import RunId

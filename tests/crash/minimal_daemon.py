@@ -19,20 +19,24 @@ from tests.crash.crash_points import reach
 from tests.crash.crash_project import EXCHANGE, INTAKE, KEY, SENT_AT, VALIDATOR, settings_of
 from tests.crash.file_broker import FileBroker, Sent
 from wavewright.config.settings import Settings
-from wavewright.engine.bus.faults import BrokerHealth, ignore_event
-from wavewright.engine.bus.relay import Relay
-from wavewright.engine.daemon.budgets import DailyBudget
-from wavewright.engine.daemon.dispatcher import Dispatcher, MessageHandler
-from wavewright.engine.daemon.job_runner import JobRunner
-from wavewright.engine.daemon.model_circuit import ModelCircuitBreaker
-from wavewright.engine.daemon.reports import Reporter
-from wavewright.engine.messages.delivery import acceptance_rules
-from wavewright.engine.messages.encoding import MessageAddress, encode
-from wavewright.engine.messages.models import UserDecisionResponse, ValidationResult, message_id
-from wavewright.engine.operations.logs import StructuredLog
-from wavewright.engine.operations.monitoring import Telemetry
-from wavewright.engine.pipeline.cancellation import CancellationToken
-from wavewright.engine.pipeline.services import open_services
+from wavewright.engine.run.pipeline.cancellation import CancellationToken
+from wavewright.engine.run.pipeline.services import open_services
+from wavewright.engine.service.bus.faults import BrokerHealth, ignore_event
+from wavewright.engine.service.bus.relay import Relay
+from wavewright.engine.service.daemon.budgets import DailyBudget
+from wavewright.engine.service.daemon.dispatcher import Dispatcher, MessageHandler
+from wavewright.engine.service.daemon.job_runner import JobRunner
+from wavewright.engine.service.daemon.model_circuit import ModelCircuitBreaker
+from wavewright.engine.service.daemon.reports import Reporter
+from wavewright.engine.service.messages.delivery import acceptance_rules
+from wavewright.engine.service.messages.encoding import MessageAddress, encode
+from wavewright.engine.service.messages.models import (
+    UserDecisionResponse,
+    ValidationResult,
+    message_id,
+)
+from wavewright.engine.service.operations.logs import StructuredLog
+from wavewright.engine.service.operations.monitoring import Telemetry
 from wavewright.executor.events.types import Event
 from wavewright.executor.run.reuse import JournalReplayCache
 from wavewright.executor.sqlite.journal import SqliteBudgetStore, SqliteJournal

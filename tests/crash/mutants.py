@@ -15,10 +15,14 @@ from uuid import uuid4
 
 import pytest
 
-from wavewright.engine.bus import relay
-from wavewright.engine.daemon import dispatcher as intake, job_projection as accounts, reports
-from wavewright.engine.messages import decoding, reading as wire_json
-from wavewright.engine.messages.delivery import Delivery
+from wavewright.engine.service.bus import relay
+from wavewright.engine.service.daemon import (
+    dispatcher as intake,
+    job_projection as accounts,
+    reports,
+)
+from wavewright.engine.service.messages import decoding, reading as wire_json
+from wavewright.engine.service.messages.delivery import Delivery
 from wavewright.executor.budgets import tables as budget_tables
 from wavewright.executor.budgets.limits import Reserve
 from wavewright.executor.fleet import caller, worker
@@ -80,7 +84,7 @@ def _a_foreign_cancellation_taken_for_ones_own(patch: Patch) -> None:
         del place
         return await call
 
-    patch.setattr("wavewright.engine.bus.faults.translate_errors", unguarded)
+    patch.setattr("wavewright.engine.service.bus.faults.translate_errors", unguarded)
 
 
 def _a_committed_write_tried_again(patch: Patch) -> None:

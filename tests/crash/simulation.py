@@ -23,7 +23,7 @@ from tests.crash import crash_points as points, oracle
 from tests.crash.crash_project import JOURNAL, LEDGER, add_line, settings_of, write_workplace
 from tests.crash.file_broker import FileBroker
 from tests.crash.minimal_daemon import Agreeing, LittleDaemon, World, assemble
-from wavewright.engine.pipeline.services import open_services
+from wavewright.engine.run.pipeline.services import open_services
 from wavewright.executor.events.types import Event, ItemFinished, StepFinished
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.job_records import JobId, OutboxWrites, OutgoingMessage
@@ -210,9 +210,8 @@ class Simulation:
         )
         services = await opened.enter_async_context(open_services(self.settings))
         jobs = JobStore(journal, outbox_lease=0.0)
-        stores = Stores(
-            MortalJournal(journal, life, self.folder / LEDGER), MortalStore(jobs, life), None
-        )  # type: ignore[arg-type]
+        mortal = MortalJournal(journal, life, self.folder / LEDGER)
+        stores = Stores(mortal, MortalStore(jobs, life), None)  # type: ignore[arg-type]
         broker = MortalBroker(self.folder / "broker", life)
         parts = assemble(self.settings, stores, services, broker, self.clock)
         return Simulated(parts, broker, journal, life, opened)

@@ -1,7 +1,7 @@
 """I15: whatever comes, and however large a message may be, it keeps nobody waiting and takes little
 memory.
 
-That it is taken in or refused, and nothing else, is tried in `tests/engine/messages`; here are the
+That it is taken in or refused, and nothing else, is tried in `tests/engine/service/messages`; here are the
 heaviest bodies that the settings let through, and what they cost.
 """
 
@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.messages.sample_messages import GOAL, NOW, RULES, delivered, envelope
-from wavewright.engine.messages.decoding import decode
-from wavewright.engine.messages.reading import MessageRejected
+from tests.engine.service.messages.sample_messages import GOAL, NOW, RULES, delivered, envelope
+from wavewright.engine.service.messages.decoding import decode
+from wavewright.engine.service.messages.reading import MessageRejected
 
 MOST = RULES.max_body
 BLOCKS_AT_MOST = 6

@@ -29,9 +29,9 @@ from tests.engine.model_runs.knowledge_project import (
     boat_of,
     records_of,
 )
-from wavewright.engine.fake_model.replies import AnswerLike, silence
-from wavewright.engine.fake_model.request import FakeModelRequest
-from wavewright.engine.fake_model.server import FakeModelServer, asked_for
+from wavewright.engine.rehearsal.fake_model.replies import AnswerLike, silence
+from wavewright.engine.rehearsal.fake_model.request import FakeModelRequest
+from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
 
 pytest.importorskip("selectolax")
 pytestmark = pytest.mark.timeout(volume(60, 300))

@@ -27,16 +27,21 @@ import anyio
 import pytest
 
 from tests.crash.run_size import IS_WHOLE, volume
-from tests.engine.daemon.daemon_project import PATIENCE, BrokerClient, DaemonProcess, DaemonSite
+from tests.engine.service.daemon.daemon_project import (
+    PATIENCE,
+    BrokerClient,
+    DaemonProcess,
+    DaemonSite,
+)
+from tests.packs.equities.price_service import Answer, Service, serving
 from tests.repository.tree import ROOT
 from tests.support.postgres import PostgresServer
 from tests.support.prepared_command import new_process
 from tests.support.rabbitmq import Broker, RunningBroker, clear
-from tests.tools.equities.price_service import Answer, Service, serving
-from wavewright.engine.bus.bus import BusSettings, open_bus
-from wavewright.engine.fake_model.replies import AnswerMaker, calling_tool, structured
-from wavewright.engine.fake_model.request import FakeModelRequest
-from wavewright.engine.fake_model.server import FakeModelServer, asked_for
+from wavewright.engine.rehearsal.fake_model.replies import AnswerMaker, calling_tool, structured
+from wavewright.engine.rehearsal.fake_model.request import FakeModelRequest
+from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
+from wavewright.engine.service.bus.bus import BusSettings, open_bus
 from wavewright.planner.types import JsonObject
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(volume(120, 900))]

@@ -24,8 +24,8 @@ from tests.crash.measurements import note
 from tests.crash.minimal_daemon import Agreeing
 from tests.crash.run_size import IS_WHOLE, chance, volume
 from tests.crash.simulation import Simulation, remember_tools
-from wavewright.engine.messages.encoding import MessageAddress, encode
-from wavewright.engine.messages.models import ValidationResult, message_id, package_id
+from wavewright.engine.service.messages.encoding import MessageAddress, encode
+from wavewright.engine.service.messages.models import ValidationResult, message_id, package_id
 from wavewright.executor.store.job_records import OutgoingMessage
 
 JOB = job_id(1)
@@ -94,8 +94,9 @@ def _end(folder: Path, order: tuple[int, ...], *, is_doubled: bool) -> str:
         found = sim.found()
         assert oracle.violations(found) == [], order
         told = sorted(
-            f"{one.kind} {one.body['payload'].get('status')}" for one in sim.broker.sent()
-        )  # type: ignore[union-attr]
+            f"{one.kind} {one.body['payload'].get('status')}"  # type: ignore[union-attr]
+            for one in sim.broker.sent()
+        )
         calls = sum(call.event == "start" for call in found.ledger)
         return f"{[row.state for row in found.rows]} {calls} {told}"
     finally:

@@ -19,9 +19,9 @@ from tests.crash.file_broker import job_in
 from tests.crash.forked_daemons import Report, Spec, deaths
 from tests.crash.measurements import note
 from tests.crash.run_size import IS_WHOLE, volume
-from wavewright.engine.fake_model.replies import AnswerLike, ClaimedUsage, with_usage
-from wavewright.engine.fake_model.request import FakeModelRequest
-from wavewright.engine.fake_model.server import FakeModelServer
+from wavewright.engine.rehearsal.fake_model.replies import AnswerLike, ClaimedUsage, with_usage
+from wavewright.engine.rehearsal.fake_model.request import FakeModelRequest
+from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
 from wavewright.planner.types import JsonObject
 
 NAMES = {"before reserve", "before question", "model reply", "before charge", "after charge"}

@@ -26,8 +26,8 @@ from tests.crash.mutants import MUTANTS, plant
 from tests.executor.event_examples import run_started
 from wavewright.config.sections import BudgetSettings, BudgetsSection
 from wavewright.config.settings import load_settings
-from wavewright.engine.bus import faults as guard
-from wavewright.engine.bus.faults import BusDown
+from wavewright.engine.service.bus import faults as guard
+from wavewright.engine.service.bus.faults import BusDown
 from wavewright.executor.sqlite.journal import SqliteBudgetStore, SqliteJournal
 from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.store.journal import RunLost

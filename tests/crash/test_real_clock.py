@@ -21,7 +21,7 @@ from tests.crash.run_size import volume
 from tests.crash.test_model_calls import answer_and_note
 from tests.support.rabbitmq import Broker
 from tests.support.session_server import unavailable
-from wavewright.engine.fake_model.server import FakeModelServer
+from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
 from wavewright.executor.store.job_records import JobId
 from wavewright.planner.types import JsonObject
 

@@ -8,12 +8,12 @@ from typing import get_args
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.repository.tree import ROOT
-from wavewright.engine.bus.faults import BrokerEvent
-from wavewright.engine.cli.service.worker_command import WorkerMetrics
-from wavewright.engine.operations.metrics import Metrics
-from wavewright.tools.knowledge.graph.tools import GraphStageWritten, RelationsRetried
-from wavewright.tools.web.pages import CrawlExecuted
-from wavewright.tools.web.search import SearchExecuted
+from wavewright.engine.interfaces.cli.service.worker_command import WorkerMetrics
+from wavewright.engine.service.bus.faults import BrokerEvent
+from wavewright.engine.service.operations.metrics import Metrics
+from wavewright.packs.knowledge.graph.tools import GraphStageWritten, RelationsRetried
+from wavewright.packs.web.pages import CrawlExecuted
+from wavewright.packs.web.search import SearchExecuted
 
 REFERENCE = ROOT / "docs" / "reference"
 

@@ -34,7 +34,7 @@ from wavewright.config.sections import (
     ValidationSection,
 )
 from wavewright.config.settings import SettingsFile
-from wavewright.engine.cli.app import app
+from wavewright.engine.interfaces.cli.app import app
 from wavewright.executor.events import types as events
 from wavewright.planner.cel.functions.catalogue import FUNCTIONS
 from wavewright.planner.language.goals import GoalTemplate, Job, Recipe, Rules

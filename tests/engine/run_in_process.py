@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from wavewright.config.settings import Settings
-from wavewright.engine import session
-from wavewright.engine.pipeline.context import Ports, RunContext, RunRequest
-from wavewright.engine.pipeline.pipeline import PipelineRun
-from wavewright.engine.pipeline.services import open_services
+from wavewright.engine.run import session
+from wavewright.engine.run.pipeline.context import Ports, RunContext, RunRequest
+from wavewright.engine.run.pipeline.pipeline import PipelineRun
+from wavewright.engine.run.pipeline.services import open_services
 from wavewright.executor.run.reuse import JournalReplayCache
 from wavewright.executor.store.journal import Journal
 

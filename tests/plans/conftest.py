@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wavewright.engine.testing import Redaction
+from wavewright.engine.interfaces.testing import Redaction
 
 
 @pytest.fixture

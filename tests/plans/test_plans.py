@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from wavewright.engine.testing import DryRunLoader, PackageView, PlanLoader, PlanRunner, ReviewView
+from wavewright.engine.interfaces.testing import (
+    DryRunLoader,
+    PackageView,
+    PlanLoader,
+    PlanRunner,
+    ReviewView,
+)
 
 REPOSITORY = Path(__file__).parents[2]
 JOBS = sorted(file.name.removesuffix(".job.yaml") for file in REPOSITORY.glob("plans/*.job.yaml"))

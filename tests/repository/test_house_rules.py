@@ -17,24 +17,58 @@ from tests.repository.tree import ROOT, module_name, project_files, shipped_modu
 # A fault is a result there, not a crash: each entry says whose call or whose wait ends at that
 # edge.
 BROAD_EXCEPT_ALLOWED = {
-    "wavewright.engine.api.plan_run": "the run behind a stream: what it raises is raised where the events are read",
-    "wavewright.engine.cli.common.output": "the edge of the program: a failure becomes a message and an exit code",
-    "wavewright.engine.daemon.job_runner": "the edge of a job: its fault is counted against it, and ends no daemon",
-    "wavewright.engine.fake_model.server": "the call of a rule given by the caller: raised to him when the test ends",
-    "wavewright.engine.daemon.maintenance": "the copy of progress on a server: a fault is logged, the work goes on",
-    "wavewright.engine.pipeline.twin": "the second pipeline of a twin run: whatever it raises is reported",
-    "wavewright.engine.phases.run_targets": "the edge of a target: its fault is journaled, and its neighbours go on",
-    "wavewright.executor.run.emissions": "the formatting of a log record: its arguments may be anything",
-    "wavewright.executor.run.deadlines": "the awaiting of a call step by step: whatever is thrown is thrown into it",
-    "wavewright.executor.sqlite.journal": "the end of a write: whoever waits for it is told, or would wait for ever",
-    "wavewright.executor.store.writer": "the end of a thread: whoever waits for it is told, or would wait for ever",
-    "wavewright.executor.store.job_store": "the call of a caller's projection: what it raises is raised to that caller",
-    "wavewright.executor.run.failures": "the text and properties of an exception: its class may be a tool's own",
+    "wavewright.engine.interfaces.api.plan_run": (
+        "the run behind a stream: what it raises is raised where the events are read"
+    ),
+    "wavewright.engine.interfaces.cli.common.output": (
+        "the edge of the program: a failure becomes a message and an exit code"
+    ),
+    "wavewright.engine.service.daemon.job_runner": (
+        "the edge of a job: its fault is counted against it, and ends no daemon"
+    ),
+    "wavewright.engine.rehearsal.fake_model.server": (
+        "the call of a rule given by the caller: raised to him when the test ends"
+    ),
+    "wavewright.engine.service.daemon.maintenance": (
+        "the copy of progress on a server: a fault is logged, the work goes on"
+    ),
+    "wavewright.engine.run.pipeline.twin": (
+        "the second pipeline of a twin run: whatever it raises is reported"
+    ),
+    "wavewright.engine.run.phases.run_targets": (
+        "the edge of a target: its fault is journaled, and its neighbours go on"
+    ),
+    "wavewright.executor.run.emissions": (
+        "the formatting of a log record: its arguments may be anything"
+    ),
+    "wavewright.executor.run.deadlines": (
+        "the awaiting of a call step by step: whatever is thrown is thrown into it"
+    ),
+    "wavewright.executor.sqlite.journal": (
+        "the end of a write: whoever waits for it is told, or would wait for ever"
+    ),
+    "wavewright.executor.store.writer": (
+        "the end of a thread: whoever waits for it is told, or would wait for ever"
+    ),
+    "wavewright.executor.store.job_store": (
+        "the call of a caller's projection: what it raises is raised to that caller"
+    ),
+    "wavewright.executor.run.failures": (
+        "the text and properties of an exception: its class may be a tool's own"
+    ),
     "wavewright.executor.run.step_runner": "the call of a tool",
-    "wavewright.executor.fleet.remote_calls": "the import of a project's modules, and the call of a tool",
-    "wavewright.tools.workers.agent_tools": "the call of a tool by an agent: a failure is told to the model",
-    "wavewright.tools.mcp.sessions": "the connection to a server: its fault is told to whoever waits for an answer",
-    "wavewright.tools.functions.threads": "the call of a tool in a thread: raised again in the task of the call",
+    "wavewright.executor.fleet.remote_calls": (
+        "the import of a project's modules, and the call of a tool"
+    ),
+    "wavewright.tools.workers.agent_tools": (
+        "the call of a tool by an agent: a failure is told to the model"
+    ),
+    "wavewright.tools.mcp.sessions": (
+        "the connection to a server: its fault is told to whoever waits for an answer"
+    ),
+    "wavewright.tools.functions.threads": (
+        "the call of a tool in a thread: raised again in the task of the call"
+    ),
     "wavewright.tools.functions.user_tools": "the import of a user's module",
 }
 

@@ -5,17 +5,17 @@ and a true map.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.repository.tree import PACKAGES, ROOT, project_files, shipped_modules
+from tests.repository.tree import PACKAGES, ROOT, project_files
 
 FOLDERS = {*PACKAGES, "plans", "tests", "docs", "benchmarks", ".ci", ".github"}
 FILES = {
     ".dockerignore",
     ".editorconfig",
+    ".git-blame-ignore-revs",
     ".gitignore",
     ".pre-commit-hooks.yaml",
     "CHANGELOG.md",
@@ -76,32 +76,14 @@ def test_nothing_is_imported_by_a_name_that_users_have_themselves() -> None:
     assert bare == []
 
 
-def test_no_folder_of_a_package_holds_more_than_sixteen_modules() -> None:
-    folders = Counter(path.parent for path in shipped_modules() if path.name != "__init__.py")
-
-    assert {
-        str(folder.relative_to(ROOT)): count for folder, count in folders.items() if count > 16
-    } == {}
-
-
-def test_no_module_of_a_package_is_longer_than_four_hundred_lines() -> None:
-    lengths = {
-        path: len(path.read_text(encoding="utf-8").splitlines()) for path in shipped_modules()
-    }
-
-    assert {
-        str(path.relative_to(ROOT)): lines for path, lines in lengths.items() if lines > 400
-    } == {}
-
-
-MAP = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
-
-
 def place_on_the_map(name: str) -> Path:
     """Return the path that the map means: `engine/main.py` is `engine/wavewright/engine/main.py`."""
     package, _, rest = name.partition("/")
     short = ROOT / package / "wavewright" / package / rest
     return short if package in PACKAGES and short.exists() else ROOT / name
+
+
+MAP = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"`([\w.]+/[\w./]*)`", MAP))))

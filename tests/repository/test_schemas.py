@@ -14,7 +14,7 @@ import pytest
 
 from tests.repository.tree import ROOT
 from wavewright.config.documents import read_document_file
-from wavewright.engine.cli.project.init_command import AUTHORED_SCHEMAS, schema_text
+from wavewright.engine.interfaces.cli.project.init_command import AUTHORED_SCHEMAS, schema_text
 
 SCHEMAS = ROOT / "docs" / "schemas"
 DOCUMENTS = [

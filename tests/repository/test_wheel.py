@@ -21,7 +21,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.repository.tree import PACKAGES, ROOT, module_name, project_files, shipped_modules
-from wavewright.engine.fake_model.server import FakeModelServer
+from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("config", "prompts", "planner", "tools", "executor", "reviewer", "engine")
+PACKAGES = ("config", "prompts", "planner", "tools", "executor", "reviewer", "engine", "packs")
 
 
 @cache

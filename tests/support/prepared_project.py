@@ -11,7 +11,7 @@ import contextlib
 import gc
 import tempfile
 
-from wavewright.engine.cli.service.daemon_command import check_start
+from wavewright.engine.interfaces.cli.service.daemon_command import check_start
 
 with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
     check_start()

@@ -39,7 +39,7 @@ from tests.support.session_server import (
     unavailable,
     watch_over,
 )
-from wavewright.engine.bus.topology import Topology
+from wavewright.engine.service.bus.topology import Topology
 
 BOOT_SECONDS = 90
 STOP_SECONDS = 30

@@ -10,8 +10,8 @@ from typing import Any
 
 from wavewright.config.sections import BudgetsSection, ModelsSection
 from wavewright.config.settings import Settings, load_settings
-from wavewright.engine.fake_model.request import Wire
-from wavewright.engine.fake_model.server import FakeModelServer
+from wavewright.engine.rehearsal.fake_model.request import Wire
+from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
 from wavewright.executor.budgets.stores import MemoryBudgetStore
 from wavewright.planner.ports.budgets import BudgetScope, Spend
 from wavewright.planner.ports.model_port import ModelCall, ModelClient, ModelUse

@@ -39,7 +39,7 @@ def test_packs_are_named_without_being_imported() -> None:
     code = (
         "import sys; from wavewright.tools import pack_names; names = pack_names();"
         "assert 'equities' in names; "
-        "assert not [m for m in sys.modules if m.startswith('wavewright.tools.equities')]"
+        "assert not [m for m in sys.modules if m.startswith('wavewright.packs.equities')]"
     )
 
     subprocess.run([sys.executable, "-c", code], check=True)

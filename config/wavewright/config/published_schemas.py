@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import textwrap
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -17,6 +18,7 @@ from pydantic import BaseModel, TypeAdapter
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
+_BREAK_IN_PARAGRAPH = re.compile(r"(?<!\n)\n(?![\n -])")
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -113,8 +115,9 @@ def _models_in(annotation: object, seen: set[object]) -> Iterator[type[BaseModel
 def _simplify_schema(node: JsonValue) -> None:
     """Simplify a schema, and remove constraints that the model does not have.
 
-    A list that is read into a set may repeat an item; `gt` is no keyword of JSON Schema; nested
-    `anyOf` are flattened; an optional field needs no default of null.
+    A list that is read into a set may repeat an item; a line break within a paragraph of a
+    description is a space; `gt` is no keyword of JSON Schema; nested `anyOf` are flattened; an
+    optional field needs no default of null.
     """
     if isinstance(node, list):
         for inner in node:
@@ -123,6 +126,8 @@ def _simplify_schema(node: JsonValue) -> None:
         return
     for inner in node.values():
         _simplify_schema(inner)
+    if isinstance(description := node.get("description"), str):
+        node["description"] = _BREAK_IN_PARAGRAPH.sub(" ", description)
     if node.get("uniqueItems") is True and node.get("type") == "array":
         del node["uniqueItems"]
     if node.get("default", ...) is None and "anyOf" in node:

@@ -1,30 +1,19 @@
-from .api.loaded_plan import (
+from .interfaces.api.loaded_plan import (
     LoadedPlan as LoadedPlan,
 )
-from .api.plan_run import (
+from .interfaces.api.plan_run import (
     NoResult as NoResult,
     PlanRun as PlanRun,
     RunPlan as RunPlan,
     RunStream as RunStream,
 )
-from .api.tool_host import (
+from .interfaces.api.tool_host import (
     open_tool_host as open_tool_host,
 )
-from .api.wavewright import (
+from .interfaces.api.wavewright import (
     Wavewright as Wavewright,
 )
-from .operations.logs import (
-    StructuredLog as StructuredLog,
-)
-from .operations.metrics import (
-    PhaseLog as PhaseLog,
-    PhaseMetrics as PhaseMetrics,
-    PhaseTrace as PhaseTrace,
-    PipelineMonitor as PipelineMonitor,
-    TwinLog as TwinLog,
-    TwinMetrics as TwinMetrics,
-)
-from .pipeline.phase import (
+from .run.pipeline.phase import (
     Outcome as Outcome,
     Phase as Phase,
     PhaseEvent as PhaseEvent,
@@ -36,7 +25,7 @@ from .pipeline.phase import (
     halt as halt,
     proceed as proceed,
 )
-from .pipeline.pipeline import (
+from .run.pipeline.pipeline import (
     GuardedPhases as GuardedPhases,
     Pipeline as Pipeline,
     PipelineBuilder as PipelineBuilder,
@@ -45,7 +34,7 @@ from .pipeline.pipeline import (
     maybe as maybe,
     when as when,
 )
-from .pipeline.twin import (
+from .run.pipeline.twin import (
     DoneEffects as DoneEffects,
     EffectNotAnswered as EffectNotAnswered,
     Effects as Effects,
@@ -54,4 +43,15 @@ from .pipeline.twin import (
     TwinRuns as TwinRuns,
     TwinSettings as TwinSettings,
     open_twin as open_twin,
+)
+from .service.operations.logs import (
+    StructuredLog as StructuredLog,
+)
+from .service.operations.metrics import (
+    PhaseLog as PhaseLog,
+    PhaseMetrics as PhaseMetrics,
+    PhaseTrace as PhaseTrace,
+    PipelineMonitor as PipelineMonitor,
+    TwinLog as TwinLog,
+    TwinMetrics as TwinMetrics,
 )

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, NoReturn
 
-from wavewright.engine.pipeline.version import __version__
+from wavewright.engine.run.pipeline.version import __version__
 
 if TYPE_CHECKING:
     from threading import Thread
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # this command.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
-    from wavewright.engine.cli.app import run_command_line
+    from wavewright.engine.interfaces.cli.app import run_command_line
 
     return run_command_line(given)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.engine.conftest import CommandLine
-from wavewright.engine.fake_model.request import FakeModelRequest
+from wavewright.engine.rehearsal.fake_model.request import FakeModelRequest
 from wavewright.executor.events.codec import from_json
 from wavewright.executor.events.types import Event
 from wavewright.planner.types import Json, JsonObject

@@ -10,8 +10,8 @@ import pytest
 
 from tests.engine.conftest import CommandLine
 from tests.tools.mcp.installed_servers import PROGRAMS, require_installed_servers
-from wavewright.engine.fake_model.replies import calling_tool
-from wavewright.engine.fake_model.server import FakeModelServer, asked_for
+from wavewright.engine.rehearsal.fake_model.replies import calling_tool
+from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
 from wavewright.planner.types import Json, JsonObject
 
 REVIEW: JsonObject = {

@@ -25,8 +25,14 @@ from tests.support.note_worker import NOTE_WORKER
 from tests.support.prepared_command import PipedCommand, run_prepared_python
 from tests.support.served_models import RUN, models_over, question
 from wavewright.config.sections import BudgetsSection
-from wavewright.engine.fake_model.replies import ClaimedUsage, Reply, delayed, silence, with_usage
-from wavewright.engine.fake_model.server import FakeModelServer, asked_for
+from wavewright.engine.rehearsal.fake_model.replies import (
+    ClaimedUsage,
+    Reply,
+    delayed,
+    silence,
+    with_usage,
+)
+from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
 from wavewright.executor.sqlite.journal import SqliteBudgetStore
 from wavewright.planner.ports.budgets import BudgetScope
 from wavewright.planner.ports.model_port import ModelError

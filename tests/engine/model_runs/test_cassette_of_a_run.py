@@ -19,9 +19,9 @@ from tests.engine.model_runs.test_equities_with_model import (
     ask_for_help,
     job_without_recipes,
 )
-from tests.tools.equities.price_service import Answer as Served, serving
-from wavewright.engine.fake_model.request import Wire
-from wavewright.engine.fake_model.server import API_KEY, FakeModelServer
+from tests.packs.equities.price_service import Answer as Served, serving
+from wavewright.engine.rehearsal.fake_model.request import Wire
+from wavewright.engine.rehearsal.fake_model.server import API_KEY, FakeModelServer
 from wavewright.planner.types import Json, JsonObject
 
 TIMES_AND_PLACES = {

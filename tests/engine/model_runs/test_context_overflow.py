@@ -23,8 +23,8 @@ from tests.reviewer.recovery.test_replanning import again, no_recipe
 from tests.reviewer.scripted_models import recovery_ladder
 from tests.reviewer.scripted_runs import NOW, goal_for, plan_of
 from tests.support.served_models import models_over
-from wavewright.engine.fake_model.replies import over_context
-from wavewright.engine.fake_model.server import FakeModelServer, asked_for
+from wavewright.engine.rehearsal.fake_model.replies import over_context
+from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
 from wavewright.executor.events.types import GateRecord
 from wavewright.executor.run.ports import GateView
 from wavewright.planner.language.goals import Job

@@ -14,9 +14,9 @@ import pytest
 
 from tests.engine.conftest import Answer, CommandLine
 from tests.engine.equities_project import equities_job, served_prices
-from tests.tools.equities.price_service import Answer as Served, serving
-from wavewright.engine.fake_model.request import WIRES, Wire
-from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, asked_for
+from tests.packs.equities.price_service import Answer as Served, serving
+from wavewright.engine.rehearsal.fake_model.request import WIRES, Wire
+from wavewright.engine.rehearsal.fake_model.server import API_KEY, FakeModelServer, asked_for
 from wavewright.planner.types import JsonObject
 from wavewright.reviewer.package.builder import read_package
 from wavewright.reviewer.records import Package

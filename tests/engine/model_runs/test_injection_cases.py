@@ -22,9 +22,9 @@ import pytest
 from tests.engine.conftest import Answer, CommandLine
 from tests.tools.mcp import stub_server
 from wavewright.config import load_settings
-from wavewright.engine.fake_model.replies import Reply
-from wavewright.engine.fake_model.request import FakeModelRequest, FakeToolCall
-from wavewright.engine.fake_model.server import FakeModelServer
+from wavewright.engine.rehearsal.fake_model.replies import Reply
+from wavewright.engine.rehearsal.fake_model.request import FakeModelRequest, FakeToolCall
+from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import Json, JsonObject

@@ -15,8 +15,8 @@ from tests.engine.conftest import CommandLine
 from tests.engine.model_runs.model_run_project import PLAN, ModelRunProject, review
 from tests.engine.stale_quotes_project import take_calls
 from tests.support.prepared_command import PipedCommand
-from wavewright.engine.fake_model.replies import Reply
-from wavewright.engine.fake_model.server import FakeModelServer, asked_for
+from wavewright.engine.rehearsal.fake_model.replies import Reply
+from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
 from wavewright.executor.events.types import Event, Noted, PlanAccepted, StepFinished
 from wavewright.executor.sqlite.journal import SqliteJournal
 

@@ -22,10 +22,10 @@ from tests.engine.model_runs.knowledge_project import (
     boat_of,
     records_of,
 )
-from wavewright.engine.fake_model.replies import AnswerLike, silence
-from wavewright.engine.fake_model.request import FakeModelRequest
-from wavewright.engine.fake_model.server import FakeModelServer, asked_for
-from wavewright.engine.operations.metrics import Metrics
+from wavewright.engine.rehearsal.fake_model.replies import AnswerLike, silence
+from wavewright.engine.rehearsal.fake_model.request import FakeModelRequest
+from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
+from wavewright.engine.service.operations.metrics import Metrics
 from wavewright.executor.events.types import Event, ItemFinished, RungTaken
 from wavewright.planner.types import Json, JsonObject
 

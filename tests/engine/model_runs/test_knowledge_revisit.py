@@ -10,7 +10,7 @@ import pytest
 from tests.engine.conftest import CommandLine
 from tests.engine.model_runs.knowledge_project import READING, REVIEW, Notes
 from tests.tools.mcp.installed_servers import PROGRAMS, require_installed_servers
-from wavewright.engine.fake_model.server import FakeModelServer, asked_for
+from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
 from wavewright.planner.types import Json, JsonObject
 
 pytest.importorskip("selectolax")

@@ -13,12 +13,12 @@ import yaml
 
 from tests.engine.conftest import CommandLine
 from tests.repository.tree import ROOT
-from wavewright.engine.fake_model.replies import calling_tool, denied, structured
-from wavewright.engine.fake_model.server import FakeModelServer, asked_for
+from wavewright.engine.rehearsal.fake_model.replies import calling_tool, denied, structured
+from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
 from wavewright.planner.types import Json, JsonObject
 
 WORLD = ROOT / "plans" / "lore" / "world"
-TEMPLATE = ROOT / "tools/wavewright/tools/lore/goals/zone_research_orchestrated.yaml"
+TEMPLATE = ROOT / "packs/wavewright/packs/lore/goals/zone_research_orchestrated.yaml"
 SITE = "https://world.example"
 FEN = f"{SITE}/places/harrow-fen.html"
 CORIN = f"{SITE}/people/corin-marr.html"

@@ -25,12 +25,12 @@ from tests.engine.model_runs.injection_project import (
     write_site,
 )
 from wavewright.config.settings import Settings, load_settings
-from wavewright.engine.default_pipeline import default_pipeline
-from wavewright.engine.fake_model.replies import Reply
-from wavewright.engine.fake_model.request import FakeModelRequest, FakeToolCall
-from wavewright.engine.fake_model.server import FakeModelServer
-from wavewright.engine.pipeline.context import ApprovalRequest, Ports, RunContext, RunRequest
-from wavewright.engine.project import tool_sources
+from wavewright.engine.rehearsal.fake_model.replies import Reply
+from wavewright.engine.rehearsal.fake_model.request import FakeModelRequest, FakeToolCall
+from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
+from wavewright.engine.run.default_pipeline import default_pipeline
+from wavewright.engine.run.pipeline.context import ApprovalRequest, Ports, RunContext, RunRequest
+from wavewright.engine.run.project import tool_sources
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.planner.language.hashing import plan_hash

@@ -20,7 +20,7 @@ from tests.engine.model_runs.model_run_project import (
 from tests.engine.stale_quotes_project import take_calls
 from tests.support.provider_fault_cases import row
 from tests.support.served_models import models_over, question
-from wavewright.engine.fake_model.replies import (
+from wavewright.engine.rehearsal.fake_model.replies import (
     calling_tool,
     echo,
     failing,
@@ -29,8 +29,13 @@ from wavewright.engine.fake_model.replies import (
     no_choices,
     refusing,
 )
-from wavewright.engine.fake_model.request import FakeModelRequest
-from wavewright.engine.fake_model.server import API_KEY, FakeModelServer, asked_for, offering
+from wavewright.engine.rehearsal.fake_model.request import FakeModelRequest
+from wavewright.engine.rehearsal.fake_model.server import (
+    API_KEY,
+    FakeModelServer,
+    asked_for,
+    offering,
+)
 from wavewright.planner.types import Json, JsonObject
 
 

@@ -9,8 +9,8 @@ import pytest
 from tests.engine.conftest import CommandLine
 from tests.engine.model_runs.model_run_project import PLAN, ModelRunProject, review
 from tests.support.prepared_command import PipedCommand
-from wavewright.engine.fake_model.replies import calling_tool, silence
-from wavewright.engine.fake_model.server import FakeModelServer, asked_for
+from wavewright.engine.rehearsal.fake_model.replies import calling_tool, silence
+from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
 
 TOOLS = '''
 from pathlib import Path

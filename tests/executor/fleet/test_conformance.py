@@ -19,16 +19,16 @@ from tests.support.postgres import PostgresServer
 from wavewright.config.sections import FleetSection
 from wavewright.config.settings import Settings
 from wavewright.engine import open_tool_host
-from wavewright.engine.recordings.recorded_calls import recorded_calls
-from wavewright.engine.recordings.recorded_tools import RecordedTools
-from wavewright.engine.testing.conformance.suite import (
+from wavewright.engine.interfaces.testing.conformance.suite import (
     CASES,
     CaseRun,
     CaseRunner,
     opened_cases,
     with_named_runtime,
 )
-from wavewright.engine.testing.doubles import CallRecorder
+from wavewright.engine.interfaces.testing.doubles import CallRecorder
+from wavewright.engine.rehearsal.recordings.recorded_calls import recorded_calls
+from wavewright.engine.rehearsal.recordings.recorded_tools import RecordedTools
 from wavewright.executor import RemoteCall, StepFinished, ToolHost
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.types import Json

@@ -12,7 +12,7 @@ import pytest
 from tests.executor.fleet.fleet_site import FleetSite, fleet_site, step, write_plan
 from tests.support.postgres import PostgresServer
 from tests.support.trace_collector import TraceCollector
-from wavewright.engine.fake_model.server import FakeModelServer, asked_for
+from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
 from wavewright.planner.types import JsonObject
 
 WORKER = """\

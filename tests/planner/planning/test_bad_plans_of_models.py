@@ -15,9 +15,9 @@ import pytest
 
 from tests.planner.bad_plans import Case, cases, contract_tools, goal_of
 from tests.support.served_models import models_over
-from wavewright.engine.fake_model.replies import Reply
-from wavewright.engine.fake_model.request import FakeToolCall
-from wavewright.engine.fake_model.server import FakeModelServer
+from wavewright.engine.rehearsal.fake_model.replies import Reply
+from wavewright.engine.rehearsal.fake_model.request import FakeToolCall
+from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.planner import PlanningResult, make_plan

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.served_models import models_over, question
 from wavewright.config.sections import BudgetsSection
-from wavewright.engine.fake_model.replies import (
+from wavewright.engine.rehearsal.fake_model.replies import (
     ClaimedUsage,
     broken_arguments,
     calling_tool,
@@ -19,8 +19,8 @@ from wavewright.engine.fake_model.replies import (
     overloaded,
     with_usage,
 )
-from wavewright.engine.fake_model.request import WIRES, FakeModelRequest, Wire
-from wavewright.engine.fake_model.server import API_KEY, FakeModelServer
+from wavewright.engine.rehearsal.fake_model.request import WIRES, FakeModelRequest, Wire
+from wavewright.engine.rehearsal.fake_model.server import API_KEY, FakeModelServer
 from wavewright.planner.ports.model_port import LoopLimits, LoopTool, LoopToolError, ModelError
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 

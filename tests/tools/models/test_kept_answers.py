@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.served_models import RUN, Asking, question, settings_for
-from wavewright.engine.fake_model.replies import calling_tool
-from wavewright.engine.fake_model.server import FakeModelServer
+from wavewright.engine.rehearsal.fake_model.replies import calling_tool
+from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
 from wavewright.executor.budgets.stores import MemoryBudgetStore
 from wavewright.executor.events.types import AnswerKept
 from wavewright.executor.run.reuse import JournalReplayCache

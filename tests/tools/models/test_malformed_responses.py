@@ -10,9 +10,9 @@ from typing import TypeAlias
 import pytest
 
 from tests.support.served_models import models_over, question
-from wavewright.engine.fake_model.replies import RawBody
-from wavewright.engine.fake_model.request import WIRES, Wire
-from wavewright.engine.fake_model.server import FakeModelServer
+from wavewright.engine.rehearsal.fake_model.replies import RawBody
+from wavewright.engine.rehearsal.fake_model.request import WIRES, Wire
+from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
 from wavewright.planner.ports.model_port import ModelAnswer, ModelError
 from wavewright.planner.types import Json, JsonSchema
 

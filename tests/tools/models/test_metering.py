@@ -12,7 +12,7 @@ from pydantic_ai.models import Model
 
 from tests.support.served_models import RUN, models_over, question, settings_for
 from wavewright.config.sections import BudgetsSection
-from wavewright.engine.fake_model.replies import (
+from wavewright.engine.rehearsal.fake_model.replies import (
     Answer,
     ClaimedUsage,
     delayed,
@@ -24,7 +24,7 @@ from wavewright.engine.fake_model.replies import (
     silence,
     with_usage,
 )
-from wavewright.engine.fake_model.server import FakeModelServer
+from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
 from wavewright.executor.budgets.stores import MemoryBudgetStore
 from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.budgets import BudgetScope, Spend

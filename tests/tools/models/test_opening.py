@@ -9,9 +9,9 @@ import pytest
 
 from tests.support.served_models import question, settings_for
 from wavewright.config.settings import load_settings
-from wavewright.engine.fake_model.replies import structured
-from wavewright.engine.fake_model.request import WIRES, Wire
-from wavewright.engine.fake_model.server import FakeModelServer
+from wavewright.engine.rehearsal.fake_model.replies import structured
+from wavewright.engine.rehearsal.fake_model.request import WIRES, Wire
+from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
 from wavewright.executor.budgets.stores import MemoryBudgetStore
 from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, ModelError
 from wavewright.planner.types import JsonSchema

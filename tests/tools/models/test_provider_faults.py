@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.provider_fault_cases import LIST, ROWS, row
 from tests.support.served_models import models_over, question
-from wavewright.engine.fake_model.replies import (
+from wavewright.engine.rehearsal.fake_model.replies import (
     Answer,
     ClaimedUsage,
     broken_arguments,
@@ -33,8 +33,8 @@ from wavewright.engine.fake_model.replies import (
     slow_drip,
     with_usage,
 )
-from wavewright.engine.fake_model.request import WIRES, Wire
-from wavewright.engine.fake_model.server import FakeModelServer
+from wavewright.engine.rehearsal.fake_model.request import WIRES, Wire
+from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
 from wavewright.planner.ports.model_port import LoopLimits, LoopTool, ModelError, Turn
 from wavewright.planner.types import Json, JsonObject
 

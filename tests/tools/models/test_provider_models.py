@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from tests.support.served_models import models_over, question, settings_for
-from wavewright.engine.fake_model.replies import (
+from wavewright.engine.rehearsal.fake_model.replies import (
     RawBody,
     calling_tool,
     cut_stream,
@@ -19,8 +19,8 @@ from wavewright.engine.fake_model.replies import (
     slow_drip,
     structured,
 )
-from wavewright.engine.fake_model.request import WIRES, Wire
-from wavewright.engine.fake_model.server import API_KEY, FakeModelServer
+from wavewright.engine.rehearsal.fake_model.request import WIRES, Wire
+from wavewright.engine.rehearsal.fake_model.server import API_KEY, FakeModelServer
 from wavewright.executor.budgets.stores import MemoryBudgetStore
 from wavewright.planner.ports.model_port import ModelError, ModelUse, NamedCall, Turn
 from wavewright.planner.types import Json, JsonSchema

@@ -13,7 +13,7 @@ import pytest
 
 from tests.tools.calling import request
 from tests.tools.scripted_models import Script, ScriptedModels, Step, answer_of, project, serving
-from wavewright.engine.project.tools import tools_of_goal
+from wavewright.engine.run.project.tools import tools_of_goal
 from wavewright.planner.language.goals import AvailableTool, Goal
 from wavewright.planner.language.plan import Limits
 from wavewright.planner.ports.fallback_ladder import RungRecord

@@ -15,7 +15,7 @@ import yaml
 from tests.tools.calling import request
 from tests.tools.scripted_models import ScriptedModels, Step, answer_of, project
 from wavewright.config.settings import Settings
-from wavewright.engine.project.tools import tools_of_goal
+from wavewright.engine.run.project.tools import tools_of_goal
 from wavewright.planner.language.goals import AvailableTool, Goal
 from wavewright.planner.ports.model_port import (
     LoopLimits,

@@ -14,15 +14,15 @@ import pytest
 
 from tests.support.served_models import models_over, settings_for
 from tests.tools.calling import request
-from wavewright.engine.fake_model.replies import (
+from wavewright.engine.rehearsal.fake_model.replies import (
     calling_tool,
     cut_at_length,
     failing,
     over_context,
     structured,
 )
-from wavewright.engine.fake_model.request import WIRES, Wire
-from wavewright.engine.fake_model.server import FakeModelServer, asked_for, offering
+from wavewright.engine.rehearsal.fake_model.request import WIRES, Wire
+from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for, offering
 from wavewright.planner.language.goals import AvailableTool, Goal
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelUse

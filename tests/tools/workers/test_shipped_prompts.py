@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.tools.calling import request
 from tests.tools.scripted_models import Script, ScriptedModels, Step, project, serving
-from wavewright.engine.project.tools import all_tools
+from wavewright.engine.run.project.tools import all_tools
 from wavewright.planner.language.goals import AvailableTool, Goal
 from wavewright.planner.ports.model_port import ModelCall
 from wavewright.planner.types import Json, JsonObject

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.scripted_models import project
-from wavewright.engine.project.tools import (
+from wavewright.engine.run.project.tools import (
     all_tools,
     signatures_to_check,
     tools_of_goal,
@@ -277,7 +277,7 @@ def test_listing_workers_loads_no_library_of_models_and_no_template_engine(home:
     code = (
         "import sys; from pathlib import Path;"
         "from wavewright.config.settings import load_settings;"
-        "from wavewright.engine.project.tools import all_tools;"
+        "from wavewright.engine.run.project.tools import all_tools;"
         f"tools = all_tools(load_settings(Path({str(home)!r}), {{'WAVEWRIGHT_MODEL': 'openai:x'}}));"
         "assert {'sort_letter', 'summarize_content', 'agent'} <= set(tools);"
         "heavy = {'pydantic_ai', 'openai', 'jinja2', 'httpx2', 'stamina', 'genai_prices'} & set(sys.modules);"

@@ -2,8 +2,8 @@
 fields and queues.
 
 A pack gives a `MessageContract`; a daemon whose setting `daemon.pack` names that pack uses it. What
-the contract does not name keeps its neutral form, which `wavewright.engine.messages.models`
-defines.
+the contract does not name keeps its neutral form, which the
+daemon defines.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import datetime as dt
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Final, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, SkipValidation
 
@@ -120,6 +120,16 @@ class RequestedGoal:
     """What is done where a target has found several others, as `targets.forks` of a job; a goal
     with it has targets also where its template finds none.
     """
+
+
+GOAL_KEY: Final = "goal"
+"""Where a stored request keeps the goal that it asks for."""
+
+
+def stored_goal(request: JsonObject) -> RequestedGoal | None:
+    """Return the goal of a stored request that came by a request form; None for a job document."""
+    goal = request.get(GOAL_KEY)
+    return RequestedGoal(**cast("dict[str, Any]", goal)) if isinstance(goal, dict) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,7 @@
-"""Test a project's plans with pytest: the types of the fixtures, for annotations.
+"""Test a project's plans with pytest: the types of the fixtures, under their public name."""
 
-The *plugin* registers itself where wavewright is installed; a test asks for the fixtures `plan`,
-`dry_run`, `run_plan`, `review` and `package` by name. Nothing here is loaded before a test asks for
-it.
-"""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)  # pyright: ignore[reportUnknownVariableType]
+from wavewright.engine.interfaces.testing import (
+    __all__ as __all__,
+    __dir__ as __dir__,
+    __getattr__ as __getattr__,
+)

@@ -1,19 +1,19 @@
-from .doubles import (
+from wavewright.engine.interfaces.testing.doubles import (
     Call as Call,
 )
-from .plan_runner import (
+from wavewright.engine.interfaces.testing.plan_runner import (
     PlanRunner as PlanRunner,
 )
-from .project import (
+from wavewright.engine.interfaces.testing.project import (
     Claim as Claim,
     DryRunLoader as DryRunLoader,
     PlanLoader as PlanLoader,
     PlanView as PlanView,
 )
-from .redactions import (
+from wavewright.engine.interfaces.testing.redactions import (
     Redaction as Redaction,
 )
-from .run_view import (
+from wavewright.engine.interfaces.testing.run_view import (
     PackageView as PackageView,
     ReviewView as ReviewView,
     RunView as RunView,

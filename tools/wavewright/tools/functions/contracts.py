@@ -245,8 +245,12 @@ def _schemable_hint(verb: str, error: Exception) -> str:
 
 
 def _tool_description(docs: docstring_parser.Docstring) -> str:
-    parts = (_one_paragraph(docs.short_description), docs.long_description)
-    return "\n\n".join(part for part in parts if part)
+    summary, rest = docs.short_description, docs.long_description
+    if rest is not None and not docs.blank_after_short_description:
+        # The parser ends a summary with its line; one that runs on is one paragraph.
+        more, _, rest = rest.partition("\n\n")
+        summary = f"{summary} {more}"
+    return "\n\n".join(part for part in (_one_paragraph(summary), rest) if part)
 
 
 def _one_paragraph(text: str | None) -> str | None:

@@ -1,0 +1,1 @@
+"""The doors of the engine: command line, Python, live page, MCP server, and fixtures for pytest."""

@@ -1,0 +1,236 @@
+"""A plan in a program's hand: loaded from a file, made by a model, or built step by step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from wavewright.config.documents import Document, read_document
+from wavewright.config.errors import WavewrightError
+from wavewright.config.settings import Settings
+from wavewright.config.sources import Source
+from wavewright.engine.rehearsal.dry_run.forecast import DryRun, notebook_bundle
+from wavewright.engine.rehearsal.dry_run.outlook import forecast_job
+from wavewright.engine.rehearsal.planning_session import PlanReport, make_plan_for_request
+from wavewright.engine.run.jobs.documents import is_job, is_template
+from wavewright.engine.run.jobs.goal_in_words import job_in_words
+from wavewright.engine.run.jobs.inputs import InputOverrides
+from wavewright.engine.run.jobs.plan_drafts import PlanDraft, PlanOrigin
+from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job
+from wavewright.engine.run.pipeline.context import Asker, RunRequest
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
+from wavewright.planner.types import Json, JsonObject
+from wavewright.tools.functions.tool import MODEL_HINT
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LoadedPlan:
+    """A plan, or a job with its plan, that is read but not run; it is never changed, only replaced
+    by another.
+    """
+
+    settings: Settings
+    file: Path
+    """Paths in the document are relative to it."""
+    document: Document | None = None
+    """What it is read from; None for a plan that a model made."""
+    made: ResolvedJob | None = None
+    """The job with the plan that a model made."""
+    inputs: JsonObject = field(default_factory=dict[str, Json])
+    """They replace inputs of the document."""
+    can_ask: bool = False
+    """Whether a person can approve in a run of it."""
+    can_answer: bool = False
+    """Whether a person can answer questions in a run of it."""
+
+    @cached_property
+    def job(self) -> ResolvedJob:
+        """The goal and the plan as it is written.
+
+        Raises:
+            DocumentError, PlanError: the document, or one that it names, is faulty; each fault has
+                its place.
+        """
+        if self.made is not None:
+            goal = self.made.goal
+            given = goal.model_copy(update={"inputs": {**goal.inputs, **self.inputs}})
+            return replace(self.made, goal=given)
+        assert self.document is not None
+        return resolve_job(
+            self.document,
+            self.file,
+            None,
+            self.settings,
+            inputs=InputOverrides(from_file=self.inputs),
+        )
+
+    @cached_property
+    def forecast(self) -> DryRun:
+        """The dry run of the plan, computed once."""
+        _, found = forecast_job(
+            self.job, self.settings, can_ask=self.can_ask, can_answer=self.can_answer
+        )
+        return found
+
+    def check(self) -> tuple[Diagnostic, ...]:
+        """Return the warnings of the plan.
+
+        Raises:
+            DocumentError, PlanError: it is not valid; each fault has its code, its place and its
+                fix.
+        """
+        return self.forecast.warnings
+
+    def dry_run(self) -> DryRun:
+        """Return what a run would do: waves, calls, time and cost; `print` shows it as text.
+
+        Raises:
+            DocumentError, PlanError: the plan is not valid.
+        """
+        return self.forecast
+
+    def with_inputs(self, inputs: Mapping[str, Json]) -> LoadedPlan:
+        """Return the same plan with other values of these inputs."""
+        return replace(self, inputs={**self.inputs, **inputs})
+
+    def step(
+        self,
+        step_id: str,
+        tool: str | Callable[..., object],
+        params: Mapping[str, Json] | None = None,
+        **fields: Json,
+    ) -> LoadedPlan:
+        """Return the plan with one more step.
+
+        Args:
+            step_id: Name of the step in expressions.
+            tool: A tool, by its name or as the function that was given to `Wavewright`.
+            params: Its arguments; strings may hold `${…}`.
+            fields: Further fields of a step, such as `for_each`, `when` and `retry`.
+
+        Raises:
+            WavewrightError: this is a job and no plan of its own.
+        """
+        name = tool if isinstance(tool, str) else getattr(tool, "__name__", str(tool))
+        return self._with_item(
+            "steps", {"id": step_id, "tool": name, "params": dict(params or {}), **fields}
+        )
+
+    def gate(self, gate_id: str, **fields: Json) -> LoadedPlan:
+        """Return the plan with one more gate, such as `gate("positive", on="total", check="output >
+        0")`.
+
+        Raises:
+            WavewrightError: this is a job and no plan of its own.
+        """
+        return self._with_item("gates", {"id": gate_id, **fields})
+
+    def returns(self, result: Json) -> LoadedPlan:
+        """Return the plan with another result, as `${…}` or a structure that holds such.
+
+        Raises:
+            WavewrightError: this is a job and no plan of its own.
+        """
+        return self._changed({**self._value(), "result": result})
+
+    def _with_item(self, name: str, item: JsonObject) -> LoadedPlan:
+        value = self._value()
+        before = value.get(name)
+        return self._changed({**value, name: [*(before if isinstance(before, list) else ()), item]})
+
+    def _value(self) -> JsonObject:
+        document = self.document
+        if document is None or is_job(document) or is_template(document):
+            name = self.file.name if document is None else document.source.name
+            raise WavewrightError(
+                "only a plan can be given further steps, gates or a result; this is a job or a planner's plan",
+                "change its document, or build a plan with `new_plan`",
+                place=name,
+            )
+        return dict(document.value) if isinstance(document.value, dict) else {}
+
+    def _changed(self, value: JsonObject) -> LoadedPlan:
+        assert self.document is not None
+        return replace(
+            self, document=read_document(json.dumps(value, indent=2), self.document.source.name)
+        )
+
+    def __repr__(self) -> str:
+        return f"<plan {self.file.name!r}>"
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        """Return the plan for a notebook: a drawing and a table, or what is wrong with it."""
+        try:
+            return notebook_bundle(self.forecast)
+        except PlanError as error:
+            from wavewright.planner.diagnostics.rendering import render_text
+
+            return {
+                "text/plain": "\n\n".join(
+                    render_text(e.diagnostics, e.source) for e in (error, *error.others)
+                )
+            }
+
+
+async def make_loaded_plan(asked: LoadedPlan, goal: str | Path, asker: Asker | None) -> LoadedPlan:
+    """Return the plan that the model makes for a goal in words, or for the job that is loaded.
+
+    Raises:
+        DocumentError, PlanError: the job is faulty, or no answer of the model was a valid plan.
+        WavewrightError: no model is configured, or the model has a question or says that there is
+            no plan.
+    """
+    settings = asked.settings
+    job = asked.job if isinstance(goal, Path) else unplanned_job(settings, goal, asked.inputs)
+    if settings.model is None and job.draft is None:
+        raise _no_model()
+    report = await make_plan_for_request(
+        RunRequest(resolved_job=job), settings=settings, asker=asker
+    )
+    planned = report.planned
+    if planned.plan is None:
+        raise _no_plan(report)
+    origin = PlanOrigin.with_plan_value(planned.plan, planned.document)
+    draft = PlanDraft(planned.plan, origin, planned.rung or "given", is_saved=True)
+    return replace(asked, document=None, made=replace(job, draft=draft), inputs={})
+
+
+def unplanned_job(
+    settings: Settings, goal: str, inputs: Mapping[str, Json] | None, tools: Iterable[str] = ()
+) -> ResolvedJob:
+    """Return the job of a goal in words, for which a model is to make a plan.
+
+    Raises:
+        WavewrightError: no model is configured, or there is no tool or pack of a name.
+    """
+    if settings.model is None:
+        raise _no_model()
+    return job_in_words(goal, settings, InputOverrides(from_file=dict(inputs or {})), tuple(tools))
+
+
+def _no_model() -> WavewrightError:
+    return WavewrightError(
+        "a plan for a goal in words needs a model, and none is configured", MODEL_HINT
+    )
+
+
+def _no_plan(report: PlanReport) -> WavewrightError:
+    """Return why there is no plan, as an error to raise."""
+    planned = report.planned
+    if planned.question is not None:
+        return WavewrightError(
+            f"the planner asks: {planned.question.question}",
+            "give `Wavewright(ask=…)` a function that answers",
+        )
+    if planned.cannot_plan is not None:
+        return WavewrightError(f"the planner says that there is no plan: {planned.cannot_plan}")
+    if planned.attempts:
+        last = planned.attempts[-1]
+        return PlanError(last.diagnostics, last.source)
+    if planned.diagnostics:
+        return PlanError(planned.diagnostics, Source("the plan", ""))
+    reasons = "; ".join(f"{record.rung}: {record.reason}" for record in planned.rungs)
+    return WavewrightError(f"no model has made a plan: {reasons}")

@@ -1,0 +1,280 @@
+"""A run, as a program reads it and as a notebook shows it, the stream of its events, and a phase
+that runs a plan.
+
+People who are asked by a run are functions here: a program's own answers to approvals and
+questions.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+from pydantic import TypeAdapter, ValidationError
+
+from wavewright.config.errors import WavewrightError
+from wavewright.engine.interfaces.api.loaded_plan import LoadedPlan
+from wavewright.engine.run.pipeline.context import ApprovalRequest
+from wavewright.engine.run.pipeline.phase import PhaseResult, halt, proceed
+from wavewright.executor.events.state import RunState
+from wavewright.executor.events.types import Event, StepFinished
+from wavewright.planner.planning.planner import UserQuestion
+from wavewright.planner.types import Json
+from wavewright.reviewer.package.builder import stored_package
+from wavewright.reviewer.records import Package
+
+if TYPE_CHECKING:
+    from wavewright.engine.interfaces.api.wavewright import Wavewright
+
+
+R = TypeVar("R")
+_MAX_RESULT = 4_000
+"""Characters of a result that are shown."""
+
+
+class NoResult(WavewrightError):
+    """A run has no result, or one that is not of the wanted type."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PlanRun(Generic[R]):
+    """A run that has ended, or that waits for a person."""
+
+    state: RunState
+    """The fold of its events."""
+    halted: str | None = None
+    """Why it ended before a package could be built."""
+    final_package: Package | None = None
+    """None if it has not come to its end."""
+    result_type: type[R] | None = None
+
+    @property
+    def id(self) -> str:
+        """The run's id, for `wavewright show` and `resume`."""
+        return str(self.state.run)
+
+    @property
+    def status(self) -> str:
+        """`achieved`, `not_achieved`, `failed`, `cancelled` or `interrupted`; an interrupted run
+        can be resumed.
+        """
+        return self.state.finished.status if self.state.finished is not None else "interrupted"
+
+    @property
+    def steps(self) -> Mapping[str, StepFinished]:
+        """How each step ended, with its output."""
+        return {str(step): ended for step, ended in self.state.steps.items()}
+
+    @property
+    def package(self) -> Package:
+        """Result, documents, gates, confidence, plan, and how they came about.
+
+        Raises:
+            NoResult: the run ended before it had a plan.
+        """
+        found = self.final_package or stored_package(self.state)
+        if found is None:
+            raise NoResult(f"run {self.id} has no package: {self._reason}")
+        return found
+
+    @property
+    def result(self) -> R:
+        """What the run was for, as `result_type` where one was given.
+
+        Raises:
+            NoResult: the run has not come to its end, or its result is not of that type.
+        """
+        if self.final_package is None:
+            hint = (
+                f"continue with: await ww.resume({self.id!r})"
+                if self.status == "interrupted"
+                else None
+            )
+            raise NoResult(f"run {self.id} has no result: {self._reason}", hint)
+        result = self.final_package.result
+        if self.result_type is None:
+            return cast("R", result)
+        try:
+            return TypeAdapter(self.result_type).validate_json(json.dumps(result))
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = "".join(f".{part}" for part in first["loc"])
+            raise NoResult(
+                f"the result of run {self.id} ({self.status}) is no {self.result_type.__name__}: "
+                f"result{where}: {first['msg']}",
+                "change the plan's 'result', or the type",
+            ) from error
+
+    def report(self) -> str:
+        """Return the report as one self-contained HTML page.
+
+        Raises:
+            NoResult: the run ended before it had a plan.
+        """
+        from wavewright.reviewer.report.page import render_report
+
+        return render_report(self.package)
+
+    @property
+    def _reason(self) -> str:
+        finished = self.state.finished
+        return (
+            self.halted or (finished.reason if finished is not None else "") or "it has not ended"
+        )
+
+    def __repr__(self) -> str:
+        return f"<run {self.id}: {self.status}>"
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        """Return the run for a notebook: as text, and as HTML with its drawing, a table of its
+        steps and its result.
+
+        A run that ended before it had a plan is text alone.
+        """
+        from markupsafe import Markup
+
+        from wavewright.engine.rehearsal.dry_run.page import run_figure
+        from wavewright.reviewer.report.page import pretty_json
+        from wavewright.reviewer.report.sections import markdown_to_html
+
+        package = self.final_package or stored_package(self.state)
+        if package is None:
+            return {"text/plain": repr(self)}
+        result = package.result
+        is_text = isinstance(result, str)
+        shown = (result if isinstance(result, str) else pretty_json(result))[:_MAX_RESULT]
+        page = Markup("<div><p><b>{}</b> run {}</p>{}{}</div>").format(
+            self.status.replace("_", " "),
+            self.id,
+            Markup(run_figure(package.execution_log)),  # noqa: S704 - rendered from escaping templates
+            markdown_to_html(shown) if is_text else Markup("<pre>{}</pre>").format(shown),
+        )
+        return {"text/plain": f"{self!r}\n{shown}", "text/html": str(page)}
+
+
+@dataclass(slots=True)
+class RunStream:
+    """The events of a run while it is made; leaving the loop early cancels the run, which can be
+    resumed.
+    """
+
+    start: Callable[[Callable[[Event], None]], Awaitable[PlanRun[Json]]]
+    group: anyio.abc.TaskGroup
+    run: PlanRun[Json] | None = None
+    """The run, once the loop is over."""
+    _failure: Exception | None = None
+    _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+
+    async def __aiter__(self) -> AsyncGenerator[Event]:
+        """Yield each event once it is journaled, then raise what the run has raised."""
+        send, events = anyio.create_memory_object_stream[Event](math.inf)
+
+        def listen(event: Event) -> None:
+            with suppress(anyio.BrokenResourceError):
+                send.send_nowait(event)
+
+        async def follow() -> None:
+            with send, self._scope:
+                try:
+                    self.run = await self.start(listen)
+                except Exception as failure:  # noqa: BLE001 - raised where the events are read
+                    self._failure = failure
+
+        with events:
+            self.group.start_soon(follow)
+            try:
+                async for event in events:
+                    yield event
+            finally:
+                self._scope.cancel()
+        if self._failure is not None:
+            raise self._failure
+
+
+C = TypeVar("C")
+RUN_INTERRUPTED = "RUN_INTERRUPTED"
+"""Reason of the halt of a phase whose run waits for a person."""
+
+
+@dataclass(frozen=True)
+class RunPlan(Generic[C]):
+    """Run a plan."""
+
+    name: str
+    wavewright: Wavewright
+    plan: LoadedPlan
+    inputs_of: Callable[[C], Mapping[str, Json]]
+    """Returns the plan's inputs."""
+    into: Callable[[C, PlanRun[Json]], C]
+    """Returns the context with what the run has given; also of a run that has not achieved its
+    goal.
+    """
+    run_id_of: Callable[[C], str] | None = None
+    """Returns the run's id, the same where the phase is repeated for the same context after a
+    crash: the run is then continued, and one that has ended is not made again. Without it every
+    execution is a new run.
+    """
+
+    async def run(self, context: C) -> PhaseResult[C]:
+        """Check the plan, run it in the journal, and go on with what it has given.
+
+        Raises:
+            DocumentError, PlanError: the plan is not valid with these inputs.
+        """
+        plan = self.plan.with_inputs(self.inputs_of(context))
+        run_id = None if self.run_id_of is None else self.run_id_of(context)
+        ended = await self.wavewright.run(plan, run=run_id)
+        if ended.status == "interrupted":
+            return halt(context, RUN_INTERRUPTED)
+        return proceed(self.into(context, ended))
+
+
+Q = TypeVar("Q")
+
+Approve: TypeAlias = Callable[[ApprovalRequest], bool | Awaitable[bool | None] | None]
+"""Returns whether a request is approved; None leaves it open, and the run waits for `wavewright
+answer`.
+"""
+Ask: TypeAlias = Callable[[UserQuestion], str | Awaitable[str | None] | None]
+"""Returns the answer to a question; None if there is none, and the run waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackApprover:
+    """Asks a function; without one every request stays open."""
+
+    function: Approve | None
+
+    async def approve(self, request: ApprovalRequest) -> bool | None:
+        """Return the function's answer."""
+        return None if self.function is None else await _answer(self.function, request)
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackAsker:
+    """Asks a function."""
+
+    function: Ask
+
+    async def ask(self, question: UserQuestion) -> str | None:
+        """Return the function's answer."""
+        return await _answer(self.function, question)
+
+
+async def _answer(function: Callable[[Q], R | Awaitable[R]], asked: Q) -> R:
+    """Return what a function answers; a plain one runs in a thread, since it may wait for a person."""
+    is_async = inspect.iscoroutinefunction(function)
+    answer: object = (
+        function(asked)
+        if is_async
+        else await anyio.to_thread.run_sync(function, asked, abandon_on_cancel=True)
+    )
+    return cast("R", await answer if inspect.isawaitable(answer) else answer)

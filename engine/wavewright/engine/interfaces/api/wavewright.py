@@ -1,0 +1,394 @@
+"""One object for programs: plans from files, models or code, and their runs, in a journal.
+
+It runs plans as the command line does, with the same checks, journal, review and package.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar, overload
+
+import anyio
+
+from wavewright.config.documents import read_document, read_document_file
+from wavewright.config.errors import WavewrightError
+from wavewright.config.installation import user_state_dir
+from wavewright.config.settings import Settings, load_settings, settings_without_file
+from wavewright.config.value_types import is_url
+from wavewright.engine.interfaces.api.loaded_plan import LoadedPlan, make_loaded_plan, unplanned_job
+from wavewright.engine.interfaces.api.plan_run import (
+    Approve,
+    Ask,
+    CallbackApprover,
+    CallbackAsker,
+    PlanRun,
+    RunStream,
+)
+from wavewright.engine.run.pipeline.context import (
+    Ports,
+    RunRequest,
+    ignore_event,
+    withhold_package,
+    write_package_files,
+)
+from wavewright.engine.run.pipeline.services import open_services
+from wavewright.engine.run.session import run_request, run_to_end
+from wavewright.engine.service.operations.trace_export import export_traces, traced
+from wavewright.executor.events.state import fold
+from wavewright.executor.run.reuse import JournalReplayCache
+from wavewright.executor.store.job_store import JobStore
+from wavewright.executor.store.journal import RunBusy, RunNotFound, new_run_id
+from wavewright.executor.store.stored_journal import StoredJournal
+from wavewright.executor.stores import journal_of
+from wavewright.planner.types import Json, JsonObject, RunId
+from wavewright.reviewer.package.builder import stored_package
+from wavewright.tools.functions.contracts import UserFunction
+from wavewright.tools.functions.tool import OpenRuntime, Tool
+from wavewright.tools.workers.services import Services
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from wavewright.executor.events.types import Event
+
+C = TypeVar("C")
+R = TypeVar("R")
+Place: TypeAlias = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """What is open between `async with` and its end."""
+
+    journal: StoredJournal
+    services: Services
+    group: TaskGroup
+    stack: AsyncExitStack
+
+
+class Wavewright:
+    """Plans and runs of a program, with tools of its own or those of a project."""
+
+    def __init__(
+        self,
+        *,
+        tools: Iterable[UserFunction | Tool] = (),
+        journal: Place | None = None,
+        model: str | None = None,
+        runtime: str | OpenRuntime | None = None,
+        approve: Approve | None = None,
+        ask: Ask | None = None,
+    ) -> None:
+        """Use no project: no settings file is read, and no package is written to a folder.
+
+        Args:
+            tools: Functions that plans may call, or tools made by `make_tool`.
+            journal: The SQLite file, or the address of the PostgreSQL database, of the runs; by
+                default that of the user's state folder, where `wavewright runs` finds them.
+            model: The language model for planning, reviewing and agents, as `provider:name`; by
+                default that of `WAVEWRIGHT_MODEL`, and none without it.
+            runtime: Makes the calls elsewhere: a function that opens it, or its name as
+                `module:function`.
+            approve: Answers requests for approval; a plan that needs one is refused without it.
+            ask: Answers questions; a plan with one that has no default is refused without it.
+
+        Raises:
+            DocumentError: a variable of the environment is wrong.
+        """
+        settings = settings_without_file(Path.cwd(), user_state_dir())
+        if model is not None:
+            settings = replace(settings, model=model)
+        if journal is not None and is_url(str(journal)):
+            settings = replace(settings, journal_url=str(journal))
+        elif journal is not None:
+            settings = replace(settings, journal=Path(journal).absolute(), journal_url=None)
+        self._settings = replace(settings, functions=tuple(tools), runtime=runtime)
+        self._approve = approve
+        self._ask = ask
+        self._opened: _Opened | None = None
+
+    @classmethod
+    def from_project(
+        cls,
+        folder: Place = ".",
+        *,
+        tools: Iterable[UserFunction | Tool] = (),
+        approve: Approve | None = None,
+        ask: Ask | None = None,
+    ) -> Self:
+        """Use the project that a folder lies in: its settings, tools, journal and folder of
+        packages.
+
+        Args:
+            folder: The folder, or one inside the project.
+            tools: Further functions that plans may call.
+            approve: As for `Wavewright`.
+            ask: As for `Wavewright`.
+
+        Raises:
+            DocumentError: the settings file or the environment is wrong.
+        """
+        settings = replace(load_settings(Path(folder)), functions=tuple(tools))
+        return cls.with_settings(settings, approve=approve, ask=ask)
+
+    @classmethod
+    def with_settings(
+        cls, settings: Settings, *, approve: Approve | None = None, ask: Ask | None = None
+    ) -> Self:
+        """Use settings that the program has put together.
+
+        Args:
+            settings: Among them the `functions` that plans may call.
+            approve: As for `Wavewright`.
+            ask: As for `Wavewright`.
+        """
+        made = cls(approve=approve, ask=ask)
+        made._settings = settings
+        return made
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that its runs have."""
+        return self._settings
+
+    async def __aenter__(self) -> Self:
+        """Open journal and models.
+
+        Raises:
+            JournalError: the journal cannot be used.
+            ModelConfigError: the model's name, its key or an address is wrong or missing.
+        """
+        async with AsyncExitStack() as stack:
+            stack.enter_context(export_traces())
+            journal = await stack.enter_async_context(journal_of(self._settings))
+            services = await stack.enter_async_context(
+                open_services(self._settings, memory=JournalReplayCache(journal), uses_runtime=True)
+            )
+            group = await stack.enter_async_context(anyio.create_task_group())
+            self._opened = _Opened(journal, services, group, stack.pop_all())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Cancel the streams that are open, and close journal and models."""
+        assert self._opened is not None
+        opened, self._opened = self._opened, None
+        opened.group.cancel_scope.cancel()
+        await opened.stack.aclose()
+
+    def load(self, file: Place, inputs: Mapping[str, Json] | None = None) -> LoadedPlan:
+        """Return a plan, a job or a goal template with a plan, from a file in YAML, JSON or TOML.
+
+        Raises:
+            DocumentError: the file cannot be read.
+        """
+        path = self._settings.root / file
+        return replace(
+            self._plan_from(path), document=read_document_file(path), inputs=dict(inputs or {})
+        )
+
+    def new_plan(
+        self, goal: str | None = None, inputs: Mapping[str, Json] | None = None
+    ) -> LoadedPlan:
+        """Return a plan without steps, for `step`, `gate` and `returns`."""
+        value: JsonObject = {"version": 1, "inputs": dict(inputs or {}), "steps": []}
+        if goal is not None:
+            value["goal"] = goal
+        document = read_document(json.dumps(value), "the plan")
+        return replace(self._plan_from(self._settings.root / "plan"), document=document)
+
+    async def plan(self, goal: str | Path, inputs: Mapping[str, Json] | None = None) -> LoadedPlan:
+        """Return the plan that the model makes; nothing of it is run.
+
+        Args:
+            goal: The goal in words, for which every tool may be used; or the path of a job or a
+                goal template.
+            inputs: Values that the plan may read.
+
+        Raises:
+            PlanError: the job is faulty, or no answer of the model was a valid plan.
+            WavewrightError: no model is configured, or the model has a question or says that there
+                is no plan.
+        """
+        if isinstance(goal, Path):
+            asked = self.load(goal, inputs)
+        else:
+            asked = replace(
+                self._plan_from(self._settings.root / "plan"), inputs=dict(inputs or {})
+            )
+        return await make_loaded_plan(
+            asked, goal, None if self._ask is None else CallbackAsker(self._ask)
+        )
+
+    @overload
+    async def run(
+        self, plan: LoadedPlan | Place, *, result_type: type[R], run: str | None = None
+    ) -> PlanRun[R]: ...
+    @overload
+    async def run(self, plan: LoadedPlan | Place, *, run: str | None = None) -> PlanRun[Json]: ...
+    async def run(
+        self,
+        plan: LoadedPlan | Place,
+        *,
+        result_type: type[R] | None = None,
+        run: str | None = None,
+    ) -> PlanRun[R] | PlanRun[Json]:
+        """Run a plan to its end.
+
+        Args:
+            plan: The plan, or the file of one.
+            result_type: What `result` of the run is read as: a model of pydantic, a dataclass or
+                another type.
+            run: The run's id. If the journal has a run of this id, it is continued, and one that
+                has ended is returned as it is; so a program that died goes on where it was.
+
+        Raises:
+            DocumentError, PlanError: the plan is not valid.
+            JournalError: the run cannot be journaled.
+        """
+        loaded = plan if isinstance(plan, LoadedPlan) else self.load(plan)
+        ended = await self._execute(
+            RunRequest(resolved_job=loaded.job, run=None if run is None else RunId(run))
+        )
+        return ended if result_type is None else _typed(ended, result_type)
+
+    async def do(
+        self, goal: str, inputs: Mapping[str, Json] | None = None, *, tools: Iterable[str] = ()
+    ) -> PlanRun[Json]:
+        """Run the plan that the model makes for a goal in words.
+
+        Args:
+            goal: The goal in words.
+            inputs: Values that the plan may read.
+            tools: Names of the tools and packs that the plan may use; all tools where there are
+                none.
+
+        Raises:
+            WavewrightError: no model is configured, or there is no tool or pack of a name.
+        """
+        return await self._execute(
+            RunRequest(resolved_job=unplanned_job(self._settings, goal, inputs, tools))
+        )
+
+    async def resume(self, run: str) -> PlanRun[Json]:
+        """Continue an interrupted run, or return one that has ended as it is.
+
+        Raises:
+            RunNotFound: the journal has no such run.
+        """
+        if not await self._open.journal.load(RunId(run)):
+            raise RunNotFound(f"there is no run {run!r}", hint="`wavewright runs` lists them")
+        return await self._execute(RunRequest(run=RunId(run)))
+
+    def stream(
+        self, plan: LoadedPlan | Place, *, run: str | None = None, after: int | None = None
+    ) -> RunStream:
+        """Run a plan while its events are read: `async for event in ww.stream(plan)`.
+
+        Args:
+            plan: The plan, or the file of one.
+            run: The run's id, as for `run`.
+            after: How many of the run's events the reader has. Those that the journal has beyond
+                are yielded first, of a run that has ended all of them; without it only new events
+                are.
+        """
+        loaded = plan if isinstance(plan, LoadedPlan) else self.load(plan)
+        request = RunRequest(resolved_job=loaded.job, run=None if run is None else RunId(run))
+        return RunStream(lambda listen: self._execute(request, listen, after), self._open.group)
+
+    @overload
+    def run_sync(
+        self, plan: LoadedPlan | Place, *, result_type: type[R], run: str | None = None
+    ) -> PlanRun[R]: ...
+    @overload
+    def run_sync(self, plan: LoadedPlan | Place, *, run: str | None = None) -> PlanRun[Json]: ...
+    def run_sync(
+        self,
+        plan: LoadedPlan | Place,
+        *,
+        result_type: type[R] | None = None,
+        run: str | None = None,
+    ) -> PlanRun[R] | PlanRun[Json]:
+        """Run a plan to its end, outside `async with`; otherwise as `run`."""
+
+        async def work() -> PlanRun[Json]:
+            async with self:
+                return await self.run(plan, run=run)
+
+        if self._opened is not None:
+            raise WavewrightError(
+                "`run_sync` is for plain programs, and this one is inside `async with`",
+                "write `await ww.run(…)`",
+            )
+        ended = run_to_end(work)
+        return ended if result_type is None else _typed(ended, result_type)
+
+    def plan_sync(self, goal: str | Path, inputs: Mapping[str, Json] | None = None) -> LoadedPlan:
+        """Return the plan that the model makes, outside `async with`; otherwise as `plan`."""
+        return run_to_end(lambda: self.plan(goal, inputs))
+
+    @property
+    def _open(self) -> _Opened:
+        if self._opened is None:
+            raise WavewrightError(
+                "the journal is not open",
+                "write `async with Wavewright(…) as ww:`, or call `run_sync`",
+            )
+        return self._opened
+
+    def _plan_from(self, file: Path) -> LoadedPlan:
+        return LoadedPlan(
+            self._settings,
+            file,
+            can_ask=self._approve is not None,
+            can_answer=self._ask is not None,
+        )
+
+    async def _execute(
+        self,
+        request: RunRequest,
+        on_event: Callable[[Event], None] = ignore_event,
+        after: int | None = None,
+    ) -> PlanRun[Json]:
+        opened = self._open
+        if request.run is not None:
+            events = await opened.journal.load(request.run)
+            for event in () if after is None else events[after:]:
+                on_event(event)
+            state = fold(events)
+            if state.finished is not None and not state.is_interrupted:
+                return PlanRun(state, None, stored_package(state))
+        ports = Ports(
+            journal=opened.journal,
+            settings=self._settings,
+            services=opened.services,
+            approver=CallbackApprover(self._approve),
+            asker=None if self._ask is None else CallbackAsker(self._ask),
+            can_ask=self._approve is not None,
+            can_answer=self._ask is not None,
+            on_event=on_event,
+            find_cancel_request=JobStore(opened.journal).find_cancel_request,
+            publish=withhold_package if self._settings.file is None else write_package_files,
+        )
+        run = request.run or new_run_id(ports.clock().timestamp())
+        is_held = True
+        try:
+            with traced(ports) as ports:
+                ended = await run_request(replace(request, run=run), ports)
+        except RunBusy:
+            is_held = False
+            raise
+        finally:
+            # Also a run that was cancelled or refused before its first event can be opened again.
+            if is_held:
+                with anyio.CancelScope(shield=True):
+                    await opened.journal.close_run(run)
+        return PlanRun(ended.context.state, ended.halted, ended.context.package)
+
+
+def _typed(run: PlanRun[Json], result_type: type[R]) -> PlanRun[R]:
+    return PlanRun(run.state, run.halted, run.final_package, result_type)

@@ -1,0 +1,137 @@
+"""The command-line application.
+
+Only Typer is imported here; each command imports its own module when it is called, so `--help` is
+fast.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import chdir
+from copy import copy
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from wavewright.engine.interfaces.cli.commands import planning, project, records, running, service
+from wavewright.engine.run.pipeline.version import __version__
+
+
+class _OrderedGroup(TyperGroup):
+    """Lists commands in the order of the reference; Typer alone lists groups of commands first."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        if {"runs", "show"} <= self.commands.keys():
+            names = [name for name in self.commands if name != "runs"]
+            names.insert(names.index("show"), "runs")
+            self.commands = {name: self.commands[name] for name in names}
+
+
+app = typer.Typer(
+    name="wavewright",
+    cls=_OrderedGroup,
+    help=(
+        "Typed plans: checked before anything runs, executed in parallel waves, reviewed, repaired, packaged.\n\n"
+        "Exit codes: 0 success, 1 negative result (faults found, goal not achieved), 2 misuse, 3 environment failed, "
+        "130 interrupted."
+    ),
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"wavewright {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def global_options(
+    context: typer.Context,
+    directory: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "-C",
+            metavar="DIR",
+            help="Work as if started in DIR; each further one is relative to it.",
+        ),
+    ] = None,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", "-V", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Apply the options before a command.
+
+    Raises:
+        CommandError: a folder of `-C` cannot be entered.
+    """
+    del version  # handled by its callback
+    for folder in directory or ():
+        try:
+            context.with_resource(chdir(folder))
+        except OSError as error:
+            from wavewright.engine.interfaces.cli.common.output import CommandError
+
+            raise CommandError(
+                f"-C: {str(folder)!r} cannot be entered: {error.strerror}"
+            ) from error
+
+
+for _group in (running, planning, records, project, service):
+    app.registered_commands.extend(_group.group.registered_commands)
+app.add_typer(records.runs_group, name="runs")
+
+
+@lru_cache(maxsize=64)
+def _group_with(name: str | None) -> TyperGroup:
+    """Return the command line with the command of that name, or all; made once for a program that
+    calls it again.
+    """
+    return cast("TyperGroup", get_command(app if name is None else _app_with_command(name)))
+
+
+def _app_with_command(name: str) -> typer.Typer:
+    """Return the application with one command only, since building all takes 8 ms; all if the name
+    is unknown.
+    """
+    commands = [
+        info for info in app.registered_commands if (info.name or _name_of(info.callback)) == name
+    ]
+    groups = [info for info in app.registered_groups if info.name == name]
+    if not commands and not groups:
+        return app
+    alone = copy(app)
+    alone.registered_commands, alone.registered_groups = commands, groups
+    return alone
+
+
+def _name_of(callback: Callable[..., object] | None) -> str | None:
+    return callback.__name__.replace("_", "-") if callback is not None else None
+
+
+def run_command_line(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code; failures are printed as messages, without a
+    traceback.
+    """
+    from wavewright.engine.interfaces.cli.common.output import report_failures
+
+    with report_failures() as outcome:
+        if "_WAVEWRIGHT_COMPLETE" in os.environ:
+            get_command(app)(prog_name="wavewright")  # prints completions and raises SystemExit
+        command = _group_with(arguments[0] if arguments else None)
+        # Not `command()`: it has its own exit codes for Ctrl-C and a closed pipe.
+        with command.make_context("wavewright", list(arguments)) as context:
+            command.invoke(context)
+    return outcome.code

@@ -1,0 +1,213 @@
+"""Commands `plan`, `check`, `dry-run` and `keep`: plans before a run, and those that are kept after
+it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wavewright.engine.interfaces.cli.commands.options import (
+    AnswerOption,
+    AsOfOption,
+    CheckedApproveOption,
+    CheckFormat,
+    FormatOption,
+    GraphFormat,
+    InputsOption,
+    JobArgument,
+    RunArgument,
+    ScheduleOption,
+    SetOption,
+    run_ids,
+    template_names,
+)
+
+group = typer.Typer()
+
+
+@group.command()
+def plan(
+    job: JobArgument,
+    as_of: AsOfOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the plan there, as YAML or JSON by its suffix."),
+    ] = None,
+    answer: AnswerOption = None,
+    set_: SetOption = None,
+    inputs: InputsOption = None,
+    format: FormatOption = "text",  # noqa: A002
+) -> None:
+    """Make a plan for a job; calls none of its tools.
+
+    Prints the plan, the rung of the ladder that made it, the checker's diagnostics and the cost of
+    models.
+    """
+    from wavewright.engine.interfaces.cli.common.arguments import input_overrides
+    from wavewright.engine.interfaces.cli.planning import plan_command
+
+    raise typer.Exit(
+        plan_command.plan(
+            job,
+            as_of=as_of,
+            out=out,
+            answers=answer or (),
+            inputs=input_overrides(set_, inputs),
+            output_format=format,
+        )
+    )
+
+
+@group.command()
+def check(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE", help="Plans, jobs, goal templates; '-' reads standard input."
+        ),
+    ],
+    goal: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GOAL",
+            help="Goal template (file or name) or job whose rules the plan must obey.",
+            autocompletion=template_names,
+        ),
+    ] = None,
+    tools: Annotated[
+        Path | None,
+        typer.Option(metavar="TOOLS", help="JSON list of tool signatures to check against."),
+    ] = None,
+    format: Annotated[CheckFormat, typer.Option("--format", "-f")] = "text",  # noqa: A002
+    from_model: Annotated[
+        bool, typer.Option("--from-model", help="Read the file as a model's raw answer.")
+    ] = False,
+    set_: SetOption = None,
+    inputs: InputsOption = None,
+    approve: CheckedApproveOption = None,
+    max_steps: Annotated[int | None, typer.Option(min=1, help="Maximum number of steps.")] = None,
+    max_waves: Annotated[int | None, typer.Option(min=1, help="Maximum number of waves.")] = None,
+    max_bytes: Annotated[int | None, typer.Option(min=1, help="Maximum size of the file.")] = None,
+    max_depth: Annotated[
+        int | None, typer.Option(min=1, help="Maximum nesting of the file.")
+    ] = None,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Apply the fixes that are safe to the file.")
+    ] = False,
+    diff: Annotated[
+        bool, typer.Option("--diff", help="Only show what --fix would change.")
+    ] = False,
+) -> None:
+    """Check plans, and show every fault with its place and fix."""
+    from wavewright.engine.interfaces.cli.common.arguments import input_overrides
+    from wavewright.engine.interfaces.cli.planning import check_command
+    from wavewright.engine.interfaces.cli.planning.plan_check import CheckOptions
+
+    changes = input_overrides(set_, inputs)
+    options = [
+        CheckOptions(
+            file=file,
+            goal=goal,
+            tools=tools,
+            from_model=from_model,
+            max_steps=max_steps,
+            max_waves=max_waves,
+            max_bytes=max_bytes,
+            max_depth=max_depth,
+            inputs=changes,
+            approve=approve,
+        )
+        for file in files
+    ]
+    fixing: check_command.FixMode = "show" if diff else "write" if fix else "nothing"
+    raise typer.Exit(check_command.check_files(options, output_format=format, fixing=fixing))
+
+
+@group.command("dry-run")
+def dry_run(
+    job: Annotated[
+        Path | None,
+        typer.Argument(metavar="JOB", help="A job, a plan or a saved plan; none with --run."),
+    ] = None,
+    plan: Annotated[
+        Path | None, typer.Option(metavar="PLAN", help="A plan to use instead of the job's.")
+    ] = None,
+    schedule: ScheduleOption = None,
+    approve: CheckedApproveOption = None,
+    set_: SetOption = None,
+    inputs: InputsOption = None,
+    format: Annotated[GraphFormat, typer.Option("--format", "-f")] = "text",  # noqa: A002
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write there instead of printing."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Save plan, tools and estimate there, for `run FILE`."),
+    ] = None,
+    of_run: Annotated[
+        str | None,
+        typer.Option(
+            "--run",
+            metavar="RUN",
+            help="A run that has begun: show what is left of it.",
+            autocompletion=run_ids,
+        ),
+    ] = None,
+    patch: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --run: what would run after this patch."),
+    ] = None,
+    simulate: Annotated[
+        bool, typer.Option("--simulate", help="Run the plan over generated outputs, every branch.")
+    ] = False,
+    seed: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Seed of the generated outputs; default 0."),
+    ] = None,
+    fixtures: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Outputs by step or tool, for --simulate.")
+    ] = None,
+) -> None:
+    """Show what a run would do; calls no tool.
+
+    Waves, critical path, max parallelism, calls, side effects, approvals, gates and caps.
+    With --simulate the plan runs over generated outputs.
+    """
+    from wavewright.engine.interfaces.cli.common.arguments import input_overrides
+    from wavewright.engine.interfaces.cli.planning import dry_run_command
+
+    options = dry_run_command.DryRunOptions(
+        job=job,
+        plan=plan,
+        schedule=schedule,
+        out=out,
+        run=of_run,
+        patch=patch,
+        inputs=input_overrides(set_, inputs),
+        seed=seed,
+        fixtures=fixtures,
+        approve=approve,
+    )
+    execute = dry_run_command.simulate if simulate else dry_run_command.dry_run
+    raise typer.Exit(execute(options, output_format=format, output=output))
+
+
+@group.command()
+def keep(
+    name: Annotated[
+        str, typer.Option("--as", metavar="NAME", help="Name of the goal template that is written.")
+    ],
+    run: RunArgument = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Write it without a question.")] = False,
+) -> None:
+    """Keep the plan of an achieved run as a goal template.
+
+    Literals that equal inputs of the run become references to them. Shows them as a diff and asks.
+    """
+    from wavewright.engine.interfaces.cli.planning import keep_command
+
+    raise typer.Exit(keep_command.keep(run, name, is_confirmed=yes))

@@ -1,0 +1,119 @@
+"""Commands `tools`, `schema`, `doctor`, `init` and `fake-model`: a project and its configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wavewright.engine.interfaces.cli.commands.options import FormatOption, SchemaName
+
+group = typer.Typer()
+
+
+@group.command()
+def tools(
+    job: Annotated[
+        Path | None, typer.Option(metavar="JOB", help="Only the tools that this job allows.")
+    ] = None,
+    format: FormatOption = "text",  # noqa: A002
+    lock: Annotated[
+        bool, typer.Option("--lock", help="Ask the MCP servers for their tools and accept them.")
+    ] = False,
+) -> None:
+    """List the tools that plans can call here.
+
+    With parameters and results; `check --tools` reads the list as JSON. `--lock` writes the tools
+    of MCP servers into `tools.lock.json` and prints what has changed.
+    """
+    if lock:
+        from wavewright.engine.interfaces.cli.project import tools_command
+
+        raise typer.Exit(tools_command.write_lock())
+    from wavewright.engine.interfaces.cli.project import tools_command
+
+    raise typer.Exit(tools_command.list_tools(job, output_format=format))
+
+
+@group.command()
+def schema(
+    name: Annotated[
+        SchemaName | None,
+        typer.Argument(
+            metavar="NAME",
+            help="plan, patch, job, goal, tools, settings, worker, agent, package or message.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Write it there; without a name those of all authored documents."
+        ),
+    ] = None,
+) -> None:
+    """Print the JSON Schema of a document, for editors."""
+    from wavewright.engine.interfaces.cli.project import init_command
+
+    raise typer.Exit(init_command.print_schema(name, out))
+
+
+@group.command()
+def doctor(
+    format: FormatOption = "text",  # noqa: A002
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Contact no language model and no broker.")
+    ] = False,
+) -> None:
+    """Check the installation and the project, and show how to fix what fails.
+
+    A configured language model is asked one short question; a configured broker is checked for the
+    daemon's access.
+    """
+    from wavewright.engine.interfaces.cli.project import doctor_command
+
+    raise typer.Exit(doctor_command.examine(output_format=format, is_offline=offline))
+
+
+@group.command()
+def init(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="DIR", help="A new or empty folder; left out with --here."),
+    ] = None,
+    here: Annotated[
+        bool,
+        typer.Option("--here", help="Write into the working directory without replacing files."),
+    ] = False,
+) -> None:
+    """Write a project that can be run immediately.
+
+    It has typed functions as tools, a plan, a job, a goal template and tests.
+    """
+    from wavewright.engine.interfaces.cli.project import init_command
+
+    raise typer.Exit(
+        init_command.write_here(folder) if here else init_command.write_project(folder)
+    )
+
+
+@group.command("fake-model")
+def fake_model(
+    script: Annotated[
+        Path, typer.Option(metavar="FILE", help="Rules in YAML: the answer to each request.")
+    ],
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 takes a free one.")
+    ] = 8765,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print no line for each request.")
+    ] = False,
+) -> None:
+    """Serve scripted answers in place of a language model.
+
+    Implements the APIs of OpenAI and Anthropic on loopback, to try and test a project without a
+    provider.
+    """
+    from wavewright.engine.interfaces.cli.project import fake_model_command
+
+    raise typer.Exit(fake_model_command.serve_script(script, port=port, quiet=quiet))

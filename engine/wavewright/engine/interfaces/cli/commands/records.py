@@ -1,0 +1,152 @@
+"""Commands `runs`, `show`, `why`, `logs` and `diff`: read the journal and compare plans."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from wavewright.engine.interfaces.cli.commands.options import (
+    FormatOption,
+    RunArgument,
+    ShowFormat,
+    StatusChoice,
+)
+
+group = typer.Typer()
+runs_group = typer.Typer()
+
+
+@runs_group.callback(invoke_without_command=True)
+def runs(
+    context: typer.Context,
+    status: Annotated[
+        list[StatusChoice] | None,
+        typer.Option(help="Only runs with this status; repeat for others."),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN",
+            help="Only runs begun since a date, or within a duration such as 12h or 7d.",
+        ),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, help="Maximum number of runs, newest first.")
+    ] = 20,
+    format: FormatOption = "text",  # noqa: A002
+) -> None:
+    """List the runs in the journal, or remove old ones."""
+    if context.invoked_subcommand is not None:
+        return
+    from wavewright.engine.interfaces.cli.runs import runs_command
+
+    raise typer.Exit(
+        runs_command.list_runs(
+            limit=limit,
+            output_format=format,
+            statuses=[one.value for one in status or ()],
+            since=since,
+        )
+    )
+
+
+@runs_group.command()
+def prune(
+    keep: Annotated[
+        str,
+        typer.Option(
+            metavar="AGE|N",
+            help="Keep runs that ended within this time (12h, 30d), or this number of the newest.",
+        ),
+    ],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only list what would be removed.")
+    ] = False,
+) -> None:
+    """Remove runs that have ended, with their events and files.
+
+    Runs that have not ended, wait for a person or are being executed are kept. A job and its
+    targets, and a run and its retries, are removed together.
+    """
+    from wavewright.engine.interfaces.cli.runs import runs_command
+
+    raise typer.Exit(runs_command.prune(keep, is_dry=dry_run))
+
+
+@group.command()
+def show(
+    run: RunArgument = None,
+    step: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="STEP",
+            help="Only this step: parameters, output, attempts, model calls.",
+            show_default=False,
+        ),
+    ] = None,
+    format: Annotated[ShowFormat, typer.Option("--format", "-f")] = "text",  # noqa: A002
+) -> None:
+    """Show a run, or one of its steps."""
+    if step is not None:
+        from wavewright.engine.interfaces.cli.runs import step_command
+
+        raise typer.Exit(step_command.show_step(run, step, output_format=format))
+    from wavewright.engine.interfaces.cli.runs import runs_command
+
+    raise typer.Exit(runs_command.show_run(run, output_format=format))
+
+
+@group.command()
+def why(
+    run: RunArgument = None,
+    field: Annotated[
+        str,
+        typer.Argument(
+            metavar="[FIELD]", help="A field of the result; default: the whole (`overall`)."
+        ),
+    ] = "overall",
+    format: FormatOption = "text",  # noqa: A002
+) -> None:
+    """Show why the confidence in a field of a run's result is what it is.
+
+    Prints the raw figure, and each cap with the steps by which it reaches the field.
+    """
+    from wavewright.engine.interfaces.cli.runs import runs_command
+
+    raise typer.Exit(runs_command.show_reasons(run, field, output_format=format))
+
+
+@group.command()
+def logs(
+    run: RunArgument = None,
+    step: Annotated[
+        str | None, typer.Option("--step", metavar="STEP", help="Only this step's.")
+    ] = None,
+    format: FormatOption = "text",  # noqa: A002
+) -> None:
+    """Print what a run's tools printed, logged and raised."""
+    from wavewright.engine.interfaces.cli.runs import step_command
+
+    raise typer.Exit(step_command.show_logs(run, step=step, output_format=format))
+
+
+@group.command()
+def diff(
+    before: Annotated[str, typer.Argument(metavar="A", help="A plan, a job or a run.")],
+    after: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="B", help="A plan, a job, a run or a patch of A; left out for a run alone."
+        ),
+    ] = None,
+    format: FormatOption = "text",  # noqa: A002
+) -> None:
+    """Show the differences between two plans.
+
+    Compares steps, edges, waves and gates; the exit code is 1 if they differ. For a run alone: what
+    each recovery round changed in its plan, and why.
+    """
+    from wavewright.engine.interfaces.cli.runs import comparison_commands
+
+    raise typer.Exit(comparison_commands.diff(before, after, output_format=format))

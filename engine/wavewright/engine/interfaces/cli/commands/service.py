@@ -1,0 +1,324 @@
+"""Commands for jobs sent through a broker, those that serve others, and those with which a person
+decides.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wavewright.engine.interfaces.cli.commands.options import (
+    FormatOption,
+    InputsOption,
+    JsonLines,
+    LogLevelChoice,
+    SetOption,
+)
+
+group = typer.Typer()
+
+
+@group.command()
+def daemon(
+    slots: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="Maximum number of concurrent jobs.")
+    ] = None,
+    health: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Address of the health checks and metrics."),
+    ] = None,
+    log_level: Annotated[
+        LogLevelChoice | None, typer.Option(help="Lowest level that is logged.")
+    ] = None,
+) -> None:
+    """Execute jobs received from RabbitMQ.
+
+    SIGTERM or Ctrl-C stops it once running jobs are journaled; the next daemon resumes them. A
+    second signal stops it immediately.
+    """
+    from wavewright.engine.interfaces.cli.service import daemon_command
+
+    raise typer.Exit(daemon_command.serve(slots=slots, health=health, log_level=log_level))
+
+
+@group.command()
+def worker(
+    slots: Annotated[
+        int, typer.Option(min=1, max=10_000, help="Maximum number of concurrent calls.")
+    ] = 10,
+    labels: Annotated[
+        str,
+        typer.Option(
+            metavar="LABEL,…", help="What this machine has of the needs of tools, such as gpu."
+        ),
+    ] = "",
+    tools: Annotated[
+        str,
+        typer.Option(
+            metavar="TOOL,…", help="Make calls of these tools only; default: all that it can make."
+        ),
+    ] = "",
+    health: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Address of the health checks and metrics."),
+    ] = None,
+    log_level: Annotated[
+        LogLevelChoice, typer.Option(help="Lowest level that is logged.")
+    ] = "info",
+) -> None:
+    """Make calls of tools for runs on other machines.
+
+    The calls wait in the database of the journal. SIGTERM or Ctrl-C lets calls go on for six
+    seconds; other workers make those that have not ended.
+    """
+    from wavewright.engine.interfaces.cli.service import worker_command
+
+    options = worker_command.WorkerOptions(
+        slots=slots,
+        labels=_names(labels),
+        tools=_names(tools),
+        health=health,
+        log_level=log_level,
+    )
+    raise typer.Exit(worker_command.serve(options))
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+@group.command()
+def submit(
+    job: Annotated[
+        Path, typer.Argument(metavar="JOB", help="A job, a plan or a goal template with a plan.")
+    ],
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Show its progress until it ends, and its result.")
+    ] = False,
+    id: Annotated[  # noqa: A002
+        str | None,
+        typer.Option(
+            "--id", metavar="UUID", help="The job's id; a job sent twice with one id runs once."
+        ),
+    ] = None,
+    sender: Annotated[
+        str,
+        typer.Option("--as", metavar="AGENT", help="Sender, by its name in the daemon's settings."),
+    ] = "wavewright_cli",
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--timeout", metavar="SECONDS", min=0, help="How long --wait waits; default: no limit."
+        ),
+    ] = None,
+    set_: SetOption = None,
+    inputs: InputsOption = None,
+    as_json: JsonLines = False,
+) -> None:
+    """Check a job, send it to the daemon and print its id.
+
+    Paths in the job are sent relative to the project, which must be the daemon's too.
+    """
+    from wavewright.engine.interfaces.cli.common.arguments import input_overrides
+    from wavewright.engine.interfaces.cli.service import submit_command
+
+    code = submit_command.submit(
+        job,
+        job_id=id,
+        sender=sender,
+        waits=wait,
+        most=timeout,
+        as_json=as_json,
+        inputs=input_overrides(set_, inputs),
+    )
+    raise typer.Exit(code)
+
+
+@group.command()
+def tail(
+    job: Annotated[
+        str | None, typer.Argument(metavar="[JOB]", help="Only this job's, by its id.")
+    ] = None,
+    packages: Annotated[bool, typer.Option("--packages", help="Also print packages.")] = False,
+    as_json: JsonLines = False,
+) -> None:
+    """Print the daemon's messages as they are published.
+
+    Other consumers still receive every message.
+    """
+    from wavewright.engine.interfaces.cli.service import submit_command
+
+    raise typer.Exit(submit_command.tail(job, packages=packages, as_json=as_json))
+
+
+@group.command()
+def topology(
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write it there instead of printing.")
+    ] = None,
+    vhost: Annotated[str, typer.Option(metavar="NAME", help="The broker's virtual host.")] = "/",
+) -> None:
+    """Print the broker's users, permissions and queues, for the broker to load.
+
+    Passwords come from WAVEWRIGHT_BROKER_PASSWORD_USER variables and are written as salted hashes.
+    """
+    import json
+
+    from wavewright.engine.interfaces.cli.common.arguments import project_settings
+    from wavewright.engine.interfaces.cli.common.output import write_file
+    from wavewright.engine.service.bus.topology import definitions
+
+    text = (
+        json.dumps(definitions(project_settings().daemon, os.environ, vhost=vhost), indent=2) + "\n"
+    )
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        write_file(out, text)
+
+
+@group.command()
+def mcp(
+    server: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[SERVER]", help="An MCP server that a pack brings, in place of the project."
+        ),
+    ] = None,
+    role: Annotated[
+        str | None, typer.Option("--role", metavar="ROLE", help="Serve this role of SERVER only.")
+    ] = None,
+    http: Annotated[
+        str | None,
+        typer.Option(
+            "--http",
+            metavar="HOST:PORT",
+            help="Serve HTTP there, with a bearer token, instead of standard input and output.",
+        ),
+    ] = None,
+    allow_runs: Annotated[
+        bool, typer.Option("--allow-runs", help="Begin runs without asking a person at the client.")
+    ] = False,
+) -> None:
+    """Serve this project to MCP clients: check, forecast and run plans.
+
+    The token of --http is WAVEWRIGHT_MCP_TOKEN, that of a role of SERVER WAVEWRIGHT_MCP_TOKEN_ROLE;
+    without it a new one is printed.
+    """
+    from wavewright.engine.interfaces.cli.mcp_server.server import ServedServer, serve
+
+    raise typer.Exit(serve(ServedServer(server, role, allow_runs), http))
+
+
+@group.command()
+def view(
+    listen: Annotated[
+        str,
+        typer.Option(
+            "--listen", metavar="HOST:PORT", help="Address to serve; port 0 takes a free one."
+        ),
+    ] = "127.0.0.1:0",
+    open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+) -> None:
+    """Serve a live page of the project's runs, jobs and decisions.
+
+    The printed address has a token, which is WAVEWRIGHT_VIEW_TOKEN or a new one. Anyone with it may
+    answer decisions and resume runs.
+    """
+    from wavewright.engine.interfaces.cli.common.arguments import project_settings
+    from wavewright.engine.interfaces.cli.common.http_serving import serve_page
+    from wavewright.engine.interfaces.view.app import open_view
+
+    settings = project_settings()
+    page = f"live page of {settings.root}"
+    raise typer.Exit(serve_page(lambda: open_view(settings), page, listen, opens=open_))
+
+
+@group.command()
+def play(
+    name: Annotated[
+        str, typer.Argument(metavar="GAME", help="Name of the game; a new one is begun.")
+    ] = "game",
+    pack: Annotated[
+        str | None,
+        typer.Option("--pack", help="Pack whose page is served, where several have one."),
+    ] = None,
+    listen: Annotated[
+        str,
+        typer.Option(
+            "--listen", metavar="HOST:PORT", help="Address to serve; port 0 takes a free one."
+        ),
+    ] = "127.0.0.1:0",
+    open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+) -> None:
+    """Serve the page that a pack brings, such as a game.
+
+    The printed address has a token, which is WAVEWRIGHT_VIEW_TOKEN or a new one. Anyone with it
+    plays.
+    """
+    from wavewright.engine.interfaces.cli.service import play_command
+
+    raise typer.Exit(play_command.serve(name, pack, listen, opens=open_))
+
+
+@group.command()
+def decisions(
+    decision: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Only this one, with its whole context.")
+    ] = None,
+    format: FormatOption = "text",  # noqa: A002
+) -> None:
+    """List what waits for a person: questions and approvals, of the daemon's jobs and of runs, and
+    packages.
+    """
+    from wavewright.engine.interfaces.cli.runs import decisions_command
+
+    raise typer.Exit(decisions_command.list_decisions(decision, output_format=format))
+
+
+@group.command()
+def answer(
+    decision: Annotated[
+        str, typer.Argument(metavar="ID", help="A decision or a run, or the beginning of its id.")
+    ],
+    choice: Annotated[
+        str, typer.Argument(metavar="CHOICE", help="An option, its number, or a text.")
+    ],
+) -> None:
+    """Answer a question, so that its job or run can continue.
+
+    The first answer is final. A job of the daemon continues by itself, a run with `wavewright
+    resume`.
+    """
+    from wavewright.engine.interfaces.cli.runs import decisions_command
+
+    raise typer.Exit(decisions_command.give_answer(decision, choice))
+
+
+@group.command()
+def verdict(
+    package: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID", help="A package, its job or its run, or the beginning of its id."
+        ),
+    ],
+    accept: Annotated[bool, typer.Option("--accept", help="Accept the package.")] = False,
+    reject: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--reject", metavar="FIELD=REASON", help="Reject it with a remark; may be repeated."
+        ),
+    ] = None,
+) -> None:
+    """Accept or reject a package of the daemon that waits for its verdict, as a validator does.
+
+    The first verdict is final. A rejected package is made again with the remarks.
+    """
+    from wavewright.engine.interfaces.cli.runs import decisions_command
+
+    raise typer.Exit(decisions_command.give_verdict(package, accept=accept, remarks=reject or []))

@@ -1,0 +1,236 @@
+"""The project that a command works in, its arguments (instants, durations, inputs), and the run
+that it names.
+
+The project is that of the working directory, or else that of the job's file. Tools run in the
+project's root. Without a project they run in the working directory and runs are kept in the user's
+state folder, so that no command writes to a folder outside any project.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wavewright.config.installation import user_state_dir
+from wavewright.config.settings import find_settings_file, load_settings
+from wavewright.engine.interfaces.cli.common.output import CommandError
+from wavewright.engine.run.jobs.inputs import InputOverrides
+
+if TYPE_CHECKING:
+    from wavewright.config.settings import Settings
+    from wavewright.executor.events.types import Event
+    from wavewright.executor.store.journal import Journal, RunRow
+    from wavewright.executor.store.stored_journal import StoredJournal
+    from wavewright.planner.types import RunId
+
+
+def project_settings(job: Path | None = None) -> Settings:
+    """Return the settings of the project that a command works in; `job` is the file that it names.
+
+    Raises:
+        DocumentError: the settings file or the environment is wrong.
+        PackError: `daemon.pack` names no pack that defines messages.
+    """
+    near = None if job is None else job.parent.resolve()
+    settings = load_settings(Path.cwd(), near=near, default_state=user_state_dir())
+    if settings.daemon.pack is None:
+        return settings
+    from wavewright.engine.service.messages.contract import with_contract_defaults
+
+    return with_contract_defaults(settings)
+
+
+def project_notes(settings: Settings, job: Path | None = None) -> list[str]:
+    """Return notes on the project of a run: that there is none, or that it was found from the job."""
+    here = Path.cwd()
+    if settings.file is None:
+        kept = settings.journal_url is None and f", and runs are kept in {settings.state_dir}"
+        return [f"no project: no wavewright.yaml in {here} or above; tools run there{kept or ''}"]
+    if job is None:
+        return []
+    if not here.is_relative_to(settings.root):
+        return [f"project {settings.root}, found from the job: {here} lies in no project"]
+    return foreign_job_notes(job)
+
+
+def foreign_job_notes(job: Path) -> list[str]:
+    """Return a warning if a job lies in another project than the one whose settings and tools are
+    used.
+    """
+    own, other = find_settings_file(Path.cwd()), find_settings_file(job.parent.resolve())
+    if own is None or other is None or own.samefile(other):
+        return []
+    message = f"{str(job)!r} lies in the project {other.parent}, but settings and tools are of {own.parent}"
+    return [f"warning: {message}; `wavewright -C {other.parent} ...` uses those of the job"]
+
+
+def warn_of_foreign_job(job: Path) -> None:
+    """Print the warning of `foreign_job_notes` to standard error."""
+    for line in foreign_job_notes(job):
+        sys.stderr.write(f"{line}\n")
+
+
+def from_root(path: Path | None, settings: Settings) -> Path | None:
+    """Return a path of the command line so that it is valid in the project's root, where tools run."""
+    return path if path is None or Path.cwd() == settings.root else path.absolute()
+
+
+def has_journal(settings: Settings) -> bool:
+    """Whether there may be runs; commands that only read ask first, so that they create no empty
+    journal.
+    """
+    return settings.journal_url is not None or settings.journal.exists()
+
+
+def require_journal(settings: Settings) -> Settings:
+    """Return the settings of a command that needs a run.
+
+    Raises:
+        CommandError: there are no runs yet.
+    """
+    if not has_journal(settings):
+        hint = "`wavewright run JOB` starts one"
+        raise CommandError("there are no runs yet", hint=hint, place=str(settings.journal))
+    return settings
+
+
+def open_journal(settings: Settings) -> StoredJournal:
+    """Return the project's journal as a context manager; it is created if there is none."""
+    from wavewright.executor.stores import journal_of
+
+    return journal_of(settings)
+
+
+def parse_instant(text: str | None, name: str = "--as-of") -> dt.datetime | None:
+    """Return the instant that an option names.
+
+    Raises:
+        CommandError: it is not a date.
+    """
+    if text is None:
+        return None
+    try:
+        instant = dt.datetime.fromisoformat(text)
+        aware = instant.replace(tzinfo=dt.UTC) if instant.tzinfo is None else instant
+        return dt.datetime.fromtimestamp(aware.timestamp(), dt.UTC)
+    except (ValueError, OverflowError) as error:
+        msg = f"{name} {text!r} is no date"
+        raise CommandError(
+            msg, hint="write it as 2010-03-01 or 2010-03-01T12:00:00+00:00"
+        ) from error
+
+
+def parse_seconds(text: str, name: str) -> float:
+    """Return the duration that an option gives (`90`, `2h`, `30d`), in seconds.
+
+    Raises:
+        CommandError: it is not a duration.
+    """
+    from wavewright.config.value_types import parse_duration
+
+    try:
+        found = parse_duration(float(text) if text.isdecimal() else text)
+    except ValueError as error:
+        raise CommandError(
+            f"{name} {text!r} is no duration", hint="write it as 12h or 30d"
+        ) from error
+    assert isinstance(found, float | int)
+    return float(found)
+
+
+def parse_past_instant(text: str, name: str, now: float) -> float:
+    """Return the instant that an option names as a date or as the time since then, in seconds since
+    the epoch.
+
+    Raises:
+        CommandError: it is neither.
+    """
+    try:
+        return now - parse_seconds(text, name)
+    except CommandError:
+        pass
+    try:
+        instant = parse_instant(text, name)
+    except CommandError as error:
+        msg = f"{name} {text!r} is neither a date nor a duration"
+        raise CommandError(msg, hint="write it as 2010-03-01, or as 12h or 7d") from error
+    assert instant is not None
+    return instant.timestamp()
+
+
+def input_overrides(single: Sequence[str] | None, file: Path | None) -> InputOverrides:
+    """Return the inputs of `--set` and `--inputs`; values get their types when the job is read.
+
+    Raises:
+        CommandError: the file does not hold a mapping.
+        DocumentError: the file cannot be read.
+    """
+    if file is None:
+        return InputOverrides(assignments=tuple(single or ()))
+    from wavewright.config.documents import read_document_file
+
+    given = read_document_file(file).value
+    if not isinstance(given, dict):
+        message = "inputs are a mapping of names to values"
+        raise CommandError(message, place=str(file), hint="write one 'name: value' per line")
+    return InputOverrides(given, tuple(single or ()))
+
+
+async def find_run(journal: Journal, prefix: str | None) -> RunId:
+    """Return the run whose id, or whose tail after the last `-`, starts with `prefix`; the newest
+    run for None.
+
+    The newest run of a job with several targets is the job's, not that of its last target.
+
+    Raises:
+        RunNotFound: no run has this prefix, several do (they are named), or there is no run.
+    """
+    if prefix is None:
+        rows = await journal.list_runs()
+        return await _root_run(journal, rows, rows[0]) if rows else await journal.find_run("")
+    return await journal.find_run(prefix)
+
+
+async def root_run_of(journal: Journal, run: RunId) -> RunId:
+    """Return the run of the job that a run is a target of; the run itself where it is that of no
+    target.
+    """
+    rows = await journal.list_runs()
+    found = next((row for row in rows if row.run == run), None)
+    return run if found is None else await _root_run(journal, rows, found)
+
+
+async def _root_run(journal: Journal, rows: Sequence[RunRow], found: RunRow) -> RunId:
+    # Not above: a check of a job loads nothing of the executor.
+    from wavewright.engine.run.pipeline.target_waves import target_runs
+    from wavewright.executor.events.state import fold
+    from wavewright.executor.store.journal import ENDED_STATUSES
+
+    for row in rows:
+        # The run of a target is named after its job's, which lists it. Before its first event it
+        # has no name, and its job goes on.
+        may_list = (
+            found.job.startswith(f"{row.job}: ") if found.job else row.status not in ENDED_STATUSES
+        )
+        if (
+            may_list
+            and row != found
+            and found.run in target_runs(fold(await journal.load(row.run)))
+        ):
+            return row.run
+    return found.run
+
+
+async def load_run(settings: Settings, prefix: str | None) -> tuple[RunId, list[Event]]:
+    """Return a run of the project's journal, found as by `find_run`, and its events.
+
+    Raises:
+        CommandError: there are no runs yet.
+        RunNotFound: there is no such run.
+    """
+    async with open_journal(require_journal(settings)) as journal:
+        run = await find_run(journal, prefix)
+        return run, await journal.load(run)

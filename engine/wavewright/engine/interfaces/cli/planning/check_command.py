@@ -1,0 +1,123 @@
+"""`wavewright check`: check plans, show every fault with its place and fix, and apply the fixes
+that are safe.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from wavewright.config import exit_codes
+from wavewright.config.sources import Source
+from wavewright.engine.interfaces.cli.common.arguments import warn_of_foreign_job
+from wavewright.engine.interfaces.cli.common.output import print_json
+from wavewright.engine.interfaces.cli.planning.plan_check import (
+    CheckedDocument,
+    CheckOptions,
+    check_plan,
+)
+from wavewright.engine.run.jobs.documents import is_template
+from wavewright.planner.diagnostics.diagnostic import counted
+from wavewright.planner.plans.graph import PlanGraph
+
+if TYPE_CHECKING:
+    from wavewright.engine.interfaces.cli.planning.check_fix import PlanFixReport
+
+FixMode = Literal["nothing", "show", "write"]
+"""Whether fixes that are safe are left out, only shown, or written to the file."""
+
+
+def check_files(
+    options: Sequence[CheckOptions], *, output_format: str, fixing: FixMode = "nothing"
+) -> int:
+    """Check plans, or the plans of jobs, print the diagnostics, and return the exit code.
+
+    Raises:
+        CommandError, DocumentError: a file cannot be read, or cannot be fixed.
+    """
+    found: list[tuple[CheckedDocument, PlanFixReport | None]] = []
+    for one in options:
+        if one.tools is None:
+            warn_of_foreign_job(one.file)
+        checked, fixes = _check(one, fixing)
+        found.append((checked, fixes))
+        if output_format == "text":
+            _print_text(checked, fixes)
+    if output_format == "sarif":
+        from wavewright.planner.diagnostics.rendering import sarif_log
+
+        documents = [one for checked, _ in found for one in checked.documents]
+        print_json(sarif_log([(one.diagnostics, one.text.source) for one in documents]))
+    elif output_format == "json":
+        reports = [check_json(*one) for one in found]
+        named = [
+            {"file": str(one.file), **each} for one, each in zip(options, reports, strict=True)
+        ]
+        print_json(reports[0] if len(reports) == 1 else {"files": named})
+    is_fixable = fixing == "show" and any(
+        fixes is not None and fixes.difference for _, fixes in found
+    )
+    is_faulty = any(checked.errors for checked, _ in found)
+    return exit_codes.NEGATIVE if is_faulty or is_fixable else exit_codes.OK
+
+
+def _check(options: CheckOptions, fixing: FixMode) -> tuple[CheckedDocument, PlanFixReport | None]:
+    if fixing == "nothing":
+        return check_plan(options), None
+    from wavewright.engine.interfaces.cli.planning.check_fix import fix_document
+
+    return fix_document(options, writes=fixing == "write")
+
+
+def _print_text(checked: CheckedDocument, fixes: PlanFixReport | None) -> None:
+    if fixes is not None:
+        sys.stdout.write(fixes.as_text())
+    if found := [one for one in checked.documents if one.diagnostics]:
+        from wavewright.planner.diagnostics.rendering import render_text
+
+        shown = [render_text(one.diagnostics, one.text.source) for one in found]
+        sys.stdout.write("\n\n".join(shown) + "\n")
+    sys.stdout.write(verdict_text(checked, checked.text.source) + "\n")
+
+
+def check_json(checked: CheckedDocument, fixes: PlanFixReport | None = None) -> dict[str, object]:
+    """Return what was found as JSON: the plan if it is valid, the repairs of its text, and the
+    diagnostics.
+    """
+    from wavewright.planner.diagnostics.rendering import render_json
+
+    plan = checked.plan if not checked.errors else None
+    return {
+        "plan": plan.model_dump(mode="json", by_alias=True, exclude_none=True)
+        if plan is not None
+        else None,
+        "repairs": [
+            {"kind": repair.kind, "message": repair.message, "offset": repair.offset}
+            for repair in checked.text.repairs
+        ],
+        "diagnostics": [
+            each
+            for one in checked.documents
+            for each in render_json(one.diagnostics, one.text.source)
+        ],
+        **({} if fixes is None else {"fixed": fixes.as_json()}),
+    }
+
+
+def verdict_text(checked: CheckedDocument, source: Source) -> str:
+    """Return one line: whether the document is valid, its size, and how much was found."""
+    warnings = sum(len(one.diagnostics) for one in checked.documents) - checked.errors
+    numbers = {"error": checked.errors, "warning": warnings, "repair": len(checked.text.repairs)}
+    counts = ", ".join(counted(number, noun) for noun, number in numbers.items() if number)
+    if checked.errors:
+        return f"{source.name}: {counts}"
+    suffix = f" ({counts})" if counts else ""
+    if checked.plan is None:
+        document = checked.text.document
+        is_planned = document is not None and not is_template(document)
+        what = "a job whose plan a model makes" if is_planned else "a goal template without a plan"
+        return f"{source.name}: valid: {checked.kind or what}{suffix}"
+    graph = PlanGraph.of(checked.plan)
+    steps, waves = counted(len(checked.plan.steps), "step"), counted(graph.depth, "wave")
+    return f"{source.name}: valid: {steps} in {waves}, max parallelism {graph.width}{suffix}"

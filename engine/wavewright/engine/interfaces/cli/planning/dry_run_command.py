@@ -1,0 +1,310 @@
+"""`wavewright dry-run`: what a run would do; with `--simulate`, the plan run with generated
+outputs.
+
+Of a job with several targets the run of one is shown, as an example of all.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wavewright.config import exit_codes
+from wavewright.config.documents import read_document_file
+from wavewright.config.sources import DocumentError
+from wavewright.engine.interfaces.cli.common.arguments import project_settings, warn_of_foreign_job
+from wavewright.engine.interfaces.cli.common.output import CommandError, write_file
+from wavewright.engine.interfaces.cli.common.terminal import may_ask
+from wavewright.engine.rehearsal.dry_run.forecast import DryRun, forecast
+from wavewright.engine.rehearsal.dry_run.outlook import forecast_job, gather_forecast_inputs
+from wavewright.engine.run.jobs.documents import is_saved_plan, no_plan_error
+from wavewright.engine.run.jobs.inputs import TARGET, InputOverrides
+from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job_file
+from wavewright.planner.diagnostics.diagnostic import counted
+from wavewright.planner.diagnostics.rendering import printable_json
+from wavewright.planner.language.goals import Goal, JobTargets
+from wavewright.reviewer.values import duration_text
+
+if TYPE_CHECKING:
+    from wavewright.config.settings import Settings
+    from wavewright.planner.language.signatures import ToolSignature
+    from wavewright.planner.types import Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class DryRunOptions:
+    """Options of `wavewright dry-run`."""
+
+    job: Path | None
+    plan: Path | None = None
+    schedule: Schedule | None = None
+    out: Path | None = None
+    """Where the saved plan goes."""
+    run: str | None = None
+    """A run that has begun, in place of a job."""
+    patch: Path | None = None
+    """A patch of that run's plan."""
+    inputs: InputOverrides = field(default_factory=InputOverrides)
+    seed: int | None = None
+    """Of a simulation's generated outputs."""
+    fixtures: Path | None = None
+    """Outputs of a simulation, by step or tool."""
+    approve: str | None = None
+    """What the run would be given with `--approve`."""
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether a person can be asked in the run."""
+        return may_ask(self.approve)
+
+
+@dataclass(frozen=True, slots=True)
+class _DryRunResult:
+    """A dry run, with the job and the tools that it is of."""
+
+    resolved_job: ResolvedJob
+    tools: Mapping[str, ToolSignature]
+    record: DryRun
+    settings: Settings
+
+
+def dry_run(options: DryRunOptions, *, output_format: str, output: Path | None) -> int:
+    """Print what running the job would do, or write it to a file; the exit code is 1 if a budget
+    would refuse it.
+
+    Raises:
+        CommandError: an option needs `--simulate`, or a file cannot be written or may not be
+            replaced.
+    """
+    for name, value in (("--seed", options.seed), ("--fixtures", options.fixtures)):
+        if value is not None:
+            raise CommandError(
+                f"{name} needs --simulate", hint=f"add --simulate, or leave out {name}"
+            )
+    if options.out is not None:
+        _refuse_to_replace(options.out)
+    result = _dry_run_job(options)
+    _print_or_write(_render_dry_run(result, output_format), output)
+    if options.out is not None:
+        _save_plan(result, options.out, is_quiet=output is None and output_format != "text")
+    return exit_codes.NEGATIVE if result.record.budget.refusals else exit_codes.OK
+
+
+def _print_or_write(text: str, output: Path | None) -> None:
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        write_file(output, text)
+        sys.stdout.write(f"wrote {output}\n")
+
+
+def _resolve_scheduled_job(options: DryRunOptions, settings: Settings) -> ResolvedJob:
+    """Return the job with the schedule that it would run with.
+
+    Raises:
+        CommandError: the command line names no job.
+        PlanError: the job has no plan.
+    """
+    if options.job is None:
+        hint = "name a job, a plan or a saved plan; or a run that has begun with --run RUN"
+        raise CommandError("no job is named", hint=hint)
+    order = resolve_job_file(options.job, options.plan, settings, options.inputs)
+    if order.draft is None:
+        raise no_plan_error(order.goal, order.source)
+    return _scheduled(order, options, settings)
+
+
+def _dry_run_job(options: DryRunOptions) -> _DryRunResult:
+    if options.job is not None:
+        warn_of_foreign_job(options.job)
+    settings = project_settings(options.job)
+    if options.run is not None:
+        return _dry_run_of_begun_run(options, options.run, settings)
+    if options.patch is not None:
+        raise CommandError("--patch is a patch of a run's plan", hint="name the run with --run RUN")
+    order = _resolve_scheduled_job(options, settings)
+    tools, record = forecast_job(order, settings, can_ask=options.can_ask)
+    if order.targets is not None:
+        record = _with_target_notes(order, order.targets, record, options)
+    return _DryRunResult(order, tools, record, settings)
+
+
+def _with_target_notes(
+    order: ResolvedJob,
+    targets: JobTargets,
+    record: DryRun,
+    options: DryRunOptions,
+) -> DryRun:
+    if options.out is not None:
+        message = "a job with targets cannot be saved: further ones are found while it runs"
+        raise CommandError(message, hint="leave --out away; `wavewright run` runs the job")
+    return replace(record, notes=(*_target_notes(order, targets, record), *record.notes))
+
+
+def _dry_run_of_begun_run(options: DryRunOptions, run: str, settings: Settings) -> _DryRunResult:
+    if (
+        options.job is not None
+        or options.plan is not None
+        or options.out is not None
+        or options.inputs
+    ):
+        message = "--run is for a run that has begun, not for a job, another plan or a saved plan"
+        raise CommandError(
+            message, hint="leave JOB, --plan, --set, --inputs and --out away, or --run"
+        )
+    from wavewright.engine.interfaces.cli.planning.begun_run import read_begun_run
+
+    begun = read_begun_run(run, options.patch, settings)
+    order = _scheduled(begun.resolved_job, options, settings)
+    assert order.draft is not None
+    outlook = gather_forecast_inputs(
+        order.draft.plan, order.goal, begun.tools, settings, now=begun.now, rerun=begun.rerun
+    )
+    record = forecast(order, begun.tools, now=begun.now, outlook=outlook, can_ask=options.can_ask)
+    return _DryRunResult(order, begun.tools, record, settings)
+
+
+def _scheduled(order: ResolvedJob, options: DryRunOptions, settings: Settings) -> ResolvedJob:
+    schedule = options.schedule or settings.schedule
+    return order if schedule is None else order.with_schedule(schedule)
+
+
+def _refuse_to_replace(file: Path) -> None:
+    """Raise an error if the file exists and is no saved plan: it may be the plan itself."""
+    if not file.is_file() or file.stat().st_size == 0:
+        return
+    try:
+        is_saved = is_saved_plan(read_document_file(file))
+    except DocumentError:
+        is_saved = False
+    if not is_saved:
+        message = f"{str(file)!r} exists and is no saved plan"
+        raise CommandError(
+            message, hint="only a saved plan is replaced by one; name another file with --out"
+        )
+
+
+def _save_plan(result: _DryRunResult, file: Path, *, is_quiet: bool) -> None:
+    """Write the saved plan, and print where it is unless standard output is for a program."""
+    from wavewright.engine.rehearsal.dry_run.exports import estimate_json
+    from wavewright.engine.run.jobs.saved_plan import save_plan
+
+    record = result.record
+    called = dict.fromkeys(step.tool for step in record.steps)
+    saved = save_plan(
+        record.plan,
+        result.resolved_job.goal,
+        [result.tools[name] for name in called],
+        rung=record.rung,
+        estimate=estimate_json(record.estimate),
+        root=result.settings.root,
+    )
+    write_file(file, json.dumps(saved, indent=2, ensure_ascii=False) + "\n")
+    if not is_quiet:
+        sys.stdout.write(f"\nsaved in {file}: run it with `wavewright run {file}`\n")
+
+
+def _render_dry_run(result: _DryRunResult, output_format: str) -> str:
+    record = result.record
+    if output_format == "json":
+        from wavewright.engine.rehearsal.dry_run.exports import dry_run_json
+
+        return printable_json(dry_run_json(record), indent=2) + "\n"
+    if output_format == "html":
+        from wavewright.engine.rehearsal.dry_run.page import dry_run_page
+
+        return dry_run_page(record, result.tools)
+    if output_format == "text":
+        from wavewright.engine.rehearsal.dry_run.text import dry_run_text
+
+        return dry_run_text(record)
+    from wavewright.engine.rehearsal.dry_run.exports import as_dot, as_mermaid
+
+    return as_mermaid(record) if output_format == "mermaid" else as_dot(record)
+
+
+def _target_notes(order: ResolvedJob, targets: JobTargets, dry_run: DryRun) -> tuple[str, ...]:
+    """Return notes on the runs of all targets."""
+    first = min(len(dict.fromkeys(map(_target_name, targets.first))), targets.most)
+    seconds = dry_run.estimate.seconds
+    rounds = math.ceil(first / targets.at_once)
+    took = (
+        f"{duration_text(rounds * seconds.expected)}, at p90 {duration_text(rounds * seconds.p90)}"
+    )
+    shown = dry_run.plan.inputs.get(TARGET)
+    notes = [
+        f"this is the run for one target, {shown!r}; there is one for each, with a package of its own",
+        *_own_inputs_texts(order.goal),
+        f"the first wave has {counted(first, 'target')}, {targets.at_once} at the same time: {took}",
+        _further_text(targets),
+    ]
+    if dry_run.approvals:
+        notes.append("each target asks for its own approval")
+    return tuple(notes)
+
+
+def _own_inputs_texts(goal: Goal) -> Iterator[str]:
+    """Yield the values of inputs that differ from wave to wave, as the first wave has them."""
+    shown = [
+        f"{name} = {json.dumps(goal.inputs[name])}" for name in goal.targets.set_by_engine.values()
+    ]
+    if shown:
+        yield f"inputs that the engine sets anew for each wave; in the first one: {', '.join(shown)}"
+
+
+def _further_text(targets: JobTargets) -> str:
+    if targets.depth == 0:
+        return "there are no further waves: `targets.depth` is 0"
+    if targets.expand is None:
+        return "no further targets are found: neither job nor template has `targets.expand`"
+    waves = counted(targets.depth, "further wave")
+    return (
+        f"at most {waves}, of what {targets.expand} gives; {targets.most:,} targets in all at most"
+    )
+
+
+def _target_name(target: object) -> str:
+    return str(getattr(target, "name", target))
+
+
+def simulate(options: DryRunOptions, *, output_format: str, output: Path | None) -> int:
+    """Print the report of a simulation, or write it to a file; the exit code is 1 if it found a
+    fault.
+
+    Raises:
+        CommandError: an option does not go with `--simulate`, or the file cannot be written.
+        PlanError: the job has no plan, or it is not valid.
+    """
+    given = {
+        "--out": options.out,
+        "--run": options.run,
+        "--patch": options.patch,
+        "--approve": options.approve,
+    }
+    for name, value in given.items():
+        if value is not None:
+            raise CommandError(
+                f"{name} does not go with --simulate", hint=f"leave out --simulate or {name}"
+            )
+    from wavewright.engine.rehearsal.simulation import as_json, as_text, simulate as simulate_job
+
+    if output_format not in ("text", "json"):
+        msg = f"a simulation has no format {output_format!r}"
+        raise CommandError(msg, hint="use --format text or --format json with --simulate")
+    if options.job is not None:
+        warn_of_foreign_job(options.job)
+    settings = project_settings(options.job)
+    order = _resolve_scheduled_job(options, settings)
+    report = simulate_job(order, settings, seed=options.seed or 0, fixtures=options.fixtures)
+    text = (
+        printable_json(as_json(report), indent=2) + "\n"
+        if output_format == "json"
+        else as_text(report)
+    )
+    _print_or_write(text, output)
+    return exit_codes.NEGATIVE if report.faults else exit_codes.OK

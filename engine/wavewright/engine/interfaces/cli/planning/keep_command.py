@@ -1,0 +1,156 @@
+"""`wavewright keep`: the plan of an achieved run becomes a goal template of the project."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+
+from wavewright.config import exit_codes
+from wavewright.config.documents import read_document
+from wavewright.engine.interfaces.cli.common.arguments import load_run, project_settings
+from wavewright.engine.interfaces.cli.common.output import CommandError, unwritable
+from wavewright.engine.interfaces.cli.common.terminal import confirm, is_attended
+from wavewright.engine.interfaces.cli.planning.plan_report import as_yaml, plan_as_yaml
+from wavewright.engine.run.jobs.goal_in_words import (
+    generalised,
+    kept_template,
+    tool_lock,
+    unbound_plan,
+)
+from wavewright.engine.run.jobs.plan_drafts import PlanOrigin
+from wavewright.engine.run.project.templates import template_names
+from wavewright.engine.run.project.tools import signatures_to_check
+from wavewright.executor.events.state import fold
+from wavewright.planner.checks.checker import check
+from wavewright.planner.diagnostics.diagnostic import PlanError, error_diagnostics
+from wavewright.planner.language.goals import Goal, GoalTemplate, KeptRun
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.plans.binding import bind_plan
+from wavewright.planner.types import ID_PATTERN, JsonObject
+from wavewright.reviewer.atomic_files import write_atomically
+
+if TYPE_CHECKING:
+    from wavewright.config.settings import Settings
+    from wavewright.planner.language.signatures import ToolSignature
+
+
+def keep(run: str | None, name: str, *, is_confirmed: bool) -> int:
+    """Show the plan with its inputs generalised as a diff, ask, and write the goal template; return
+    the exit code.
+
+    Raises:
+        CommandError: the run is not achieved, a tool has changed since, or the template cannot be
+            written.
+        PlanError: the generalised plan is not valid.
+    """
+    settings = project_settings()
+    file = _file_of(name, settings)
+    run_id, events = anyio.run(load_run, settings, run)
+    state = fold(events)
+    if (
+        state.started is None
+        or state.plan is None
+        or state.finished is None
+        or state.finished.status != "achieved"
+    ):
+        hint = "`wavewright runs --status achieved` lists those that are"
+        raise CommandError(
+            f"run {run_id!r} is not achieved", hint=hint, exit_code=exit_codes.NEGATIVE
+        )
+    goal, bound = Goal.model_validate(state.started.goal), Plan.model_validate(state.plan)
+    tools = signatures_to_check(bound, goal, settings)
+    _refuse_changed(bound, state.started.versions, tools)
+    before = unbound_plan(bound, goal)
+    plan = generalised(before, goal.inputs)
+    kept = KeptRun(
+        run=run_id,
+        goal_template=goal.name,
+        tools=tool_lock(plan, tools),
+        planning_tokens=sum(use.tokens for use in state.uses.values() if use.role == "planner"),
+    )
+    template = kept_template(name, plan, goal, kept)
+    text = as_yaml(_template_json(template))
+    _check(plan, goal, tools, text, file)
+    sys.stdout.write(_diff(before, plan, goal.text, template.goal))
+    if not is_confirmed and not _is_confirmed(file):
+        sys.stderr.write("not kept\n")
+        return exit_codes.NEGATIVE
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(file, error, "make the folder of goal templates writable") from error
+    write_atomically(file, text.encode())
+    sys.stdout.write(f"kept in {file}\n")
+    return exit_codes.OK
+
+
+def _file_of(name: str, settings: Settings) -> Path:
+    """Return the file of a new goal template.
+
+    Raises:
+        CommandError: the name is no name of a template or is taken, or the project has no folder of
+            templates.
+    """
+    if not re.fullmatch(ID_PATTERN, name):
+        raise CommandError(
+            f"--as {name!r} is no name of a goal template",
+            hint="use letters, digits and _, as in gnp_and_sks",
+        )
+    if name in template_names(settings):
+        raise CommandError(
+            f"there is a goal template {name!r} already",
+            hint="choose another name, or remove its file",
+        )
+    if not settings.templates:
+        raise CommandError(
+            "the project has no folder of goal templates", hint="set 'templates' in wavewright.yaml"
+        )
+    return settings.templates[0] / f"{name}.yaml"
+
+
+def _refuse_changed(plan: Plan, versions: dict[str, str], tools: dict[str, ToolSignature]) -> None:
+    """Raise an error if a tool of the plan is not the one that the run has called."""
+    for tool in dict.fromkeys(step.tool for step in plan.steps):
+        if tool not in tools or versions.get(f"tool {tool}") != tools[tool].version:
+            raise CommandError(
+                f"tool {tool!r} has changed since the run",
+                hint="run the job again, and keep the plan of that run",
+                exit_code=exit_codes.NEGATIVE,
+            )
+
+
+def _template_json(template: GoalTemplate) -> JsonObject:
+    written: JsonObject = template.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    plan = written.pop("plan")
+    return {"version": template.version, **written, "plan": plan}
+
+
+def _check(plan: Plan, goal: Goal, tools: dict[str, ToolSignature], text: str, file: Path) -> None:
+    """Raise an error if the plan is not valid for the goal of its run: it read what no template
+    has, as feedback.
+    """
+    found = error_diagnostics(check(bind_plan(plan, goal, tools), goal, tools))
+    if found:
+        document = read_document(text, str(file))
+        raise PlanError(PlanOrigin(document, "/plan").place(found), document.source)
+
+
+def _diff(before: Plan, after: Plan, goal: str, template_goal: str) -> str:
+    """Return what was generalised, as a unified diff of the goal and the plan."""
+    old = f"goal: {goal}\n{plan_as_yaml(before)}".splitlines(keepends=True)
+    new = f"goal: {template_goal}\n{plan_as_yaml(after)}".splitlines(keepends=True)
+    text = "".join(difflib.unified_diff(old, new, "plan of the run", "kept plan"))
+    return text or "nothing in the plan equals an input: it is kept as it is\n"
+
+
+def _is_confirmed(file: Path) -> bool:
+    if not is_attended():
+        raise CommandError(
+            "there is no terminal at which the template could be confirmed", hint="add --yes"
+        )
+    return confirm(f"Keep this plan in {file}? ")

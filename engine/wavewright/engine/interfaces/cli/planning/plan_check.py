@@ -1,0 +1,443 @@
+"""The options and checks of `wavewright check`: of a plan, a job's plan, a goal template, settings
+or a worker.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from wavewright.config.documents import Document, read_bytes, read_faulty_document
+from wavewright.config.sources import DocumentError, ReadLimits
+from wavewright.engine.run.jobs.documents import (
+    is_agent,
+    is_job,
+    is_settings,
+    is_template,
+    is_worker,
+)
+from wavewright.engine.run.jobs.inputs import InputOverrides
+from wavewright.planner.checks.checker import check, check_partial, in_file_order
+from wavewright.planner.checks.feasibility import Obstacle, check_readiness
+from wavewright.planner.diagnostics.diagnostic import (
+    Diagnostic,
+    PlanError,
+    error_diagnostics,
+    locate_diagnostics,
+)
+from wavewright.planner.language.plan import Limits, Plan
+from wavewright.planner.reading.reader import (
+    MODEL_LIMITS,
+    PlanText,
+    read_model,
+    read_model_answer,
+    read_plan,
+    read_plan_document,
+    read_tools_file,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from wavewright.config.settings import Settings
+    from wavewright.engine.run.jobs.plan_drafts import PlanDraft
+    from wavewright.engine.run.jobs.resolving import ResolvedJob
+    from wavewright.planner.checks.checker import PartialPlan
+    from wavewright.planner.language.goals import Goal
+    from wavewright.planner.language.signatures import ToolSignature
+    from wavewright.planner.plans.sub_plan_call import ExpandedPlan
+    from wavewright.planner.ports.budgets import Allowance
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """What is checked, against which goal and tools, within which limits."""
+
+    file: Path
+    content: bytes | None = None
+    """The document, if it is not read from the file; the file's path then only stands for it."""
+    goal: str | None = None
+    """A job file, or a goal template: its file or its name."""
+    tools: Path | None = None
+    from_model: bool = False
+    max_steps: int | None = None
+    max_waves: int | None = None
+    max_bytes: int | None = None
+    max_depth: int | None = None
+    inputs: InputOverrides = field(default_factory=InputOverrides)
+    """Values that replace inputs of a job or a plan."""
+    approve: str | None = None
+    """What the run would be given with `--approve`."""
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether a person can be asked in the run."""
+        if self.approve is None:
+            return True
+        from wavewright.engine.interfaces.cli.common.terminal import may_ask
+
+        return may_ask(self.approve)
+
+    @property
+    def read_limits(self) -> ReadLimits:
+        """Limits of the document's size and nesting."""
+        given = MODEL_LIMITS if self.from_model else ReadLimits()
+        return ReadLimits(
+            max_bytes=self.max_bytes or given.max_bytes, max_depth=self.max_depth or given.max_depth
+        )
+
+    def read(self) -> tuple[bytes, str]:
+        """Return the document's text and name.
+
+        Raises:
+            DocumentError: the file cannot be read.
+        """
+        if self.content is not None:
+            return self.content, self.file.name
+        if str(self.file) == "-":
+            return sys.stdin.buffer.read(), "<stdin>"
+        return read_bytes(self.file, self.read_limits), str(self.file)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckBasis:
+    """A plan as its author wrote it, with the goal and tools that it is checked against."""
+
+    plan: Plan
+    goal: Goal | None
+    tools: Mapping[str, ToolSignature]
+    limits: Limits
+    allowance: Allowance | None
+    """What a run of it may still spend; None without a project or a configured model."""
+    document: Document | None = None
+    """Its document; None if a model's answer was repaired."""
+    pointer: str = ""
+    """Pointer to the plan in that document."""
+    rung: str = "given"
+    obstacles: Mapping[str, Obstacle] = field(default_factory=dict[str, "Obstacle"])
+    """Why tools cannot work in the project, by tool name."""
+    can_ask: bool = True
+    """Whether a person can be asked in a run."""
+
+    def check(self, plan: Plan) -> tuple[Plan, tuple[Diagnostic, ...]]:
+        """Return a plan bound to the goal, with its diagnostics."""
+        if self.goal is not None:
+            from wavewright.planner.plans.binding import bind_plan
+
+            plan = bind_plan(plan, self.goal, self.tools)
+        found = check(
+            plan,
+            self.goal,
+            self.tools,
+            limits=self.limits,
+            allowance=self.allowance,
+            can_ask=self.can_ask,
+            can_answer=self.can_ask,
+        )
+        return plan, tuple(in_file_order([*found, *check_readiness(plan, self.obstacles)], plan))
+
+    def check_partial(self, part: PartialPlan) -> Sequence[Diagnostic]:
+        """Return the diagnostics of the valid part of a plan that has faults of shape."""
+        return check_partial(
+            part, self.goal, self.tools, limits=self.limits, allowance=self.allowance
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedDocument:
+    """A checked plan with its diagnostics."""
+
+    text: PlanText
+    plan: Plan | None
+    """The plan as it was checked: bound to its goal if there is one."""
+    diagnostics: tuple[Diagnostic, ...]
+    basis: CheckBasis | None = None
+    """What the plan was checked against, if it was."""
+    kind: str | None = None
+    """The kind of the document, if it is neither a plan, a job nor a goal template."""
+    others: tuple[CheckedDocument, ...] = ()
+    """Further documents of a job that have faults."""
+
+    @classmethod
+    def without_plan(
+        cls, document: Document, found: Iterable[Diagnostic], kind: str | None = None
+    ) -> Self:
+        """Return a document that has no plan, or none that can be checked, with its diagnostics."""
+        return cls(PlanText(None, document.source, document), None, tuple(found), kind=kind)
+
+    @property
+    def documents(self) -> tuple[CheckedDocument, ...]:
+        """The diagnostics of each document."""
+        return (self, *self.others)
+
+    @property
+    def errors(self) -> int:
+        """Number of errors in all documents."""
+        return sum(len(error_diagnostics(one.diagnostics)) for one in self.documents)
+
+
+def check_plan(options: CheckOptions) -> CheckedDocument:
+    """Check a plan, the plan of a job or a goal template, or a goal template without one.
+
+    Raises:
+        CommandError, DocumentError: a file cannot be read.
+    """
+    content, name = options.read()
+    limits = options.read_limits
+    if options.from_model:
+        text = read_model_answer(content, name, limits=limits)
+    else:
+        try:
+            document = read_faulty_document(content, name, limits=limits)
+        except DocumentError:
+            text = read_plan(content, name, limits=limits)  # raises PlanError with the faults
+        else:
+            if is_settings(document) or is_agent(document) or is_worker(document):
+                return _check_other(document, options)
+            if is_job(document) or is_template(document):
+                return _check_job(document, options, _settings(options))
+            text = read_plan_document(document)
+    plan = text.plan or (text.partial.plan if text.partial is not None else None)
+    if plan is None:
+        return CheckedDocument(text, None, text.diagnostics)
+    expanded = _with_sub_plans(text, options.inputs.applied_to_plan(plan), options)
+    if expanded.faults:
+        assert text.document is not None
+        placed = locate_diagnostics([*text.diagnostics, *expanded.faults], text.document)
+        return CheckedDocument(text, None, tuple(placed))
+    try:
+        goal = _goal(options, expanded.plan, text.document)
+    except PlanError as error:
+        return CheckedDocument(text, None, (*text.diagnostics, *error.diagnostics))
+    if text.plan is None:
+        return _check_partial(text, goal, options)
+    return _check_plan(text, expanded, goal, options)
+
+
+def _with_sub_plans(text: PlanText, plan: Plan, options: CheckOptions) -> ExpandedPlan:
+    """Return a plan of a file with its sub-plans put in; a faulty one, or a model's, as it is."""
+    from wavewright.planner.plans.sub_plan_call import ExpandedPlan
+
+    calls_any = any(step.plan is not None for step in plan.steps)
+    if text.plan is None or text.document is None or options.from_model or not calls_any:
+        return ExpandedPlan(plan)
+    from wavewright.engine.run.jobs.plan_drafts import plan_with_sub_plans
+
+    return plan_with_sub_plans(plan, text.document, _settings(options))
+
+
+def _check_other(document: Document, options: CheckOptions) -> CheckedDocument:
+    """Check a settings file, an agent or a worker: a document without a plan."""
+    from wavewright.engine.interfaces.cli.project.project_checks import (
+        check_agent,
+        check_settings,
+        check_worker,
+    )
+
+    if is_settings(document):
+        found, kind = check_settings(document, partial(_settings, options)), "settings"
+    elif is_agent(document):
+        found, kind = check_agent(document, _settings(options)), "an agent"
+    else:
+        found, kind = check_worker(document, _settings(options)), "a worker"
+    return CheckedDocument.without_plan(document, found, kind)
+
+
+def _check_job(document: Document, options: CheckOptions, settings: Settings) -> CheckedDocument:
+    """Check the plan of a job or of a goal template; faults of these documents are reported as a
+    plan's are.
+
+    A job without a plan is faulty only if no model is configured to make one.
+    """
+    from wavewright.engine.run.jobs.documents import no_plan_error
+    from wavewright.engine.run.jobs.resolving import resolve_job
+
+    try:
+        order = resolve_job(
+            document,
+            options.file,
+            None,
+            settings,
+            inputs_follow=True,
+            judge=partial(_check_draft, options),
+            inputs=options.inputs,
+        )
+        if is_template(document) and order.draft is None:
+            return _check_template(document, options, order.goal)
+        if order.draft is None and settings.model is None:
+            raise no_plan_error(order.goal, order.source)
+        if order.draft is None:
+            return CheckedDocument.without_plan(document, ())
+    except PlanError as error:
+        first, *others = (
+            CheckedDocument(PlanText(None, one.source, document), None, one.diagnostics)
+            for one in (error, *error.others)
+        )
+        return replace(first, others=tuple(others))
+    draft, origin = order.draft, order.draft.origin
+    text = PlanText(draft.plan, origin.document.source, origin.document)
+    basis = _run_basis(options, draft.plan, order.goal)
+    goal, unfound = _check_expansion(order, basis.tools)
+    basis = replace(
+        basis, goal=goal, document=origin.document, pointer=origin.pointer, rung=draft.rung
+    )
+    plan, found = basis.check(draft.plan)
+    found = origin.place(found)
+    if (
+        unfound
+        and order.expansion is not None
+        and order.expansion.origin.document is not origin.document
+    ):
+        # Its place is in another document than the plan.
+        other = CheckedDocument.without_plan(order.expansion.origin.document, unfound)
+        return CheckedDocument(text, plan, found, basis, others=(other,))
+    found = (*found, *unfound)
+    if is_template(document):
+        own = _check_template(document, options, order.goal).diagnostics
+        found = tuple(locate_diagnostics([*own, *found], document))
+    return CheckedDocument(text, plan, found, None if origin.expanded is not None else basis)
+
+
+def _check_expansion(
+    order: ResolvedJob, tools: Mapping[str, ToolSignature]
+) -> tuple[Goal, tuple[Diagnostic, ...]]:
+    """Return the goal as further targets have it, and what is wrong with how they are found."""
+    if order.expansion is None:
+        return order.goal, ()
+    from wavewright.engine.run.pipeline.target_root import (
+        check_expansion_of_job,
+        goal_of_found_targets,
+    )
+
+    return goal_of_found_targets(order, tools), check_expansion_of_job(order, tools)
+
+
+def _check_draft(options: CheckOptions, draft: PlanDraft, goal: Goal) -> tuple[Diagnostic, ...]:
+    """Return the errors of a plan in a job that has other faults."""
+    basis = _basis(options, draft.plan, goal)
+    if draft.partial is not None:
+        return tuple(basis.check_partial(draft.partial))
+    return tuple(error_diagnostics(basis.check(draft.plan)[1]))
+
+
+def _check_template(document: Document, options: CheckOptions, goal: Goal) -> CheckedDocument:
+    """Check what a goal template says of tools, rules and gates; its plan, if it has one, is not
+    checked.
+    """
+    from wavewright.planner.language.goals import GoalTemplate
+    from wavewright.planner.plans.goal_resolution import check_template
+
+    found = check_template(read_model(document, GoalTemplate), _tools(options, None, goal))
+    return CheckedDocument.without_plan(document, locate_diagnostics(found, document))
+
+
+def _check_plan(
+    text: PlanText, expanded: ExpandedPlan, goal: Goal | None, options: CheckOptions
+) -> CheckedDocument:
+    basis = _run_basis(options, expanded.plan, goal)
+    basis = replace(basis, document=None if text.repairs else text.document)
+    plan, found = basis.check(expanded.plan)
+    found = tuple(map(expanded.place, found))
+    placed = tuple(locate_diagnostics(found, text.document)) if text.document is not None else found
+    # An editor of the text cannot fix what stands in a sub-plan.
+    return CheckedDocument(
+        text, plan, (*text.diagnostics, *placed), None if expanded.places else basis
+    )
+
+
+def _check_partial(text: PlanText, goal: Goal | None, options: CheckOptions) -> CheckedDocument:
+    """Check the valid part of a plan that has faults of shape."""
+    assert text.partial is not None
+    assert text.document is not None
+    further = _basis(options, text.partial.plan, goal).check_partial(text.partial)
+    placed = locate_diagnostics([*text.diagnostics, *further], text.document)
+    return CheckedDocument(text, None, tuple(placed))
+
+
+def _run_basis(options: CheckOptions, plan: Plan, goal: Goal | None) -> CheckBasis:
+    """Return what a plan is checked against, with the tools and the people that a run of it would
+    lack.
+
+    Why tools cannot work is unknown of those that are given as signatures.
+    """
+    basis = replace(_basis(options, plan, goal), can_ask=options.can_ask)
+    if options.tools is not None:
+        return basis
+    from wavewright.engine.run.project.tools import find_obstacles
+
+    return replace(basis, obstacles=find_obstacles(plan, basis.tools, _settings(options)))
+
+
+def _basis(options: CheckOptions, plan: Plan, goal: Goal | None) -> CheckBasis:
+    """Return what a plan is checked against, without what a run of it would lack."""
+    tools, allowance = _tools(options, plan, goal), _allowance(options, plan, goal)
+    limits = goal.limits if goal is not None else Limits()
+    given = {"max_steps": options.max_steps, "max_waves": options.max_waves}
+    limits = limits.model_copy(
+        update={name: value for name, value in given.items() if value is not None}
+    )
+    return CheckBasis(plan, goal, tools, limits, allowance)
+
+
+def _settings(options: CheckOptions) -> Settings:
+    """Return the project's settings; a plan that is checked against a file of tools belongs to no
+    project.
+    """
+    from wavewright.engine.interfaces.cli.common.arguments import project_settings
+
+    return project_settings(options.file)
+
+
+def _allowance(options: CheckOptions, plan: Plan, goal: Goal | None) -> Allowance | None:
+    """Return what a run of the plan may still spend; None for a plan that is checked against a file
+    of tools.
+    """
+    if options.tools is not None and goal is None:
+        return None
+    settings = _settings(options)
+    if settings.model is None:
+        return None
+    from wavewright.engine.rehearsal.dry_run.outlook import read_remaining_allowance
+    from wavewright.engine.run.jobs.resolving import file_stem
+
+    return read_remaining_allowance(
+        plan, goal, settings, job=goal.job if goal is not None else file_stem(options.file)
+    )
+
+
+def _goal(options: CheckOptions, plan: Plan, document: Document | None) -> Goal | None:
+    if options.goal is None:
+        return None
+    from wavewright.engine.run.jobs.resolving import goal_of_file
+    from wavewright.engine.run.project.templates import named_template
+
+    settings = _settings(options)
+    file = named_template(options.goal, settings) or Path(options.goal)
+    return goal_of_file(file, plan, document, settings)
+
+
+def _tools(
+    options: CheckOptions, plan: Plan | None, goal: Goal | None
+) -> Mapping[str, ToolSignature]:
+    if options.tools is not None:
+        try:
+            return read_tools_file(options.tools)
+        except PlanError as error:
+            from wavewright.engine.run.jobs.documents import misuse_error
+
+            raise misuse_error(error) from error
+    from wavewright.engine.run.project.tools import (
+        signatures_to_check,
+        tools_of_goal,
+        tools_of_plan,
+    )
+
+    settings = _settings(options)
+    if goal is not None and plan is not None:
+        return signatures_to_check(plan, goal, settings)
+    if goal is not None:
+        return tools_of_goal(goal, settings).signatures
+    return tools_of_plan(plan, settings).signatures if plan is not None else {}

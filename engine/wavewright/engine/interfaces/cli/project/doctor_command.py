@@ -1,0 +1,420 @@
+"""`wavewright doctor`: check the installation and the project, and show how to fix what fails.
+
+Each model that a role would ask is asked one short question with a short timeout. The cost is
+charged to the day's budget in the journal, if there is one. Keys are never shown.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, get_args
+
+import anyio
+
+from wavewright.config import exit_codes
+from wavewright.config.documents import read_document_file
+from wavewright.config.installation import EXTRAS, install_hint, is_installed
+from wavewright.config.settings import Settings
+from wavewright.config.sources import DocumentError
+from wavewright.engine.interfaces.cli.common.arguments import (
+    has_journal,
+    open_journal,
+    project_settings,
+)
+from wavewright.engine.interfaces.cli.common.output import print_json, without_secrets
+from wavewright.engine.interfaces.cli.common.run_text import amount_words, one_line
+from wavewright.engine.interfaces.cli.project.project_checks import (
+    DoctorFinding,
+    broker_findings,
+    calibration_findings,
+    finding_of_faulty_file,
+    ladder_findings,
+    prompt_findings,
+)
+from wavewright.engine.run.pipeline.version import __version__
+from wavewright.engine.run.project.templates import template_names
+from wavewright.engine.run.project.tools import all_tools
+from wavewright.executor.store.journal import JournalError
+from wavewright.executor.stores import place_of_journal
+from wavewright.planner.diagnostics.diagnostic import PlanError, counted
+from wavewright.planner.language.goals import GoalTemplate
+from wavewright.planner.ports.model_port import (
+    ModelCall,
+    ModelError,
+    ModelErrorKind,
+    ModelUse,
+    Role,
+)
+from wavewright.planner.reading.reader import read_model
+from wavewright.reviewer.package.call_reports import sum_costs, usd_text
+from wavewright.tools.functions.contracts import ToolDefinitionError
+from wavewright.tools.models import ModelConfigError, check_models, choose_model, model_configured
+from wavewright.tools.packs import PackError, pack_names
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from wavewright.config.sections import BudgetSettings
+    from wavewright.planner.ports.budgets import Allowance, InspectableBudgetStore, RemainingBudget
+    from wavewright.planner.ports.model_port import ModelClient
+
+
+_TIMEOUT_SECONDS = 20.0
+"""Timeout of one question, including its retries."""
+_MAX_TOKENS = 512
+"""Token limit of one answer: enough for a model that thinks before it answers."""
+_QUESTION = "Answer with the one word: ready"
+_HINTS: dict[ModelErrorKind, str] = {
+    "unreachable": "check the address and whether a server answers there, or set models.fallbacks",
+    "overloaded": "try again later, or set models.fallbacks",
+    "denied": "check that the key is right and may use this model",
+    "refused": "name another model",
+    "bad_answer": "check that the address implements the provider's API, or name another model",
+    "timeout": "try again later, or set models.fallbacks",
+    "over_budget": "raise the budget in wavewright.yaml",
+    "over_context": "name a model with a larger context window",
+}
+"""Hints for errors without a hint of their own."""
+
+
+@dataclass(slots=True)
+class _ProbedModel:
+    """A model, with the roles that ask it for the same reason."""
+
+    model: str
+    why: str
+    fallbacks: tuple[str, ...]
+    roles: list[Role] = field(default_factory=list[Role])
+
+
+def examine(*, output_format: str, is_offline: bool) -> int:
+    """Print the findings and return the exit code: 1 if there is a fault.
+
+    Unless `is_offline`, each configured language model is asked one short question, and the broker
+    is checked for the daemon's access.
+    """
+    findings = [_redacted(found) for found in _findings(is_offline=is_offline)]
+    if output_format == "json":
+        print_json([asdict(found) for found in findings])
+    else:
+        for found in findings:
+            hint = f"\n{'':<18}= help: {found.hint}" if found.hint else ""
+            sys.stdout.write(f"{found.state:<6}{found.subject:<12}{found.detail}{hint}\n")
+    return (
+        exit_codes.NEGATIVE if any(found.state == "fault" for found in findings) else exit_codes.OK
+    )
+
+
+def _redacted(found: DoctorFinding) -> DoctorFinding:
+    """Return a finding without secrets: details quote settings and messages of providers."""
+    return replace(found, detail=without_secrets(found.detail), hint=without_secrets(found.hint))
+
+
+def _findings(*, is_offline: bool) -> Iterator[DoctorFinding]:
+    yield DoctorFinding(
+        "version", "ok", f"wavewright {__version__}, Python {platform.python_version()}"
+    )
+    try:
+        settings = project_settings()
+    except (DocumentError, PlanError) as error:
+        yield finding_of_faulty_file(
+            "settings", error, "fix the file; `wavewright schema settings` prints its schema"
+        )
+        return
+    origin = (
+        str(settings.file)
+        if settings.file is not None
+        else "defaults (no wavewright.yaml here or above)"
+    )
+    yield DoctorFinding("settings", "ok", origin)
+    if settings.journal_url is not None and not is_installed("postgres"):
+        yield DoctorFinding(
+            "journal", "fault", "the extra 'postgres' is not installed", install_hint("postgres")
+        )
+        return
+    yield _journal(settings)
+    yield _tools(settings)
+    yield from _mcp_servers(settings)
+    yield DoctorFinding("packs", "ok", ", ".join(pack_names()) or "none")
+    yield from _templates(settings)
+    yield from _extras()
+    yield from prompt_findings(settings)
+    yield from ladder_findings(settings)
+    yield from calibration_findings(settings)
+    yield from broker_findings(settings, is_offline=is_offline)
+    yield from model_findings(settings, is_offline=is_offline)
+
+
+def _journal(settings: Settings) -> DoctorFinding:
+    if not has_journal(settings):
+        return _place_of_journal(settings)
+    try:
+        count = anyio.run(_count_runs, settings)
+    except JournalError as error:
+        error.place = error.place or place_of_journal(settings)
+        return DoctorFinding.of_error("journal", error)
+    return DoctorFinding("journal", "ok", f"{place_of_journal(settings)} ({counted(count, 'run')})")
+
+
+def _place_of_journal(settings: Settings) -> DoctorFinding:
+    """Return whether the first run can create its journal."""
+    existing = next(place for place in settings.journal.parents if place.exists())
+    if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
+        return DoctorFinding(
+            "journal", "ok", f"{settings.journal} (none yet; the first run creates it)"
+        )
+    return DoctorFinding(
+        "journal",
+        "fault",
+        f"{settings.journal} cannot be written: {existing} is {'read-only' if existing.is_dir() else 'no folder'}",
+        "set 'state_dir' in wavewright.yaml, or WAVEWRIGHT_STATE, to a folder that can be written to",
+    )
+
+
+async def _count_runs(settings: Settings) -> int:
+    async with open_journal(settings) as journal:
+        return len(await journal.list_runs())
+
+
+def _tools(settings: Settings) -> DoctorFinding:
+    try:
+        registry = all_tools(settings)
+    except (ToolDefinitionError, PackError) as error:
+        return DoctorFinding("tools", "fault", str(error), error.hint or "")
+    return DoctorFinding("tools", "ok", ", ".join(sorted(registry)) or "none")
+
+
+def _mcp_servers(settings: Settings) -> Iterator[DoctorFinding]:
+    """Compare the servers of the settings with the lock; starts no server."""
+    if not settings.mcp.servers:
+        return
+    from wavewright.tools.mcp.lock import LOCK_NAME, read_lock, unlocked_server_error
+
+    try:
+        locked = read_lock(settings.root).servers
+    except ToolDefinitionError as error:
+        yield DoctorFinding.of_error("mcp", error)
+        return
+    for name, section in settings.mcp.servers.items():
+        if name not in locked:
+            yield DoctorFinding.of_error("mcp", unlocked_server_error(name))
+            continue
+        server = locked[name]
+        missing = sorted(set(section.tools or ()) - server.hashes.keys())
+        if missing:
+            detail = f"{name}: {', '.join(missing)} is not in {LOCK_NAME}"
+            hint = f"fix mcp.servers.{name}.tools, or run `wavewright tools --lock`"
+            yield DoctorFinding("mcp", "fault", detail, hint)
+        for tool, left_out in server.left_out.items():
+            yield DoctorFinding("mcp", "note", f"{name}.{tool} is left out: {left_out.reason}")
+        about = f"{name}: {counted(len(server.tools), 'tool')} of {server.name} {server.version}"
+        yield DoctorFinding("mcp", "ok", about.rstrip())
+
+
+def _templates(settings: Settings) -> Iterator[DoctorFinding]:
+    """Read every goal template of the project; a faulty one otherwise fails only the jobs that name
+    it.
+    """
+    faulty: set[str] = set()
+    for path in sorted(
+        path for folder in settings.templates if folder.is_dir() for path in folder.glob("*.yaml")
+    ):
+        try:
+            read_model(read_document_file(path), GoalTemplate)
+        except (DocumentError, PlanError) as error:
+            faulty.add(path.stem)
+            yield finding_of_faulty_file(
+                "templates", error, "fix the file; `wavewright schema goal` prints its schema"
+            )
+    if valid := [name for name in template_names(settings) if name not in faulty]:
+        yield DoctorFinding("templates", "ok", ", ".join(valid))
+
+
+def _extras() -> Iterator[DoctorFinding]:
+    for name, extra in EXTRAS.items():
+        if is_installed(name):
+            yield DoctorFinding("extra", "ok", f"{name}: {extra.purpose}")
+        else:
+            yield DoctorFinding(
+                "extra", "note", f"{name} is not installed: {extra.purpose}", install_hint(name)
+            )
+
+
+def model_findings(settings: Settings, *, is_offline: bool) -> Iterator[DoctorFinding]:
+    """Yield the configured models and, unless offline, whether they answer."""
+    if not model_configured(settings):
+        yield DoctorFinding(
+            "model",
+            "note",
+            "none configured: plans come from jobs and goal templates, reviews from code",
+        )
+        return
+    try:
+        check_models(settings)
+        chosen = _choices(settings, os.environ)
+    except ModelConfigError as error:
+        yield DoctorFinding.of_error("model", error)
+        return
+    for choice in chosen:
+        yield DoctorFinding("model", "ok", _choice_words(choice))
+    replays = settings.cassette is not None and settings.cassette_mode == "replay"
+    if settings.cassette is not None:
+        yield anyio.run(_cassette, settings)
+    try:
+        answers, left = anyio.run(_probe, settings, () if is_offline or replays else chosen)
+    except (ModelConfigError, JournalError) as error:
+        yield DoctorFinding("model", "fault", str(error), error.hint or "")
+        return
+    yield from answers
+    yield _budget_findings(settings, left)
+
+
+def _choices(settings: Settings, environment: Mapping[str, str]) -> list[_ProbedModel]:
+    """Return the models of all roles; roles that ask the same model for the same reason are
+    grouped.
+    """
+    found: dict[tuple[str, str], _ProbedModel] = {}
+    roles: tuple[Role, ...] = get_args(Role)
+    for role in roles:
+        choice = choose_model(settings, "auto", role, environment)
+        place = (choice.model, choice.why)
+        found.setdefault(
+            place, _ProbedModel(choice.model, choice.why, choice.fallbacks)
+        ).roles.append(role)
+    return list(found.values())
+
+
+def _choice_words(choice: _ProbedModel) -> str:
+    fallbacks = f", then {', then '.join(choice.fallbacks)}" if choice.fallbacks else ""
+    is_for_all = len(choice.roles) == len(get_args(Role))
+    roles = "every role" if is_for_all else ", ".join(choice.roles)
+    return one_line(f"{choice.model}{fallbacks} for {roles}: {choice.why}")
+
+
+async def _cassette(settings: Settings) -> DoctorFinding:
+    """Return whether a run could open the cassette."""
+    from wavewright.executor.budgets.stores import MemoryBudgetStore
+    from wavewright.tools.models import open_models
+
+    try:
+        async with open_models(settings, MemoryBudgetStore()):
+            pass
+    except ModelConfigError as error:  # names and keys were checked before
+        return DoctorFinding.of_error("cassette", error)
+    if settings.cassette_mode == "record":
+        return DoctorFinding(
+            "cassette", "note", f"{settings.cassette}: missing answers are asked and recorded"
+        )
+    return DoctorFinding(
+        "cassette", "note", f"answers are replayed from {settings.cassette}; no model is asked"
+    )
+
+
+async def _probe(
+    settings: Settings, chosen: Iterable[_ProbedModel]
+) -> tuple[list[DoctorFinding], Allowance]:
+    """Ask each model once; return the answers, and the budget that is left afterwards.
+
+    Raises:
+        ModelConfigError: the models are not configured correctly.
+        JournalError: the journal, which keeps the budgets, cannot be used.
+    """
+    from wavewright.planner.ports.budgets import BudgetScope
+    from wavewright.tools.models import open_models
+
+    async with AsyncExitStack() as stack:
+        budget_store = await stack.enter_async_context(_budget_store(settings))
+        answers: list[DoctorFinding] = []
+        asked: dict[str, Role] = {
+            choice.model: choice.roles[0] for choice in reversed(list(chosen))
+        }
+        if asked:
+            # Without the cassette, which does not record this question.
+            live = replace(settings, cassette=None)
+            models = await stack.enter_async_context(open_models(live, budget_store))
+            answers = [await _probe_model(models, model, asked[model]) for model in reversed(asked)]
+        return answers, await budget_store.left(BudgetScope())
+
+
+def _budget_store(settings: Settings) -> AbstractAsyncContextManager[InspectableBudgetStore]:
+    """Return the project's budget store; without a journal, an empty one in memory."""
+    if has_journal(settings):
+        from wavewright.executor.stores import budget_store_of
+
+        return budget_store_of(settings)
+    from wavewright.executor.budgets.stores import MemoryBudgetStore
+
+    return MemoryBudgetStore(settings.budgets)
+
+
+async def _probe_model(models: ModelClient, model: str, role: Role) -> DoctorFinding:
+    """Ask a model a short question and return the finding."""
+    uses: list[ModelUse] = []
+    call = ModelCall(
+        role=role,
+        name="doctor",
+        instructions="You are asked whether you can be reached.",
+        prompt=_QUESTION,
+        thinking="minimal",
+        max_tokens=_MAX_TOKENS,
+        timeout=_TIMEOUT_SECONDS,
+    )
+    try:
+        answer = await models.ask(call, on_use=uses.append)
+    except ModelError as error:
+        return DoctorFinding(
+            "answer",
+            "fault",
+            f"{model} gave no answer: {one_line(str(error))}",
+            error.hint or _HINTS[error.kind],
+        )
+    spent = amount_words(sum_costs(uses))
+    by = answer.use.model if answer.use.model != model else ""
+    instead = f" (a fallback: {model} gave no answer)" if by else ""
+    detail = f"{by or model} answered in {answer.use.seconds:.2f} s{instead}, {spent}"
+    name = (by or model).partition(":")[2]
+    hint = f"set models.prices.{name} in wavewright.yaml" if sum_costs(uses).unpriced else ""
+    return DoctorFinding("answer", "note" if by else "ok", detail, hint)
+
+
+def _budget_findings(settings: Settings, left: Allowance) -> DoctorFinding:
+    scopes = (
+        ("run", settings.budgets.run, None),
+        ("job", settings.budgets.job, None),
+        ("day", settings.budgets.day, left.day),
+    )
+    words = [
+        f"{scope}: {', '.join(_budget_bounds(budget, rest))}"
+        for scope, budget, rest in scopes
+        if any(value is not None for _, value in budget)
+    ]
+    spent = left.day.spent
+    today = f"today {spent.tokens:,} tokens, {usd_text(spent.usd)}"
+    if not words:
+        detail = f"none: the cost of models is not limited ({today})"
+        return DoctorFinding(
+            "budgets", "note", detail, "set budgets.run or budgets.day in wavewright.yaml"
+        )
+    return DoctorFinding("budgets", "ok", "; ".join([*words, today]))
+
+
+def _budget_bounds(budget: BudgetSettings, rest: RemainingBudget | None) -> Iterator[str]:
+    """Yield each limit of a budget, with what is left of it if that is known."""
+    bounds = (
+        ("tokens", "tokens", ",.0f"),
+        ("usd", "USD", ",.4f"),
+        ("calls", "calls", ",.0f"),
+        ("seconds", "s", ",.1f"),
+    )
+    for measure, unit, form in bounds:
+        whole: float | None = getattr(budget, measure)
+        if whole is None:
+            continue
+        remaining: float | None = getattr(rest, measure) if rest is not None else None
+        of = f"{remaining:{form}} of " if remaining is not None else ""
+        yield f"{of}{whole:{form}} {unit}{' left' if of else ''}"

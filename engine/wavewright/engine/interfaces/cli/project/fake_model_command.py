@@ -1,0 +1,57 @@
+"""`wavewright fake-model`: serve a script in place of a language model."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import NoReturn
+
+from wavewright.config import exit_codes
+from wavewright.config.installation import install_hint, is_installed
+from wavewright.engine.interfaces.cli.common.output import CommandError, print_line
+from wavewright.engine.rehearsal.fake_model.server import (
+    FakeModelServer,
+    add_script,
+    describe_exchange,
+)
+
+
+def serve_script(script: Path, *, port: int, quiet: bool) -> int:
+    """Serve the rules of a file on loopback until Ctrl-C; print a line for each request unless
+    `quiet`.
+
+    Raises:
+        DocumentError: the file cannot be read, or is no script.
+        CommandError: the port is in use, or the extra `testing` is not installed.
+    """
+    if not is_installed("testing"):
+        raise CommandError("the extra 'testing' is not installed", hint=install_hint("testing"))
+    server = FakeModelServer(port)
+    add_script(server, script)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(server)
+        except OSError as error:
+            msg = f"port {port} of 127.0.0.1 cannot be used: {error.strerror}"
+            raise CommandError(
+                msg, hint="name another port with --port; 0 takes a free one"
+            ) from error
+        print_line(
+            f"a fake model, whose answers are the rules of {script}, listens on {server.openai_url}"
+        )
+        try:
+            _print_requests(server, quiet=quiet)
+        except KeyboardInterrupt:
+            return exit_codes.OK
+
+
+def _print_requests(server: FakeModelServer, *, quiet: bool) -> NoReturn:
+    shown = 0
+    while True:
+        # With a timeout: a signal that another thread receives does not end this thread's wait.
+        with suppress(TimeoutError):
+            server.wait_for_requests(shown + 1, timeout=1.0)
+        for exchange in server.ledger[shown:]:
+            shown += 1
+            if not quiet:
+                print_line(describe_exchange(exchange))

@@ -1,0 +1,281 @@
+"""Checks of a project's settings, workers, prompts, ladders, calibration and broker, for `doctor`
+and `check`.
+
+Prompt templates are rendered with sample values, because a faulty one otherwise fails only when a
+model is asked. The check of the broker creates nothing there: missing queues are declared by the
+daemon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import anyio
+
+from wavewright.config.documents import Document
+from wavewright.config.errors import WavewrightError, did_you_mean
+from wavewright.config.installation import install_hint, is_installed
+from wavewright.config.model_validation import read_as_model
+from wavewright.config.settings import read_settings
+from wavewright.config.sources import DocumentError
+from wavewright.engine.run.project.prompt_checks import find_prompt_defect
+from wavewright.planner.diagnostics.diagnostic import (
+    Diagnostic,
+    PlanError,
+    counted,
+    diagnostic_from_fault,
+    locate_diagnostics,
+)
+from wavewright.planner.ports.fallback_ladder import read_ladders
+from wavewright.planner.types import as_object
+from wavewright.prompts import Prompts
+from wavewright.tools.functions.contracts import ToolDefinitionError
+from wavewright.tools.packs import PackError, load_pack, pack_names
+
+if TYPE_CHECKING:
+    from wavewright.config.settings import Settings
+    from wavewright.tools.workers.specs import Worker, WorkerSpec
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorFinding:
+    """The result of one check."""
+
+    subject: str
+    state: Literal["ok", "note", "fault"]
+    """A `note` is no fault: something optional is missing."""
+    detail: str
+    hint: str = ""
+    """How to fix it, where there is something to fix."""
+
+    @classmethod
+    def of_error(cls, subject: str, error: WavewrightError) -> DoctorFinding:
+        """Return the finding of an error, with its place and its hint."""
+        place = f"{error.place}: " if error.place else ""
+        return cls(subject, "fault", f"{place}{error.message}", error.hint or "")
+
+
+def finding_of_faulty_file(
+    subject: str, error: DocumentError | PlanError, hint: str
+) -> DoctorFinding:
+    """Return the first fault of a file with its place; `hint` is used if the fault has no hint of
+    its own.
+    """
+    found = error.diagnostics if isinstance(error, PlanError) else error.faults
+    first = found[0]
+    has_place = first.span is not None and bool(error.source.text)
+    line = (
+        f":{error.source.position(first.span.start)[0]}"
+        if has_place and first.span is not None
+        else ""
+    )
+    more = "" if len(found) == 1 else f" (and {len(found) - 1} more)"
+    return DoctorFinding(
+        subject, "fault", f"{error.source.name}{line}: {first.message}{more}", first.hint or hint
+    )
+
+
+def check_settings(document: Document, load: Callable[[], Settings]) -> tuple[Diagnostic, ...]:
+    """Return the diagnostics of a settings file.
+
+    `load` returns the settings of the project; if the file is theirs, its tools are imported as
+    well.
+    """
+    try:
+        read_settings(document)
+    except DocumentError as error:
+        return tuple(diagnostic_from_fault(fault) for fault in error.faults)
+    settings = load()
+    if settings.file is None or settings.file != Path(document.source.name).absolute():
+        return ()
+    return tuple(locate_diagnostics(_settings_diagnostics(settings), document))
+
+
+def _settings_diagnostics(settings: Settings) -> Iterator[Diagnostic]:
+    from wavewright.engine.run.project.tools import all_tools
+
+    try:
+        all_tools(settings)
+    except ToolDefinitionError as error:
+        yield Diagnostic("E107", str(error), "/tools", error.hint)
+    except PackError as error:
+        yield Diagnostic("E107", str(error), "/packs", error.hint)
+    try:
+        read_ladders(settings.ladders, settings.document)
+    except DocumentError as error:
+        yield from (diagnostic_from_fault(fault) for fault in error.faults)
+
+
+def check_worker(document: Document, settings: Settings) -> tuple[Diagnostic, ...]:
+    """Return the diagnostics of a worker's file, including its prompt."""
+    from wavewright.tools.workers.specs import WorkerSpec
+
+    try:
+        spec = read_as_model(document, WorkerSpec)
+    except DocumentError as error:
+        return tuple(diagnostic_from_fault(fault) for fault in error.faults)
+    return tuple(locate_diagnostics(_worker_diagnostics(spec, settings), document))
+
+
+def check_agent(document: Document, settings: Settings) -> tuple[Diagnostic, ...]:
+    """Return the diagnostics of a named agent's file, including its tools and its prompt."""
+    from wavewright.engine.run.project.tool_sources import open_sources
+    from wavewright.engine.run.project.tools import packs_of_project
+    from wavewright.tools.workers.named_agents import AgentSpec
+    from wavewright.tools.workers.services import make_services
+
+    try:
+        spec = read_as_model(document, AgentSpec)
+    except DocumentError as error:
+        return tuple(diagnostic_from_fault(fault) for fault in error.faults)
+    try:
+        open_sources(packs_of_project(settings), settings, make_services(settings)).check_agent(
+            spec
+        )
+    except (ToolDefinitionError, PackError) as error:
+        return tuple(locate_diagnostics([Diagnostic("E107", str(error), "", error.hint)], document))
+    return ()
+
+
+def _worker_diagnostics(spec: WorkerSpec, settings: Settings) -> Iterator[Diagnostic]:
+    from wavewright.tools.workers.services import make_services, make_worker
+    from wavewright.tools.workers.specs import Worker
+
+    worker = Worker(spec)
+    try:
+        make_worker(worker, make_services(settings))
+    except ToolDefinitionError as error:
+        yield Diagnostic("E107", str(error), "", error.hint)
+        return
+    found = find_prompt_defect(spec.prompt, Prompts(settings.prompts), (worker,))
+    if found is not None:
+        yield Diagnostic(
+            "E207",
+            f"the prompt cannot be rendered: {found.place}: {found.message}",
+            "/prompt",
+            found.hint,
+        )
+
+
+def _valid_workers(settings: Settings) -> Iterator[Worker]:
+    """Yield the valid workers of the project and of the packs; faulty ones are reported elsewhere."""
+    from wavewright.tools.workers.specs import load_workers
+
+    with suppress(ToolDefinitionError):
+        yield from load_workers(settings.workers)
+    for name in pack_names():
+        given = settings.packs.get(name)
+        with suppress(ToolDefinitionError, PackError):
+            yield from load_pack(name, as_object(given), settings.root).workers
+
+
+def prompt_findings(settings: Settings) -> Iterator[DoctorFinding]:
+    """Yield the findings on the project's own prompt templates."""
+    shipped = set(Prompts().names())
+    own = Prompts(settings.prompts)
+    names = [name for name in own.names() if _is_project_file(own.file_of(name), settings)]
+    if not names:
+        return
+    workers = tuple(_valid_workers(settings))
+    used = shipped | {worker.spec.prompt for worker in workers}
+    with suppress(ToolDefinitionError):
+        from wavewright.engine.run.project.tool_sources import own_agents
+
+        used |= {spec.prompt for spec in own_agents(settings).values()}
+    faults = {name: _prompt_finding(name, own, workers) for name in names}
+    yield from dict.fromkeys(found for found in faults.values() if found is not None)
+    valid = [name for name, found in faults.items() if found is None]
+    if replacing := [name for name in valid if name in used]:
+        yield DoctorFinding("prompts", "ok", f"{', '.join(replacing)} of this project")
+    for name in valid:
+        if name not in used:
+            hint = (
+                did_you_mean(name, shipped)
+                or "it is unused unless a worker or another template names it"
+            )
+            yield DoctorFinding(
+                "prompts", "note", f"{own.file_of(name)} replaces no shipped prompt", hint
+            )
+
+
+def ladder_findings(settings: Settings) -> Iterator[DoctorFinding]:
+    """Yield the findings on the project's own ladders."""
+    try:
+        read_ladders(settings.ladders, settings.document)
+    except DocumentError as error:
+        yield finding_of_faulty_file("ladders", error, "fix `ladders` in wavewright.yaml")
+        return
+    if settings.ladders:
+        yield DoctorFinding(
+            "ladders", "ok", f"{', '.join(sorted(settings.ladders))} of this project"
+        )
+
+
+def calibration_findings(settings: Settings) -> Iterator[DoctorFinding]:
+    """Yield the findings on the calibration of judges, if the settings name one."""
+    if settings.calibration is None:
+        return
+    from wavewright.reviewer.gates.judge import read_calibration
+
+    try:
+        calibration = read_calibration(settings.calibration)
+    except (DocumentError, PlanError) as error:
+        hint = "fix the file, or remove models.calibration from the settings; judge gates then only warn"
+        yield finding_of_faulty_file("calibration", error, hint)
+        return
+    detail = f"{settings.calibration} ({counted(len(calibration.gates), 'measurement')})"
+    yield DoctorFinding("calibration", "ok", detail)
+
+
+def _is_project_file(file: Path | None, settings: Settings) -> bool:
+    return file is not None and any(file.is_relative_to(folder) for folder in settings.prompts)
+
+
+def _prompt_finding(name: str, own: Prompts, workers: tuple[Worker, ...]) -> DoctorFinding | None:
+    if (fault := find_prompt_defect(name, own, workers)) is None:
+        return None
+    return DoctorFinding("prompts", "fault", f"{fault.place}: {fault.message}", fault.hint)
+
+
+def broker_findings(settings: Settings, *, is_offline: bool) -> Iterator[DoctorFinding]:
+    """Yield the findings on the broker, if the settings name one."""
+    section = settings.daemon
+    url = section.amqp_url
+    if url is None:
+        return
+    if not is_installed("daemon"):
+        yield DoctorFinding(
+            "broker", "fault", "the extra 'daemon' is not installed", install_hint("daemon")
+        )
+        return
+    # Most projects have no broker, and the client takes a third of a second to load.
+    from wavewright.engine.interfaces.cli.common.broker import open_connection
+    from wavewright.engine.service.bus.connection import read_address
+    from wavewright.engine.service.bus.declaration import check_write_rights
+    from wavewright.engine.service.bus.faults import BusError
+    from wavewright.engine.service.bus.topology import topology_of
+
+    async def check_access() -> None:
+        async with open_connection(url) as connection:
+            routes = topology_of(section).routes()
+            await check_write_rights(connection, routes, user=address.user, place=address.shown)
+
+    try:
+        address = read_address(url)
+        if is_offline:
+            yield DoctorFinding("broker", "ok", f"{address.shown} (not contacted)")
+            return
+        anyio.run(check_access)
+    except BusError as error:
+        yield DoctorFinding.of_error("broker", error)
+        return
+    detail = f"{address.shown} lets the daemon connect and write"
+    if address.is_encrypted or address.is_loopback:
+        yield DoctorFinding("broker", "ok", detail)
+    else:
+        hint = "use an address that starts with amqps://"
+        yield DoctorFinding("broker", "note", f"{detail}, unencrypted", hint)

@@ -1,0 +1,174 @@
+"""`wavewright tools`: the tools that plans of this project can call, and the lock of what MCP
+servers offer.
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+
+from wavewright.config import exit_codes
+from wavewright.config.installation import install_hint, is_installed
+from wavewright.config.settings import Settings
+from wavewright.engine.interfaces.cli.common.arguments import project_settings
+from wavewright.engine.interfaces.cli.common.output import print_json
+from wavewright.engine.run.project.tools import all_tools, tools_of_goal
+from wavewright.planner.diagnostics.diagnostic import type_name
+from wavewright.planner.diagnostics.rendering import printable
+from wavewright.planner.types import Json
+from wavewright.reviewer.atomic_files import write_atomically
+from wavewright.tools.functions.contracts import ToolDefinitionError
+from wavewright.tools.functions.schemas import properties
+from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.mcp.lock import (
+    LOCK_NAME,
+    ServerListing,
+    ToolsLock,
+    lock_server,
+    read_lock,
+    tool_changes,
+)
+from wavewright.tools.mcp.tools import server_settings
+
+if TYPE_CHECKING:
+    from wavewright.planner.language.signatures import ToolSignature
+
+WIDTH = 80
+"""Columns of the text."""
+
+
+def list_tools(job: Path | None, *, output_format: str) -> int:
+    """Print each tool as `name(params) -> result`, or all signatures as JSON (which `check --tools`
+    reads).
+    """
+    settings = project_settings(job)
+    if job is None:
+        registry = all_tools(settings)
+    else:
+        from wavewright.engine.run.jobs.resolving import resolve_job_file
+
+        registry = tools_of_goal(resolve_job_file(job, None, settings).goal, settings)
+    signatures = [registry[name].signature for name in sorted(registry)]
+    if output_format == "json":
+        print_json([tool_json(signature) for signature in signatures])
+    else:
+        sys.stdout.write("\n".join(_tool_lines(signature) for signature in signatures))
+    return exit_codes.OK
+
+
+def _params(signature: ToolSignature) -> list[str]:
+    schema = signature.input_schema
+    properties, required = schema.get("properties"), schema.get("required")
+    names = set(required) if isinstance(required, list) else set[object]()
+    return [
+        f"{name}{'' if name in names else '?'}: {type_name(value)}"
+        for name, value in (properties.items() if isinstance(properties, dict) else ())
+    ]
+
+
+def _result(schema: Json) -> str:
+    """Return the type of a result: the fields of an object, or of the objects in a list, one level
+    deep.
+    """
+    if not isinstance(schema, dict):
+        return "any"
+    items = schema.get("items")
+    if schema.get("type") == "array" and isinstance(items, dict) and properties(items):
+        return f"list of {_result(items)}"
+    fields = properties(schema)
+    if not fields:
+        return type_name(schema)
+    return f"{{{', '.join(f'{name}: {type_name(value)}' for name, value in fields.items())}}}"
+
+
+def _tool_lines(signature: ToolSignature) -> str:
+    marks: list[str] = sorted(signature.effects - {"read"})
+    marks += ["untrusted output"] if signature.untrusted_output else []
+    marks += ["needs approval"] if signature.needs_approval else []
+    about = signature.description.partition("\n")[0] + (f"  [{', '.join(marks)}]" if marks else "")
+    lines = textwrap.wrap(about, WIDTH, initial_indent="    ", subsequent_indent="    ")
+    return "\n".join([*_wrapped_call(signature), *lines]) + "\n"
+
+
+def _wrapped_call(signature: ToolSignature) -> list[str]:
+    """Return `name(param: type, optional?: type) -> {field: type}`, wrapped if it is longer than a
+    line.
+    """
+    call = f"{signature.name}({', '.join(_params(signature))})"
+    result = f"-> {_result(signature.output_schema)}"
+    if len(call) + 1 + len(result) <= WIDTH:
+        return [f"{call} {result}"]
+    return [
+        *textwrap.wrap(call, WIDTH, subsequent_indent=" " * 8, break_long_words=False),
+        *textwrap.wrap(
+            result, WIDTH, initial_indent="    ", subsequent_indent=" " * 8, break_long_words=False
+        ),
+    ]
+
+
+def tool_json(signature: ToolSignature) -> Mapping[str, object]:
+    """Return a signature as JSON, without the fields that have their default."""
+    return signature.model_dump(mode="json", by_alias=True, exclude_defaults=True) | {
+        "name": signature.name,
+        "description": signature.description,
+        "input_schema": signature.input_schema,
+        "output_schema": signature.output_schema,
+        "effects": sorted(signature.effects),
+    }
+
+
+def write_lock() -> int:
+    """Ask every server for its tools, print the changes, and write the lock.
+
+    Raises:
+        ToolDefinitionError: no server is configured, one needs a variable that is not set, or one
+            fails or does not answer in time; then nothing is written.
+    """
+    settings = project_settings()
+    if not settings.mcp.servers:
+        raise ToolDefinitionError(
+            "no MCP server is configured", "add one to mcp.servers in wavewright.yaml"
+        )
+    if not is_installed("mcp"):
+        raise ToolDefinitionError("the extra 'mcp' is not installed", install_hint("mcp"))
+    old = read_lock(settings.root)
+    new = anyio.run(_ask_servers, settings)
+    for name, server in new.servers.items():
+        changes = tool_changes(old.servers.get(name), server)
+        about = f"{name} ({server.name} {server.version})".replace(" )", ")")
+        sys.stdout.write(
+            f"{printable(about)}: {len(server.tools)} tools, {'changed' if changes else 'unchanged'}\n"
+        )
+        sys.stdout.writelines(f"  {printable(line)}\n" for line in changes)
+        for tool, left_out in server.left_out.items():
+            warning = printable(f"{name}.{tool} is left out: {left_out.reason}")
+            sys.stderr.write(f"warning: {warning}\n")
+    write_atomically(settings.root / LOCK_NAME, new.text.encode())
+    return exit_codes.OK
+
+
+async def _ask_servers(settings: Settings) -> ToolsLock:
+    from wavewright.tools.mcp.sessions import McpSessions
+
+    sections = settings.mcp.servers
+    servers = [server_settings(name, section, settings.root) for name, section in sections.items()]
+    locked = dict.fromkeys(sections, lock_server(ServerListing("", "", ())))
+    failed: list[ToolError] = []
+    async with McpSessions(servers) as sessions, anyio.create_task_group() as group:
+
+        async def ask(name: str) -> None:
+            try:
+                locked[name] = lock_server(await sessions.listing(name), sections[name].tools)
+            except ToolError as error:
+                failed.append(error)
+
+        for name in sections:
+            group.start_soon(ask, name)
+    if failed:
+        raise ToolDefinitionError("; ".join(map(str, failed)), failed[0].hint)
+    return ToolsLock(servers=locked)

@@ -1,0 +1,321 @@
+"""What a person says to runs and jobs: answers to questions, verdicts on packages, and that one is
+to end.
+
+`wavewright cancel` ends a run that no process has open. Else the request is kept in the journal,
+where the run's owner looks for one each second, and the command waits until the owner has ended the
+run.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from wavewright.config import exit_codes
+from wavewright.engine.interfaces.cli.common.arguments import (
+    find_run,
+    has_journal,
+    project_settings,
+    require_journal,
+    root_run_of,
+)
+from wavewright.engine.interfaces.cli.common.output import CommandError, instant_text, print_json
+from wavewright.engine.interfaces.cli.common.terminal import chosen_option, local_user
+from wavewright.engine.run.decisions.questions import OpenQuestion, find_question, list_questions
+from wavewright.engine.run.pipeline.cancellation import cancel_reason, end_cancelled, has_ended
+from wavewright.engine.run.pipeline.target_waves import OPEN_JOB_STATES, job_of_run
+from wavewright.engine.service import answering
+from wavewright.engine.service.daemon.outbox import OutboxJournal
+from wavewright.engine.service.daemon.reports import Reporter
+from wavewright.engine.service.messages.models import FieldFeedback
+from wavewright.executor.events.state import fold
+from wavewright.executor.store.journal import CancelRequest, RunBusy
+from wavewright.executor.stores import Stores, open_stores
+from wavewright.planner.diagnostics.rendering import printable
+from wavewright.planner.planning.planner import UserQuestion
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+
+    from wavewright.config.settings import Settings
+    from wavewright.executor.store.job_records import JobRow
+    from wavewright.planner.types import RunId
+
+
+_SHORT_ID = 8
+"""Characters of a decision's id that people type."""
+_MAX_LISTED_LINES = 12
+"""Lines of a question's context in the list of all."""
+_OWNER_SECONDS: Final = 30.0
+"""For which a run's owner may take to end it."""
+_CANCEL_POLL_SECONDS: Final = 0.2
+"""Seconds between two looks at a run that has an owner."""
+
+
+def list_decisions(wanted: str | None, *, output_format: str) -> int:
+    """Print the questions that wait for an answer, or one of them with its whole context.
+
+    Raises:
+        CommandError: there is no journal.
+        AnswerRejected: the wanted question is not open.
+    """
+    settings = project_settings()
+    found, packages = list[OpenQuestion](), list[answering.UnjudgedPackage]()
+    if wanted is not None or has_journal(settings):
+        found, packages = anyio.run(_find_waiting, require_journal(settings), wanted)
+    if output_format == "json":
+        unjudged = [{"subject": "package", **asdict(package)} for package in packages]
+        print_json([*map(_as_json, found), *unjudged])
+    elif not found and not packages:
+        sys.stdout.write("nothing waits for an answer\n")
+    else:
+        texts = ["\n".join(_lines(question, is_whole=wanted is not None)) for question in found]
+        texts += ["\n".join(_package_lines(package)) for package in packages]
+        sys.stdout.write("\n\n".join(texts) + "\n")
+    return exit_codes.OK
+
+
+def give_answer(wanted: str, choice: str) -> int:
+    """Answer a question and print how its job or run continues.
+
+    Raises:
+        CommandError: there is no journal, or the question does not take this answer.
+        AnswerRejected: the question is not open.
+    """
+    settings = require_journal(project_settings())
+    question, taken = anyio.run(_answer, settings, wanted, choice)
+    then = (
+        f"job {question.job} continues as soon as a daemon has a slot for it"
+        if question.is_of_job
+        else f"continue with: wavewright resume {question.resume or question.run}"
+    )
+    sys.stdout.write(f"answered {printable(taken)!r}; {then}\n")
+    return exit_codes.OK
+
+
+async def _find_waiting(
+    settings: Settings, wanted: str | None
+) -> tuple[list[OpenQuestion], list[answering.UnjudgedPackage]]:
+    async with open_stores(settings) as stores:
+        if wanted is None:
+            questions = await list_questions(stores.journal, stores.jobs, time.time())
+            return questions, await answering.list_unjudged(stores.journal, stores.jobs)
+        return [await find_question(stores.journal, stores.jobs, wanted, time.time())], []
+
+
+async def _answer(settings: Settings, wanted: str, choice: str) -> tuple[OpenQuestion, str]:
+    async with open_stores(settings) as stores:
+        found = await find_question(stores.journal, stores.jobs, wanted, time.time())
+        taken = chosen_option(UserQuestion(found.question, found.options), choice)
+        await answering.answer_question(
+            stores.journal, stores.jobs, found, taken, by=local_user(), now=time.time()
+        )
+    return found, taken
+
+
+def _lines(question: OpenQuestion, *, is_whole: bool) -> list[str]:
+    name = question.id[:_SHORT_ID] if question.is_of_job else question.id
+    what = "question" if question.subject == "question" else f"approval of a {question.subject}"
+    until = "" if question.expires is None else f", until {_minute_text(question.expires)}"
+    whose = (
+        f"job {question.about} {question.job}" if question.is_of_job else f"run of {question.job}"
+    )
+    lines = [f"{name}  {what}, {printable(whose)}, asked {_minute_text(question.asked)}{until}"]
+    lines.append(f"  {printable(question.question)}")
+    lines += [
+        f"  {number}. {printable(option)}"
+        for number, option in enumerate(question.options, start=1)
+    ]
+    if question.context:
+        context = [f"  {printable(line)}" for line in question.context.splitlines()]
+        # What an approval would let a step do is in the list, too, so that it is seen before it is
+        # answered.
+        is_cut = not is_whole and len(context) > _MAX_LISTED_LINES
+        lines += ["", *(context[:_MAX_LISTED_LINES] if is_cut else context)]
+        if is_cut:
+            lines.append(f"  whole context: wavewright decisions {name}")
+    option = question.options[0] if question.options else "TEXT"
+    return [*lines, f"  answer with: wavewright answer {name} {printable(option)}"]
+
+
+def _package_lines(package: answering.UnjudgedPackage) -> list[str]:
+    name = package.id[:_SHORT_ID]
+    return [
+        f"{name}  package {package.iteration} about {printable(package.about)}, job {package.job}",
+        f"  shown by: wavewright show {package.run}",
+        f"  judge with: wavewright verdict {name} --accept, or --reject FIELD=REASON",
+    ]
+
+
+def _as_json(question: OpenQuestion) -> dict[str, object]:
+    expires = None if question.expires is None else instant_text(question.expires)
+    return {**asdict(question), "asked": instant_text(question.asked), "expires": expires}
+
+
+def _minute_text(seconds: float) -> str:
+    return instant_text(seconds)[:16].replace("T", " ")
+
+
+def give_verdict(wanted: str, *, accept: bool, remarks: Sequence[str]) -> int:
+    """Accept or reject a package, and print how its job continues.
+
+    Raises:
+        CommandError: it is said neither or both, or there is no journal.
+        WavewrightError: there is no such package, or it has its verdict.
+    """
+    if accept == bool(remarks):
+        raise CommandError(
+            "say either --accept or --reject", hint="such as --reject total='it is too low'"
+        )
+    settings = require_journal(project_settings())
+    feedback = None if accept else [_remark(one) for one in remarks]
+    package = anyio.run(_give, settings, wanted, feedback)
+    said = "accepted" if accept else "rejected"
+    sys.stdout.write(
+        f"{said} package {package.iteration} about {printable(package.about)}; "
+        f"job {package.job} continues as soon as a daemon has a slot for it\n"
+    )
+    return exit_codes.OK
+
+
+async def _give(
+    settings: Settings, wanted: str, feedback: Sequence[str] | None
+) -> answering.UnjudgedPackage:
+    reporter = Reporter.of(settings)
+    async with open_stores(settings) as stores:
+        found = await answering.list_unjudged(stores.journal, stores.jobs)
+        package = answering.choose_unjudged(found, wanted)
+        await answering.give_verdict(
+            stores.jobs, package, feedback, by=local_user(), project=reporter.state_reports
+        )
+    return package
+
+
+def _remark(text: str) -> str:
+    field, separator, reason = text.partition("=")
+    return str(FieldFeedback(field=field, reason=reason)) if separator and reason else text
+
+
+def cancel(wanted: str, *, by: str | None) -> int:
+    """End a run or a job for good, and say so; one that is cancelled already stays as it is.
+
+    Raises:
+        CommandError: it has come to another end, it is the run of a target, or its owner does not
+            end it.
+        RunNotFound: there is no such run.
+    """
+    settings = require_journal(project_settings())
+    run = anyio.run(_cancel, settings, wanted, CancelRequest(by or local_user(), time.time()))
+    sys.stdout.write(f"run {run} is cancelled\n")
+    return exit_codes.OK
+
+
+async def _cancel(settings: Settings, wanted: str, request: CancelRequest) -> RunId:
+    async with open_stores(settings) as stores:
+        run, job = await _find_run_to_cancel(stores, wanted)
+        if job is None:
+            async with _opened_to_cancel(stores, run, request):
+                await _end_run(stores, run, request)
+            return run
+        reporter = Reporter.of(settings)
+        if not await _has_ended(stores, job, request, reporter):
+            async with _opened_to_cancel(stores, run, request):
+                if not await _has_ended(stores, job, request, reporter):
+                    outbox = OutboxJournal(stores.journal, job, reporter)
+                    await end_cancelled(outbox, run, request, time.time())
+    return run
+
+
+async def _find_run_to_cancel(stores: Stores, wanted: str) -> tuple[RunId, JobRow | None]:
+    """Return a run and its job, found by the beginning of the id of either; a job that waits has no
+    run to find yet.
+
+    Raises:
+        CommandError: it is the run of a target.
+        RunNotFound: there is no such run, or there are several.
+    """
+    rows = await stores.jobs.list_jobs(OPEN_JOB_STATES)
+    named = [row for row in rows if wanted and (row.job.startswith(wanted) or row.run == wanted)]
+    if len(named) == 1:
+        return named[0].run, named[0]
+    run = await find_run(stores.journal, wanted)
+    job = await job_of_run(stores.journal, stores.jobs, run)
+    root = await root_run_of(stores.journal, run) if job is None else job.run
+    if root != run:
+        raise CommandError(
+            f"run {run} is that of one of several targets",
+            hint=f"cancel their job: wavewright cancel {root}",
+        )
+    return run, job
+
+
+@asynccontextmanager
+async def _opened_to_cancel(
+    stores: Stores, run: RunId, request: CancelRequest
+) -> AsyncGenerator[None]:
+    """Open a run, once its owner has ended it where it has one.
+
+    Raises:
+        CommandError: the owner still has it.
+    """
+    until, is_asked = time.monotonic() + _OWNER_SECONDS, False
+    while True:
+        try:
+            await stores.journal.open_run(run)
+            break
+        except RunBusy as busy:
+            if time.monotonic() > until:
+                hint = f"its owner was asked to end it and will once it can; {busy.hint}"
+                raise CommandError(
+                    busy.message, hint=hint, exit_code=exit_codes.ENVIRONMENT
+                ) from busy
+        if not is_asked:
+            await stores.jobs.request_cancel(run, request)
+            is_asked = True
+        await anyio.sleep(_CANCEL_POLL_SECONDS)
+    try:
+        yield
+    finally:
+        await stores.journal.close_run(run)
+
+
+async def _end_run(stores: Stores, run: RunId, request: CancelRequest) -> None:
+    state = fold(await stores.journal.load(run))
+    if has_ended(state):
+        assert state.finished is not None
+        _check_cancelled(run, state.finished.status)
+    else:
+        await end_cancelled(stores.journal, run, request, time.time())
+
+
+async def _has_ended(
+    stores: Stores, job: JobRow, request: CancelRequest, reporter: Reporter
+) -> bool:
+    """Cancel a job whose run has not begun, or has its end; return False for any other job.
+
+    Raises:
+        CommandError: the job has come to another end.
+    """
+    state = fold(await stores.journal.load(job.run))
+    if state.started is not None and not has_ended(state):
+        return False
+    ended = await stores.jobs.cancel_waiting(
+        job.job, cancel_reason(request), reporter.state_reports
+    )
+    if ended.state == "running":
+        return False
+    _check_cancelled(job.run, ended.state)
+    return True
+
+
+def _check_cancelled(run: RunId, end: str) -> None:
+    if end != "cancelled":
+        hint = f"`wavewright show {run}` shows it"
+        raise CommandError(
+            f"run {run} has ended ({end.replace('_', ' ')})", hint, exit_code=exit_codes.NEGATIVE
+        )

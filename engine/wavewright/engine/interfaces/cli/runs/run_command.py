@@ -1,0 +1,389 @@
+"""`wavewright run`, `wavewright resume` and `wavewright retry`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from wavewright.config import exit_codes
+from wavewright.engine.interfaces.cli.common.arguments import (
+    find_run,
+    from_root,
+    load_run,
+    open_journal,
+    project_notes,
+    project_settings,
+    require_journal,
+)
+from wavewright.engine.interfaces.cli.common.output import CommandError, print_error
+from wavewright.engine.interfaces.cli.common.progress import Progress, progress_for
+from wavewright.engine.interfaces.cli.common.run_text import model_lookup
+from wavewright.engine.interfaces.cli.common.terminal import (
+    InterruptHandler,
+    approver_for,
+    asker_for,
+    can_answer,
+    can_approve,
+    local_user,
+)
+from wavewright.engine.run.decisions.approvals import QUESTION, open_question
+from wavewright.engine.run.jobs.inputs import InputOverrides
+from wavewright.engine.run.pipeline.context import Ports, RetryRequest, RunContext, RunRequest
+from wavewright.engine.run.pipeline.pipeline import PipelineRun
+from wavewright.engine.run.pipeline.services import open_services
+from wavewright.engine.run.pipeline.target_waves import (
+    TARGET_COMPLETED,
+    TARGET_FAILED,
+    TARGET_STARTED,
+    job_of_run,
+    target_waves,
+)
+from wavewright.engine.run.session import run_request
+from wavewright.engine.service.operations.trace_export import export_traces, traced
+from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.events.types import Event, Noted, RunFinished
+from wavewright.executor.run.reuse import JournalReplayCache
+from wavewright.executor.store.job_store import JobStore
+from wavewright.planner.diagnostics.diagnostic import suggest_name
+from wavewright.planner.diagnostics.rendering import printable
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.types import RunId, StepId
+from wavewright.reviewer.atomic_files import FileNotWrittenError
+
+if TYPE_CHECKING:
+    from wavewright.config.settings import Settings
+    from wavewright.engine.run.pipeline.cancellation import CancellationToken
+    from wavewright.engine.run.pipeline.context import Approver, Asker
+
+SECONDS_TO_SHOW_END: Final = 1.0
+"""For which the live page of a run is served after its end to viewers who open it then."""
+_SECONDS_TO_END_STREAMS: Final = 5
+"""For which the page may still show the end to those who view it already; a long run takes a while
+to draw.
+"""
+
+
+def resume_request(
+    run: str | None, *, concurrency: int | None, output: Path | None, by: str | None
+) -> RunRequest:
+    """Return the request of the options of `resume`; `run` is found as by `find_run`.
+
+    Raises:
+        CommandError: there are no runs yet, or the run belongs to a job of a daemon.
+        RunNotFound: there is no such run.
+    """
+    found = anyio.run(find_resumable_run, run, project_settings())
+    return RunRequest(run=found, concurrency=concurrency, output_dir=output, by=by or local_user())
+
+
+def execute_request(
+    request: RunRequest,
+    *,
+    approve: str,
+    answers: Sequence[str],
+    as_json: bool,
+    is_quiet: bool = False,
+    is_viewed: bool = False,
+) -> int:
+    """Execute a request, show its progress, and return the exit code.
+
+    With `is_viewed` the live page of the project is served meanwhile.
+
+    `answers` are for the questions of planner and steps, in the order in which they are asked.
+
+    Raises:
+        CommandError: the folder for the package cannot be used, or the run to resume has ended.
+    """
+    settings = project_settings(request.job_file)
+    request = replace(
+        request,
+        job_file=from_root(request.job_file, settings),
+        plan_file=from_root(request.plan_file, settings),
+        output_dir=from_root(request.output_dir, settings),
+    )
+    notes = project_notes(settings, request.job_file)
+    progress = progress_for(as_json=as_json, is_quiet=is_quiet, at_work=model_lookup(settings))
+    interruption = InterruptHandler(progress.print_line)
+
+    def on_event(event: Event) -> None:
+        interruption.observe(event)
+        progress.show(event)
+        if (line := _target_line(event)) is not None:
+            progress.print_line(line)
+
+    def on_earlier(events: Sequence[Event]) -> None:
+        progress.replay(events)
+        interruption.run = request.run
+
+    try:
+        with progress, export_traces(), contextlib.chdir(settings.root):  # where tools run
+            for line in notes:
+                progress.print_line(line)
+            approver = approver_for(approve, progress, is_resumed=request.run is not None)
+            asker = asker_for(answers, progress)
+            run = partial(
+                run_in_project,
+                request,
+                settings,
+                approver=approver,
+                asker=asker,
+                on_event=on_event,
+                on_earlier=on_earlier,
+                cancellation=interruption.cancellation,
+                surroundings=_attended(settings, progress, interruption, is_viewed=is_viewed),
+            )
+            outcome = anyio.run(run)
+            if outcome.context.package is not None:
+                progress.print_result(outcome.context.package, outcome.context.files)
+    except KeyboardInterrupt:
+        return _report_interrupted(interruption.run)
+    except FileNotWrittenError as error:
+        hint = f"every result is journaled; continue with: wavewright resume {error.path.parent.name} --output DIR"
+        raise CommandError(str(error), hint=hint, exit_code=exit_codes.ENVIRONMENT) from error
+    return _exit_code(outcome)
+
+
+@contextlib.asynccontextmanager
+async def _attended(
+    settings: Settings, progress: Progress, interruption: InterruptHandler, *, is_viewed: bool
+) -> AsyncGenerator[None]:
+    """Handle signals while a run goes on; if it is to be viewed, serve the live page until its end
+    is shown.
+    """
+    with interruption.handle_signals():
+        if not is_viewed:
+            yield
+            return
+        from wavewright.engine.interfaces.cli.common.http_serving import listener_at, page_served
+        from wavewright.engine.interfaces.view.app import open_view
+
+        with contextlib.closing(listener_at("127.0.0.1:0", "--view")) as listener:
+            async with page_served(
+                lambda: open_view(settings), listener, grace=_SECONDS_TO_END_STREAMS
+            ) as url:
+                progress.print_line(f"live page: {url}")
+                yield
+                await anyio.sleep(SECONDS_TO_SHOW_END)
+
+
+async def run_in_project(
+    request: RunRequest,
+    settings: Settings,
+    *,
+    approver: Approver,
+    asker: Asker | None,
+    on_event: Callable[[Event], None],
+    on_earlier: Callable[[Sequence[Event]], None],
+    cancellation: CancellationToken,
+    surroundings: AbstractAsyncContextManager[None] | None = None,
+) -> PipelineRun[RunContext]:
+    """Run or resume what is asked for, with the project's journal and models.
+
+    `on_earlier` is called with the events of a run that is resumed, before it goes on.
+    `surroundings` is open meanwhile.
+
+    Raises:
+        CommandError: the folder for the package cannot be used, or the run to resume has ended or
+            not begun.
+    """
+    async with surroundings or contextlib.nullcontext(), open_journal(settings) as journal:
+        _check_output_folder(request.output_dir or settings.output_dir)
+        if request.run is not None:
+            events = await journal.load(request.run)
+            _check_started(request.run, events)
+            _check_unfinished(request.run, events)
+            on_earlier(events)
+        async with open_services(
+            settings, memory=JournalReplayCache(journal), uses_runtime=True
+        ) as services:
+            ports = Ports(
+                journal=journal,
+                settings=settings,
+                services=services,
+                approver=approver,
+                asker=asker,
+                can_ask=can_approve(approver),
+                can_answer=can_answer(approver, asker),
+                on_event=on_event,
+                cancellation=cancellation,
+                find_cancel_request=JobStore(journal).find_cancel_request,
+            )
+            with traced(ports) as ports:
+                return await run_request(request, ports)
+
+
+def _check_started(run_id: RunId, events: Sequence[Event]) -> None:
+    if not events:
+        msg = f"run {run_id!r} has not begun; it belongs to a job that waits for a daemon"
+        raise CommandError(msg, hint="`wavewright daemon` executes it")
+
+
+async def find_resumable_run(prefix: str | None, settings: Settings) -> RunId:
+    """Return a run, found as by `find_run`, that belongs to no daemon's job.
+
+    The daemon would not know that such a run continues.
+
+    Raises:
+        CommandError: there are no runs yet, or the run belongs to a job of a daemon.
+        RunNotFound: there is no such run.
+    """
+    from wavewright.executor.stores import open_stores
+
+    async with open_stores(require_journal(settings)) as stores:
+        run = await find_run(stores.journal, prefix)
+        job = await job_of_run(stores.journal, stores.jobs, run)
+    if job is not None:
+        msg = f"run {run!r} belongs to a job of a daemon, {job.job}, which is {job.state}"
+        is_waiting = job.state == "waiting"
+        hint = (
+            "`wavewright decisions` lists what it waits for"
+            if is_waiting
+            else "a daemon continues it"
+        )
+        raise CommandError(msg, hint=hint, exit_code=exit_codes.NEGATIVE)
+    return run
+
+
+def _check_unfinished(run_id: RunId, events: Sequence[Event]) -> None:
+    last = events[-1] if events else None
+    if isinstance(last, RunFinished) and last.status != "interrupted":
+        msg = f"run {run_id!r} has ended ({last.status.replace('_', ' ')}); there is nothing to resume"
+        raise CommandError(
+            msg, hint=f"`wavewright retry {run_id}` repeats what failed, as a new run"
+        )
+
+
+def _check_output_folder(folder: Path) -> None:
+    """Raise an error, before any tool is called, if the folder cannot be made or written to."""
+    existing = next(
+        (place for place in (folder, *folder.absolute().parents) if place.exists()), folder
+    )
+    if not existing.is_dir():
+        msg = f"the package cannot be written to {str(folder)!r}: {str(existing)!r} is no folder"
+    elif not os.access(existing, os.W_OK | os.X_OK):
+        msg = f"the package cannot be written to {str(folder)!r}: {str(existing)!r} is read-only"
+    else:
+        return
+    raise CommandError(
+        msg, hint="name another folder with --output", exit_code=exit_codes.ENVIRONMENT
+    )
+
+
+def _exit_code(outcome: PipelineRun[RunContext]) -> int:
+    context = outcome.context
+    if context.state.is_interrupted:
+        asked = open_question(context.state)
+        if asked is None:
+            return _report_interrupted(context.run)
+        run, whose = context.run, "a step's" if context.plan else "its planner's"
+        if asked.topic == QUESTION:
+            hint = f"continue with: wavewright resume {run} --answer TEXT"
+            print_error(f"run {run} waits for the answer to {whose} question", hint)
+        else:
+            then = f"wavewright answer {run} approve; wavewright resume {run}"
+            hint = f"`wavewright decisions {run}` shows it; then: {then}"
+            print_error(f"run {run} waits for approval", hint)
+        return exit_codes.INTERRUPTED
+    finished = context.state.finished
+    if finished is not None and finished.status == "cancelled":
+        print_error(
+            f"run {context.run} was {printable(finished.reason)}",
+            f"begin anew with: wavewright retry {context.run}",
+        )
+        return exit_codes.NEGATIVE
+    if finished is not None and context.package is None and finished.status == "achieved":
+        return exit_codes.OK
+    if outcome.halted is not None:
+        print_error(outcome.halted)
+        return exit_codes.NEGATIVE
+    assert context.package is not None
+    return exit_codes.OK if context.package.status == "achieved" else exit_codes.NEGATIVE
+
+
+def _target_line(event: Event) -> str | None:
+    """Return the line of an event of one of several targets; None for any other event."""
+    if not isinstance(event, Noted) or event.topic not in {
+        TARGET_STARTED,
+        TARGET_COMPLETED,
+        TARGET_FAILED,
+    }:
+        return None
+    target, run = printable(str(event.body["target"])), str(event.body["run"])
+    match event.topic:
+        case "target_started":
+            return f"target {target}: run {run} begins"
+        case "target_completed":
+            reason = printable(str(event.body.get("reason", "")))
+            status = str(event.body["status"]).replace("_", " ")
+            return f"target {target}: {status} (run {run})" + (f"; {reason}" if reason else "")
+        case _:
+            return f"target {target}: failed: {printable(str(event.body.get('reason', '')))}"
+
+
+def _report_interrupted(run: RunId | None) -> int:
+    if run is None:
+        print_error("interrupted before the run began")
+    else:
+        print_error(f"run {run} was interrupted", f"continue with: wavewright resume {run}")
+    return exit_codes.INTERRUPTED
+
+
+def retry_request(
+    run: str | None,
+    *,
+    start: str | None,
+    inputs: Sequence[str],
+    concurrency: int | None,
+    output: Path | None,
+    by: str | None,
+) -> RunRequest:
+    """Return the request of the options of `retry`; `run` is found as by `find_run`.
+
+    Raises:
+        CommandError: the run has not ended, it has several targets, or it has no step of that name.
+        RunNotFound: there is no such run.
+        DocumentError: an input has another type, or there is no place for it.
+    """
+    found, events = anyio.run(load_run, project_settings(), run)
+    state = fold(events)
+    if state.started is None or not isinstance(events[-1], RunFinished) or state.is_interrupted:
+        raise CommandError(
+            f"run {found!r} has not ended", hint=f"continue with: wavewright resume {found}"
+        )
+    if target_waves(state) is not None:
+        raise CommandError(
+            f"run {found!r} has several targets",
+            hint=f"`wavewright show {found}` lists their runs: retry one of them",
+        )
+    _check_retryable(found, state, start)
+    goal = Goal.model_validate(state.started.goal)
+    given = (
+        InputOverrides(assignments=tuple(inputs)).applied(goal.inputs, goal.inputs_schema)
+        if inputs
+        else {}
+    )
+    retry = RetryRequest(found, None if start is None else StepId(start), given)
+    return RunRequest(
+        retry=retry, concurrency=concurrency, output_dir=output, by=by or local_user()
+    )
+
+
+def _check_retryable(run: RunId, state: RunState, start: str | None) -> None:
+    steps = state.plan.get("steps") if state.plan is not None else None
+    names = (
+        [str(step["id"]) for step in steps if isinstance(step, dict)]
+        if isinstance(steps, list)
+        else []
+    )
+    if start is not None and start not in names:
+        raise CommandError(
+            f"run {run!r} has no step {start!r}", hint=suggest_name(start, names, what="its steps")
+        )

@@ -1,0 +1,392 @@
+"""`wavewright daemon`: check the settings, then execute jobs; everything that prevents the start is
+reported at once.
+
+*Errors of settings* are found by reading: the file, the environment, tools, workers, packs,
+templates, ladders and models; neither the broker nor the store nor a model is contacted. *Errors of
+the environment* are found by opening the health port, the store and the broker; that is tried only
+if the settings have errors or the start failed, so a daemon that can start opens everything once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import sys
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import anyio
+
+from wavewright.config import exit_codes
+from wavewright.config.documents import read_document_file
+from wavewright.config.errors import WavewrightError
+from wavewright.config.installation import user_state_dir
+from wavewright.config.redaction import known_secrets_redactor
+from wavewright.config.sections import valid_host_port
+from wavewright.config.settings import Settings, load_valid_settings
+from wavewright.config.sources import DocumentError, DocumentFault, Source, combine_errors
+from wavewright.engine.interfaces.cli.common.broker import open_connection, open_daemon_bus
+from wavewright.engine.interfaces.cli.common.http_serving import (
+    TOKEN_VARIABLE,
+    listener_address,
+    page_served,
+)
+from wavewright.engine.interfaces.cli.common.output import CommandError
+from wavewright.engine.interfaces.cli.project.project_checks import prompt_findings
+from wavewright.engine.run.project.templates import named_template
+from wavewright.engine.run.project.tools import all_tools, load_named_pack
+from wavewright.engine.service.bus.connection import read_address
+from wavewright.engine.service.bus.faults import BusError, BusMisconfigured
+from wavewright.engine.service.daemon.daemon import run_daemon
+from wavewright.engine.service.daemon.process import ShutdownRequest, handling_signals
+from wavewright.engine.service.messages.contract import message_contract, with_contract_defaults
+from wavewright.engine.service.messages.delivery import message_types, request_forms
+from wavewright.engine.service.operations.health import PortTakenError, open_listener
+from wavewright.engine.service.operations.logs import StructuredLog, capture_output
+from wavewright.engine.service.operations.monitoring import Telemetry
+from wavewright.engine.service.operations.trace_export import (
+    TracingError,
+    check_tracing,
+    export_traces,
+)
+from wavewright.executor.store.journal import JournalError, JournalLocked, JournalNotOpened
+from wavewright.executor.stores import open_stores
+from wavewright.planner.diagnostics.diagnostic import PlanError
+from wavewright.planner.language.goals import GoalTemplate
+from wavewright.planner.ports.fallback_ladder import read_ladders
+from wavewright.planner.ports.model_port import ModelError
+from wavewright.planner.reading.reader import read_model
+from wavewright.reviewer.gates.judge import read_calibration
+from wavewright.tools.functions.contracts import ToolDefinitionError
+from wavewright.tools.functions.user_tools import load_user_tools
+from wavewright.tools.models import check_models, model_configured
+from wavewright.tools.packs import PackError, pack_names
+from wavewright.tools.workers.named_agents import load_agents
+from wavewright.tools.workers.specs import load_workers
+
+_SETTINGS_ERRORS = (DocumentError, PlanError, ToolDefinitionError, PackError, TracingError)
+_NOT_STARTED = "the daemon cannot start"
+
+_STORE_SETTINGS = ("journal", "state", "pg_url")
+_HEALTH: Final = ("health and metrics", "daemon.health")
+_VIEW: Final = ("the live page", "daemon.view")
+START_ERRORS = (BusError, JournalError, PortTakenError)
+
+
+@dataclass(frozen=True, slots=True)
+class StartCheck:
+    """A project's settings, with their errors."""
+
+    settings: Settings
+    """The valid part of them."""
+    settings_errors: tuple[WavewrightError, ...] = ()
+    settings_error_text: str = ""
+    """The errors of file and environment as text; `settings` holds defaults for what is named in
+    it.
+    """
+
+    async def environment_errors(self) -> list[WavewrightError]:
+        """Open everything that a daemon opens, and return the errors.
+
+        Nothing is created from a default that stands for a faulty setting: a queue cannot be
+        changed afterwards.
+        """
+        section, found = self.settings.daemon, list[WavewrightError]()
+        if section.health is not None:
+            found += _errors_of(partial(_check_port, section.health, *_HEALTH), START_ERRORS)
+        if section.view is not None:
+            found += _errors_of(partial(_check_port, section.view, *_VIEW), START_ERRORS)
+        if not any(name in self.settings_error_text for name in _STORE_SETTINGS):
+            found += await _opening_errors(open_stores(self.settings))
+        if section.amqp_url is not None:
+            is_named = "daemon" not in self.settings_error_text
+            found += await _opening_errors(
+                open_daemon_bus(section) if is_named else open_connection(section.amqp_url)
+            )
+        return [_with_start_code(error) for error in found]
+
+
+def check_start(
+    *, slots: int | None = None, health: str | None = None, log_level: str | None = None
+) -> StartCheck:
+    """Return the project's settings with the given overrides, and all errors in them; nothing is
+    opened.
+    """
+    settings, invalid = load_valid_settings(Path.cwd(), default_state=user_state_dir())
+    fault_text = " ".join(fault.message for error in invalid for fault in error.faults).lower()
+    faults: list[WavewrightError] = [*invalid]
+    try:
+        settings = with_contract_defaults(settings)
+    except PackError as error:
+        faults.append(error)
+        settings = replace(settings, daemon=settings.daemon.model_copy(update={"pack": None}))
+    faults += _settings_faults(settings, fault_text)
+    given: dict[str, int | str | None] = {"slots": slots, "log_level": log_level}
+    try:
+        given["health"] = None if health is None else valid_host_port(health)
+    except ValueError as error:
+        faults.append(CommandError(f"--health {health!r}: {error}"))
+    update = {name: value for name, value in given.items() if value is not None}
+    return StartCheck(
+        replace(settings, daemon=settings.daemon.model_copy(update=update)),
+        tuple(faults),
+        fault_text,
+    )
+
+
+def _settings_faults(settings: Settings, invalid: str) -> Iterator[WavewrightError]:
+    is_address_reported = "amqp_url" in invalid
+    yield from _errors_of(
+        partial(check_daemon_settings, settings, is_address_reported=is_address_reported)
+    )
+    tools = [*_tool_errors(settings), *_pack_errors(settings)]
+    # Each is valid by itself, but two may have the same name.
+    yield from tools or _errors_of(partial(all_tools, settings))
+    yield from _errors_of(partial(read_ladders, settings.ladders, settings.document))
+    if settings.calibration is not None:
+        yield from _errors_of(partial(read_calibration, settings.calibration))
+    yield from _errors_of(check_tracing)
+    if settings.daemon.view is not None and not os.environ.get(TOKEN_VARIABLE):
+        yield CommandError(
+            "`daemon.view` serves a page whose token is not known",
+            hint=f"set {TOKEN_VARIABLE}; `openssl rand -hex 32` makes one",
+        )
+    for found in prompt_findings(settings):
+        if found.state == "fault":
+            yield CommandError(found.detail, hint=found.hint)
+
+
+def _check_port(place: str, what: str, setting: str) -> None:
+    open_listener(place, what, setting).close()
+
+
+def _with_start_code(error: WavewrightError) -> WavewrightError:
+    """Return the error, with exit code 2 if no later start can succeed without a change."""
+    if isinstance(error, JournalNotOpened) and not isinstance(error, JournalLocked):
+        error.exit_code = exit_codes.MISUSE
+    return error
+
+
+def _tool_errors(settings: Settings) -> Iterator[WavewrightError]:
+    for position, entry in enumerate(settings.tools):
+        yield from _errors_of(partial(load_user_tools, (entry,), settings.root, first=position))
+    for place in settings.workers:
+        if place.suffix or place.exists():
+            yield from _errors_of(partial(load_workers, (place,)))
+    for place in settings.agents:
+        yield from _errors_of(partial(load_agents, (place,)))
+
+
+def _pack_errors(settings: Settings) -> Iterator[WavewrightError]:
+    for name in sorted({*settings.packs, *pack_names()}):
+        given = settings.packs.get(name)
+        only = replace(settings, packs={} if given is None else {name: given}, tools=(), workers=())
+        yield from _errors_of(partial(load_named_pack, name, only))
+
+
+def _errors_of(
+    check: Callable[[], object], kinds: tuple[type[WavewrightError], ...] = _SETTINGS_ERRORS
+) -> Iterator[WavewrightError]:
+    try:
+        check()
+    except kinds as fault:
+        yield fault
+
+
+async def _opening_errors(opening: AbstractAsyncContextManager[object]) -> list[WavewrightError]:
+    try:
+        async with opening:
+            return []
+    except START_ERRORS as fault:
+        return [fault]
+
+
+_GC_THRESHOLD: Final = 5_000
+"""New objects that trigger a garbage collection; fewer mean shorter pauses of the event loop."""
+
+
+def serve(
+    *, slots: int | None = None, health: str | None = None, log_level: str | None = None
+) -> int:
+    """Execute jobs from the broker until a signal, and return the exit code.
+
+    The arguments take precedence over the environment and the settings file.
+
+    Raises:
+        ExceptionGroup: the daemon cannot start, with every error that prevents it, or cannot
+            continue.
+    """
+    start = check_start(slots=slots, health=health, log_level=log_level)
+    if start.settings_errors:
+        errors = [*start.settings_errors, *anyio.run(start.environment_errors)]
+        raise ExceptionGroup(_NOT_STARTED, errors)
+    settings = start.settings
+    section, contract = settings.daemon, message_contract(settings)
+    log = StructuredLog(
+        agent=section.agent,
+        domain=contract.domain or section.goal_template or "jobs",
+        level=section.log_level,
+        redactor=known_secrets_redactor(settings),
+        contract=contract,
+    )
+    log.capture_logging()
+    begun = list[bool]()
+    try:
+        with contextlib.chdir(settings.root), capture_output(log), export_traces():
+            anyio.run(
+                _serve,
+                settings,
+                Telemetry(log),
+                begun,
+                backend_options={"use_uvloop": sys.platform != "win32"},
+            )
+    except START_ERRORS as fault:
+        others = [] if begun else anyio.run(start.environment_errors)
+        # The error may be gone by now; it is still the reason.
+        raise ExceptionGroup(_NOT_STARTED, others or [_with_start_code(fault)]) from fault
+    return exit_codes.OK
+
+
+async def _serve(settings: Settings, watch: Telemetry, begun: list[bool]) -> None:
+    stopping = ShutdownRequest()
+    with handling_signals(stopping):
+
+        def on_ready() -> None:
+            begun.append(True)
+            freeze_startup_objects()
+
+        page = _page_served(settings, watch.log)
+        await run_daemon(settings, watch, stopping, beside=page, on_ready=on_ready)
+
+
+@contextlib.asynccontextmanager
+async def _page_served(settings: Settings, log: StructuredLog) -> AsyncGenerator[None]:
+    """Serve the live page while the block runs, where the settings name a place for it."""
+    place = settings.daemon.view
+    if place is None:
+        yield
+        return
+    from wavewright.engine.interfaces.view.app import open_view
+
+    with open_listener(place, *_VIEW) as listener:
+        async with page_served(lambda: open_view(settings), listener):
+            log.write("view_served", place=listener_address(listener))
+            yield
+
+
+def freeze_startup_objects() -> None:
+    """Exclude the objects of the start from garbage collection, which pauses the event loop."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_GC_THRESHOLD)
+
+
+def check_daemon_settings(settings: Settings, *, is_address_reported: bool = False) -> None:
+    """Raise where a daemon cannot be started with these settings.
+
+    Args:
+        settings: The valid part of the settings.
+        is_address_reported: Whether the broker's address is missing because an error about it was
+            reported.
+
+    Raises:
+        DocumentError: all errors found.
+        PackError: `daemon.pack` names no pack that defines messages.
+    """
+    of_section = () if is_address_reported else _section_errors(settings)
+    if found := [
+        *of_section,
+        *_identity_errors(settings),
+        *_template_errors(settings),
+        *_model_errors(settings),
+    ]:
+        raise combine_errors(found)
+
+
+def check_broker_configured(settings: Settings) -> None:
+    """Raise where the settings have no valid address of a broker.
+
+    Raises:
+        DocumentError: the address is missing or invalid.
+    """
+    if found := [*_section_errors(settings)]:
+        raise combine_errors(found)
+
+
+def _section_errors(settings: Settings) -> Iterator[DocumentError]:
+    url = settings.daemon.amqp_url
+    if url is None:
+        hint = "set WAVEWRIGHT_AMQP_URL=amqps://USER:PASSWORD@HOST/VHOST"
+        yield _settings_error(settings, "the address of the broker is missing", hint, "/daemon")
+        return
+    try:
+        read_address(url)
+    except BusMisconfigured as error:
+        yield _settings_error(
+            settings, f"{error.message} ({error.place})", error.hint, "/daemon/amqp_url"
+        )
+
+
+def _identity_errors(settings: Settings) -> Iterator[DocumentError]:
+    known = message_types(request_forms(message_contract(settings)))
+    for name, identity in settings.daemon.identities.items():
+        if unknown := set(identity.may_send).difference(known):
+            message = f"{', '.join(map(repr, sorted(unknown)))} is not a message type that the daemon reads"
+            hint = f"message types are {', '.join(known)}"
+            yield _settings_error(settings, message, hint, f"/daemon/identities/{name}/may_send")
+
+
+def _template_errors(settings: Settings) -> Iterator[DocumentError]:
+    name, standing = settings.daemon.goal_template, settings.daemon.standing
+    if standing is not None and standing.forks == "ask" and not settings.daemon.decisions:
+        message = (
+            "the standing job asks people which target is next, and `daemon.decisions` is false"
+        )
+        yield _settings_error(settings, message, "set `forks: all`", "/daemon/standing/forks")
+    if name is None and standing is not None:
+        message = "a standing job needs a goal template"
+        yield _settings_error(
+            settings, message, "name one in `daemon.goal_template`", "/daemon/standing"
+        )
+    if name is None:
+        return
+    try:
+        path = named_template(name, settings) or settings.root / name
+        read_model(read_document_file(path), GoalTemplate)
+    except DocumentError as error:
+        yield error
+    except PlanError as error:
+        faults = (
+            DocumentFault("bad_value", one.message, one.span, one.pointer, one.hint)
+            for one in error.diagnostics
+        )
+        yield DocumentError(error.source, tuple(faults))
+
+
+def _model_errors(settings: Settings) -> Iterator[DocumentError]:
+    if not model_configured(settings):
+        return
+    try:
+        check_models(settings)
+    except ModelError as error:
+        yield _settings_error(settings, str(error), error.hint, "/model")
+
+
+def _settings_error(
+    settings: Settings, message: str, hint: str | None, pointer: str
+) -> DocumentError:
+    document = settings.document
+    if document is None:
+        return DocumentError(
+            Source("<settings>", ""), (DocumentFault("bad_value", message, hint=hint),)
+        )
+    # Without an excerpt, since the address may hold a password.
+    return DocumentError(
+        Source(document.source.name, ""),
+        (DocumentFault("bad_value", message, pointer=pointer, hint=hint),),
+    )

@@ -1,0 +1,58 @@
+"""`wavewright play`: serve the page of a pack, such as a game."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.types import ASGIApp
+
+from wavewright.config.settings import Settings
+from wavewright.engine.interfaces.cli.common.arguments import project_settings
+from wavewright.engine.interfaces.cli.common.http_serving import serve_page
+from wavewright.engine.interfaces.cli.common.output import CommandError
+from wavewright.engine.interfaces.view.served_pages import style_routes
+from wavewright.planner.diagnostics.diagnostic import suggest_name
+from wavewright.planner.types import as_object
+from wavewright.tools.packs import PackPage, load_pack, pack_names
+
+
+def serve(name: str, pack: str | None, place: str, *, opens: bool) -> int:
+    """Serve the page of a pack until a signal, and return the exit code.
+
+    Raises:
+        CommandError: no pack has a page, several have one and none is named, or the address cannot
+            be used.
+        WavewrightError: what the page works on cannot be opened.
+    """
+    settings = project_settings()
+    page = _find_page(pack, settings)
+
+    @asynccontextmanager
+    async def open_page() -> AsyncGenerator[ASGIApp]:
+        async with page.open(settings.root, name) as app:
+            yield Starlette(routes=[*style_routes(), Mount("/", app)])
+
+    return serve_page(open_page, f"{page.about} {name!r}", place, opens=opens)
+
+
+def _find_page(wanted: str | None, settings: Settings) -> PackPage:
+    found: dict[str, PackPage] = {}
+    for name in pack_names():
+        page = load_pack(name, as_object(settings.packs.get(name)), settings.root).page
+        if page is not None:
+            found[name] = page
+    if wanted is None and len(found) == 1:
+        return next(iter(found.values()))
+    if wanted is None:
+        raise CommandError(
+            f"{len(found)} packs have a page", hint=f"name one with --pack: {', '.join(found)}"
+        )
+    if wanted not in found:
+        raise CommandError(
+            f"the pack {wanted!r} has no page",
+            hint=suggest_name(wanted, found, what="packs with a page"),
+        )
+    return found[wanted]

@@ -1,0 +1,363 @@
+"""The project that a test belongs to: where it is, its settings and files, and its plans and dry
+runs.
+
+The *project under test* is the folder with `wavewright.yaml` nearest above the test's own file, so
+that a test does the same from whichever folder pytest is started. What the tester's environment
+says of models, journals and folders does not count, but for live tests.
+
+The fixtures `plan` and `dry_run` load plans by the name of their file. A *plan view* is always of a
+valid plan: an invalid one fails the test that loads it, with its diagnostics.
+
+What a test asserts says why it fails: a *claim* is true or false and shows its reason; an explained
+text or number is a plain one with the reason for it. pytest shows the reason only where an
+assertion fails, and comparisons are those of the plain values.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import os
+from collections.abc import Collection, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, TypeAlias
+
+import pytest
+
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError
+from wavewright.config.settings import find_settings_file, load_settings
+from wavewright.engine.interfaces.api.loaded_plan import LoadedPlan
+from wavewright.engine.interfaces.cli.common.arguments import parse_instant
+from wavewright.engine.interfaces.cli.common.output import error_text
+from wavewright.engine.rehearsal.dry_run.forecast import DryRun, forecast
+from wavewright.engine.run.jobs.documents import no_plan_error
+from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job_file
+from wavewright.engine.run.pipeline.context import RunRequest, utc_now
+from wavewright.engine.run.project.tools import signatures_to_check, tools_of_goal
+from wavewright.planner.checks.checker import check
+from wavewright.planner.diagnostics.diagnostic import (
+    Diagnostic,
+    PlanError,
+    error_diagnostics,
+    suggest_name,
+)
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.binding import bind_plan
+from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.ports.model_port import ModelError
+from wavewright.planner.types import StepId
+
+if TYPE_CHECKING:
+    from wavewright.config.settings import Settings
+
+
+Loadable: TypeAlias = str | os.PathLike[str] | LoadedPlan
+"""A job, a plan or a goal template: its file, or as the program has loaded or built it."""
+
+
+@contextmanager
+def errors_as_failures() -> Generator[None]:
+    """Turn the engine's errors for users into the message of a failed test, without a traceback."""
+    __tracebackhide__ = True
+    try:
+        yield
+    except WavewrightError as error:
+        if error.exit_code == exit_codes.INTERNAL and not isinstance(error, ModelError):
+            raise
+        # From nothing: pytest would show what was caught, traceback and all, above the message.
+        raise assertion_failure(error_text(error)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectUnderTest:
+    """Where the test's project is, and where the test."""
+
+    root: Path
+    tests: Path
+    """Folder of the test's own file."""
+    is_live: bool = False
+    """Whether the test may ask models."""
+
+    @classmethod
+    def containing(cls, tests: Path, otherwise: Path, *, is_live: bool) -> ProjectUnderTest:
+        """Return the project that a folder of tests lies in; `otherwise` where there are no
+        settings above it.
+        """
+        file = find_settings_file(tests)
+        return cls(otherwise if file is None else file.parent, tests, is_live)
+
+    def settings(self) -> Settings:
+        """Return the project's settings; faulty ones fail the test."""
+        __tracebackhide__ = True
+        with errors_as_failures():
+            return load_settings(self.root, os.environ if self.is_live else {})
+
+    def file(self, name: str | os.PathLike[str]) -> Path:
+        """Return a file by its name: relative to the project or else to the test, and short where
+        it can be.
+        """
+        __tracebackhide__ = True
+        given = Path(name)
+        for folder in (self.root, self.tests):
+            found = folder / given
+            if found.is_file():
+                inside = found.is_relative_to(self.root)
+                return found.relative_to(self.root) if inside else found
+        raise assertion_failure(f"there is no file {str(given)!r} in the project {self.root}")
+
+    def run_request(
+        self,
+        file: Loadable,
+        plan: str | os.PathLike[str] | None,
+        as_of: dt.datetime | str | None,
+    ) -> RunRequest:
+        """Return the request to run a job, a plan or a goal template."""
+        __tracebackhide__ = True
+        return RunRequest(
+            job_file=None if isinstance(file, LoadedPlan) else self.file(file),
+            resolved_job=file.job if isinstance(file, LoadedPlan) else None,
+            plan_file=None if plan is None else self.file(plan),
+            as_of=parse_instant(as_of, "as_of") if isinstance(as_of, str) else as_of,
+        )
+
+    @contextlib.contextmanager
+    def as_working_folder(self) -> Generator[None]:
+        """Work in the project's folder, as its commands do; what is wrong with its documents fails
+        the test.
+        """
+        __tracebackhide__ = True
+        with contextlib.chdir(self.root), errors_as_failures():
+            yield
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PlanView:
+    """A valid plan, bound to its goal."""
+
+    plan: Plan
+    """As a run follows it: with the goal's inputs and gates."""
+    goal: Goal
+    signatures: dict[str, ToolSignature] = field(default_factory=dict[str, ToolSignature])
+    """Of the tools that the goal allows."""
+    warnings: tuple[Diagnostic, ...] = ()
+
+    @cached_property
+    def graph(self) -> PlanGraph:
+        """Who waits for whom."""
+        return PlanGraph.of(self.plan)
+
+    @property
+    def name(self) -> str:
+        """Of the job."""
+        return self.goal.job
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """Ids of the steps, in the plan's order."""
+        return tuple(step.id for step in self.plan.steps)
+
+    @property
+    def tools(self) -> frozenset[str]:
+        """Names of the tools that the steps call."""
+        return frozenset(step.tool for step in self.plan.steps)
+
+    @property
+    def gates(self) -> tuple[str, ...]:
+        """Ids of the gates, the goal template's included."""
+        return tuple(gate.id for gate in self.plan.gates)
+
+    @property
+    def waves(self) -> tuple[tuple[str, ...], ...]:
+        """Ids of the steps, wave by wave."""
+        return tuple(tuple(wave) for wave in self.graph.waves)
+
+    @property
+    def width(self) -> int:
+        """How many steps the widest wave has."""
+        return self.graph.width
+
+    @property
+    def edges(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of a step and one that waits for it."""
+        return tuple(self.graph.edges)
+
+    def step(self, step_id: str) -> Step:
+        """Return a step."""
+        __tracebackhide__ = True
+        return self.graph.steps[self._known(step_id)]
+
+    def depends(self, step_id: str, *, on: str, directly: bool = False) -> Claim:
+        """Return whether a step waits for another one: at any distance, or `directly`."""
+        __tracebackhide__ = True
+        step, wanted = self._known(step_id), self._known(on)
+        path = self._path(step, wanted)
+        waits_for = ", ".join(map(repr, self.graph.dependencies[step])) or "no step"
+        if path is None:
+            return Claim(False, f"{step!r} does not depend on {wanted!r}: it waits for {waits_for}")
+        shown = " → ".join(path)
+        if directly and len(path) > 2:
+            return Claim(False, f"{step!r} depends on {wanted!r} only through others: {shown}")
+        return Claim(True, f"{step!r} depends on {wanted!r}: {shown}")
+
+    def __repr__(self) -> str:
+        shape = " | ".join(", ".join(wave) for wave in self.waves)
+        return f"<plan {self.name!r}: {shape}>"
+
+    def _known(self, step_id: str) -> StepId:
+        __tracebackhide__ = True
+        found = StepId(step_id)
+        if found not in self.graph.steps:
+            raise unknown_name(step_id, self.steps, what="step", of=f"plan {self.name!r}")
+        return found
+
+    def _path(self, step: StepId, wanted: StepId) -> list[StepId] | None:
+        """Return a shortest path from a step that is waited for to the one that waits."""
+        if step == wanted:
+            return None
+        import networkx as nx
+
+        try:
+            return nx.bidirectional_shortest_path(self.graph.digraph, wanted, step)
+        except nx.NetworkXNoPath:
+            return None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PlanLoader:
+    """Reads, binds and checks a plan."""
+
+    project: ProjectUnderTest
+
+    def __repr__(self) -> str:
+        return f"<loads plans of {self.project.root}>"
+
+    def __call__(self, file: Loadable, *, plan: str | os.PathLike[str] | None = None) -> PlanView:
+        """Return the plan of a job, a plan or a goal template; an invalid one fails the test.
+
+        Args:
+            file: The job, the plan or the goal template, by its file or as `ww` has it.
+            plan: A plan in place of the job's own.
+        """
+        __tracebackhide__ = True
+        with self.project.as_working_folder():
+            order, tools = read_tested_plan(self.project, file, plan)
+            if order.draft is None:
+                raise no_plan_error(order.goal, order.source)
+            bound = bind_plan(order.draft.plan, order.goal, tools)
+            found = order.draft.origin.place(check(bound, order.goal, tools))
+            if error_diagnostics(found):
+                raise PlanError(found, order.draft.origin.document.source)
+        return PlanView(bound, order.goal, tools, found)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DryRunLoader:
+    """Works out what a run would do."""
+
+    project: ProjectUnderTest
+
+    def __repr__(self) -> str:
+        return f"<dry-runs plans of {self.project.root}>"
+
+    def __call__(
+        self,
+        file: Loadable,
+        *,
+        plan: str | os.PathLike[str] | None = None,
+        now: dt.datetime | None = None,
+    ) -> DryRun:
+        """Return the dry run of a job, a plan or a goal template; an invalid plan fails the test.
+
+        Args:
+            file: The job, the plan or the goal template, by its file or as `ww` has it.
+            plan: A plan in place of the job's own.
+            now: What `now()` gives; the job's instant or else the present where absent.
+        """
+        __tracebackhide__ = True
+        with self.project.as_working_folder():
+            order, tools = read_tested_plan(self.project, file, plan)
+            return forecast(order, tools, now=now or order.goal.as_of or utc_now())
+
+
+def read_tested_plan(
+    project: ProjectUnderTest, file: Loadable, plan: str | os.PathLike[str] | None
+) -> tuple[ResolvedJob, dict[str, ToolSignature]]:
+    """Return what a file comes to, and the tools that its plan is checked against."""
+    __tracebackhide__ = True
+    if isinstance(file, LoadedPlan):
+        settings, order = file.settings, file.job
+    else:
+        settings = project.settings()
+        order = resolve_job_file(
+            project.file(file), None if plan is None else project.file(plan), settings
+        )
+    if order.draft is None:
+        return order, tools_of_goal(order.goal, settings).signatures
+    return order, signatures_to_check(order.draft.plan, order.goal, settings)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Claim:
+    """Something that holds or not, and why; `assert` shows the reason."""
+
+    holds: bool
+    why: str
+
+    def __bool__(self) -> bool:
+        """Whether it holds."""
+        return self.holds
+
+    def __repr__(self) -> str:
+        return self.why
+
+
+class ExplainedText(str):
+    """A word with the reason for it."""
+
+    __slots__ = ("why",)
+
+    why: str
+
+    def __new__(cls, word: str, why: str) -> Self:
+        """Return the word, with its reason."""
+        explained = super().__new__(cls, word)
+        explained.why = why
+        return explained
+
+
+class ExplainedNumber(float):
+    """A number with the reason for it."""
+
+    why: str
+
+    def __new__(cls, number: float, why: str) -> Self:
+        """Return the number, with its reason."""
+        explained = super().__new__(cls, number)
+        explained.why = why
+        return explained
+
+
+def assertion_failure(message: str) -> BaseException:
+    """Return what fails the test with a message alone: what is wrong lies in a plan, not in the
+    lines that led here.
+    """
+    return pytest.fail.Exception(message, pytrace=False)
+
+
+def unknown_name(name: str, known: Collection[str], *, what: str, of: str) -> BaseException:
+    """Return what fails the test because it names something that is not there; the traceback shows
+    where it does.
+    """
+    hint = suggest_name(name, known, what=f"{what}s") or f"it has no {what}s"
+    return pytest.fail.Exception(f"{of} has no {what} {name!r}; {hint}")
+
+
+def comparison_reasons(*sides: object) -> list[str]:
+    """Return the reasons that the sides of a comparison carry."""
+    return [side.why for side in sides if isinstance(side, ExplainedText | ExplainedNumber)]

@@ -1,0 +1,362 @@
+"""The jobs of daemons as viewers see, steer and make them.
+
+They see what waits, what went wrong and what is left of the day. A new job is made of a goal
+template or a job with its inputs, dry-run, and put into the queue.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import uuid4
+
+from pydantic import BaseModel
+
+from wavewright.config.documents import read_document, read_document_file
+from wavewright.config.errors import WavewrightError
+from wavewright.engine.interfaces.view.viewed_project import ViewedProject
+from wavewright.engine.rehearsal.dry_run.outlook import forecast_job
+from wavewright.engine.run.jobs.inline import job_name, portable_job, resolve_inline_job
+from wavewright.engine.run.jobs.inputs import InputOverrides
+from wavewright.engine.run.jobs.resolving import ResolvedJob
+from wavewright.engine.run.pipeline.target_waves import OPEN_JOB_STATES
+from wavewright.engine.run.project.templates import read_template, template_names
+from wavewright.engine.service.messages.contract import message_contract
+from wavewright.engine.service.messages.decoding import (
+    PAYLOAD_KEY,
+    SOURCE_KEY,
+    SUBMITTER_KEY,
+    document_refusal,
+    document_request,
+    stored_text,
+)
+from wavewright.engine.service.messages.delivery import document_rule
+from wavewright.executor.store.job_records import (
+    JobId,
+    JobRequested,
+    JobRow,
+    JobState,
+    MessageId,
+    OutgoingMessage,
+    ReceivedMessage,
+)
+from wavewright.executor.store.journal import JournalError, RunNotFound
+from wavewright.executor.stores import place_of_journal
+from wavewright.planner.ports.budgets import BudgetScope, InspectableBudgetStore, RemainingBudget
+from wavewright.planner.types import Json, JsonObject, RunId, as_list, as_object
+
+_VIEW_REQUEST: Final = "view_request"
+"""Kind of a request that comes from the live page, not by a message."""
+_MAX_JOBS: Final = 200
+"""In one list."""
+_RATE_SECONDS: Final = 3600.0
+_GIVEN_UP: Final[Sequence[JobState]] = ("dead", "failed")
+_TYPES: Final[Mapping[type, str]] = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+}
+
+
+class JobSummary(BaseModel):
+    """A job, without what was sent with it."""
+
+    job: JobId
+    name: str
+    state: JobState
+    reason: str
+    run: RunId
+    received: float
+    state_since: float
+    not_before: float | None
+    attempts: int
+    owner: str | None
+    """Who works on it."""
+    submitted_by: str | None
+    """The name that was given in the live page."""
+
+
+class RefusedMessage(BaseModel):
+    """A message of a daemon that the broker does not take."""
+
+    message: MessageId
+    kind: str
+    job: JobId | None
+    at: float
+    reason: str
+
+
+class JobOverview(BaseModel):
+    """The jobs of all daemons on one store."""
+
+    counts: dict[JobState, int]
+    open: list[JobSummary]
+    """Those that have not ended, of the newest; those at work first, then the queue in its order.
+    """
+    given_up: list[JobSummary]
+    """The newest of those that failed or are dead."""
+    refused: list[RefusedMessage]
+    slots: int
+    """Of each daemon."""
+    daemons: list[str]
+    """Those that work on a job now."""
+    lag: float | None
+    """Seconds for which the job that may start next has waited; null where none may."""
+    ended_last_hour: dict[JobState, int]
+    day: RemainingBudget
+    """What all runs of the day (UTC) have spent, and may still spend."""
+    store: str
+    """Where journal, jobs and budgets are."""
+
+
+class SentJob(BaseModel):
+    """A job that was put into the queue."""
+
+    job: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class ViewedJobs:
+    """The jobs of a project's daemons."""
+
+    project: ViewedProject
+    budgets: InspectableBudgetStore
+
+    async def overview(self) -> JobOverview:
+        """Return how the jobs stand."""
+        jobs, now, settings = self.project.jobs, time.time(), self.project.settings
+        rows = await jobs.list_jobs(OPEN_JOB_STATES, newest=_MAX_JOBS)
+        rows.sort(key=lambda row: (row.state != "running", row.state != "queued", row.queue_rank))
+        due = [
+            row.state_since
+            for row in rows
+            if row.state == "queued" and (row.not_before or 0.0) <= now
+        ]
+        return JobOverview(
+            counts=await jobs.count_states(),
+            open=[_summary(row) for row in rows],
+            given_up=[_summary(row) for row in await jobs.list_jobs(_GIVEN_UP, newest=_MAX_JOBS)],
+            refused=[_refused(message) for message in (await jobs.list_refused())[:_MAX_JOBS]],
+            slots=settings.daemon.slots,
+            daemons=sorted({row.owner for row in rows if row.owner is not None}),
+            lag=max(0.0, now - min(due)) if due else None,
+            ended_last_hour=await jobs.count_ended(now - _RATE_SECONDS),
+            day=(await self.budgets.left(BudgetScope())).day,
+            store=place_of_journal(settings),
+        )
+
+    async def send_again(self, job: JobId, by: str) -> JobId:
+        """Put the request of a job that failed or is dead into the queue as a new job, and return
+        its id.
+
+        Raises:
+            RunNotFound: there is no such job.
+            JournalError: it has not failed, or nothing could be written.
+        """
+        row = await self.project.jobs.find_job(job)
+        if row is None:
+            raise RunNotFound(f"there is no job {job!r}", hint="the page of jobs lists them")
+        if row.state not in _GIVEN_UP:
+            raise JournalError(
+                f"job {job} is {row.state}", hint="only a job that failed or is dead is sent again"
+            )
+        new, sent = JobId(str(uuid4())), row.request.get(PAYLOAD_KEY)
+        payload: JsonObject = (
+            {PAYLOAD_KEY: {**sent, "job_id": new}} if isinstance(sent, dict) else {}
+        )
+        await self.enqueue(JobRequested(new, {**row.request, **payload}, row.weight), by)
+        return new
+
+    async def enqueue(self, request: JobRequested, by: str) -> None:
+        """Put a job into the queue; the request and the memory of messages keep who did it, and
+        when.
+
+        Raises:
+            JournalError: nothing was written.
+        """
+        known = JobRequested(request.job, {**request.request, SUBMITTER_KEY: by}, request.weight)
+        message = ReceivedMessage(MessageId(str(uuid4())), _VIEW_REQUEST, by, time.time(), known)
+        receipt = await self.project.jobs.receive(message)
+        if receipt.action != "accept":
+            raise JournalError(f"the job was not taken: {receipt.reason}")
+
+
+def _summary(row: JobRow) -> JobSummary:
+    return JobSummary(
+        job=row.job,
+        name=job_name(row),
+        state=row.state,
+        reason=row.reason,
+        run=row.run,
+        received=row.received,
+        state_since=row.state_since,
+        not_before=row.not_before,
+        attempts=row.attempts,
+        owner=row.owner,
+        submitted_by=stored_text(row, SUBMITTER_KEY),
+    )
+
+
+def _refused(message: OutgoingMessage) -> RefusedMessage:
+    return RefusedMessage(
+        message=message.message,
+        kind=message.kind,
+        job=message.job,
+        at=message.at,
+        reason=message.refused or "",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class InputField:
+    """An input of a job, as a form asks for it."""
+
+    name: str
+    about: str
+    value: str
+    """As it is typed."""
+    options: tuple[str, ...]
+    """What may be chosen; anything may be typed where there are none."""
+    is_number: bool
+    is_long: bool
+    """Whether it is typed as JSON."""
+    is_required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobOffer:
+    """What a form is made for."""
+
+    name: str
+    goal: str
+    document: JsonObject
+    """The job as it is sent, but for the inputs that are typed."""
+    schema: JsonObject
+    """Of its inputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobDraft:
+    """A job that can be put into the queue."""
+
+    document: JsonObject
+    resolved: ResolvedJob
+
+
+@dataclass(frozen=True, slots=True)
+class Submissions:
+    """What can be submitted to the daemons of a project; its methods read files and import tools."""
+
+    jobs: ViewedJobs
+
+    def names(self) -> tuple[list[str], list[str]]:
+        """Return the names of the goal templates, and the paths of the jobs in the project and its
+        folder `plans`.
+        """
+        settings = self.jobs.project.settings
+        files = [*settings.root.glob("*.job.yaml"), *settings.root.glob("plans/**/*.job.yaml")]
+        return template_names(settings), sorted(
+            file.relative_to(settings.root).as_posix() for file in files
+        )
+
+    def offer(self, name: str) -> JobOffer:
+        """Return what a form is made for: a goal template, or a job of the project.
+
+        Raises:
+            WavewrightError: there is none of that name, or it is faulty.
+        """
+        settings, (templates, jobs) = self.jobs.project.settings, self.names()
+        if name in templates:
+            template = read_template(name, settings.root, read_document("{}", "the page"), settings)
+            return JobOffer(
+                name, template.goal, {"name": name, "goal_template": name}, template.inputs_schema
+            )
+        if name not in jobs:
+            raise WavewrightError(f"there is no goal template and no job {name!r}")
+        file = settings.root / name
+        document = portable_job(read_document_file(file), file, settings)
+        goal = resolve_inline_job(document, settings).goal
+        return JobOffer(name, goal.text, as_object(document.value), goal.inputs_schema)
+
+    def draft(self, offer: JobOffer, typed: Mapping[str, str]) -> JobDraft:
+        """Return a job with inputs as they were typed; what is empty is left as it is.
+
+        Raises:
+            WavewrightError: an input does not fit its schema, or the job is one that no daemon
+                takes.
+        """
+        settings = self.jobs.project.settings
+        given = InputOverrides(
+            assignments=tuple(f"{name}={value}" for name, value in typed.items() if value)
+        )
+        inputs = given.applied(as_object(offer.document.get("inputs")), offer.schema, typed)
+        document: JsonObject = {**offer.document, "inputs": inputs}
+        if (
+            reason := document_refusal(document, document_rule(message_contract(settings)))
+        ) is not None:
+            raise WavewrightError(reason)
+        text = json.dumps(document, indent=2, ensure_ascii=False)
+        return JobDraft(document, resolve_inline_job(read_document(text, "the job"), settings))
+
+    def dry_run(self, draft: JobDraft) -> str | None:
+        """Return what a run of the job would do, as text; None where a planner makes the plan once
+        it runs.
+
+        Raises:
+            WavewrightError: the plan is not valid with these inputs.
+        """
+        if draft.resolved.draft is None:
+            return None
+        return str(forecast_job(draft.resolved, self.jobs.project.settings)[1])
+
+    async def send(self, draft: JobDraft, by: str) -> JobId:
+        """Put the job into the queue and return its id.
+
+        Raises:
+            JournalError: nothing was written.
+        """
+        job, settings = JobId(str(uuid4())), self.jobs.project.settings
+        rule = document_rule(message_contract(settings))
+        await self.jobs.enqueue(
+            document_request(job, draft.document, rule, {SOURCE_KEY: "view"}), by
+        )
+        return job
+
+
+def input_fields(offer: JobOffer, typed: Mapping[str, str]) -> list[InputField]:
+    """Return what a form asks for, with what was typed before, or else the job's own inputs or the
+    defaults.
+    """
+    own, required = as_object(offer.document.get("inputs")), as_list(offer.schema.get("required"))
+    declared = as_object(offer.schema.get("properties"))
+    # Inputs without a schema are typed like the job's own.
+    like_own: JsonObject = {name: {"type": _TYPES.get(type(value))} for name, value in own.items()}
+    return [
+        _field(name, as_object(found), own.get(name), typed.get(name), is_required=name in required)
+        for name, found in {**like_own, **declared}.items()
+    ]
+
+
+def _field(
+    name: str, declared: JsonObject, own: Json, typed: str | None, *, is_required: bool
+) -> InputField:
+    kind = declared.get("type")
+    options = ["true", "false"] if kind == "boolean" else as_list(declared.get("enum"))
+    preset = declared.get("default") if own is None else own
+    return InputField(
+        name=name,
+        about=str(declared.get("description") or declared.get("title") or ""),
+        value=("" if preset is None else _as_typed(preset)) if typed is None else typed,
+        options=tuple(map(_as_typed, options)),
+        is_number=kind in {"integer", "number"},
+        is_long=kind not in {"string", "integer", "number", "boolean"},
+        is_required=is_required,
+    )
+
+
+def _as_typed(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

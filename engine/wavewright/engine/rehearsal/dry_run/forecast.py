@@ -1,0 +1,423 @@
+"""The forecast of a run, computed without calling a tool.
+
+A *dry run* is a record of the checked plan: its waves, max parallelism and critical path, the
+calls, dependencies, estimates and side effects of each step, and its egress. Every format is a
+rendering of this record, which follows from the job, the tools and the forecast's inputs alone.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from wavewright.config.sources import Source
+from wavewright.engine.rehearsal.dry_run.estimates import (
+    ZERO_RANGE,
+    BudgetVerdict,
+    CallEstimate,
+    EstimateRange,
+    ForecastInputs,
+    ModelDemand,
+    count_calls,
+    estimate_call,
+    judge_budget,
+    known_value,
+)
+from wavewright.engine.rehearsal.dry_run.kept_results import (
+    CALLING,
+    BegunRunForecast,
+    RerunStatus,
+    StepReuse,
+)
+from wavewright.engine.rehearsal.dry_run.trust import Trust, judge_trust
+from wavewright.engine.run.jobs.documents import no_plan_error
+from wavewright.engine.run.jobs.resolving import ResolvedJob
+from wavewright.planner.checks.checker import check
+from wavewright.planner.checks.context import CheckContext
+from wavewright.planner.checks.feasibility import check_readiness
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, error_diagnostics
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.hashing import plan_hash
+from wavewright.planner.language.plan import Cap, Plan, Step
+from wavewright.planner.language.signatures import ToolSignature, asks_approval
+from wavewright.planner.plans.binding import bind_plan
+from wavewright.planner.plans.estimates import max_parallel_calls
+from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.types import Json, Schedule, StepId
+
+_OVER_BUDGET_CODES = frozenset({"E701", "E702", "E703", "E704"})
+"""Errors of the checker on budgets; in a dry run they are part of the budget verdict."""
+
+_PLANNER_FIRST = (
+    "this is the goal template's plan; a run would have the planner make one first: `--out FILE` saves this one, "
+    "`wavewright plan JOB --out FILE` makes another"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StepForecast:
+    """The forecast of one step."""
+
+    id: StepId
+    tool: str
+    why: str | None
+    wave: int
+    """Counted from 0."""
+    depends_on: tuple[StepId, ...]
+    for_each: bool
+    calls: int | None
+    """Number of calls; None if it depends on an output, 0 if the step is skipped."""
+    is_skipped: bool
+    """Its condition is false for these inputs, whatever the outputs are."""
+    when: str | None
+    optional: bool
+    effects: tuple[str, ...]
+    """Without `read`."""
+    seconds: float
+    """Expected time of all its calls, with the concurrency that the limits allow."""
+    gates: tuple[str, ...]
+    params: Mapping[str, Json]
+    p90_seconds: float
+    call: CallEstimate
+    """The estimate of one call, with its source."""
+    tokens: EstimateRange
+    """Of all its calls."""
+    usd: EstimateRange | None
+    """Of all its calls; None if the price is unknown."""
+    needs_approval: bool
+    reuse: StepReuse | None
+    """Calls whose results are reused; the rest are made."""
+    rerun_status: RerunStatus | None
+    """What happens to it, if the run has begun already."""
+
+    @property
+    def makes_no_call(self) -> bool:
+        """Whether it calls nothing: skipped for these inputs, done already, or blocked."""
+        return self.is_skipped or (
+            self.rerun_status is not None and self.rerun_status.kind not in CALLING
+        )
+
+    @property
+    def calls_made(self) -> int:
+        """Number of calls that are made; one if the number depends on an output."""
+        if self.makes_no_call:
+            return 0
+        done = self.rerun_status.items_done if self.rerun_status is not None else 0
+        reused = self.reuse.calls if self.reuse is not None else 0
+        return 1 if self.calls is None else max(0, self.calls - done - reused)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanForecast:
+    """The forecast of the whole plan."""
+
+    seconds: EstimateRange
+    """From the first call to the last, with the schedule and the limits."""
+    calls: int
+    """Calls that are made, without reused results."""
+    tokens: EstimateRange
+    usd: EstimateRange | None
+    """None if a step's price is unknown."""
+    is_lower_bound: bool
+    """Whether a step's number of calls depends on an output and is counted as one."""
+    from_history: int
+    """Steps whose seconds are computed from past calls."""
+    from_defaults: int
+    """Steps whose seconds or tokens are the tool's own defaults."""
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """A checked plan and what follows from it."""
+
+    job: str
+    goal: str
+    rung: str
+    plan_hash: str
+    schedule: Schedule
+    concurrency: int
+    steps: tuple[StepForecast, ...]
+    waves: tuple[tuple[StepId, ...], ...]
+    max_parallelism: int
+    critical_path: tuple[StepId, ...]
+    critical_seconds: float
+    total_seconds: float
+    """Sequential time of all calls."""
+    gates: tuple[str, ...]
+    caps: tuple[str, ...]
+    approvals: tuple[str, ...]
+    warnings: tuple[Diagnostic, ...]
+    source: Source
+    estimate: PlanForecast
+    budget: BudgetVerdict
+    trust: Trust
+    plan: Plan
+    """Bound to its goal, as it would run."""
+    rerun: BegunRunForecast | None
+    """The run that it continues, if it has begun."""
+    notes: tuple[str, ...]
+    """Remarks, such as that a run would ask the planner."""
+
+    def __str__(self) -> str:
+        """Return the text that `wavewright dry-run` prints."""
+        from wavewright.engine.rehearsal.dry_run.text import dry_run_text
+
+        return dry_run_text(self)
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        """Return the dry run for a notebook: a drawing and a table of its steps, and its text."""
+        return notebook_bundle(self)
+
+
+def notebook_bundle(dry_run: DryRun) -> dict[str, str]:
+    """Return a dry run as text, and as HTML with a drawing and a table of its steps."""
+    from wavewright.engine.rehearsal.dry_run.page import dry_run_figure
+
+    return {"text/plain": str(dry_run), "text/html": dry_run_figure(dry_run)}
+
+
+def forecast(
+    order: ResolvedJob,
+    tools: Mapping[str, ToolSignature],
+    *,
+    now: dt.datetime,
+    outlook: ForecastInputs | None = None,
+    can_ask: bool = True,
+    can_answer: bool | None = None,
+) -> DryRun:
+    """Return the forecast of a job; a plan that is over a budget has that verdict.
+
+    Where no person can be asked, a plan that needs one is not valid; `can_answer` is whether a
+    person answers questions, by default as `can_ask`.
+
+    Raises:
+        PlanError: there is no plan, or it is not valid.
+    """
+    outlook = outlook or ForecastInputs()
+    goal, draft = order.goal, order.draft
+    if draft is None:
+        raise no_plan_error(goal, order.source)
+    plan = bind_plan(draft.plan, goal, tools)
+    rerun = outlook.rerun
+    checked = check(
+        plan,
+        goal,
+        tools,
+        allowance=outlook.allowance,
+        finished=rerun.finished if rerun is not None else (),
+        items_done=rerun.items_done if rerun is not None else None,
+        can_ask=can_ask,
+        can_answer=can_ask if can_answer is None else can_answer,
+    )
+    found = draft.origin.place([*checked, *check_readiness(plan, outlook.obstacles)])
+    source = draft.origin.document.source
+    if any(each.severity == "error" and each.code not in _OVER_BUDGET_CODES for each in found):
+        raise PlanError(found, source)
+    if outlook.has_models and draft.rung == "template" and not draft.is_saved:
+        outlook = replace(outlook, notes=(_PLANNER_FIRST, *outlook.notes))
+    return _Forecaster(plan, goal, tools, outlook, now).record(draft.rung, found, source)
+
+
+class _Forecaster:
+    """Computes one dry run."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        goal: Goal,
+        tools: Mapping[str, ToolSignature],
+        outlook: ForecastInputs,
+        now: dt.datetime,
+    ) -> None:
+        self._plan = plan
+        self._goal = goal
+        self._tools = tools
+        self._inputs = outlook
+        self._now = now
+        self._graph = PlanGraph.of(plan)
+        self._waves = self._graph.wave_of()
+        self._place = {step.id: number for number, step in enumerate(plan.steps)}
+        self._gates: dict[StepId, list[str]] = {}
+        for gate in plan.gates:
+            if gate.on is not None:
+                self._gates.setdefault(gate.on, []).append(gate.id)
+        self._calls = {
+            name: estimate_call(tools[name], outlook)
+            for name in dict.fromkeys(s.tool for s in plan.steps)
+        }
+
+    def record(self, rung: str, found: Sequence[Diagnostic], source: Source) -> DryRun:
+        plan, goal, tools = self._plan, self._goal, self._tools
+        steps = tuple(self._step(step) for step in plan.steps)
+        path = self._graph.critical_path({step.id: step.seconds for step in steps})
+        estimate = self._estimate(steps)
+        return DryRun(
+            job=goal.job,
+            goal=goal.text,
+            rung=rung,
+            plan_hash=plan_hash(plan),
+            schedule=goal.schedule,
+            concurrency=goal.limits.concurrency,
+            steps=steps,
+            waves=self._graph.waves,
+            max_parallelism=self._graph.width,
+            critical_path=path.steps,
+            critical_seconds=path.seconds,
+            total_seconds=math.fsum(_sequential_seconds(step).expected for step in steps),
+            gates=tuple(
+                f"{gate.id} on {gate.on}: {gate.kind}, {gate.severity}s" for gate in plan.gates
+            ),
+            caps=tuple(_cap_text(cap) for cap in plan.caps),
+            approvals=self._approvals(),
+            warnings=tuple(each for each in found if each.severity != "error"),
+            source=source,
+            estimate=estimate,
+            budget=self._budget(steps, estimate, error_diagnostics(found)),
+            trust=judge_trust(
+                CheckContext(plan, goal, tools, goal.limits),
+                skipped=frozenset(step.id for step in steps if step.is_skipped),
+                silent=frozenset(step.id for step in steps if step.makes_no_call),
+                prices=self._inputs.prices,
+            ),
+            plan=plan,
+            rerun=self._inputs.rerun,
+            notes=self._inputs.notes,
+        )
+
+    def _approvals(self) -> tuple[str, ...]:
+        if self._inputs.rerun is not None:
+            return self._inputs.rerun.approvals
+        return tuple(
+            f"step {step.id!r} calls {step.tool!r}, which needs approval"
+            for step in self._plan.steps
+            if asks_approval(step, self._tools[step.tool])
+        )
+
+    def _step(self, step: Step) -> StepForecast:
+        tool, call, rerun = self._tools[step.tool], self._calls[step.tool], self._inputs.rerun
+        known = rerun.outputs if rerun is not None else dict[StepId, Json]()
+        is_skipped = (
+            step.when is not None and known_value(step.when, self._plan, self._now, known) is False
+        )
+        bare = StepForecast(
+            id=step.id,
+            tool=step.tool,
+            why=step.why,
+            wave=self._waves[step.id],
+            depends_on=tuple(
+                sorted(self._graph.dependencies[step.id], key=self._place.__getitem__)
+            ),
+            for_each=step.for_each is not None,
+            calls=0 if is_skipped else count_calls(step, self._plan, self._now, known),
+            is_skipped=is_skipped,
+            when=step.when,
+            optional=step.optional,
+            effects=tuple(sorted(tool.effects - {"read"})),
+            seconds=0.0,
+            gates=tuple(self._gates.get(step.id, ())),
+            params=step.params,
+            p90_seconds=0.0,
+            call=call,
+            tokens=ZERO_RANGE,
+            usd=ZERO_RANGE,
+            needs_approval=asks_approval(step, tool),
+            reuse=self._inputs.reuse.get(step.id),
+            rerun_status=rerun.statuses.get(step.id) if rerun is not None else None,
+        )
+        made = bare.calls_made
+        seconds = call.seconds.times(
+            math.ceil(made / max_parallel_calls(step, tool, self._goal.limits))
+        )
+        return replace(
+            bare,
+            seconds=seconds.expected,
+            p90_seconds=seconds.p90,
+            tokens=call.tokens.times(made),
+            usd=call.usd.times(made) if call.usd is not None else None if made else ZERO_RANGE,
+        )
+
+    def _estimate(self, steps: Sequence[StepForecast]) -> PlanForecast:
+        running = [step for step in steps if step.calls_made]
+        priced = [step.usd for step in running]
+        return PlanForecast(
+            seconds=EstimateRange(
+                self._run_seconds(steps, is_p90=False), self._run_seconds(steps, is_p90=True)
+            ),
+            calls=sum(step.calls_made for step in steps),
+            tokens=sum((step.tokens for step in running), ZERO_RANGE),
+            usd=None
+            if None in priced
+            else sum((usd for usd in priced if usd is not None), ZERO_RANGE),
+            is_lower_bound=any(step.calls is None for step in running),
+            from_history=sum(not _is_default_estimate(step) for step in running),
+            from_defaults=sum(_is_default_estimate(step) for step in running),
+        )
+
+    def _run_seconds(self, steps: Sequence[StepForecast], *, is_p90: bool) -> float:
+        """Return the least time of the run: that of its longest chain, or of its work at full
+        concurrency.
+        """
+        seconds = {step.id: step.p90_seconds if is_p90 else step.seconds for step in steps}
+        work = {
+            step.id: _sequential_seconds(step).p90 if is_p90 else _sequential_seconds(step).expected
+            for step in steps
+        }
+        concurrency = self._goal.limits.concurrency
+        if self._goal.schedule == "dataflow":
+            return max(
+                self._graph.critical_path(seconds).seconds, math.fsum(work.values()) / concurrency
+            )
+        return math.fsum(
+            max(
+                *(seconds[name] for name in wave),
+                math.fsum(work[name] for name in wave) / concurrency,
+            )
+            for wave in self._graph.waves
+        )
+
+    def _budget(
+        self, steps: Sequence[StepForecast], estimate: PlanForecast, errors: Sequence[Diagnostic]
+    ) -> BudgetVerdict:
+        demands = {step.id: _step_demand(step) for step in steps if step.call.model is not None}
+        return judge_budget(
+            sum(demands.values(), ModelDemand()),
+            time=estimate.seconds,
+            time_limit=self._goal.limits.run_timeout,
+            allowance=self._inputs.allowance,
+            steps=[
+                (
+                    step.id,
+                    step.budget,
+                    demands.get(step.id, ModelDemand()),
+                    _sequential_seconds(one),
+                )
+                for step, one in zip(self._plan.steps, steps, strict=True)
+                if step.budget is not None and one.calls_made
+            ],
+            refusals=tuple(f"{each.code} {each.message}" for each in errors),
+        )
+
+
+def _sequential_seconds(step: StepForecast) -> EstimateRange:
+    """Return the sequential time of all calls of a step."""
+    return step.call.seconds.times(step.calls_made)
+
+
+def _cap_text(cap: Cap) -> str:
+    when = "" if cap.when == "true" else f" when {cap.when}"
+    return f"{cap.field} at most {cap.max:g}{when}: {cap.because}"
+
+
+def _step_demand(step: StepForecast) -> ModelDemand:
+    calls = float(step.calls_made)
+    return ModelDemand(
+        EstimateRange(calls, calls), step.tokens, step.usd, _sequential_seconds(step)
+    )
+
+
+def _is_default_estimate(step: StepForecast) -> bool:
+    return step.call.seconds_from == "default" or (
+        step.call.model is not None and step.call.tokens_from == "default"
+    )

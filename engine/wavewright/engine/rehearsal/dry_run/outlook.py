@@ -1,0 +1,234 @@
+"""Inputs of a forecast from outside the plan: the journal's history, models with prices, and
+remaining budgets.
+
+Everything is only read: no journal is created, no model is asked, nothing is reserved. So `check`,
+`dry-run` and `run` apply the same budgets. What is unknown is left out, and the forecast says so.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import sqlite3
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, Literal
+
+import anyio
+
+from wavewright.config.settings import Settings
+from wavewright.engine.rehearsal.dry_run.estimates import ForecastInputs, ModelPrice
+from wavewright.engine.rehearsal.dry_run.history import find_stored, read_history
+from wavewright.engine.rehearsal.dry_run.kept_results import BegunRunForecast, find_reuse
+from wavewright.engine.run.jobs.documents import no_plan_error
+from wavewright.engine.run.jobs.resolving import ResolvedJob
+from wavewright.engine.run.project.tools import find_obstacles, signatures_to_check
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.signatures import AGENT, ToolSignature
+from wavewright.planner.plans.binding import bind_plan
+from wavewright.planner.ports.budgets import BudgetScope
+from wavewright.planner.types import RunId
+from wavewright.tools.models import model_configured
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from wavewright.engine.rehearsal.dry_run.forecast import DryRun
+    from wavewright.planner.language.plan import Budget
+    from wavewright.planner.ports.budgets import Allowance
+
+_NEW_RUN: Final = RunId("dry-run")
+"""Stands for a run that has spent nothing."""
+_LATEST_DAY: Final = "SELECT max(name) FROM budget_total WHERE counter = 'day'"
+_TOTAL: Final = "SELECT calls, tokens, usd, seconds FROM budget_total WHERE counter = ? AND name = ? AND step = ?"
+_HAS_BUDGET_TABLES: Final = (
+    "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'budget_total'"
+)
+
+
+def read_remaining_allowance(
+    plan: Plan, goal: Goal | None, settings: Settings, *, job: str, run: RunId = _NEW_RUN
+) -> Allowance | None:
+    """Return what a run of the plan may spend; None if no model is configured, since nothing costs
+    anything then.
+
+    Args:
+        plan: The plan, whose steps may have budgets of their own.
+        goal: The goal with its budget and model preference; None for a plan alone.
+        settings: The project's settings.
+        job: The job whose budget applies.
+        run: The begun run of the plan, if there is one.
+
+    Raises:
+        JournalError: there is a journal that cannot be read.
+    """
+    if not model_configured(settings):
+        return None
+    allowance = _remaining_budget(
+        settings, run, job, goal.limits.budget if goal is not None else None
+    )
+    if allowance.bounds_usd or any(step.budget is not None for step in plan.steps):
+        price = price_of_role(
+            "worker", goal.model_preference if goal is not None else "auto", settings
+        )
+        per_1000 = price.usd_per_1000_tokens if isinstance(price, ModelPrice) else None
+        allowance = replace(allowance, usd_per_1000_tokens=per_1000)
+    return allowance
+
+
+def price_of_role(
+    role: Literal["agent", "worker"], preference: str, settings: Settings
+) -> ModelPrice | str:
+    """Return the model that would be asked, with its price, or why none can be asked."""
+    from wavewright.planner.ports.model_port import ModelError
+    from wavewright.tools.models.endpoints import choose_model
+    from wavewright.tools.models.pricing import price_per_1000_tokens
+
+    try:
+        model = choose_model(settings, preference, role, os.environ).model
+        return ModelPrice(model, price_per_1000_tokens(model, settings, os.environ))
+    except ModelError as error:
+        return f"{error} ({error.hint})" if error.hint else str(error)
+
+
+def _remaining_budget(settings: Settings, run: RunId, job: str, budget: Budget | None) -> Allowance:
+    """Return what the budgets of a run leave, as the journal has it; a journal that does not exist
+    has no calls.
+    """
+    from wavewright.executor.budgets.limits import (
+        NO_AMOUNT,
+        Amount,
+        BudgetCounter,
+        BudgetLimits,
+        budget_day,
+    )
+    from wavewright.executor.sqlite.database import open_journal_file
+    from wavewright.executor.sqlite.errors import explain_use
+
+    budgets = BudgetLimits(settings.budgets)
+    budgets.limit_run(run, budget)
+    account = BudgetScope(run=run, job=job, role="worker")
+    if settings.journal_url is not None:
+        with ThreadPoolExecutor(1) as alone:
+            # The caller's thread may run an event loop already.
+            return alone.submit(
+                anyio.run, _remaining_in_database, account, budget, settings
+            ).result()
+    path: Path = settings.journal
+    if not path.exists():
+        return budgets.left(account, budget_day(time.time(), None), lambda _: NO_AMOUNT)
+    with closing(open_journal_file(path, patience=2.0, is_read_only=True)) as connection:
+
+        def total(counter: BudgetCounter) -> Amount:
+            row = connection.execute(_TOTAL, counter).fetchone()
+            return NO_AMOUNT if row is None else Amount(*row)
+
+        try:
+            if connection.execute(_HAS_BUDGET_TABLES).fetchone() is None:
+                return budgets.left(account, budget_day(time.time(), None), lambda _: NO_AMOUNT)
+            (latest,) = connection.execute(_LATEST_DAY).fetchone()
+            return budgets.left(account, budget_day(time.time(), latest), total)
+        except sqlite3.Error as error:
+            raise explain_use(error, path, connection) from error
+
+
+async def _remaining_in_database(
+    account: BudgetScope, budget: Budget | None, settings: Settings
+) -> Allowance:
+    """Return the remaining budgets from the journal's database."""
+    from wavewright.executor.stores import budget_store_of
+
+    async with budget_store_of(settings) as budget_store:
+        if account.run is not None:
+            budget_store.limit_run(account.run, budget)
+        return await budget_store.left(account)
+
+
+def gather_forecast_inputs(
+    plan: Plan,
+    goal: Goal,
+    tools: Mapping[str, ToolSignature],
+    settings: Settings,
+    *,
+    now: dt.datetime,
+    rerun: BegunRunForecast | None = None,
+) -> ForecastInputs:
+    """Return the inputs of a plan's forecast; `rerun` is its run, if that has begun.
+
+    Raises:
+        JournalError: there is a journal that cannot be read.
+        ToolDefinitionError: a worker's file is faulty.
+    """
+    called = {step.tool for step in plan.steps}
+    journal = settings.journal_url or settings.journal
+    history, find = read_history(journal, called), partial(find_stored, journal)
+    reuse = find_reuse(
+        bind_plan(plan, goal, tools), goal, tools, now=now, wall=time.time(), find=find
+    )
+    obstacles = find_obstacles(plan, tools, settings)
+    inputs = ForecastInputs(history, reuse=reuse, rerun=rerun, obstacles=obstacles)
+    if not model_configured(settings):
+        return inputs
+    asking = [
+        tools[name] for name in sorted(called) if name in tools and tools[name].expected_tokens
+    ]
+    prices, stops = _model_prices(asking, goal, settings)
+    run = _NEW_RUN if rerun is None else rerun.run
+    allowance = read_remaining_allowance(plan, goal, settings, job=goal.job, run=run)
+    return replace(inputs, prices=prices, allowance=allowance, has_models=True, notes=stops)
+
+
+def forecast_job(
+    order: ResolvedJob, settings: Settings, *, can_ask: bool = True, can_answer: bool | None = None
+) -> tuple[Mapping[str, ToolSignature], DryRun]:
+    """Return the tools of a job that has not begun, and the dry run of its plan.
+
+    Raises:
+        PlanError: the job has no plan, or the plan is not valid, also with the names of targets
+            that it would find.
+    """
+    from wavewright.engine.rehearsal.dry_run.forecast import forecast
+
+    if order.draft is None:
+        raise no_plan_error(order.goal, order.source)
+    tools = signatures_to_check(order.draft.plan, order.goal, settings)
+    now = order.goal.as_of or dt.datetime.now(dt.UTC)
+    outlook = gather_forecast_inputs(order.draft.plan, order.goal, tools, settings, now=now)
+    record = forecast(
+        order, tools, now=now, outlook=outlook, can_ask=can_ask, can_answer=can_answer
+    )
+    if order.expansion is not None:
+        from wavewright.engine.run.pipeline.target_root import require_valid_expansion
+
+        require_valid_expansion(order, tools)
+    return tools, record
+
+
+def _model_prices(
+    asking: list[ToolSignature], goal: Goal, settings: Settings
+) -> tuple[dict[str, ModelPrice], tuple[str, ...]]:
+    """Return the model that each tool would ask, with notes on why a run could not ask it."""
+    own = _worker_preferences(settings) if asking else {}
+    found: dict[str, ModelPrice] = {}
+    notes: dict[str, None] = {}
+    for tool in asking:
+        preference = own.get(tool.name, goal.model_preference)
+        price = price_of_role("agent" if tool.name == AGENT else "worker", preference, settings)
+        if isinstance(price, str):
+            notes[f"a run would stop: {price}"] = None
+            price = ModelPrice(settings.model or preference, None)
+        found[tool.name] = price
+    return found, tuple(notes)
+
+
+def _worker_preferences(settings: Settings) -> dict[str, str]:
+    """Return the preferred models of the project's workers that have one."""
+    from wavewright.tools.workers.specs import load_workers
+
+    specs = [worker.spec for worker in load_workers(settings.workers)]
+    return {spec.name: spec.model_preference for spec in specs if spec.model_preference != "auto"}

@@ -1,0 +1,338 @@
+"""Tools that answer from a recording, and are never called.
+
+A tool keeps its signature and returns what it returned when the run was recorded, failures
+included. Equal calls are matched by the step that makes them, then by their order. A call that was
+never recorded is a *miss*: it fails its step and is reported with the nearest recorded call of the
+same tool and what differs. With `calls_live`, a miss is called for real where its tool only reads.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from wavewright.config.redaction import Redactor
+from wavewright.engine.rehearsal.recordings.recorded_calls import EmittedEvent, RecordedCall
+from wavewright.executor.events.types import (
+    LoopToolCalled,
+    ModelCalled,
+    OutputStreamed,
+    RungTaken,
+    StepError,
+)
+from wavewright.executor.run.failures import RecordedFailure
+from wavewright.executor.store.journal import MemoryJournal, StoredOutput
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.hashing import canonical_json
+from wavewright.planner.language.json_values import json_changes
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
+from wavewright.tools.functions.tool import Emission, Runtime, TextChunk, Tool, ToolCall
+
+_MAX_SCANNED = 200
+"""Calls that are compared at all, those of the same step first."""
+_CANDIDATES = 4
+"""Calls that are compared in full, after a quick estimate of all."""
+_MAX_COMPARED_CHARS = 1_000
+"""Characters of a call that are compared."""
+_MAX_DIFFERENCES = 6
+_WIDTH = 80
+
+
+@dataclass(frozen=True, slots=True)
+class CallMiss:
+    """A call that was never recorded."""
+
+    step: StepId
+    tool: str
+    params: JsonObject
+    index: int | None = None
+    nearest: str | None = None
+    """Where the nearest recorded call was made: its step, and the item where there is one."""
+    differences: tuple[str, ...] = ()
+    """What of it differs, a sentence each."""
+    not_live_reason: str = ""
+    """Why it was not made for real, where that was wanted."""
+
+    @property
+    def place(self) -> str:
+        """The step, and the item where there is one."""
+        return self.step if self.index is None else f"{self.step}[{self.index}]"
+
+    def step_message(self) -> str:
+        """Return the miss in one line, for a reader who knows the step and its tool."""
+        nearest = (
+            "nothing of this tool was"
+            if self.nearest is None
+            else f"nearest is the call of {self.nearest}"
+        )
+        return "; ".join((f"this call was never recorded: {nearest}", *self.differences))
+
+    def __str__(self) -> str:
+        """Return the miss in a few lines."""
+        lines = [
+            f"{self.place} calls {self.tool!r} with {short_json(self.params)}, which was never recorded"
+        ]
+        if self.nearest is None:
+            lines.append(f"no call of {self.tool!r} was recorded")
+        else:
+            lines.append(f"nearest: the call of {self.nearest}; {'; '.join(self.differences)}")
+        if self.not_live_reason:
+            lines.append(self.not_live_reason)
+        return "\n  ".join(lines)
+
+    def to_json(self) -> JsonObject:
+        """Return the miss for programs."""
+        return {
+            "step": self.step,
+            "index": self.index,
+            "tool": self.tool,
+            "params": self.params,
+            "nearest": self.nearest,
+            "differences": [*self.differences],
+            "because": self.not_live_reason,
+        }
+
+
+def describe_call_miss(
+    step: StepId,
+    index: int | None,
+    wanted: RecordedCall,
+    recorded: Sequence[RecordedCall],
+    *,
+    because: str = "",
+    is_thorough: bool = True,
+) -> CallMiss:
+    """Return the miss of a call, with the recorded call of that tool that is most like it.
+
+    Where many calls are missed, comparing each with all that was recorded would take longer than
+    the run did: without `is_thorough` only the call of the same step and item is compared.
+    """
+    of_tool = [call for call in recorded if call.tool == wanted.tool]
+    of_tool.sort(key=lambda call: (call.step != wanted.step, call.index != wanted.index))
+    nearest = _nearest(wanted, of_tool[: _MAX_SCANNED if is_thorough else 1])
+    if nearest is None:
+        return CallMiss(step, wanted.tool, wanted.params, index, not_live_reason=because)
+    found = list(_all_differences(nearest, wanted))
+    shown = found[:_MAX_DIFFERENCES]
+    if len(found) > len(shown):
+        shown.append(f"and {len(found) - len(shown)} differences more")
+    return CallMiss(step, wanted.tool, wanted.params, index, nearest.place, tuple(shown), because)
+
+
+def _nearest(wanted: RecordedCall, calls: Sequence[RecordedCall]) -> RecordedCall | None:
+    if not calls:
+        return None
+    text = _text(wanted)
+    matcher: difflib.SequenceMatcher[str] = difflib.SequenceMatcher(autojunk=False)
+    matcher.set_seq2(text)
+    rough: list[tuple[float, int]] = []
+    for place, call in enumerate(calls):
+        matcher.set_seq1(_text(call))
+        # The same step and item go before an equally near call of another.
+        bonus = 0.001 * (call.step == wanted.step) + 0.0005 * (call.index == wanted.index)
+        rough.append((matcher.quick_ratio() + bonus, place))
+    rough.sort(key=lambda one: (-one[0], one[1]))
+    best, likeness = calls[rough[0][1]], -1.0
+    for _, place in rough[:_CANDIDATES]:
+        call = calls[place]
+        matcher.set_seq1(_text(call))
+        ratio = matcher.ratio() + 0.001 * (call.step == wanted.step)
+        if ratio > likeness:
+            best, likeness = call, ratio
+    return best
+
+
+def _text(call: RecordedCall) -> str:
+    return json.dumps([call.params, call.config], sort_keys=True)[:_MAX_COMPARED_CHARS]
+
+
+def _all_differences(recorded: RecordedCall, wanted: RecordedCall) -> Iterator[str]:
+    if recorded.status == "cancelled":
+        yield "the recorded run was cut off before it ended"
+    yield from _differences(recorded.params, wanted.params)
+    yield from _differences(recorded.config, wanted.config, "config")
+
+
+def _differences(old: Json, new: Json, *above: str) -> Iterator[str]:
+    for change in json_changes(old, new, above, within_lists=True):
+        match change.kind:
+            case "removed":
+                yield f"{change.dotted_path} was {short_json(change.old)} and is gone"
+            case "added":
+                yield f"{change.dotted_path} is new: {short_json(change.new)}"
+            case "changed":
+                yield f"{change.dotted_path} was {short_json(change.old)} and is {short_json(change.new)}"
+
+
+def short_json(value: Json) -> str:
+    """Return a value as JSON, cut to fit in a sentence."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"
+
+
+_MAX_DETAILED_MISSES = 20
+"""Misses that are compared with every recorded call of their tool."""
+_STATUSES_WITHOUT_ANSWER = frozenset({"cancelled"})
+
+
+@dataclass(frozen=True, slots=True)
+class UnrecordedCall:
+    """A call that was never recorded and was made for real."""
+
+    step: StepId
+    tool: str
+    params: JsonObject
+    index: int | None = None
+
+    def __str__(self) -> str:
+        """Return the call in one line."""
+        place = self.step if self.index is None else f"{self.step}[{self.index}]"
+        return f"{place} called {self.tool!r} with {short_json(self.params)}"
+
+
+@dataclass(slots=True)
+class RecordedTools(Runtime):
+    """Answers calls with what was recorded."""
+
+    calls: Sequence[RecordedCall]
+    calls_live: bool = False
+    """Whether a call that was never recorded is made for real, where its tool only reads."""
+    redactor: Redactor | None = None
+    """The redactor of the recording: parameters are compared without their secrets."""
+    misses: list[CallMiss] = field(default_factory=list[CallMiss])
+    unrecorded_calls: list[UnrecordedCall] = field(default_factory=list[UnrecordedCall])
+    _by_question: dict[bytes, list[RecordedCall]] = field(
+        default_factory=dict[bytes, list[RecordedCall]]
+    )
+    _given: set[int] = field(default_factory=set[int])
+    """Identities of recorded calls that were given already."""
+
+    def __post_init__(self) -> None:
+        for call in self.calls:
+            if call.status not in _STATUSES_WITHOUT_ANSWER:
+                self._by_question.setdefault(
+                    _call_key(call.tool, call.params, call.config), []
+                ).append(call)
+
+    def routed(self, tool: Tool, goal: Goal) -> Tool:
+        """Return the signature of a tool with recorded answers behind it."""
+        return Tool(tool.signature, partial(self.call, tool, goal))
+
+    async def call(self, tool: Tool, goal: Goal, call: ToolCall) -> Json:
+        """Return the recorded output of a call.
+
+        Raises:
+            RecordedFailure: it failed when it was recorded, or was never made.
+        """
+        del goal
+        wanted = self._requested_call(call)
+        recorded = self._next_answer(wanted)
+        if recorded is None:
+            return await self._unrecorded(tool, call, wanted)
+        for event in recorded.emitted:
+            call.emit(_replayed_emission(event))
+        if recorded.error is not None:
+            raise RecordedFailure(recorded.error)
+        if recorded.data is not None and call.data is not None:
+            call.data.keep(recorded.data)
+        return recorded.output
+
+    def _requested_call(self, request: ToolCall) -> RecordedCall:
+        wanted = RecordedCall(
+            request.step,
+            request.tool,
+            request.params,
+            "ok",
+            request.index,
+            dict(request.config or {}),
+        )
+        return wanted if self.redactor is None else wanted.without_secrets(self.redactor)
+
+    def _next_answer(self, wanted: RecordedCall) -> RecordedCall | None:
+        """Return the answer to a call: its own step's, or else the next that was not given, or the
+        last.
+        """
+        known = self._by_question.get(_call_key(wanted.tool, wanted.params, wanted.config), [])
+        if not known:
+            return None
+        own = [call for call in known if (call.step, call.index) == (wanted.step, wanted.index)]
+        candidates = own or known
+        found = next((call for call in candidates if id(call) not in self._given), candidates[-1])
+        self._given.add(id(found))
+        return found
+
+    async def _unrecorded(self, tool: Tool, request: ToolCall, wanted: RecordedCall) -> Json:
+        because = _why_not_live(tool.signature) if self.calls_live else ""
+        if self.calls_live and not because:
+            if request.attempt == 1:
+                self.unrecorded_calls.append(
+                    UnrecordedCall(request.step, request.tool, wanted.params, request.index)
+                )
+            return await tool.call(request)
+        is_thorough = len(self.misses) < _MAX_DETAILED_MISSES
+        miss = describe_call_miss(
+            request.step,
+            request.index,
+            wanted,
+            self.calls,
+            because=because,
+            is_thorough=is_thorough,
+        )
+        self.misses.append(miss)
+        raise RecordedFailure(StepError("tool", miss.step_message(), hint=_MISSING_CALL_HINT))
+
+
+_MISSING_CALL_HINT = "record the run anew, or replay with --live where the tool only reads"
+
+
+class ReusingJournal(MemoryJournal):
+    """A journal in memory with the outputs that the recorded run reused from other runs."""
+
+    def __init__(self, calls: Sequence[RecordedCall], run: RunId) -> None:
+        super().__init__()
+        self._run = run
+        self._served = {
+            call.key: call for call in calls if call.status == "reused" and call.key is not None
+        }
+
+    async def find_output(self, key: StepKey) -> StoredOutput | None:
+        """Return the output of an equal call that the recorded run took from another, or of this
+        run's own.
+        """
+        call = self._served.get(key)
+        if call is None:
+            return await super().find_output(key)
+        return StoredOutput(self._run, call.step, key, time.time(), "ok", call.output)
+
+
+def _why_not_live(signature: ToolSignature) -> str:
+    """Return why a tool is not called for real in a replay; nothing where it may be."""
+    if signature.writes:
+        return f"{signature.name!r} writes: it is never called in a replay"
+    if not signature.only_reads:
+        return f"{signature.name!r} sends something out and reads nothing: it is never called in a replay"
+    if signature.needs_approval:
+        return f"{signature.name!r} needs a person's approval: it is never called in a replay"
+    return ""
+
+
+def _call_key(tool: str, params: JsonObject, config: JsonObject) -> bytes:
+    return canonical_json([tool, params, config])
+
+
+def _replayed_emission(event: EmittedEvent) -> Emission:
+    """Return what a tool emitted, to be emitted by the step that calls it now."""
+    match event:
+        case ModelCalled(use=use):
+            return replace(use, step=None, index=None)
+        case RungTaken(rung=rung):
+            return rung
+        case OutputStreamed(text=text):
+            return TextChunk(text)
+        case LoopToolCalled(call=call):
+            return call

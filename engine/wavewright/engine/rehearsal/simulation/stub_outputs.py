@@ -1,0 +1,243 @@
+"""The outputs that stubs may give: fixtures where the author gives some, else generated.
+
+A *fixture* file maps a step or a tool to an output or to a list of outputs. A list is several
+outputs, unless the tool's schema takes it as one. Every output is validated, and a fault names its
+place in the file.
+
+An output fits the schema of the step's tool; that of the step which makes the result fits the
+goal's output schema as well, where there is a value of both.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from wavewright.config import exit_codes
+from wavewright.config.documents import Document, read_document_file
+from wavewright.config.errors import WavewrightError
+from wavewright.config.installation import install_hint
+from wavewright.config.sources import DocumentError, DocumentFault, pointer_token
+from wavewright.engine.rehearsal.simulation.plan_reads import (
+    ReadShape,
+    presumed_schema,
+    shapes_read,
+    vocabulary_of,
+)
+from wavewright.engine.rehearsal.simulation.scenarios import SimulatedPlan, StubOutputs
+from wavewright.engine.rehearsal.simulation.values import (
+    GenerationMode,
+    NoValueFound,
+    PatternNeedsExtra,
+    ValueGenerator,
+)
+from wavewright.planner.checks.types import PlanTypes
+from wavewright.planner.diagnostics.diagnostic import suggest_name
+from wavewright.planner.language.plan import SUB_PLAN, Step
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.uses import value_reads
+from wavewright.planner.schemas.validation import infer_schema, validator_of
+from wavewright.planner.schemas.views import both_schemas, scoped_schema, self_contained_schema
+from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
+
+
+def read_fixtures(file: Path, simulated: SimulatedPlan) -> dict[StepId, StubOutputs]:
+    """Return the outputs that a file gives, by step; a step's own go before its tool's.
+
+    Raises:
+        DocumentError: the file cannot be read, names what the plan does not have, or an output does
+            not fit.
+    """
+    document = read_document_file(file)
+    if not isinstance(document.value, dict):
+        hint = "write, for example, 'step_id: {field: value}'"
+        fault = _fault(document, "", "a fixture file maps steps or tools to outputs", hint)
+        raise DocumentError(document.source, (fault,))
+    tool_of: dict[str, str] = {step.id: step.tool for step in simulated.plan.steps}
+    faults: list[DocumentFault] = []
+    found: dict[str, StubOutputs] = {}
+    for name, given in document.value.items():
+        pointer = pointer_token(name)
+        if name not in tool_of and name not in tool_of.values():
+            similar = suggest_name(
+                name, [*tool_of, *tool_of.values()], what="steps and tools of the plan"
+            )
+            faults.append(
+                _fault(document, pointer, f"there is no step and no tool {name!r}", similar)
+            )
+            continue
+        tool = simulated.tools[tool_of.get(name, name)].signature
+        outputs = _outputs(given, tool, pointer)
+        if not outputs:
+            faults.append(
+                _fault(document, pointer, f"{name!r} is given no output", "give one at least")
+            )
+        faults += _schema_faults(document, tool, outputs)
+        found[name] = tuple(outputs.values())
+    if faults:
+        raise DocumentError(document.source, tuple(faults))
+    return {
+        StepId(step): found[step] if step in found else found[tool]
+        for step, tool in tool_of.items()
+        if step in found or tool in found
+    }
+
+
+def _outputs(given: Json, tool: ToolSignature, pointer: str) -> dict[str, Json]:
+    """Return what is given as outputs, by place."""
+    schema = tool.output_schema
+    if not isinstance(given, list) or (schema and validator_of(schema).accepts(given)):
+        return {pointer: given}
+    if schema.get("type") == "array" and not any(isinstance(entry, list) for entry in given):
+        return {pointer: given}
+    return {pointer + pointer_token(number): entry for number, entry in enumerate(given)}
+
+
+def _schema_faults(
+    document: Document, tool: ToolSignature, outputs: dict[str, Json]
+) -> Iterator[DocumentFault]:
+    for pointer, output in outputs.items():
+        for violation in validator_of(tool.output_schema).violations(output, pointer):
+            message = f"this output of {tool.name!r} {violation.message}"
+            hint = (
+                violation.hint
+                or f"give what {tool.name!r} returns: `wavewright tools` shows its result"
+            )
+            yield _fault(document, violation.pointer, message, hint)
+
+
+def _fault(document: Document, pointer: str, message: str, hint: str | None) -> DocumentFault:
+    return DocumentFault("bad_value", message, document.nearest_span(pointer), pointer, hint)
+
+
+_OUTPUTS_PER_FAN_OUT = 3
+"""Different outputs of a `for_each` step at first."""
+
+
+class NoStubOutput(WavewrightError):
+    """No output could be generated for a tool; `pattern` is one whose texts only Hypothesis makes."""
+
+    exit_code = exit_codes.MISUSE
+
+    def __init__(self, tool: str, pattern: str | None) -> None:
+        hint = f"give its outputs with --fixtures FILE, where FILE says '{tool}: …'"
+        reason = "nothing that was tried fits its output schema"
+        if pattern is not None:
+            hint = f"install the extra: {install_hint('testing')}; or {hint}"
+            reason = (
+                f"only Hypothesis makes a text for the pattern {pattern!r}, and it is not installed"
+            )
+        super().__init__(f"no output could be made for tool {tool!r}: {reason}", hint)
+
+
+class StubOutputSource:
+    """Makes outputs of the steps of one plan."""
+
+    def __init__(
+        self, simulated: SimulatedPlan, seed: int, fixtures: Mapping[StepId, StubOutputs]
+    ) -> None:
+        self.fixtures = fixtures
+        self.shapes = shapes_read(simulated.plan)
+        """By step whose output is read."""
+        self.undeclared: set[StepId] = set()
+        """Steps of whose outputs the plan reads what neither the tool's schema nor a fixture says.
+        """
+        self._simulated = simulated
+        self._random = random.Random(f"outputs {seed}")  # noqa: S311 - repeatable, not secret
+        self._vocabulary = vocabulary_of(simulated.plan, simulated.now)
+        self._generator = ValueGenerator(f"values {seed}", self._vocabulary)
+        self._result_steps = _result_steps(simulated)
+        self._types = PlanTypes(simulated.plan, simulated.goal, simulated.signatures)
+        self._schemas: dict[StepId, JsonSchema] = {}
+        for step in simulated.plan.steps:
+            shape = self.shapes.get(step.id, ReadShape())
+            schema, is_declared = presumed_schema(self._declared_schema(step), step, shape)
+            self._schemas[step.id] = schema
+            if step.id in self.shapes and not is_declared and step.id not in fixtures:
+                self.undeclared.add(step.id)
+
+    def fits(self, step: Step, output: Json) -> bool:
+        """Whether a stub may give this for the step."""
+        return validator_of(self._schemas[step.id]).accepts(output)
+
+    def plausible(self, step: Step, size: int = 2) -> StubOutputs:
+        """Return outputs with all that may be there; lists are of that size where they may be."""
+        calls = 1 if step.for_each is None else _OUTPUTS_PER_FAN_OUT
+        given = self.fixtures.get(step.id)
+        return given or tuple(self._generated(step, "full", size) for _ in range(calls))
+
+    def minimal(self, step: Step) -> StubOutputs:
+        """Return an output that has only what it must."""
+        given = self.fixtures.get(step.id)
+        return (
+            min(given, key=lambda one: len(json.dumps(one)))
+            if given
+            else self._generated(step, "sparse"),
+        )
+
+    def varied(self, step: Step, outputs: StubOutputs, focus: frozenset[str]) -> StubOutputs:
+        """Return outputs of which one differs from these, most often in what the focus names."""
+        if given := self.fixtures.get(step.id):
+            start = self._random.randrange(len(given))
+            return (*given[start:], *given[:start])
+        place = self._random.randrange(len(outputs))
+        varied = self._generator.vary(
+            outputs[place], self._schemas[step.id], time_field=self._time_field(step), focus=focus
+        )
+        return (*outputs[:place], varied, *outputs[place + 1 :])
+
+    def time_names(self, step: Step) -> frozenset[str]:
+        """Return the names on the way to the time that the step's tool says its output is of."""
+        path = self._time_field(step)
+        return frozenset(() if path is None else path.split("."))
+
+    def varied_inputs(self, inputs: JsonObject, focus: frozenset[str]) -> JsonObject:
+        """Return inputs that differ from these and fit what the goal says of them."""
+        schema = self._simulated.goal.inputs_schema or infer_schema(inputs)
+        try:
+            varied = self._generator.vary(inputs, schema, focus=focus)
+        except PatternNeedsExtra:
+            return inputs
+        return varied if isinstance(varied, dict) else inputs
+
+    def _time_field(self, step: Step) -> str | None:
+        return self._simulated.tools[step.tool].signature.freshness_field
+
+    def _declared_schema(self, step: Step) -> JsonSchema:
+        if step.tool == SUB_PLAN and step.params:
+            return self._types.call_output(step)
+        return self._simulated.tools[step.tool].signature.output_schema
+
+    def _generated(self, step: Step, mode: GenerationMode, size: int = 0) -> Json:
+        schema = self._schemas.get(step.id, self._declared_schema(step))
+        wanted = self._simulated.goal.output_schema if step.id in self._result_steps else None
+        candidates = [schema]
+        if wanted is not None:
+            both = both_schemas(scoped_schema(schema), scoped_schema(wanted))
+            candidates.insert(0, self_contained_schema(both))
+        for candidate in candidates:
+            try:
+                made = self._generator.make(
+                    candidate, mode, time_field=self._time_field(step), size=size
+                )
+            except NoValueFound:
+                continue
+            except PatternNeedsExtra as error:
+                raise NoStubOutput(step.tool, str(error)) from error
+            if validator_of(schema).accepts(made):
+                return made
+        raise NoStubOutput(step.tool, None)
+
+
+def _result_steps(simulated: SimulatedPlan) -> frozenset[StepId]:
+    """Return the steps whose outputs the goal's output schema is about; see `result_faults`."""
+    plan = simulated.plan
+    terminal = PlanGraph.of(plan).terminal
+    checked = {rule.tool for rule in simulated.goal.rules.terminal}
+    found = [name for name in terminal if plan.step(name).tool in checked]
+    if not found and isinstance(plan.result, str):
+        return value_reads(plan.result)
+    return frozenset(found or (terminal if plan.result is None else ()))

@@ -1,0 +1,410 @@
+"""Approvals: what they are bound to, when they expire, the calls to approve, and what is asked
+about ready steps.
+
+The approval of a step is *bound* to its run, the hash of the whole plan, the step and the hash of
+the resolved parameters of its calls; that of a patch to the hash of each step to approve. Both are
+bound to a *nonce* of the question. An answer to anything else, a late answer or one that was used
+before is ignored, and the run asks again.
+
+A step that is ready is shown with the resolved parameters of each call. A patch is shown with
+parameters as far as they are known: what depends on a step that has not finished is shown as
+written, with the step's name. Secrets are redacted, and a parameter is shown with at most 4,000
+characters.
+
+People are asked to approve the calls of a ready step, or the question of `ask_person`. A run has
+one open question at a time: a step that becomes ready while another waits for its answer waits too,
+and asks when the run continues. A question without an immediate answer is journaled, and the run is
+interrupted when nothing else is left to do. An answer is journaled, with what it is bound to,
+before the step acts on it, so a run that was killed in between does not ask again.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import secrets
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import anyio
+
+from wavewright.config.redaction import Redactor
+from wavewright.engine.run.pipeline.context import ApprovalRequest, PlannedContext, Ports
+from wavewright.engine.run.pipeline.services import record
+from wavewright.executor.events.state import RunState
+from wavewright.executor.events.types import Noted
+from wavewright.executor.run.ports import PersonReply, ReadyCalls
+from wavewright.planner.cel.embedded import reads
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.diagnostics.rendering import printable
+from wavewright.planner.language.hashing import content_hash, plan_hash
+from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.planning.planner import UserQuestion
+from wavewright.planner.plans.expressions import evaluate, render
+from wavewright.planner.types import Json, JsonObject, RunId, StepId, as_object
+from wavewright.reviewer.review.results import plan_scope, superseded_steps
+
+APPROVE: Final = "approve"
+REFUSE: Final = "refuse"
+APPROVAL_SECONDS: Final = 86_400.0
+"""Seconds after which a question for an approval expires and is asked again."""
+
+APPROVAL_WANTED: Final = "approval_wanted"
+"""Topic of the note that a run waits for an approval."""
+APPROVAL_GIVEN: Final = "approval_given"
+"""Topic of the note of a person's answer, for a run without a daemon."""
+APPROVAL_USED: Final = "approval"
+"""Topic of the note that a run uses the answer."""
+
+QUESTION: Final = "question"
+"""Topic of the note that a run waits for the answer to a question."""
+ANSWER: Final = "answer"
+"""Topic of the note of the answer to a question, which the run uses."""
+
+_NONCE_FIELD: Final = "nonce"
+
+
+def approval_question(wanted: Noted) -> tuple[Literal["step", "patch"], str]:
+    """Return whether a step or a patch needs approval, and the question."""
+    needs = wanted.body.get("needs")
+    reasons = "; ".join(map(str, needs)) if isinstance(needs, list) else ""
+    subject: Literal["step", "patch"] = "patch" if wanted.body.get("subject") == "patch" else "step"
+    return subject, f"May this {subject} go ahead? {reasons}".rstrip()
+
+
+def approval_binding(run: RunId, plan: Plan, asked: Collection[StepId]) -> JsonObject:
+    """Return what an approval of these steps is bound to."""
+    steps: JsonObject = {
+        step: content_hash(plan.step(step).model_dump(mode="json", by_alias=True)) for step in asked
+    }
+    return {"run": run, "plan_hash": plan_hash(plan), "steps": steps}
+
+
+def with_nonce(binding: JsonObject) -> JsonObject:
+    """Return a binding with a new nonce."""
+    return {**binding, _NONCE_FIELD: secrets.token_hex(16)}
+
+
+def matches_binding(given: Json, wanted: JsonObject) -> bool:
+    """Whether two bindings are equal but for the nonce."""
+    return isinstance(given, dict) and without_nonce(given) == without_nonce(wanted)
+
+
+def step_binding(state: RunState, ready: ReadyCalls) -> JsonObject:
+    """Return what a reply about a ready step is bound to."""
+    return {
+        "run": state.run,
+        "plan_hash": state.plan_hash,
+        "step": ready.step.id,
+        "params": content_hash([*ready.calls]),
+    }
+
+
+def pending_approval(state: RunState) -> Noted | None:
+    """Return the run's open question for an approval; None where its answer was used or there is
+    none.
+    """
+    last = next(
+        (
+            noted
+            for noted in reversed(state.notes)
+            if noted.topic in {APPROVAL_WANTED, APPROVAL_USED}
+        ),
+        None,
+    )
+    return last if last is not None and last.topic == APPROVAL_WANTED else None
+
+
+def open_question(state: RunState) -> Noted | None:
+    """Return the last question or request for an approval, unless the run has used an answer since."""
+    topics = {QUESTION, ANSWER, APPROVAL_WANTED, APPROVAL_USED}
+    last = next((noted for noted in reversed(state.notes) if noted.topic in topics), None)
+    return last if last is not None and last.topic in {QUESTION, APPROVAL_WANTED} else None
+
+
+def answer_to_binding(state: RunState, binding: JsonObject) -> str | None:
+    """Return the journaled answer that is bound to this; None where there is none."""
+    for noted in reversed(state.notes):
+        if noted.topic in {ANSWER, APPROVAL_USED} and matches_binding(
+            noted.body.get("binding"), binding
+        ):
+            if noted.topic == ANSWER:
+                return str(noted.body["answer"])
+            return APPROVE if noted.body.get("approved") is True else REFUSE
+    return None
+
+
+def has_expired(wanted: Noted, now: float) -> bool:
+    """Whether a question for an approval has expired."""
+    return now >= wanted.at + APPROVAL_SECONDS
+
+
+def recorded_answer(state: RunState, wanted: Noted) -> str | None:
+    """Return the answer to a request for an approval from the run's journal; None where there is
+    none.
+    """
+    nonce = nonce_of(wanted)
+    for noted in reversed(state.notes):
+        if noted.topic == APPROVAL_GIVEN and nonce and noted.body.get(_NONCE_FIELD) == nonce:
+            return APPROVE if noted.body.get("choice") == APPROVE else REFUSE
+    return None
+
+
+def approval_answer_note(wanted: Noted, choice: str, by: str) -> JsonObject:
+    """Return the body of the note of a person's answer."""
+    return {_NONCE_FIELD: nonce_of(wanted), "choice": choice, "by": by}
+
+
+def nonce_of(wanted: Noted) -> str:
+    """Return the nonce of a question."""
+    binding = wanted.body.get("binding")
+    nonce = binding.get(_NONCE_FIELD) if isinstance(binding, dict) else None
+    return nonce if isinstance(nonce, str) else ""
+
+
+def without_nonce(binding: JsonObject) -> JsonObject:
+    """Return a binding without its nonce."""
+    return {name: value for name, value in binding.items() if name != _NONCE_FIELD}
+
+
+_MAX_CHARS = 4_000
+"""Characters of one parameter."""
+_MAX_ITEMS = 20
+"""Calls of one step that are shown."""
+
+
+def describe_ready_calls(ready: ReadyCalls, redactor: Redactor) -> Iterator[str]:
+    """Yield the lines that describe the calls of a ready step with their resolved parameters."""
+    step = ready.step
+    times = "with" if step.for_each is None else f"{len(ready.calls):,} times"
+    yield f"{step.id} calls {step.tool} {times}"
+    for number, params in enumerate(ready.calls, start=1):
+        if step.for_each is not None:
+            yield f"  {number}. with"
+        for name, value in params.items():
+            yield f"    {name}: {_shown_value(value, redactor)}"
+
+
+def _shown_value(value: Json, redactor: Redactor) -> str:
+    text = redactor.redact(json.dumps(value, ensure_ascii=False))
+    return (
+        text
+        if len(text) <= _MAX_CHARS
+        else f"{text[:_MAX_CHARS]}… ({len(text):,} characters in all)"
+    )
+
+
+@dataclass(slots=True)
+class CallDescriptions:
+    """Describes the calls of a plan's steps with the outputs of a run so far."""
+
+    plan: Plan
+    state: RunState
+    now: dt.datetime
+    redactor: Redactor
+    _replaced: Mapping[StepId, StepId] = field(init=False)
+    _scope: JsonObject = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._replaced = superseded_steps(self.plan)
+        self._scope = plan_scope(self.plan, self.state)
+
+    def lines(self, step: Step) -> Iterator[str]:
+        """Yield the lines that describe a step's calls and their arguments."""
+        if step.for_each is None:
+            yield f"{step.id} calls {step.tool} with"
+            yield from self._arguments(step, self._scope)
+            return
+        items, awaited = self._resolved(step.for_each, self._scope)
+        if awaited or not isinstance(items, list):
+            yield f"{step.id} calls {step.tool} for each of {self._shown(step.for_each, self._scope)} with"
+            yield from self._arguments(step, self._scope)
+            return
+        yield f"{step.id} calls {step.tool} {len(items):,} times"
+        for index, item in enumerate(items[:_MAX_ITEMS]):
+            yield f"  {index + 1}. with"
+            yield from self._arguments(step, {**self._scope, "item": item, "index": index})
+        if len(items) > _MAX_ITEMS:
+            yield f"  and {len(items) - _MAX_ITEMS:,} more times"
+
+    def _arguments(self, step: Step, scope: JsonObject) -> Iterator[str]:
+        for name, value in step.params.items():
+            yield f"    {name}: {self._shown(value, scope)}"
+
+    def _shown(self, value: Json, scope: JsonObject) -> str:
+        """Return a value with known expressions evaluated, followed by what must happen before the
+        rest is known.
+        """
+        found, awaited = self._resolved(value, scope)
+        text = _shown_value(found, self.redactor)
+        return f"{text}  (known when {' and '.join(awaited)})" if awaited else text
+
+    def _resolved(self, value: Json, scope: JsonObject) -> tuple[Json, list[str]]:
+        """Return a value with known expressions evaluated, and what must happen before the others
+        are known.
+        """
+        awaited: list[str] = []
+
+        def known_or_written(expression: str) -> Json:
+            try:
+                if not (waits := self._unresolved(expression, scope)):
+                    return evaluate(expression, scope, self.now)
+            except ExpressionError:
+                waits = ["it is called"]
+            awaited.extend(waits)
+            return f"${{{expression}}}"
+
+        try:
+            return render(value, known_or_written), list(dict.fromkeys(awaited))
+        except ExpressionError:
+            return value, ["it is called"]
+
+    def _unresolved(self, expression: str, scope: JsonObject) -> list[str]:
+        """Return what must happen before an expression is known; empty where it is known."""
+        awaited: list[str] = []
+        for read in reads(expression):
+            if read.root in {"item", "index"} and read.root not in scope:
+                awaited.append("the items are")
+            elif read.root == "steps":
+                awaited += self._unfinished(read.name)
+        return awaited
+
+    def _unfinished(self, name: str | None) -> Iterator[str]:
+        if name is None:
+            yield "the steps before it have run"
+            return
+        step = self._replaced.get(StepId(name), StepId(name))
+        if step not in self.state.steps:
+            yield f"step {step!r} has run"
+
+
+@dataclass(slots=True)
+class StepQuestions:
+    """Asks people about the ready steps of one execution."""
+
+    ports: Ports
+    state: RunState
+    """The state of the run before the execution."""
+    redactor: Redactor
+    waiting: set[StepId] = field(default_factory=set[StepId])
+    """Steps that wait for an answer."""
+    _open: Noted | None = field(init=False)
+    """The question that has no answer yet."""
+    _asking: anyio.Lock = field(init=False, default_factory=anyio.Lock)
+
+    def __post_init__(self) -> None:
+        self._open = _open_step_question(self.ports, self.state)
+
+    async def ask(self, ready: ReadyCalls) -> PersonReply:
+        """Ask about a step, unless it was answered before, or another question is open."""
+        binding = step_binding(self.state, ready)
+        if (given := answer_to_binding(self.state, binding)) is not None:
+            return PersonReply(given, is_refused=ready.asks == "approval" and given != APPROVE)
+        async with self._asking:
+            if self._must_wait(binding):
+                self.waiting.add(ready.step.id)
+                return PersonReply(None)
+            body: JsonObject = {**_question_body(ready, self.redactor), "binding": binding}
+            answer = await _ask_people(self.ports, body)
+            if answer is None and not self.ports.can_ask and isinstance(body.get("default"), str):
+                answer = str(body["default"])
+            if answer is not None:
+                is_refused = ready.asks == "approval" and answer != APPROVE
+                return PersonReply(answer, is_refused, _answer_note(self.ports, body, answer))
+            topic = QUESTION if ready.asks == "question" else APPROVAL_WANTED
+            self.waiting.add(ready.step.id)
+            self._open = Noted(_now(self.ports), topic, {**body, "binding": with_nonce(binding)})
+            return PersonReply(None, note=self._open)
+
+    def _must_wait(self, binding: JsonObject) -> bool:
+        """Whether the open question is this one, that of another step, or that of another item of
+        the step.
+        """
+        asked = None if self._open is None else self._open.body.get("binding")
+        return isinstance(asked, dict) and (
+            matches_binding(asked, binding)
+            or asked.get("step") != binding["step"]
+            or binding["step"] in self.waiting
+        )
+
+
+async def take_answer(ports: Ports, context: PlannedContext) -> PlannedContext:
+    """Journal the answer to the run's open question about a step, where there is one by now."""
+    asked = _open_step_question(ports, context.state)
+    if asked is None:
+        return context
+    binding = asked.body["binding"]
+    assert isinstance(binding, dict)
+    body: JsonObject = {**asked.body, "binding": without_nonce(binding)}
+    answer = recorded_answer(context.state, asked) or await _ask_people(ports, body)
+    return (
+        context
+        if answer is None
+        else await record(ports, context, _answer_note(ports, body, answer))
+    )
+
+
+def _open_step_question(ports: Ports, state: RunState) -> Noted | None:
+    """Return the open question about a step of the current plan; None where it has expired."""
+    asked = open_question(state)
+    binding = None if asked is None else asked.body.get("binding")
+    if asked is None or not isinstance(binding, dict) or "step" not in binding:
+        return None
+    if (binding.get("run"), binding.get("plan_hash")) != (state.run, state.plan_hash):
+        return None
+    return None if asked.topic == APPROVAL_WANTED and has_expired(asked, _now(ports)) else asked
+
+
+def _question_body(ready: ReadyCalls, redactor: Redactor) -> JsonObject:
+    if ready.asks == "approval":
+        need = f"step {ready.step.id!r} calls {ready.step.tool!r}, which needs approval"
+        text = "\n".join(map(printable, describe_ready_calls(ready, redactor)))
+        return {"subject": "step", "needs": [need], "text": text}
+    [params] = ready.calls
+    question, options = redactor.redact(str(params.get("question"))), params.get("options") or []
+    return {
+        "question": question,
+        "options": options,
+        "default": params.get("default"),
+        "step": ready.step.id,
+    }
+
+
+async def _ask_people(ports: Ports, body: JsonObject) -> str | None:
+    """Return a person's answer, `APPROVE` or `REFUSE` for an approval; None where there is no
+    answer.
+    """
+    if "question" in body:
+        default, step = body.get("default"), str(body.get("step"))
+        question = UserQuestion(
+            str(body["question"]),
+            tuple(_texts(body.get("options"))),
+            default=default if isinstance(default, str) else None,
+            asked_by=f"step {step!r}",
+        )
+        return None if ports.asker is None else await ports.asker.ask(question)
+    request = ApprovalRequest(
+        "step",
+        str(body.get("text", "")),
+        tuple(_texts(body.get("needs"))),
+        as_object(body.get("binding")),
+    )
+    approved = await ports.approver.approve(request)
+    return None if approved is None else APPROVE if approved else REFUSE
+
+
+def _answer_note(ports: Ports, body: JsonObject, answer: str) -> Noted:
+    if "question" in body:
+        kept = {name: body[name] for name in ("question", "options", "binding")}
+        return Noted(_now(ports), ANSWER, {**kept, "answer": answer})
+    kept = {name: body[name] for name in ("subject", "needs", "binding")}
+    return Noted(_now(ports), APPROVAL_USED, {**kept, "approved": answer == APPROVE})
+
+
+def _texts(value: Json) -> list[str]:
+    return [str(part) for part in value] if isinstance(value, list) else []
+
+
+def _now(ports: Ports) -> float:
+    return ports.clock().timestamp()

@@ -1,0 +1,293 @@
+"""Open questions to people, of a daemon's jobs and of runs without a daemon, and runs that wait for
+them.
+
+A job's question is a *decision* in the job store. A run without a daemon has its question in its
+journal; the answer is journaled there for `resume`. Both are listed and answered in the same way.
+
+The store lists a run that waits for a person as interrupted; that it waits, and for what, follows
+from its events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError
+from wavewright.engine.run.decisions.approvals import (
+    ANSWER,
+    APPROVAL_GIVEN,
+    APPROVAL_SECONDS,
+    APPROVAL_WANTED,
+    APPROVE,
+    QUESTION,
+    REFUSE,
+    approval_question,
+    has_expired,
+    open_question,
+    pending_approval,
+    recorded_answer,
+)
+from wavewright.engine.run.jobs.inline import job_name
+from wavewright.engine.run.pipeline.target_waves import OPEN_JOB_STATES, job_of_run, target_runs
+from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.events.types import Noted
+from wavewright.executor.store.job_records import Decision, JobRow
+from wavewright.executor.store.job_rules import FINAL_STATES
+from wavewright.executor.store.job_store import JobStore
+from wavewright.executor.store.journal import Journal, JournalError, RunRow, RunStatus
+from wavewright.planner.types import RunId
+
+QuestionSubject: TypeAlias = Literal["question", "step", "patch"]
+MAX_RUNS = 200
+"""Maximum of interrupted runs, the newest first, that are searched for questions."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenQuestion:
+    """A question without an answer."""
+
+    id: str
+    """Of the decision; of the run where it has no daemon."""
+    run: RunId
+    job: str
+    subject: QuestionSubject
+    question: str
+    options: tuple[str, ...]
+    context: str
+    asked: float
+    expires: float | None
+    is_of_job: bool
+    """Whether a daemon's job waits; else a run that must be resumed."""
+    about: str = ""
+    """The job's name, where `job` is its id."""
+    resume: RunId | None = None
+    """The run to resume: the run itself, or its root run where it is that of a target."""
+
+
+class AnswerRejected(WavewrightError):
+    """An answer that has no effect."""
+
+    exit_code = exit_codes.NEGATIVE
+
+
+class AnsweredAlready(AnswerRejected):
+    """An answer to a question that has one; the message says who gave it, and what it is."""
+
+
+async def list_questions(journal: Journal, jobs: JobStore, now: float) -> list[OpenQuestion]:
+    """Return the questions that can be answered now, those of jobs first, in the order in which
+    they were asked.
+    """
+    asked = await jobs.list_decisions()
+    rows = {name: await jobs.find_job(name) for name in {decision.job for decision in asked}}
+    found = [
+        _job_question(decision, row)
+        for decision in asked
+        if (row := rows[decision.job]) is not None and _is_waited_for(decision, row, now)
+    ]
+    # Of each run only the last question is open; it has replaced those before.
+    last = {question.run: question for question in found}
+    at_work = {row.run for row in await jobs.list_jobs(OPEN_JOB_STATES)} | {
+        decision.run for decision in asked
+    }
+    others = await _questions_of_runs(journal, frozenset(at_work), now)
+    if others:
+        # Questions of ended jobs are not open; all ended jobs are read only where there are other
+        # questions.
+        answered = {decision.run for decision in await jobs.list_decisions(is_open=False)}
+        ended = {row.run for row in await jobs.list_jobs([*FINAL_STATES])}
+        others = [question for question in others if question.run not in answered | ended]
+    return [*last.values(), *others]
+
+
+async def find_question(journal: Journal, jobs: JobStore, prefix: str, now: float) -> OpenQuestion:
+    """Return the open question with that id, or of that run.
+
+    Raises:
+        JournalError: there is none, or there are several.
+        AnsweredAlready: it was answered.
+        AnswerRejected: the run waits for no answer.
+    """
+    decision = await jobs.find_decision(prefix)
+    if decision is None:
+        run = await journal.find_run(prefix)
+        row = await job_of_run(journal, jobs, run)
+        if row is None:
+            return await _find_in_run(journal, run, now)
+        # Its own, or those of its targets.
+        asked = [one for one in await jobs.list_decisions(job=row.job) if run in {one.run, row.run}]
+        if not asked:
+            raise AnswerRejected(f"job {row.job} waits for no answer", f"it is {row.state}")
+        decision = asked[-1]
+    if decision.choice is not None:
+        raise _answered_already(f"decision {decision.id}", decision.choice, decision.by)
+    job = await jobs.find_job(decision.job)
+    if job is None:
+        raise JournalError(f"the job {decision.job} of decision {decision.id} is unknown")
+    return _job_question(decision, job)
+
+
+async def _find_in_run(journal: Journal, run: RunId, now: float) -> OpenQuestion:
+    state = fold(await journal.load(run))
+    question = pending_question(state, now)
+    if question is None:
+        if (given := _last_answer(state)) is not None:
+            raise _answered_already(f"the question of run {run}", *given)
+        raise AnswerRejected(f"run {run} waits for no answer", f"`wavewright show {run}` shows it")
+    own = [one for one in await _questions_of_runs(journal, frozenset(), now) if one.run == run]
+    return own[0] if own else question
+
+
+def _answered_already(question: str, choice: str, by: str | None) -> AnsweredAlready:
+    who = "" if by is None else f" by {by!r}"
+    return AnsweredAlready(
+        f"{question} was answered already{who}: {choice!r}", "the first answer is final"
+    )
+
+
+def _last_answer(state: RunState) -> tuple[str, str | None] | None:
+    """Return the answer to the last question that a run has journaled, and who gave it, where that
+    is known.
+    """
+    topics = {QUESTION, APPROVAL_WANTED, ANSWER, APPROVAL_GIVEN}
+    last = next((noted for noted in reversed(state.notes) if noted.topic in topics), None)
+    if last is None or last.topic in {QUESTION, APPROVAL_WANTED}:
+        return None
+    by = last.body.get("by")
+    return str(last.body["answer" if last.topic == ANSWER else "choice"]), str(by) if by else None
+
+
+def pending_question(state: RunState, now: float) -> OpenQuestion | None:
+    """Return the open question of a run without a daemon; None where it has none or was answered."""
+    if state.started is None or not state.is_interrupted:
+        return None
+    asked = open_question(state)
+    if asked is None:
+        return None
+    if asked.topic == APPROVAL_WANTED:
+        is_open = recorded_answer(state, asked) is None and not has_expired(asked, now)
+        return _approval_question(state, asked) if is_open else None
+    if state.plan is not None and "binding" not in asked.body:
+        return None
+    options = asked.body.get("options")
+    return _noted_question(
+        state,
+        asked,
+        "question",
+        str(asked.body["question"]),
+        options if isinstance(options, list) else (),
+    )
+
+
+def _approval_question(state: RunState, wanted: Noted) -> OpenQuestion:
+    subject, question = approval_question(wanted)
+    return _noted_question(state, wanted, subject, question, (APPROVE, REFUSE))
+
+
+def _noted_question(
+    state: RunState,
+    noted: Noted,
+    subject: QuestionSubject,
+    question: str,
+    options: Sequence[object],
+) -> OpenQuestion:
+    assert state.started is not None
+    return OpenQuestion(
+        id=state.started.run,
+        run=state.started.run,
+        job=state.started.job,
+        subject=subject,
+        question=question,
+        options=tuple(map(str, options)),
+        context=str(noted.body.get("text", "")),
+        asked=noted.at,
+        expires=None if subject == "question" else noted.at + APPROVAL_SECONDS,
+        is_of_job=False,
+    )
+
+
+async def _questions_of_runs(
+    journal: Journal, of_jobs: frozenset[RunId], now: float
+) -> list[OpenQuestion]:
+    waiting = [row.run for row in await journal.list_runs() if row.status == "interrupted"][
+        :MAX_RUNS
+    ]
+    states = [fold(await journal.load(run)) for run in reversed(waiting) if run not in of_jobs]
+    roots = {
+        run: state.run for state in states for run in target_runs(state) if state.run is not None
+    }
+    found = [question for state in states if (question := pending_question(state, now)) is not None]
+    return [replace(question, resume=roots.get(question.run, question.run)) for question in found]
+
+
+def _is_waited_for(decision: Decision, job: JobRow, now: float) -> bool:
+    return job.state not in FINAL_STATES and (decision.expires is None or now < decision.expires)
+
+
+def _job_question(decision: Decision, job: JobRow) -> OpenQuestion:
+    return OpenQuestion(
+        id=decision.id,
+        run=decision.run,
+        job=job.job,
+        subject=decision.subject,
+        question=decision.question,
+        options=decision.options,
+        context=decision.context,
+        asked=decision.asked,
+        expires=decision.expires,
+        is_of_job=True,
+        about=job_name(job),
+    )
+
+
+async def mark_waiting_runs(journal: Journal, rows: Sequence[RunRow], now: float) -> list[RunRow]:
+    """Return the rows, with the status `waiting_for_…` and the number of planned steps of runs that
+    wait for a person.
+
+    A job with several targets waits where one of its targets does. A run whose events cannot be
+    read is unchanged.
+
+    Args:
+        journal: The journal of the runs.
+        rows: The newest first, so that targets come before their job.
+        now: Seconds since the epoch; expired approvals are not waited for.
+    """
+    waiting = dict[RunId, RunStatus]()
+    return [await _marked_row(journal, row, now, waiting) for row in rows]
+
+
+async def _marked_row(
+    journal: Journal, row: RunRow, now: float, waiting: dict[RunId, RunStatus]
+) -> RunRow:
+    if row.status != "interrupted":
+        return row
+    try:
+        state = fold(await journal.load(row.run))
+    except JournalError:
+        return row
+    if (status := _waiting_status(state, now, waiting)) is None:
+        return row
+    waiting[row.run] = status
+    return replace(row, status=status, steps=max(row.steps, _planned_steps(state)))
+
+
+def _waiting_status(
+    state: RunState, now: float, waiting: dict[RunId, RunStatus]
+) -> RunStatus | None:
+    question = pending_question(state, now)
+    if question is not None:
+        return "waiting_for_answer" if question.subject == "question" else "waiting_for_approval"
+    return next((waiting[run] for run in target_runs(state) if run in waiting), None)
+
+
+def _planned_steps(state: RunState) -> int:
+    """Return the number of steps of the plan to approve, or else of the current plan."""
+    wanted = pending_approval(state)
+    asked = None if wanted is None else wanted.body.get("steps")
+    if isinstance(asked, int):
+        return asked
+    followed = None if state.plan is None else state.plan.get("steps")
+    return len(followed) if isinstance(followed, list) else 0

@@ -1,0 +1,385 @@
+"""Goals in words: jobs with such a goal, and goal templates and kept plans for a similar one.
+
+The *plan library* holds plans of achieved runs, kept as goal templates and found again by their
+goal. To *generalise* a plan is to put `${inputs…}` in the place of literals that equal inputs of
+its run. A kept plan is an *exact* match for a goal whose text and inputs are those that it was
+generalised from, but for the values of the inputs, and whose tools are unchanged; it is then run
+without a planner. A *similar* one is shown to the planner.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+from wavewright.config import exit_codes
+from wavewright.config.documents import read_bytes, read_document, read_document_file
+from wavewright.config.errors import WavewrightError
+from wavewright.config.settings import Settings
+from wavewright.config.sources import DocumentError
+from wavewright.engine.run.jobs.inputs import InputOverrides
+from wavewright.engine.run.jobs.plan_drafts import PlanDraft, PlanOrigin
+from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job
+from wavewright.engine.run.jobs.saved_plan import signature_json
+from wavewright.engine.run.project.templates import template_files
+from wavewright.engine.run.project.tool_sources import full_name
+from wavewright.engine.run.project.tools import all_tools
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.checks.checker import check
+from wavewright.planner.diagnostics.diagnostic import PlanError, error_diagnostics, suggest_name
+from wavewright.planner.language.goals import SHARED_FIELDS, Goal, GoalTemplate, KeptRun
+from wavewright.planner.language.hashing import canonical_json, content_hash
+from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.language.signatures import AGENT, ASK_PERSON, ToolSignature
+from wavewright.planner.plans.binding import (
+    bind_plan,
+    escape_references,
+    mandatory_caps,
+    mandatory_gates,
+    terminal_params,
+)
+from wavewright.planner.plans.expressions import evaluate, render
+from wavewright.planner.plans.graph import superseded_by
+from wavewright.planner.reading.reader import read_model
+from wavewright.planner.schemas.validation import infer_schema, validator_of
+from wavewright.planner.types import Json, JsonObject, JsonSchema, as_object
+from wavewright.tools.packs import pack_names, pack_tool_names
+
+if TYPE_CHECKING:
+    from wavewright.planner.planning.planner import PlanningResult
+
+_MAX_TEMPLATES: Final = 3
+_WORD: Final = re.compile(r"\w{3,}")
+
+
+def job_in_words(
+    goal: str, settings: Settings, inputs: InputOverrides, tools: Sequence[str] = ()
+) -> ResolvedJob:
+    """Return a job without a plan: its goal in words, and every tool of the project or those of the
+    names.
+
+    Args:
+        goal: The text of the goal.
+        settings: The project's.
+        inputs: Values that the plan may read.
+        tools: Names of tools, and of packs for all of their tools; all of the project's but `agent`
+            and `ask_person` where there are none.
+
+    Raises:
+        WavewrightError: there is no tool and no pack of a name.
+    """
+    template: dict[str, Json] = {
+        "version": 1,
+        "name": "plan",
+        "goal": goal,
+        "available_tools": [{"name": name} for name in _tool_names(tools, settings)],
+    }
+    document = read_document(json.dumps(template), "the goal")
+    return resolve_job(document, settings.root / "plan", None, settings, inputs=inputs)
+
+
+def _tool_names(asked: Sequence[str], settings: Settings) -> list[str]:
+    known = list(all_tools(settings))
+    if not asked:
+        return [name for name in known if name not in {AGENT, ASK_PERSON}]
+    found = dict[str, None]()
+    for name in asked:
+        if name in known:
+            found[name] = None
+        elif name in pack_names():
+            brought = sorted(
+                pack_tool_names(name, as_object(settings.packs.get(name)), settings.root)
+            )
+            found |= dict.fromkeys(
+                tool if tool in known else full_name(name, tool) for tool in brought
+            )
+        else:
+            hint = suggest_name(name, [*known, *pack_names()], what="tools and packs")
+            raise WavewrightError(
+                f"there is no tool and no pack {name!r}", hint, exit_code=exit_codes.MISUSE
+            )
+    return [*found]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTemplate:
+    """A goal template for a similar goal."""
+
+    file: Path
+    template: GoalTemplate
+
+
+def find_templates(goal: str, settings: Settings, *, is_kept: bool = False) -> list[FoundTemplate]:
+    """Return the goal templates of the project and of packs whose name or goal has words of a goal,
+    best first.
+
+    With `is_kept` only those that were kept from runs are looked at.
+    """
+    words = {word.casefold() for word in _WORD.findall(goal)}
+    templates = list(_templates(settings, is_kept=is_kept))
+    if not templates:
+        return []
+    with closing(sqlite3.connect(":memory:")) as index:
+        index.execute(
+            "CREATE VIRTUAL TABLE template USING fts5(name, goal, tokenize = 'porter unicode61')"
+        )
+        index.executemany(
+            "INSERT INTO template (rowid, name, goal) VALUES (?, ?, ?)",
+            [
+                (number, found.template.name.replace("_", " "), found.template.goal)
+                for number, found in enumerate(templates)
+            ],
+        )
+        query = " OR ".join(f'"{word}"' for word in sorted(words))
+        rows = index.execute(
+            "SELECT rowid FROM template WHERE template MATCH ? ORDER BY rank, rowid LIMIT ?",
+            (query or '""', _MAX_TEMPLATES),
+        ).fetchall()
+    return [templates[row[0]] for row in rows]
+
+
+def _templates(settings: Settings, *, is_kept: bool) -> Iterator[FoundTemplate]:
+    """Yield the goal templates that can be read."""
+    for file in template_files(settings):
+        try:
+            # Each run that needs a plan looks for kept ones, and to parse every template takes far
+            # longer.
+            if is_kept and b"kept" not in read_bytes(file):
+                continue
+            template = read_model(read_document_file(file), GoalTemplate)
+        except (DocumentError, PlanError):
+            continue
+        if not is_kept or (template.kept is not None and template.plan is not None):
+            yield FoundTemplate(file, template)
+
+
+KEPT_PLAN_TOPIC: Final = "kept_plan"
+"""Topic of the note of what became of a kept plan in a run."""
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MIN_TEXT: Final = 2
+"""Minimum length of a text that is looked for in the text of a goal."""
+
+
+def unbound_plan(plan: Plan, goal: Goal) -> Plan:
+    """Return a run's plan without what its goal has added to it and without superseded steps."""
+    set_by_engine, replaced = terminal_params(goal), superseded_by(plan)
+    gates, caps = mandatory_gates(plan, goal), mandatory_caps(plan, goal)
+
+    def own(step: Step) -> Step:
+        added = set_by_engine.get(step.tool, {})
+        params = {name: value for name, value in step.params.items() if name not in added}
+        return step.model_copy(update={"params": params, "supersedes": None})
+
+    return plan.model_copy(
+        update={
+            "goal": None,
+            "inputs": {
+                name: value for name, value in plan.inputs.items() if name not in goal.inputs
+            },
+            "steps": tuple(own(step) for step in plan.steps if step.id not in replaced),
+            "gates": tuple(
+                gate for gate in plan.gates if gate not in gates and gate.on not in replaced
+            ),
+            "caps": tuple(cap for cap in plan.caps if cap not in caps),
+        }
+    )
+
+
+def generalised(plan: Plan, inputs: JsonObject) -> Plan:
+    """Return a plan whose parameters and items refer to the inputs that they equal, where only one
+    does.
+    """
+    paths = list(_paths(inputs))
+    steps = [
+        step.model_copy(
+            update={
+                "params": {
+                    name: _generalised_value(value, paths) for name, value in step.params.items()
+                },
+                "for_each": _generalised_value(step.for_each, paths),
+            }
+        )
+        for step in plan.steps
+    ]
+    return plan.model_copy(update={"steps": tuple(steps)})
+
+
+def _paths(inputs: JsonObject) -> Iterator[tuple[str, Json]]:
+    """Yield each value in the inputs with its path, outer ones first."""
+    level: list[tuple[str, Json]] = [
+        (f"inputs.{name}", value) for name, value in inputs.items() if _NAME.fullmatch(name)
+    ]
+    while level:
+        yield from level
+        level = [inner for path, value in level for inner in _members(path, value)]
+
+
+def _members(path: str, value: Json) -> Iterator[tuple[str, Json]]:
+    if isinstance(value, list):
+        yield from ((f"{path}[{number}]", item) for number, item in enumerate(value))
+    elif isinstance(value, dict):
+        yield from (
+            (f"{path}.{name}", member) for name, member in value.items() if _NAME.fullmatch(name)
+        )
+
+
+def _generalised_value(value: Json, paths: Sequence[tuple[str, Json]]) -> Json:
+    if value is None or isinstance(value, bool) or value in ("", [], {}):
+        return value
+    text = canonical_json(value)
+    equal = [path for path, given in paths if canonical_json(escape_references(given)) == text]
+    outer = [path for path in equal if "[" not in path and path.count(".") == 1]
+    if len(outer or equal) == 1:
+        return f"${{{(outer or equal)[0]}}}"
+    if isinstance(value, list):
+        return [_generalised_value(item, paths) for item in value]
+    if isinstance(value, dict):
+        return {name: _generalised_value(member, paths) for name, member in value.items()}
+    return value
+
+
+def _generalised_text(text: str, inputs: JsonObject) -> str:
+    """Return the text of a goal with references in the place of the texts of inputs, longest first."""
+    found: dict[str, str] = {}
+    for path, value in _paths(inputs):
+        if isinstance(value, str) and len(value) >= _MIN_TEXT:
+            found.setdefault(value, path)
+    escaped = str(escape_references(text))
+    if not found:
+        return escaped
+    words = "|".join(re.escape(value) for value in sorted(found, key=len, reverse=True))
+    return re.sub(rf"(?<!\w)(?:{words})(?!\w)", lambda match: f"${{{found[match[0]]}}}", escaped)
+
+
+def tool_lock(plan: Plan, tools: Mapping[str, ToolSignature]) -> dict[str, str]:
+    """Return the hash of the signature of each tool that a plan calls."""
+    names = sorted({step.tool for step in plan.steps if step.tool in tools})
+    return {name: content_hash(signature_json(tools[name])) for name in names}
+
+
+def kept_template(name: str, plan: Plan, goal: Goal, kept: KeptRun) -> GoalTemplate:
+    """Return the goal template of a generalised plan."""
+    called = {step.tool for step in plan.steps}
+    is_in_words = goal.name == "plan"
+    return GoalTemplate(
+        name=name,
+        goal=_generalised_text(goal.text, goal.inputs),
+        inputs_schema=goal.inputs_schema or _inputs_schema(plan, goal.inputs),
+        available_tools=tuple(
+            tool for tool in goal.tools if tool.name in called or not is_in_words
+        ),
+        plan=plan,
+        kept=kept,
+        **{field: getattr(goal, field) for field in SHARED_FIELDS - {"name", "inputs_schema"}},
+    )
+
+
+def _inputs_schema(plan: Plan, inputs: JsonObject) -> JsonSchema:
+    """Return a schema of inputs of the same types; a list of which the plan reads single items
+    keeps its length.
+    """
+    text = plan.model_dump_json()
+    properties: JsonObject = {}
+    for name, value in inputs.items():
+        schema = infer_schema(value)
+        if isinstance(value, list) and f"inputs.{name}[" in text:
+            schema |= {"minItems": len(value), "maxItems": len(value)}
+        properties[name] = schema
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPlan:
+    """A kept plan that is valid for a goal."""
+
+    name: str
+    draft: PlanDraft
+    is_exact: bool
+    planning_tokens: int
+    """What the planner took for it."""
+
+    @property
+    def plan(self) -> Plan:
+        """The plan as it is kept."""
+        return self.draft.plan
+
+    def note(self, planned: PlanningResult | None) -> JsonObject:
+        """Return what became of it in a run.
+
+        `hit`: run without a planner; `suggested`: taken by that rung; `adapted`: the planner's plan
+        has a step of it;
+        `proposed`: the planner's plan has none.
+        """
+        if planned is None:
+            use = "hit"
+        elif planned.rung == "suggested" and planned.plan == self.plan:
+            use = "suggested"
+        else:
+            steps = () if planned.plan is None else planned.plan.steps
+            calls = [(step.tool, step.params, step.for_each) for step in steps]
+            own = [(step.tool, step.params, step.for_each) for step in self.plan.steps]
+            use = "adapted" if any(call in own for call in calls) else "proposed"
+        saved = self.planning_tokens if use == "hit" else 0
+        return {"template": self.name, "use": use, "tokens_saved": saved}
+
+
+def find_kept_plan(
+    goal: Goal, settings: Settings, tools: Mapping[str, ToolSignature]
+) -> KeptPlan | None:
+    """Return the best kept plan for a goal: an exact match, or else the most similar one; None if
+    there is none.
+
+    A kept plan that the checker refuses for this goal is passed over.
+    """
+    found = [
+        kept
+        for one in find_templates(goal.text, settings, is_kept=True)
+        if (kept := _kept_plan(one, goal, tools)) is not None
+    ]
+    return next((kept for kept in found if kept.is_exact), found[0] if found else None)
+
+
+def _kept_plan(
+    found: FoundTemplate, goal: Goal, tools: Mapping[str, ToolSignature]
+) -> KeptPlan | None:
+    template = found.template
+    assert template.plan is not None
+    assert template.kept is not None
+    faults = check(bind_plan(template.plan, goal, tools), goal, tools)
+    if error_diagnostics(faults):
+        return None
+    draft = PlanDraft(
+        template.plan,
+        PlanOrigin(read_document_file(found.file), "/plan"),
+        "template",
+        is_saved=True,
+    )
+    is_exact = (
+        template.kept.goal_template == goal.name
+        and goal.inputs.keys()
+        <= set(cast("JsonObject", template.inputs_schema.get("properties", {})))
+        and validator_of(template.inputs_schema).accepts(goal.inputs)
+        and _words(_rendered(template.goal, goal.inputs)) == _words(goal.text)
+        and tool_lock(template.plan, tools) == template.kept.tools
+    )
+    return KeptPlan(template.name, draft, is_exact, template.kept.planning_tokens)
+
+
+def _rendered(text: str, inputs: JsonObject) -> str:
+    """Return the text of a goal for other inputs; empty if it reads one that they lack."""
+    try:
+        epoch = dt.datetime.fromtimestamp(0, dt.UTC)
+        return str(render(text, lambda expression: evaluate(expression, {"inputs": inputs}, epoch)))
+    except ExpressionError:
+        return ""
+
+
+def _words(text: str) -> list[str]:
+    return text.casefold().split()

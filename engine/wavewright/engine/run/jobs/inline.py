@@ -1,0 +1,225 @@
+"""Jobs received in a message instead of a file.
+
+A request holds a job document, or a goal about a target. Such a goal becomes a job of the goal
+template that the settings name: its depth is an input, its tokens are the budget of the run. Where
+that template finds further targets (`targets.expand`), the target is the first of several.
+
+An *inline job* is the document of a job, or of a plan in its place, sent by another system. It may
+name only files in the project's folder: a path that leaves it is refused before anything is opened.
+It may not raise the limits of the run above `daemon.max_limits` of the settings.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from wavewright.config.documents import Document, read_document, read_document_file
+from wavewright.config.sections import MaxLimitsSection
+from wavewright.config.settings import Settings
+from wavewright.config.sources import DocumentError, DocumentFault, pointer_token
+from wavewright.engine.run.jobs.documents import is_job, is_saved_plan
+from wavewright.engine.run.jobs.inputs import InputOverrides
+from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job
+from wavewright.engine.run.project.templates import read_template
+from wavewright.executor.store.job_records import JobId, JobRow
+from wavewright.planner.language.json_values import map_texts
+from wavewright.planner.types import Json, JsonObject, as_object
+from wavewright.tools.message_contract import RequestedGoal, stored_goal
+
+_NO_OVERRIDES = InputOverrides()
+_NAMES_FILES = ("plan", "goal_template", "tools")
+"""Fields of a job that may hold paths."""
+
+
+def resolve_inline_job(
+    document: Document, settings: Settings, inputs: InputOverrides = _NO_OVERRIDES
+) -> ResolvedJob:
+    """Return the resolved inline job; paths in it are relative to the project's folder.
+
+    Raises:
+        DocumentError: it names something outside the project's folder, raises a limit of its run
+            above `daemon.max_limits`, or is a saved plan.
+        PlanError: it is not valid; each fault has its place.
+    """
+    refuse_inline_faults(document, settings)
+    return resolve_job(document, settings.root / "job", None, settings, inputs=inputs)
+
+
+def refuse_inline_faults(document: Document, settings: Settings) -> None:
+    """Refuse what no inline job may hold; its plan is not looked at.
+
+    Raises:
+        DocumentError: as in `resolve_inline_job`.
+    """
+    if faults := (*_faults(document), *_raised_limits(document, settings.daemon.max_limits)):
+        raise DocumentError(document.source, faults)
+
+
+def leaves_folder(path: str) -> bool:
+    """Whether a text, taken as a path within a folder, would lead out of it."""
+    windows = PureWindowsPath(path)
+    return (
+        PurePosixPath(path).is_absolute()
+        or bool(windows.drive or windows.root)
+        or path.startswith("~")
+        or ".." in windows.parts
+    )
+
+
+def _faults(document: Document) -> Iterator[DocumentFault]:
+    if is_saved_plan(document):
+        # Its paths belong to the machine that it was saved on.
+        yield DocumentFault(
+            "bad_value",
+            "a saved plan is run from its file",
+            hint="send the job that it was made of",
+        )
+    elif isinstance(document.value, dict):
+        for name in _NAMES_FILES:
+            named = _strings(document.value.get(name), pointer_token(name))
+            for pointer, text in (
+                *named,
+                *(_sub_plans(document.value, "") if name == "plan" else ()),
+            ):
+                if leaves_folder(text):
+                    yield DocumentFault(
+                        "bad_value",
+                        f"{text!r} leads out of the project's folder",
+                        document.nearest_span(pointer),
+                        pointer,
+                        hint="a job that is sent may name files of the project only, by their path in it",
+                    )
+
+
+def _raised_limits(document: Document, most: MaxLimitsSection) -> Iterator[DocumentFault]:
+    """Yield a fault for each limit that is above what the settings allow; a goal template has its
+    own at the top.
+    """
+    whole: dict[str, Json] = as_object(document.value)
+    overrides = whole.get("overrides")
+    by_pointer = {
+        "/overrides/limits": overrides.get("limits") if isinstance(overrides, dict) else None,
+        "/limits": whole.get("limits"),
+        "/targets": whole.get("targets"),
+    }
+    for parent, limits in by_pointer.items():
+        given = as_object(limits)
+        for name, bound in most.model_dump().items():
+            value = given.get(name)
+            if isinstance(value, int) and value > bound:
+                pointer = parent + pointer_token(name)
+                limit = f"{parent.rpartition('/')[2]}.{name}"
+                yield DocumentFault(
+                    "bad_value",
+                    f"{limit} is {value:,}, and a job that is sent may have {bound:,} at most",
+                    document.nearest_span(pointer),
+                    pointer,
+                    hint=f"lower it, or have the daemon's operator raise daemon.max_limits.{name}",
+                )
+
+
+def _sub_plans(value: Json, pointer: str) -> Iterator[tuple[str, str]]:
+    """Return each text that names a sub-plan, in a plan or in the plan of a job, with its pointer."""
+    whole = as_object(value)
+    steps = whole.get("steps")
+    for number, step in enumerate(steps if isinstance(steps, list) else ()):
+        if isinstance(step, dict) and isinstance(name := step.get("plan"), str):
+            yield f"{pointer}/steps/{number}/plan", name
+    if isinstance(inner := whole.get("plan"), dict):
+        yield from _sub_plans(inner, f"{pointer}/plan")
+
+
+def _strings(value: Json, pointer: str) -> Iterator[tuple[str, str]]:
+    """Return each text in a value with its pointer; of an inline plan none, for its values are no
+    paths.
+    """
+    match value:
+        case str():
+            yield pointer, value
+        case list():
+            for number, item in enumerate(value):
+                yield from _strings(item, pointer + pointer_token(number))
+        case dict() if pointer != "/plan":
+            for key, item in value.items():
+                yield from _strings(item, pointer + pointer_token(key))
+        case _:
+            return
+
+
+def portable_job(document: Document, file: Path, settings: Settings) -> Document:
+    """Return a job's document as it can be sent: with its plan embedded and paths relative to the
+    project's root.
+    """
+    if not isinstance(document.value, dict) or not is_job(document):
+        return document
+    value = dict(document.value)
+    if isinstance(plan := value.get("plan"), str):
+        value["plan"] = read_document_file(file.parent / plan).value
+    for name in ("goal_template", "tools"):
+        if name in value:
+            value[name] = map_texts(
+                value[name], partial(_path_from_root, folder=file.parent, root=settings.root)
+            )
+    return Document(value, document.source, root=document.root)
+
+
+def _path_from_root(text: str, folder: Path, root: Path) -> str:
+    """Return a text that is a path from a folder as a path from the project's root; any other as it
+    is.
+    """
+    path = (folder / text).resolve()
+    is_inside = (folder / text).exists() and path.is_relative_to(root.resolve())
+    return path.relative_to(root.resolve()).as_posix() if is_inside else text
+
+
+def job_document(job: JobRow, settings: Settings) -> Document:
+    """Return the job document of a job.
+
+    Raises:
+        DocumentError, PlanError: the goal template that the settings name is invalid.
+    """
+    goal = stored_goal(job.request)
+    content = job.request["job"] if goal is None else _document_of_goal(goal, settings)
+    return read_document(json.dumps(content, indent=2, ensure_ascii=False), f"job {job.job}")
+
+
+def job_name(job: JobRow) -> str:
+    """Return the target of a job's goal, or the job's name."""
+    return request_name(job.request, job.job)
+
+
+def request_name(request: JsonObject, job: JobId) -> str:
+    """Return the target of a request's goal, or its job's name; the job's id where there is
+    neither.
+    """
+    if (goal := stored_goal(request)) is not None:
+        return goal.target
+    given = request.get("job")
+    name = given.get("name") if isinstance(given, dict) else None
+    return name if isinstance(name, str) and name else job
+
+
+def _document_of_goal(goal: RequestedGoal, settings: Settings) -> JsonObject:
+    template = goal.template or settings.daemon.goal_template
+    document: JsonObject = {
+        "name": goal.target,
+        "goal_template": template,
+        **({"goal": goal.goal} if goal.goal else {}),
+        "inputs": {"depth": goal.depth} if goal.inputs is None else goal.inputs,
+    }
+    if goal.budget_tokens is not None:
+        document["overrides"] = {"limits": {"budget": {"tokens": goal.budget_tokens}}}
+    if goal.forks is not None or (template is not None and _expands_targets(template, settings)):
+        forks: JsonObject = {} if goal.forks is None else {"forks": goal.forks}
+        return {**document, "targets": {"first": [goal.target], "depth": goal.depth, **forks}}
+    return {**document, "variables": [goal.target]}
+
+
+def _expands_targets(name: str, settings: Settings) -> bool:
+    """Return whether a goal template finds further targets."""
+    nowhere = read_document("{}", "the settings")
+    template = read_template(name, settings.root, nowhere, settings)
+    return template.targets.expand is not None

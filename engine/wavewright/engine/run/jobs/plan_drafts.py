@@ -1,0 +1,236 @@
+"""Plans as their authors wrote them: in a file, a job or a goal template, with the sub-plans that
+they call.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from wavewright.config.documents import Document, read_document, read_document_file
+from wavewright.config.settings import Settings
+from wavewright.config.sources import DocumentError, DocumentFault, Source
+from wavewright.engine.run.jobs.documents import (
+    JobErrors,
+    is_saved_plan,
+    is_template,
+    valid_part_of_plan,
+)
+from wavewright.engine.run.jobs.saved_plan import SavedPlanError
+from wavewright.engine.run.project.templates import (
+    read_named_document,
+    template_names,
+    template_path,
+)
+from wavewright.planner.checks.checker import PartialPlan
+from wavewright.planner.diagnostics.diagnostic import (
+    Diagnostic,
+    PlanError,
+    locate_diagnostics,
+    make_diagnostic,
+    suggest_name,
+)
+from wavewright.planner.language.goals import GoalTemplate, Job
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.plans.binding import bind_plan
+from wavewright.planner.plans.goal_resolution import resolve_goal
+from wavewright.planner.plans.sub_plan_call import ExpandedPlan, SubPlan
+from wavewright.planner.plans.sub_plans import expand_plan, reading_faults
+from wavewright.planner.reading.reader import read_model, read_plan_document
+from wavewright.planner.types import JsonSchema, as_object
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOrigin:
+    """The document that holds a plan, and the pointer of the plan in it."""
+
+    document: Document
+    pointer: str = ""
+    expanded: ExpandedPlan | None = None
+    """The plan with its sub-plans put in, if it calls any; diagnostics are of that plan."""
+
+    @classmethod
+    def with_plan_value(cls, plan: Plan, document: Document | None) -> PlanOrigin:
+        """Return the origin of a plan made by a model: its answer, or the plan as JSON if that is
+        no document.
+        """
+        if document is not None:
+            return cls(document)
+        text = json.dumps(plan.model_dump(mode="json", by_alias=True, exclude_unset=True), indent=2)
+        return cls(read_document(text, "the plan"))
+
+    def place(self, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+        """Return the diagnostics of the plan with their places in the document."""
+        own = diagnostics if self.expanded is None else map(self.expanded.place, diagnostics)
+        moved = [replace(found, pointer=f"{self.pointer}{found.pointer}") for found in own]
+        return tuple(locate_diagnostics(moved, self.document))
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDraft:
+    """A plan as its author wrote it, with its origin and the rung of the ladder that made it."""
+
+    plan: Plan
+    origin: PlanOrigin
+    rung: str
+    is_saved: bool = False
+    """Whether it is run unchanged: no planner replaces it, whatever its rung."""
+    partial: PartialPlan | None = None
+    """Set if the plan has faults of shape; `plan` is its valid part, which is checked and never
+    run.
+    """
+
+
+def draft_of_job(
+    job: Job, file: Path, document: Document, settings: Settings, faults: JobErrors
+) -> PlanDraft | None:
+    """Return the plan that a job holds, or whose file it names."""
+    if isinstance(job.plan, str):
+        return plan_draft(
+            read_named_document(file.parent / job.plan, "/plan", document), settings, faults
+        )
+    return embedded_draft(job.plan, document, "given", settings, faults)
+
+
+def embedded_draft(
+    plan: Plan | None, document: Document, rung: str, settings: Settings, faults: JobErrors
+) -> PlanDraft | None:
+    """Return the plan embedded in a job or a goal template, or its valid part."""
+    origin = PlanOrigin(document, "/plan")
+    if plan is not None:
+        return _whole_draft(plan, origin, rung, settings, faults)
+    partial = valid_part_of_plan(document, origin.pointer)
+    return None if partial is None else PlanDraft(partial.plan, origin, rung, partial=partial)
+
+
+def plan_draft(document: Document, settings: Settings, faults: JobErrors) -> PlanDraft | None:
+    """Return the plan of a document, or its valid part."""
+    if is_saved_plan(document):
+        message = "a saved plan brings its own goal and is no plan for another job"
+        raise SavedPlanError(
+            message, place=document.source.name, hint="name it in place of the job"
+        )
+    text = read_plan_document(document)
+    faults.add(text.diagnostics, document)
+    if text.plan is not None:
+        return _whole_draft(text.plan, PlanOrigin(document), "given", settings, faults)
+    partial = text.partial
+    return (
+        None
+        if partial is None
+        else PlanDraft(partial.plan, PlanOrigin(document), "given", partial=partial)
+    )
+
+
+def _whole_draft(
+    plan: Plan, origin: PlanOrigin, rung: str, settings: Settings, faults: JobErrors
+) -> PlanDraft | None:
+    """Return the draft of a plan with its sub-plans put in; None if one of them cannot be."""
+    if all(step.plan is None for step in plan.steps):
+        return PlanDraft(plan, origin, rung)
+    expanded = plan_with_sub_plans(plan, origin.document, settings)
+    faults.add(origin.place(expanded.faults), origin.document)
+    return (
+        None
+        if expanded.faults
+        else PlanDraft(expanded.plan, replace(origin, expanded=expanded), rung)
+    )
+
+
+def plan_with_sub_plans(plan: Plan, document: Document, settings: Settings) -> ExpandedPlan:
+    """Return a plan of a document with the sub-plans put in that its steps call; paths are relative
+    to its file.
+    """
+
+    def read(name: str, folder: Path) -> SubPlan:
+        return _read_sub_plan(name, folder, settings)
+
+    own = os.path.normpath(document.source.name)
+    return expand_plan(plan, Path(own).parent, read, (own,))
+
+
+def allowed_sub_plans(
+    template: GoalTemplate, document: Document, settings: Settings
+) -> dict[str, Plan]:
+    """Return the plans that a goal template lets a planner call, by name, with their own sub-plans
+    put in.
+
+    Raises:
+        PlanError: one of them is faulty; with the place in the template that names it.
+    """
+    found: dict[str, Plan] = {}
+    faults: list[Diagnostic] = []
+    for name, path in template.sub_plans.items():
+        try:
+            found[name] = _whole_sub_plan(path, Path(document.source.name).parent, settings)
+        except (PlanError, DocumentError) as error:
+            faults += [
+                make_diagnostic(
+                    "E411",
+                    f"/sub_plans/{name}",
+                    f"the sub-plan {name!r} cannot be called: {text}",
+                    hint,
+                )
+                for text, hint in reading_faults(error)
+            ]
+    if faults:
+        raise PlanError(tuple(locate_diagnostics(faults, document)), document.source)
+    return found
+
+
+def _whole_sub_plan(name: str, folder: Path, settings: Settings) -> Plan:
+    """Return a sub-plan with its own sub-plans put in.
+
+    Raises:
+        DocumentError, PlanError: it is faulty.
+    """
+    source = _read_sub_plan(name, folder, settings)
+    expanded = plan_with_sub_plans(source.plan, source.document, settings)
+    if expanded.faults:
+        raise PlanError(expanded.faults, source.document.source)
+    return expanded.plan
+
+
+def _read_sub_plan(name: str, folder: Path, settings: Settings) -> SubPlan:
+    """Return the plan of a file, or of a goal template.
+
+    Raises:
+        DocumentError: there is no such file or template, or it is no document.
+        PlanError: it is faulty, or the template has no plan.
+    """
+    path = template_path(name, folder, settings)
+    if path is None:
+        hint = suggest_name(name, template_names(settings), what="goal templates")
+        fault = DocumentFault("unreadable_file", f"there is no goal template {name!r}", hint=hint)
+        raise DocumentError(Source(name, ""), (fault,))
+    path = Path(os.path.normpath(path))
+    document = read_document_file(path)
+    if not is_template(document):
+        text = read_plan_document(document)
+        if text.plan is None:
+            raise PlanError(text.diagnostics, document.source)
+        return SubPlan(text.plan, document, "", path.parent)
+    template = read_model(document, GoalTemplate)
+    if template.plan is None:
+        missing = Diagnostic("E105", f"the goal template {template.name!r} has no plan of its own")
+        raise PlanError((missing,), document.source)
+    goal = resolve_goal(Job(inputs=template.plan.inputs), template, inputs_follow=True)
+    return SubPlan(
+        bind_plan(template.plan, goal, {}),
+        document,
+        "/plan",
+        path.parent,
+        _declared_inputs(template),
+    )
+
+
+def _declared_inputs(template: GoalTemplate) -> dict[str, JsonSchema]:
+    named = as_object(template.inputs_schema.get("properties"))
+    assert template.plan is not None
+    return {
+        **{name: {} for name in template.plan.inputs},
+        **{name: as_object(schema) for name, schema in named.items()},
+    }

@@ -1,0 +1,377 @@
+"""From files to a goal: jobs, goal templates, and where plans come from.
+
+A *job file* is YAML, JSON or TOML. A plan file may stand in its place, and then the plan may use
+what the project has; so may a goal template that carries a plan of its own. Every fault is reported
+at its place in the file that holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeAlias
+
+from wavewright.config.documents import (
+    Document,
+    read_bytes,
+    read_document_file,
+    read_faulty_document,
+)
+from wavewright.config.settings import Settings
+from wavewright.config.sources import DocumentError, Source
+from wavewright.engine.run.jobs.documents import (
+    JobErrors,
+    is_job,
+    is_saved_plan,
+    is_template,
+    misuse_error,
+    refuse_unknown_preference,
+    without_unknown_packs,
+)
+from wavewright.engine.run.jobs.inputs import InputOverrides, first_target, inputs_of_target
+from wavewright.engine.run.jobs.plan_drafts import (
+    PlanDraft,
+    PlanOrigin,
+    allowed_sub_plans,
+    draft_of_job,
+    embedded_draft,
+    plan_draft,
+)
+from wavewright.engine.run.jobs.saved_plan import SavedPlanError, read_saved_plan
+from wavewright.engine.run.project.templates import read_template_document
+from wavewright.engine.run.project.tools import agent_tools, signatures_to_check
+from wavewright.planner.checks.checker import check, check_partial
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, error_diagnostics
+from wavewright.planner.language.goals import AvailableTool, Goal, GoalTemplate, Job, JobTargets
+from wavewright.planner.language.plan import SUB_PLAN, Plan
+from wavewright.planner.plans.binding import bind_plan
+from wavewright.planner.plans.goal_resolution import resolve_goal
+from wavewright.planner.reading.reader import read_model
+from wavewright.planner.types import JsonObject, Schedule
+
+_NO_OVERRIDES = InputOverrides()
+
+
+DraftChecker: TypeAlias = Callable[[PlanDraft, Goal], Iterable[Diagnostic]]
+"""Returns the diagnostics of a plan, with pointers into it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetExpansion:
+    """The expression that finds further targets, with its place."""
+
+    text: str
+    origin: PlanOrigin
+    pointer: str = "/targets/expand"
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedJob:
+    """A job with its templates and files resolved: the goal, and the plan for it, if there is one."""
+
+    goal: Goal
+    draft: PlanDraft | None
+    source: Source
+    targets: JobTargets | None = None
+    """Of a job that runs once for each of several targets; the goal is then that of its first one.
+    """
+    text: str = ""
+    """The goal's text before inputs were put into it."""
+    expansion: TargetExpansion | None = None
+    """How further targets are found, if the job may have some."""
+
+    def with_schedule(self, schedule: Schedule) -> ResolvedJob:
+        """Return the same job with another schedule."""
+        return replace(self, goal=self.goal.model_copy(update={"schedule": schedule}))
+
+
+def resolve_job_file(
+    file: Path, plan_file: Path | None, settings: Settings, inputs: InputOverrides = _NO_OVERRIDES
+) -> ResolvedJob:
+    """Read a job (or a plan, a saved plan, or a goal template with a plan, in its place).
+
+    Raises:
+        DocumentError: a file is missing or is no document.
+        PlanError: a document is not valid; each fault has its place.
+        SavedPlanError: a saved plan was changed, or a tool that it calls has changed since.
+    """
+    document = read_faulty_document(read_bytes(file), str(file))
+    return resolve_job(document, file, plan_file, settings, inputs=inputs)
+
+
+def resolve_job(
+    document: Document,
+    file: Path,
+    plan_file: Path | None,
+    settings: Settings,
+    *,
+    inputs_follow: bool = False,
+    judge: DraftChecker | None = None,
+    inputs: InputOverrides = _NO_OVERRIDES,
+) -> ResolvedJob:
+    """Return the resolved job of a document.
+
+    Args:
+        document: The job, or a plan or goal template in its place.
+        file: Its path; paths in the document are relative to it.
+        plan_file: A plan that replaces the job's.
+        settings: Settings of the project.
+        inputs_follow: Whether missing inputs are allowed: those of a goal template come with a job.
+        judge: Finds the faults of the plan if the documents have faults, so that all are raised
+            together; by default with the tools of the project. The plan of a job without faults is
+            checked by the caller.
+        inputs: Inputs that replace those of the job.
+
+    Raises:
+        DocumentError, PlanError, SavedPlanError: as in `resolve_job_file`.
+    """
+    if is_saved_plan(document):
+        if document.faults:
+            raise DocumentError(document.source, document.faults)
+        return _resolve_saved_plan(document, plan_file, settings, inputs)
+    faults = JobErrors()
+    parts = _read_parts(document, file, plan_file, settings, faults)
+    job, draft = parts.job, parts.draft
+    if parts.template is None and draft is None and not parts.names_any:
+        faults.add([_NAMES_NOTHING], document)
+    if parts.template is None and draft is None:
+        faults.raise_all()
+    template = parts.template or _template_of_plan(job, draft)
+    job = (
+        faults.collect(
+            lambda: inputs.applied_to_job(parts.job, template, draft.plan if draft else None)
+        )
+        or job
+    )
+    faults.collect(
+        lambda: refuse_unknown_preference(
+            job, document, template, parts.template_document, settings
+        )
+    )
+    targets = _job_targets(job, template)
+    if targets is not None:
+        first, is_last = first_target(targets).name, targets.depth == 0
+        filled = inputs_of_target(job.inputs, template.targets, first, wave=0, is_last_wave=is_last)
+        job = job.model_copy(update={"inputs": filled})
+    follow = (inputs_follow and is_template(document)) or not parts.knows_inputs
+    goal = faults.collect(lambda: resolve_goal(job, template, document, inputs_follow=follow))
+    goal = goal if goal is not None else _partial_goal(job, template)
+    if goal is not None:
+        sub_plans = faults.collect(lambda: _sub_plans(parts, settings)) or {}
+        goal = _with_packs(goal, job, file, settings).model_copy(update={"sub_plans": sub_plans})
+        goal = _with_sub_plan_tool(goal, draft)
+    if faults and goal is not None and draft is not None:
+        found = (judge or _draft_checker(settings))(draft, goal)
+        certain = [each for each in found if parts.knows_inputs or each.code != "E302"]
+        faults.add(draft.origin.place(certain), draft.origin.document)
+    faults.raise_all()
+    assert goal is not None
+    text = template.goal if job.goal is None else job.goal
+    own = job.targets.expand if job.targets is not None else None
+    expand = template.targets.expand if own is None else own
+    written = PlanOrigin(parts.template_document if own is None else document)
+    asks = is_template(document) or (targets is not None and targets.depth > 0)
+    expansion = TargetExpansion(expand, written) if asks and expand is not None else None
+    return ResolvedJob(goal, draft, document.source, targets, text, expansion)
+
+
+@dataclass(frozen=True, slots=True)
+class _JobParts:
+    """The valid parts of a job's documents."""
+
+    job: Job
+    template: GoalTemplate | None
+    template_document: Document
+    draft: PlanDraft | None
+    names_any: bool
+    """Whether the job names a template or a plan, also in a misspelled field."""
+    knows_inputs: bool
+    """Whether all inputs that the plan may read are known."""
+
+
+def _read_parts(
+    document: Document, file: Path, plan_file: Path | None, settings: Settings, faults: JobErrors
+) -> _JobParts:
+    draft: PlanDraft | None = None
+    if plan_file is not None:
+        draft = faults.collect(lambda: plan_draft(read_document_file(plan_file), settings, faults))
+    if is_template(document):
+        template, _ = faults.read(document, GoalTemplate)
+        own = template.plan if template is not None else None
+        draft = draft or embedded_draft(own, document, "template", settings, faults)
+        return _JobParts(
+            Job(name=_name_of(template, file)),
+            template,
+            document,
+            draft,
+            True,
+            template is not None,
+        )
+    if not is_job(document):
+        draft = draft or plan_draft(document, settings, faults)
+        goal, inputs = (draft.plan.goal, draft.plan.inputs) if draft is not None else (None, {})
+        return _JobParts(
+            Job(name=file_stem(file), goal=goal, inputs=inputs), None, document, draft, True, True
+        )
+    read, unread = faults.read(document, Job)
+    job = read or Job()
+    job = without_unknown_packs(job, document, faults)
+    if draft is None:
+        draft = faults.collect(lambda: draft_of_job(job, file, document, settings, faults))
+    template, template_document = None, document
+    if job.goal_template is not None:
+        name = job.goal_template
+        found = faults.collect(
+            lambda: read_template_document(name, file.parent, document, settings)
+        )
+        if found is not None:
+            template_document = found
+            template, _ = faults.read(found, GoalTemplate)
+            own = template.plan if template is not None else None
+            draft = draft or embedded_draft(own, template_document, "template", settings, faults)
+    if job.name is None:
+        job = job.model_copy(update={"name": _name_of(template, file)})
+    names_any = bool(job.goal_template or job.plan or unread & {"goal_template", "plan"})
+    knows_inputs = not unread & _INPUT_FIELDS and (
+        template is not None or job.goal_template is None
+    )
+    return _JobParts(job, template, template_document, draft, names_any, knows_inputs)
+
+
+_INPUT_FIELDS = frozenset({"inputs", "variables", "benchmarks", "targets", "goal_template"})
+"""Fields of a job on which the inputs depend."""
+_NAMES_NOTHING = Diagnostic(
+    code="E105",
+    message="the job names neither a goal template nor a plan",
+    hint="add 'goal_template: NAME' or 'plan: FILE'",
+)
+
+
+def _name_of(template: GoalTemplate | None, file: Path) -> str:
+    """Return the name of a job that gives none: its file's, or that of its goal template where it
+    was sent.
+    """
+    if file.suffix or template is None:
+        return file_stem(file)
+    return template.name
+
+
+def _partial_goal(job: Job, template: GoalTemplate) -> Goal | None:
+    """Return the known part of the goal of a faulty job, to check its plan against."""
+    try:
+        bare = job.model_copy(update={"overrides": {}, "goal": "unknown"})
+        return resolve_goal(bare, template, inputs_follow=True)
+    except PlanError:
+        return None
+
+
+def _draft_checker(settings: Settings) -> DraftChecker:
+    def judge(draft: PlanDraft, goal: Goal) -> Iterable[Diagnostic]:
+        tools = signatures_to_check(draft.plan, goal, settings)
+        if draft.partial is not None:
+            return check_partial(draft.partial, goal, tools)
+        found = check(bind_plan(draft.plan, goal, tools), goal, tools)
+        return error_diagnostics(found)
+
+    return judge
+
+
+def _job_targets(job: Job, template: GoalTemplate) -> JobTargets | None:
+    if job.targets is None or job.targets.expand is not None:
+        return job.targets
+    return job.targets.model_copy(update={"expand": template.targets.expand})
+
+
+def _resolve_saved_plan(
+    document: Document, plan_file: Path | None, settings: Settings, inputs: InputOverrides
+) -> ResolvedJob:
+    """Return the resolved job of a saved plan: its own goal and plan, whatever the job's files say
+    now.
+    """
+    if plan_file is not None or inputs:
+        given = (
+            "its inputs cannot be set"
+            if plan_file is None
+            else f"--plan {str(plan_file)!r} cannot replace it"
+        )
+        message = f"a saved plan runs as it is; {given}"
+        raise SavedPlanError(
+            message,
+            place=document.source.name,
+            hint="name the job instead, or leave the option out",
+        )
+    saved = read_saved_plan(document, settings.root)
+    saved.check_tools(signatures_to_check(saved.plan, saved.goal, settings))
+    draft = PlanDraft(saved.plan, PlanOrigin(document, "/plan"), saved.rung, is_saved=True)
+    return ResolvedJob(saved.goal, draft, document.source)
+
+
+def goal_of_file(
+    file: Path, plan: Plan, plan_document: Document | None, settings: Settings
+) -> Goal:
+    """Return the goal of a job file or a goal template, for a plan that is checked against it.
+
+    Raises:
+        DocumentError: the job or the template is faulty.
+        PlanError: the plan has inputs that do not fit the template; a plan without any is checked
+            before they come.
+    """
+    document = read_document_file(file)
+    try:
+        if not is_template(document):
+            return resolve_job(document, file, None, settings).goal
+        template = read_model(document, GoalTemplate)
+    except PlanError as error:
+        raise misuse_error(error) from error
+    job = Job(name=template.name, inputs=plan.inputs)
+    goal = resolve_goal(job, template, plan_document, inputs_follow=not plan.inputs)
+    return _with_packs(goal, job, file, settings)
+
+
+def _template_of_plan(job: Job, draft: PlanDraft | None) -> GoalTemplate:
+    """Return a template for a plan without one: the plan and its agents may use the tools that it
+    names.
+    """
+    steps = draft.plan.steps if draft is not None else ()
+    names = dict.fromkeys(name for step in steps for name in (step.tool, *agent_tools(step)))
+    tools = tuple(AvailableTool.model_construct(name=name) for name in names)
+    text = job.goal or (draft.plan.goal if draft is not None else None) or job.name
+    return GoalTemplate.model_construct(name="plan", goal=text, available_tools=tools)
+
+
+def _with_packs(goal: Goal, job: Job, file: Path, settings: Settings) -> Goal:
+    """Return the goal with the packs' settings: the job's in place of the project's, paths relative
+    to their file.
+    """
+    project: JsonObject = {
+        name: {"settings": given, "root": str(settings.root), "file": str(settings.file)}
+        for name, given in settings.packs.items()
+    }
+    own: JsonObject = {
+        name: {"settings": given, "root": str(file.parent.resolve()), "file": str(file)}
+        for name, given in job.tools.items()
+    }
+    return goal.model_copy(update={"packs": {**project, **own}})
+
+
+def _sub_plans(parts: _JobParts, settings: Settings) -> dict[str, Plan]:
+    """Return the plans that a planner may call."""
+    if parts.template is None or not parts.template.sub_plans:
+        return {}
+    return allowed_sub_plans(parts.template, parts.template_document, settings)
+
+
+def _with_sub_plan_tool(goal: Goal, draft: PlanDraft | None) -> Goal:
+    """Return the goal with the tool that a plan's sub-plans need."""
+    needs = goal.sub_plans or (
+        draft is not None and any(step.tool == SUB_PLAN for step in draft.plan.steps)
+    )
+    if not needs or SUB_PLAN in goal.tool_names:
+        return goal
+    return goal.model_copy(update={"tools": (*goal.tools, AvailableTool(name=SUB_PLAN))})
+
+
+def file_stem(file: Path) -> str:
+    """Return the name of a job's or a plan's file without its endings."""
+    return file.name.removesuffix(file.suffix).removesuffix(".plan").removesuffix(".job")

@@ -1,0 +1,269 @@
+"""The root run of a job with several targets, and targets that its runs find for the next wave."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from wavewright.config.settings import Settings
+from wavewright.config.sources import Source
+from wavewright.engine.run.jobs.inputs import TARGET, inputs_of_target
+from wavewright.engine.run.jobs.resolving import ResolvedJob
+from wavewright.engine.run.pipeline.context import PackageVerdict, Ports, RunContext
+from wavewright.engine.run.pipeline.services import pending_draft
+from wavewright.engine.run.pipeline.target_waves import (
+    CYCLE_ENDED,
+    CYCLE_STARTED,
+    Target,
+    TargetCycle,
+    TargetWaves,
+    read_targets,
+    waves_after,
+)
+from wavewright.engine.run.project.tools import signatures_to_check
+from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.events.types import Noted
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.checks.context import CheckContext
+from wavewright.planner.checks.references import check_expansion
+from wavewright.planner.checks.safety import check_safety, untrusted_names
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.binding import bind_plan
+from wavewright.planner.plans.expressions import evaluate, render
+from wavewright.planner.plans.goal_resolution import goal_with_inputs
+from wavewright.planner.plans.graph import superseded_by
+from wavewright.planner.types import Json, JsonObject, RunId, StepId, as_object
+
+
+def check_expansion_of_job(
+    order: ResolvedJob, tools: Mapping[str, ToolSignature]
+) -> tuple[Diagnostic, ...]:
+    """Return what is wrong with how a job finds further targets, over the plan that it brings."""
+    expansion, draft = order.expansion, order.draft
+    if expansion is None or draft is None:
+        return ()
+    plan = bind_plan(draft.plan, order.goal, tools)
+    subject = CheckContext(plan, order.goal, tools, order.goal.limits)
+    return expansion.origin.place(check_expansion(subject, expansion.text, expansion.pointer))
+
+
+def goal_of_found_targets(order: ResolvedJob, tools: Mapping[str, ToolSignature]) -> Goal:
+    """Return a job's goal as the runs of further targets have it: their names may be untrusted
+    text.
+    """
+    if order.expansion is None or order.draft is None:
+        return order.goal
+    plan = bind_plan(order.draft.plan, order.goal, tools)
+    subject = CheckContext(plan, order.goal, tools, order.goal.limits)
+    if not untrusted_names(subject, order.expansion.text):
+        return order.goal
+    return _with_untrusted(
+        order.goal, (TARGET, order.goal.targets.visited, order.goal.targets.failed)
+    )
+
+
+def _with_untrusted(goal: Goal, inputs: Iterable[str | None]) -> Goal:
+    named = {name for name in inputs if name is not None}
+    return goal.model_copy(update={"untrusted_inputs": goal.untrusted_inputs | named})
+
+
+def require_valid_expansion(order: ResolvedJob, tools: Mapping[str, ToolSignature]) -> None:
+    """Raise an error where a job would find no targets however it runs, or could run none that it
+    finds.
+
+    Raises:
+        PlanError: what is wrong, at its place.
+    """
+    if order.expansion is not None and (found := check_expansion_of_job(order, tools)):
+        raise PlanError(found, order.expansion.origin.document.source)
+    goal = goal_of_found_targets(order, tools)
+    if order.draft is not None and goal.untrusted_inputs:
+        origin, plan = order.draft.origin, bind_plan(order.draft.plan, goal, tools)
+        found = origin.place(check_safety(CheckContext(plan, goal, tools, goal.limits)))
+        if found:
+            raise PlanError(found, origin.document.source)
+
+
+def found_targets(
+    expand: str | None, state: RunState, settings: Settings
+) -> tuple[list[Target], str]:
+    """Return what the expansion gives over a run's steps, each once, and what is to be said where
+    that is not all.
+
+    A step that was superseded is read as the one that stands for it. A run whose steps did not end
+    well has found nothing: that is no fault of the job. What is said holds nothing that a step has
+    brought.
+    """
+    if expand is None or state.plan is None or state.started is None:
+        return [], ""
+    steps: JsonObject = {str(step): output for step, output in state.outputs().items()}
+    plan = Plan.model_validate(state.plan)
+    for old, new in reversed(superseded_by(plan).items()):
+        if new in steps:
+            steps[old] = steps[StepId(new)]
+    variables: JsonObject = {"steps": steps, "inputs": as_object(state.plan.get("inputs"))}
+    now = dt.datetime.fromtimestamp(state.started.now, dt.UTC)
+    try:
+        value: Json = render(expand, lambda expression: evaluate(expression, variables, now))
+    except ExpressionError:
+        return [], "nothing was looked for: the expansion has no value"
+    if not isinstance(value, list):
+        return [], "nothing was looked for: the expansion gave no list"
+    goal = Goal.model_validate(state.started.goal)
+    subject = CheckContext(plan, goal, signatures_to_check(plan, goal, settings), goal.limits)
+    is_untrusted = untrusted_names(subject, expand)
+    found = [replace(target, is_untrusted=is_untrusted) for target in read_targets(value)]
+    left_out = len(value) - len(found)
+    said = f"{left_out} of {len(value)} that were found can be no target" if left_out else ""
+    return list(dict.fromkeys(found)), said
+
+
+@dataclass(frozen=True, slots=True)
+class TargetsContext(RunContext):
+    """State of a run whose job has several targets."""
+
+    waves: TargetWaves = field(kw_only=True)
+    new_job: ResolvedJob | None = field(kw_only=True)
+    """The job of a new run; None if the run is resumed."""
+
+
+@dataclass(slots=True)
+class TargetRoot:
+    """The root run while its targets run: its context after each note."""
+
+    ports: Ports
+    context: RunContext
+    waves: TargetWaves
+    """How far it is."""
+    waiting_targets: set[str] = field(default_factory=set[str])
+    """Targets that wait for a person."""
+    tokens_used: dict[RunId, int] = field(default_factory=dict[RunId, int])
+    """Tokens of models, by the run of a target: what it has used, or may use as long as it runs."""
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether the tokens of the job are bounded."""
+        budget = self.context.goal.limits.budget
+        return budget is not None and budget.tokens is not None
+
+    @property
+    def token_share(self) -> int | None:
+        """Tokens that one more target may use: its share of what the others have left; none where
+        nothing bounds it.
+        """
+        budget = self.context.goal.limits.budget
+        if budget is None or budget.tokens is None:
+            return None
+        waves = self.waves
+        waiting = sum(
+            waves.runs.get(target.name) not in self.tokens_used for target in waves.current()
+        )
+        return (budget.tokens - sum(self.tokens_used.values())) // max(
+            1, min(waves.targets.at_once, waiting)
+        )
+
+    @property
+    def max_packages(self) -> int:
+        """Packages of one target that are validated."""
+        validation, own = self.ports.validation, self.context.goal.limits.iterations
+        if validation is None:
+            return 0
+        return validation.max_packages if own is None else own
+
+    def verdict_on(self, target: str) -> PackageVerdict | None:
+        """Return the verdict on the package that a target has sent last; accepted where it is
+        validated no more.
+        """
+        sent = self.waves.packages[target]
+        if self.ports.validation is None or self.max_packages == 0:
+            return PackageVerdict(accepted=True, package="", iteration=sent.iteration)
+        return self.ports.validation.verdict_on(target, sent.iteration)
+
+    def runnable_targets(self) -> list[Target]:
+        """Return the targets of the current wave that wait for no verdict; at most one where each
+        follows the other.
+        """
+        current = self.waves.current()
+        if self.waves.targets.forks == "ask" or self.ports.cycles is not None:
+            current = current[:1]
+        return [target for target in current if not self._waits(target.name)]
+
+    def _waits(self, target: str) -> bool:
+        sent = self.waves.packages.get(target)
+        awaits = sent is not None and not sent.is_judged and self.verdict_on(target) is None
+        return awaits or target in self.waiting_targets
+
+    async def begin_cycle(self, target: Target) -> bool:
+        """Begin a cycle of a standing job, or continue the current one; return whether its time has
+        come.
+        """
+        cycles, last = self.ports.cycles, self.waves.cycle
+        if cycles is None:
+            return True
+        if (
+            last is not None
+            and last.resumes_at is not None
+            and cycles.is_paused_until(last.resumes_at)
+        ):
+            return False
+        run = self.waves.runs.get(target.name)
+        used = 0 if run is None else tokens_used_by(fold(await self.ports.journal.load(run)))
+        if last is None or last.resumes_at is not None or last.target != target.name:
+            await self.note(CYCLE_STARTED, {"target": target.name, "used": used})
+            last = TargetCycle(target.name, used)
+        cycles.begin(used - last.used)
+        return True
+
+    async def end_cycle(self, target: Target) -> None:
+        """End the cycle of a standing job where its target has ended or its budget is spent."""
+        cycles = self.ports.cycles
+        if cycles is not None and (cycles.is_spent or target.name in self.waves.ends):
+            await self.note(CYCLE_ENDED, {"target": target.name, "resumes_at": cycles.end()})
+
+    async def note(self, topic: str, body: JsonObject) -> None:
+        """Journal one step of it."""
+        noted = Noted(self.ports.clock().timestamp(), topic, body)
+        await self.ports.journal.append(self.context.run, [noted])
+        self.ports.on_event(noted)
+        # Others may have noted something since this began to be written: it is added to what there
+        # is now.
+        self.context = replace(self.context, state=fold([noted], self.context.state))
+        self.waves = waves_after(self.waves, noted)
+
+
+def tokens_used_by(state: RunState) -> int:
+    """Return the tokens that the models of a run have used."""
+    return sum(use.tokens for use in state.uses.values())
+
+
+def job_of_target(root: TargetRoot, target: Target, tokens: int | None) -> ResolvedJob:
+    """Return what the run of a target is made of; with its share of the tokens where they are
+    bounded.
+    """
+    goal, waves = root.context.goal, root.waves
+    earlier = waves.ended_before(target)
+    failed = {one.name for one in earlier} & set(waves.failed)
+    inputs = inputs_of_target(
+        goal.inputs,
+        goal.targets,
+        target.name,
+        wave=target.wave,
+        is_last_wave=target.wave >= waves.targets.depth,
+        visited=[one.name for one in earlier if one.name not in failed],
+        failed=[one.name for one in earlier if one.name in failed],
+    )
+    goal = goal_with_inputs(goal, waves.text, inputs)
+    if target.is_untrusted:
+        goal = _with_untrusted(goal, [TARGET])
+    if any(one.is_untrusted for one in earlier):
+        goal = _with_untrusted(goal, [goal.targets.visited, goal.targets.failed])
+    changes: dict[str, object] = {"target": target.name}
+    if tokens is not None and goal.limits.budget is not None:
+        budget = goal.limits.budget.model_copy(update={"tokens": tokens})
+        changes["limits"] = goal.limits.model_copy(update={"budget": budget})
+    goal = goal.model_copy(update=changes)
+    return ResolvedJob(goal, pending_draft(root.context.state), Source(f"job {goal.title}", ""))

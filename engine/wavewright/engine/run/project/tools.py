@@ -1,0 +1,346 @@
+"""The tools of a run: the project's own functions and workers, those of packs, `agent` and
+`ask_person`.
+
+What keeps a tool from working here is an *obstacle*: a broken prompt of a worker, no model to ask,
+or a variable of an MCP server that is not set.
+
+Workers are made with the services of the run. Without services they are only described, which is
+enough for checks, lists and dry runs; no code that asks models is loaded then.
+
+A *known secret* is one in the settings or the environment. In outputs of tools it is replaced by
+`[redacted]`, because outputs are journaled, sent and shown to models.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from wavewright.config.errors import WavewrightError
+from wavewright.config.redaction import Redactor, known_secrets, redactor_of
+from wavewright.config.settings import Settings
+from wavewright.engine.run.project.tool_sources import (
+    ToolSources,
+    full_name,
+    open_sources,
+    own_workers,
+    refuse_unknown_packs,
+)
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.json_values import map_texts
+from wavewright.planner.language.plan import SUB_PLAN, Plan, Step
+from wavewright.planner.language.signatures import (
+    AGENT,
+    ASK_PERSON,
+    SUB_PLAN_SIGNATURE,
+    ToolSignature,
+)
+from wavewright.planner.types import Json, JsonObject, as_object
+from wavewright.tools.functions.registry import Registry
+from wavewright.tools.functions.tool import MODEL_HINT, Tool, ToolCall, ask_person_tool
+from wavewright.tools.packs import is_listed, load_pack, pack_names, pack_tool_names
+from wavewright.tools.workers.services import Services, make_services
+
+if TYPE_CHECKING:
+    from wavewright.engine.run.project.prompt_checks import PromptDefect
+    from wavewright.planner.checks.feasibility import Obstacle
+    from wavewright.tools.workers.specs import Worker
+
+
+_WORKER_PROMPTS = ("workers/instructions", "workers/repair")
+_AGENT_PROMPTS = ("workers/agent_instructions", "workers/agent")
+
+
+def tools_of_goal(goal: Goal, settings: Settings, services: Services | None = None) -> Registry:
+    """Return the tools that the goal allows; those that do not exist are left out, and the checker
+    reports them.
+
+    Raises:
+        ToolDefinitionError: a function or a worker of the project cannot be a tool, a name means
+            several tools, or an MCP server is not in the lock.
+        PackError: a pack cannot be imported or refuses its settings.
+    """
+    serving = (services or make_services(settings)).for_goal(goal)
+    return _named_tools(goal.tool_names, goal.packs, settings, serving, goal)
+
+
+def signatures_to_check(plan: Plan, goal: Goal, settings: Settings) -> dict[str, ToolSignature]:
+    """Return the signatures of the tools that the goal allows, and of others that the plan names.
+
+    A tool that is not allowed is another fault than one that does not exist. If one does not exist,
+    the signatures of all tools of the project are included, so that a similar name can be
+    suggested.
+
+    Raises:
+        ToolDefinitionError, PackError: as in `tools_of_goal`.
+    """
+    names = goal.tool_names | {step.tool for step in plan.steps}
+    services = make_services(settings).for_goal(goal)
+    return _named_tools(names, goal.packs, settings, services, goal, all_if_missing=True).signatures
+
+
+def tools_of_plan(plan: Plan, settings: Settings) -> Registry:
+    """Return the tools that a plan names, and all of the project's if one of them does not exist."""
+    names = frozenset(name for step in plan.steps for name in (step.tool, *agent_tools(step)))
+    return _named_tools(
+        names, packs_of_project(settings), settings, make_services(settings), all_if_missing=True
+    )
+
+
+def agent_tools(step: Step) -> tuple[str, ...]:
+    """Return the tools that a step names for its agent; empty for a step that calls another tool."""
+    named = step.params.get("tools") if step.tool == AGENT else None
+    return tuple(name for name in named if isinstance(name, str)) if isinstance(named, list) else ()
+
+
+def all_tools(settings: Settings, services: Services | None = None) -> Registry:
+    """Return every tool of the project, of the packs that are listed, and of MCP servers.
+
+    A pack's tool has its short name where no other pack brings one of that name; a server's tool
+    has its full name.
+
+    Raises:
+        ToolDefinitionError, PackError: as in `tools_of_goal`.
+    """
+    sources = open_sources(
+        packs_of_project(settings), settings, services or make_services(settings)
+    )
+    brought = {
+        pack: sources.pack_tools(pack) for pack in pack_names() if is_listed(pack, settings.packs)
+    }
+    counts = Counter(name for tools in brought.values() for name in tools)
+    names = [
+        name if counts[name] == 1 else full_name(pack, name)
+        for pack, tools in brought.items()
+        for name in tools
+    ]
+    found = {
+        name: tool
+        for name in [*sources.own, *names, *sources.server_tools()]
+        if (tool := sources.find(name)) is not None
+    }
+    found.setdefault(ASK_PERSON, ask_person_tool())
+    if AGENT not in found:
+        found[AGENT] = _agent_tool(sources, found, is_closed=False)
+    return Registry(found.values())
+
+
+def packs_of_project(settings: Settings) -> JsonObject:
+    """Return the packs that the project's settings configure, as a goal has them."""
+    return {
+        name: {"settings": given, "root": str(settings.root), "file": str(settings.file)}
+        for name, given in settings.packs.items()
+    }
+
+
+def project_workers(settings: Settings, names: Collection[str]) -> dict[str, Worker]:
+    """Return the project's model workers, and those of packs until all of the names are found.
+
+    Raises:
+        ToolDefinitionError, PackError: as in `tools_of_goal`.
+    """
+    found = {worker.spec.name: worker for worker in own_workers(settings)}
+    for pack in pack_names():
+        missing = set(names) - found.keys()
+        if not missing:
+            break
+        given = as_object(settings.packs.get(pack))
+        brought = pack_tool_names(pack, given, settings.root)
+        if missing.isdisjoint([*brought, *(full_name(pack, one) for one in brought)]):
+            continue  # it is not made to look for what it does not bring
+        for worker in load_pack(pack, given, settings.root).workers:
+            found |= dict.fromkeys(
+                missing & {worker.spec.name, full_name(pack, worker.spec.name)}, worker
+            )
+    return found
+
+
+def load_named_pack(name: str, settings: Settings) -> None:
+    """Import a pack with its settings, to check that it accepts them.
+
+    Raises:
+        ToolDefinitionError, PackError: as in `tools_of_goal`.
+    """
+    refuse_unknown_packs(settings)
+    ToolSources({}, packs_of_project(settings), settings, make_services(settings)).pack_tools(name)
+
+
+def tools_with_redacted_outputs(tools: Mapping[str, Tool], settings: Settings) -> Registry:
+    """Return the tools with known secrets redacted from their outputs."""
+    known = known_secrets(settings, os.environ)
+    redactor = redactor_of(known)
+    return Registry(
+        _with_redacted_output(tool, redactor) if known else tool for tool in tools.values()
+    )
+
+
+def find_obstacles(
+    plan: Plan, tools: Mapping[str, ToolSignature], settings: Settings
+) -> Mapping[str, Obstacle]:
+    """Return what keeps tools that the plan calls from working, by their names; asks no model.
+
+    Where a configured model cannot be asked, which keeps every run from beginning, that stands
+    under `WHOLE_RUN`.
+
+    Raises:
+        ToolDefinitionError: a worker's file is faulty.
+    """
+    from wavewright.planner.checks.feasibility import (
+        WHOLE_RUN,
+        Obstacle,
+    )  # not loaded to list tools
+
+    called = {step.tool for step in plan.steps}
+    servers = _called_servers(called, settings)
+    # A worker sends data out: packs are not made to look for any other tool.
+    suspects = {
+        name
+        for name in called - servers.keys()
+        if name in tools and "egress" in tools[name].effects
+    }
+    found_workers = project_workers(settings, suspects).items() if suspects else ()
+    workers = {name: worker for name, worker in found_workers if name in called}
+    has_model = settings.model is not None
+    found = {
+        tool: Obstacle("not_ready", str(error), error.hint)
+        for tool, error in _unusable_servers(servers, settings)
+    }
+    if has_model and (fault := _model_fault(settings)) is not None:
+        message = f"the configured model cannot be asked: {fault}"
+        found[WHOLE_RUN] = Obstacle("not_ready", message, fault.hint)
+    asking = {name for name, worker in workers.items() if has_model or worker.needs_model}
+    if AGENT in called and AGENT not in workers:
+        asking.add(AGENT)
+    if not has_model:
+        missing = Obstacle("not_ready", "it needs a model, and none is configured", MODEL_HINT)
+        found |= dict.fromkeys(asking, missing)
+    for name, defect in _prompt_defects(asking, workers, settings):
+        message = f"its prompt cannot be rendered: {defect.place}: {defect.message}"
+        found[name] = Obstacle("bad_prompt", message, defect.hint)
+    return found
+
+
+def _named_tools(
+    names: frozenset[str],
+    packs: JsonObject,
+    settings: Settings,
+    services: Services,
+    goal: Goal | None = None,
+    *,
+    all_if_missing: bool = False,
+) -> Registry:
+    sources = open_sources(packs, settings, services)
+    wanted = (names if AGENT in sources.own else names - {AGENT}) - {SUB_PLAN}
+    found = {name: tool for name in sorted(wanted) if (tool := sources.find(name)) is not None}
+    if ASK_PERSON in names:
+        found.setdefault(ASK_PERSON, ask_person_tool())
+    if SUB_PLAN in names:
+        found[SUB_PLAN] = Tool(SUB_PLAN_SIGNATURE, _result_of_sub_plan)
+    if all_if_missing and wanted - found.keys():
+        found = {**sources.own, **sources.server_tools(), **found}
+    if AGENT in names and AGENT not in found:
+        found[AGENT] = _agent_tool(sources, found, goal)
+    return Registry(found.values())
+
+
+async def _result_of_sub_plan(call: ToolCall) -> Json:
+    return call.params["result"]
+
+
+def _agent_tool(
+    sources: ToolSources,
+    tools: dict[str, Tool],
+    goal: Goal | None = None,
+    *,
+    is_closed: bool = True,
+) -> Tool:
+    from wavewright.tools.workers.agent import agent_tool  # most checks and runs have no agent
+
+    agents = sources.named_agents(None if goal is None else tools)
+    return agent_tool(sources.services, tools, goal, agents=agents, is_closed=is_closed)
+
+
+def _with_redacted_output(tool: Tool, redactor: Redactor) -> Tool:
+    async def call(request: ToolCall) -> Json:
+        return map_texts(
+            await tool.call(request), redactor.redact_known, partial(_redact_key, redactor=redactor)
+        )
+
+    return replace(tool, call=call)
+
+
+def _redact_key(name: Any, redactor: Redactor) -> Any:
+    # A key that is no text is not JSON; the executor reports it.
+    return redactor.redact_known(name) if isinstance(name, str) else name
+
+
+def _called_servers(called: Collection[str], settings: Settings) -> dict[str, str]:
+    """Return the MCP server of each of these tools that is one of a server."""
+    servers = settings.mcp.servers
+    if not servers:
+        return {}
+    from wavewright.tools.mcp.lock import read_lock
+    from wavewright.tools.mcp.tools import locked_tools
+
+    return {
+        written: server
+        for server, name, _ in locked_tools(servers, read_lock(settings.root))
+        for written in (name, full_name(server, name))
+        if written in called
+    }
+
+
+def _unusable_servers(
+    servers: Mapping[str, str], settings: Settings
+) -> Iterator[tuple[str, WavewrightError]]:
+    """Yield the tools whose server cannot be started or reached as the settings say, with the
+    reason.
+    """
+    if not servers:
+        return
+    from wavewright.tools.mcp.lock import McpServerError
+    from wavewright.tools.mcp.tools import server_settings
+
+    for tool, server in servers.items():
+        try:
+            server_settings(server, settings.mcp.servers[server], settings.root)
+        except McpServerError as error:
+            yield tool, error
+
+
+def _model_fault(settings: Settings) -> WavewrightError | None:
+    from wavewright.tools.models import ModelConfigError, check_models
+
+    try:
+        check_models(settings, os.environ)
+    except ModelConfigError as error:
+        return error
+    return None
+
+
+def _prompt_defects(
+    asking: Collection[str], workers: Mapping[str, Worker], settings: Settings
+) -> Iterator[tuple[str, PromptDefect]]:
+    """Yield the workers whose prompts cannot be rendered, whatever they are given, with the first
+    defect.
+    """
+    if not asking:
+        return
+    from wavewright.engine.run.project.prompt_checks import find_prompt_defect
+    from wavewright.prompts import Prompts
+
+    own = Prompts(settings.prompts)
+    for name in sorted(asking):
+        used = (workers[name].spec.prompt, *_WORKER_PROMPTS) if name in workers else _AGENT_PROMPTS
+        tried = tuple(worker for worker in workers.values() if worker.spec.name == name)
+        defects = (
+            find_prompt_defect(prompt, own, tried)
+            for prompt in used
+            if own.file_of(prompt) is not None
+        )
+        if (defect := next((one for one in defects if one is not None), None)) is not None:
+            yield name, defect

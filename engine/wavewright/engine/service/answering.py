@@ -1,0 +1,239 @@
+"""Answers to open questions, and verdicts of people on packages that wait for one.
+
+Of several people who answer at once, one wins and the others are told.
+
+A run without a daemon is opened before it is answered, so that it is neither answered twice nor
+while it is resumed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import uuid4
+
+import anyio
+
+from wavewright.config.errors import WavewrightError
+from wavewright.engine.run.decisions.approvals import (
+    ANSWER,
+    APPROVAL_GIVEN,
+    approval_answer_note,
+    open_question,
+    pending_approval,
+)
+from wavewright.engine.run.decisions.questions import (
+    AnsweredAlready,
+    AnswerRejected,
+    OpenQuestion,
+    find_question,
+    pending_question,
+)
+from wavewright.engine.run.jobs.inline import job_name
+from wavewright.engine.run.pipeline.target_waves import OPEN_JOB_STATES, TARGET_PACKAGE_SENT
+from wavewright.engine.service.messages.models import ValidationResult, package_id
+from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.events.types import Noted
+from wavewright.executor.store.job_records import (
+    DecisionId,
+    DecisionMade,
+    JobId,
+    JobRow,
+    MessageId,
+    ReceivedMessage,
+    SentPackage,
+    VerdictGiven,
+)
+from wavewright.executor.store.job_rules import ProjectJob
+from wavewright.executor.store.job_store import JobStore
+from wavewright.executor.store.journal import Journal, JournalError, RunBusy
+from wavewright.planner.types import RunId
+
+_BUSY_SECONDS: Final = 2.0
+"""For which a run is tried again that another answer may have open."""
+_PAUSE: Final = 0.05
+"""Seconds between two tries."""
+
+
+async def answer_question(
+    journal: Journal, jobs: JobStore, question: OpenQuestion, choice: str, *, by: str, now: float
+) -> None:
+    """Answer a question.
+
+    Raises:
+        AnsweredAlready: another answer was faster.
+        AnswerRejected: the answer has no effect.
+        RunBusy: another process has the run open.
+        JournalError: the answer could not be written.
+    """
+    if question.options and choice not in question.options:
+        raise AnswerRejected(
+            f"{choice!r} is not one of the options",
+            f"answer with one of: {', '.join(question.options)}",
+        )
+    until = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            if question.is_of_job:
+                await _answer_job(jobs, question, choice, by)
+            else:
+                await _answer_run(journal, question, choice, by, now)
+        except (AnswerRejected, JournalError) as error:
+            if (earlier := await _earlier_answer(journal, jobs, question, now)) is not None:
+                raise earlier from error
+            if not isinstance(error, RunBusy) or time.monotonic() > until:
+                raise
+            await anyio.sleep(_PAUSE)
+        else:
+            return
+
+
+async def _earlier_answer(
+    journal: Journal, jobs: JobStore, question: OpenQuestion, now: float
+) -> AnsweredAlready | None:
+    """Return the error that names the answer which counts; None where there is none."""
+    try:
+        await find_question(journal, jobs, question.id, now)
+    except AnsweredAlready as earlier:
+        return earlier
+    except WavewrightError:
+        pass
+    return None
+
+
+async def _answer_job(jobs: JobStore, question: OpenQuestion, choice: str, by: str) -> None:
+    receipt = await jobs.decide(DecisionMade(DecisionId(question.id), choice, by))
+    if receipt.action != "accept":
+        raise AnswerRejected(receipt.reason, "`wavewright decisions` lists what may be answered")
+
+
+async def _answer_run(
+    journal: Journal, question: OpenQuestion, choice: str, by: str, now: float
+) -> None:
+    await journal.open_run(question.run)
+    try:
+        state = fold(await journal.load(question.run))
+        still = pending_question(state, now)
+        if still is None or (still.asked, still.question) != (question.asked, question.question):
+            raise AnswerRejected(
+                f"run {question.run} does not wait for this any more",
+                "`wavewright decisions` lists what does",
+            )
+        await journal.append(question.run, [_answer_note(state, still, choice, by, now)])
+    finally:
+        await journal.close_run(question.run)
+
+
+def _answer_note(
+    state: RunState, question: OpenQuestion, choice: str, by: str, now: float
+) -> Noted:
+    if question.subject == "question":
+        asked = open_question(state)
+        assert asked is not None
+        return Noted(now, ANSWER, {**asked.body, "answer": choice, "by": by})
+    wanted = pending_approval(state)
+    assert wanted is not None
+    return Noted(now, APPROVAL_GIVEN, approval_answer_note(wanted, choice, by))
+
+
+@dataclass(frozen=True, slots=True)
+class UnjudgedPackage:
+    """A package that was sent and has no verdict yet."""
+
+    id: str
+    job: JobId
+    about: str
+    """The target, or the job's name."""
+    iteration: int
+    """Number of the package within the job, or of its target, from 1."""
+    run: RunId
+    """The run that made it."""
+
+
+async def list_unjudged(journal: Journal, jobs: JobStore) -> list[UnjudgedPackage]:
+    """Return the packages that wait for a verdict, job by job."""
+    found = list[UnjudgedPackage]()
+    for job in await jobs.list_jobs(OPEN_JOB_STATES):
+        if job.sent:
+            found += await _of_targets(journal, job)
+        elif job.state == "validating" and job.package is not None:
+            found.append(
+                UnjudgedPackage(job.package, job.job, job_name(job), job.iteration, job.run)
+            )
+    return found
+
+
+async def _of_targets(journal: Journal, job: JobRow) -> list[UnjudgedPackage]:
+    notes = [event for event in await journal.load(job.run) if isinstance(event, Noted)]
+    runs = {
+        str(note.body["target"]): RunId(str(note.body["run"]))
+        for note in notes
+        if note.topic == TARGET_PACKAGE_SENT
+    }
+
+    def named(sent: SentPackage) -> UnjudgedPackage:
+        target = next(
+            one for one in runs if package_id(job.job, sent.iteration, one) == sent.package
+        )
+        return UnjudgedPackage(sent.package, job.job, target, sent.iteration, runs[target])
+
+    return [named(sent) for sent in job.sent]
+
+
+def choose_unjudged(found: Sequence[UnjudgedPackage], prefix: str) -> UnjudgedPackage:
+    """Return the package whose id, job or run starts with a prefix.
+
+    Raises:
+        AnswerRejected: there is none, or there are several.
+    """
+    fitting = [
+        one for one in found if any(name.startswith(prefix) for name in (one.id, one.job, one.run))
+    ]
+    if len(fitting) == 1:
+        return fitting[0]
+    listed = ", ".join(f"{one.id} ({one.about})" for one in fitting)
+    raise AnswerRejected(
+        f"{len(fitting)} packages that wait for a verdict begin with {prefix!r}: {listed}"
+        if fitting
+        else f"no package that waits for a verdict begins with {prefix!r}",
+        "`wavewright decisions` lists them",
+    )
+
+
+async def give_verdict(
+    jobs: JobStore,
+    package: UnjudgedPackage,
+    feedback: Sequence[str] | None,
+    *,
+    by: str,
+    project: ProjectJob,
+) -> None:
+    """Accept a package, or reject it with feedback; the same as a `validation_result` that comes as
+    a message.
+
+    Args:
+        jobs: The job store.
+        package: The package.
+        feedback: What is wrong; None where it is accepted.
+        by: Who says so.
+        project: Makes the messages about the job.
+
+    Raises:
+        AnswerRejected: the package has its verdict, or its job has ended.
+        JournalError: the verdict could not be written.
+    """
+    verdict = VerdictGiven(
+        package.job,
+        package.id,
+        package.iteration,
+        accepted=feedback is None,
+        feedback=tuple(feedback or ()),
+    )
+    message = ReceivedMessage(
+        MessageId(str(uuid4())), ValidationResult.message_type, by, time.time(), verdict
+    )
+    receipt = await jobs.receive(message, project)
+    if receipt.action not in {"accept", "defer"}:
+        raise AnswerRejected(receipt.reason, "`wavewright decisions` lists what waits")

@@ -1,0 +1,363 @@
+"""Consumers of queues.
+
+`Consumer` receives messages in their order, and raises when its channel closes or its queue is
+deleted.
+
+`PullConsumer` takes single messages: with `basic.get` where one is in the queue, or it consumes
+until one comes and cancels the consumer before it returns the message. So the delivery count of
+messages that are not processed never grows. It is replaced after `CONSUME_SECONDS`, since the queue
+may have been declared again meanwhile.
+
+`IntakeQueue` takes messages of the intake through every loss of the connection, and dead-letters a
+message that was delivered too often without being settled. Its tasks get messages on channels of
+their own and wait for them on one that they share. Where a connection breaks, the broker ends its
+channels one after another, and gives the unsettled messages of one to the consumers of the next,
+each time as one more delivery. It ends all consumers of one channel at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
+
+import anyio
+from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
+from aio_pika.exceptions import AMQPChannelError
+from aiormq.abc import AbstractChannel as WireChannel
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from wavewright.engine.service.bus.connection import BrokerConnection
+from wavewright.engine.service.bus.declaration import declare_topology
+from wavewright.engine.service.bus.faults import (
+    CHANNEL_ERRORS,
+    CLOSE_SECONDS,
+    BrokerHealth,
+    BusDown,
+    BusError,
+    BusMisconfigured,
+    RightsMissing,
+    await_reply,
+    close_channel,
+    error_from_channel_close,
+    open_channel,
+    translate_errors,
+)
+from wavewright.engine.service.bus.message_conversion import BrokerSettlement, delivery_of
+from wavewright.engine.service.bus.topology import Topology
+from wavewright.engine.service.messages.delivery import Delivery
+
+
+class Consumer:
+    """A consumer of one queue."""
+
+    def __init__(
+        self, channel: AbstractChannel, queue: AbstractQueue, place: str, most: int
+    ) -> None:
+        self._channel = channel
+        self._queue = queue
+        self._place = place
+        self._prefetch = most
+        self._send: MemoryObjectSendStream[AbstractIncomingMessage]
+        self._arrived: MemoryObjectReceiveStream[AbstractIncomingMessage]
+        self._send, self._arrived = anyio.create_memory_object_stream[AbstractIncomingMessage](most)
+        self._tag: str | None = None
+        self._wire: WireChannel | None = None
+
+    async def start(self) -> None:
+        """Begin to consume, with the prefetch count as the limit of unsettled messages.
+
+        Raises:
+            RightsMissing: this user may not read the queue.
+            BusDown: the channel is closed, or the queue is deleted.
+        """
+        try:
+            wire = await translate_errors(self._channel.get_underlay_channel(), place=self._place)
+            self._channel.close_callbacks.add(self._close_stream)
+            wire.on_consumer_cancel_callbacks.add(self._close_stream)
+            self._wire = wire
+            await await_reply(
+                self._channel.set_qos(prefetch_count=self._prefetch), place=self._place
+            )
+            self._tag = await await_reply(self._queue.consume(self._on_message), place=self._place)
+        except AMQPChannelError as error:
+            raise error_from_channel_close(
+                error, "the queue cannot be read", place=self._place
+            ) from error
+
+    async def next(self) -> AbstractIncomingMessage:
+        """Return the next message, waiting for it.
+
+        Raises:
+            BusDown: the channel is closed, or the queue is deleted.
+        """
+        try:
+            return await self._arrived.receive()
+        except anyio.EndOfStream:
+            raise BusDown("the broker has cancelled the consumer", place=self._place) from None
+
+    async def stop_and_drain(self) -> AbstractIncomingMessage | None:
+        """Cancel the consumer, and return the message that came meanwhile, if any.
+
+        Raises:
+            BusDown: the channel is gone.
+        """
+        if self._tag is not None:
+            await await_reply(self._queue.cancel(self._tag), place=self._place)
+            self._tag = None
+        try:
+            return self._arrived.receive_nowait()
+        except (anyio.WouldBlock, anyio.EndOfStream):
+            return None
+
+    async def stop(self) -> None:
+        """Cancel the consumer, also while the task is being cancelled, and requeue what `next` did
+        not return.
+        """
+        self._channel.close_callbacks.discard(self._close_stream)
+        if self._wire is not None:
+            # The channel outlives this consumer and would keep a reference to it.
+            self._wire.on_consumer_cancel_callbacks.discard(self._close_stream)
+        with self._send, self._arrived, anyio.move_on_after(CLOSE_SECONDS, shield=True) as patience:
+            try:
+                if self._tag is not None and not self._channel.is_closed:
+                    await translate_errors(self._queue.cancel(self._tag), place=self._place)
+                await self._requeue_unclaimed()
+            except CHANNEL_ERRORS:
+                # The channel is gone, and the broker requeues its messages.
+                return
+        if patience.cancelled_caught:
+            # The broker does not answer; closing the channel cancels the consumer as well.
+            await close_channel(self._channel, self._place)
+
+    async def _requeue_unclaimed(self) -> None:
+        while True:
+            try:
+                message = self._arrived.receive_nowait()
+            except (anyio.WouldBlock, anyio.EndOfStream):
+                return
+            await BrokerSettlement(message).requeue()
+
+    async def _on_message(self, message: AbstractIncomingMessage) -> None:
+        try:
+            self._send.send_nowait(message)
+        except anyio.ClosedResourceError:
+            # The broker sent it before it handled the cancellation.
+            await BrokerSettlement(message).requeue()
+
+    def _close_stream(self, *_: object) -> None:
+        self._send.close()
+
+
+CONSUME_SECONDS: Final = 15.0
+"""How long one channel is used. RabbitMQ does not notify a consumer whose quorum queue is deleted
+and declared again; its channel never receives from the new queue.
+"""
+
+
+class PullConsumer:
+    """Takes single messages from a queue, on one channel."""
+
+    def __init__(self, channel: AbstractChannel, queue: AbstractQueue, place: str) -> None:
+        self._channel = channel
+        self._queue = queue
+        self._place = place
+        self._deadline = anyio.current_time() + CONSUME_SECONDS
+        self._users = 0
+        """Tasks that take a message, and messages that are not settled."""
+        self._is_retired = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the channel is open."""
+        return not self._channel.is_closed
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether messages may still be waited for."""
+        return self.is_open and anyio.current_time() < self._deadline
+
+    async def get(self) -> Delivery | None:
+        """Return a message that is in the queue, if there is one.
+
+        Raises:
+            RightsMissing: this user may not read the queue.
+            BusDown: the channel closed; a message in flight is requeued by the broker.
+        """
+        return await self._take(self._get_one)
+
+    async def wait(self) -> Delivery | None:
+        """Wait for the next message; return None where none comes before the channel is to be
+        replaced.
+
+        Several tasks may wait at once. Raises what `get` raises.
+        """
+        return await self._take(self._consume_one)
+
+    async def retire(self) -> None:
+        """Close the channel once nothing on it is waited for or unsettled."""
+        self._is_retired = True
+        await self._close_unused()
+
+    async def _take(
+        self, take: Callable[[], Awaitable[AbstractIncomingMessage | None]]
+    ) -> Delivery | None:
+        self._users += 1
+        message = None
+        try:
+            message = await take()
+        finally:
+            if message is None:
+                await self._release()
+        return None if message is None else delivery_of(message, on_settled=self._release)
+
+    async def _release(self) -> None:
+        self._users -= 1
+        await self._close_unused()
+
+    async def _close_unused(self) -> None:
+        if self._is_retired and not self._users:
+            await close_channel(self._channel, self._place)
+
+    async def _get_one(self) -> AbstractIncomingMessage | None:
+        try:
+            return await await_reply(self._queue.get(fail=False, timeout=None), place=self._place)
+        except AMQPChannelError as error:
+            raise error_from_channel_close(
+                error, "the queue cannot be read", place=self._place
+            ) from error
+
+    async def _consume_one(self) -> AbstractIncomingMessage | None:
+        consumer = Consumer(self._channel, self._queue, self._place, most=1)
+        try:
+            await consumer.start()
+            with anyio.CancelScope(deadline=self._deadline):
+                return await consumer.next()
+            return await consumer.stop_and_drain()
+        finally:
+            await consumer.stop()
+
+
+RETRY_SECONDS: Final = 0.02
+FAST_RETRIES: Final = 20
+"""Failures in a row after which retries wait for `SLOW_RETRY_SECONDS`."""
+SLOW_RETRY_SECONDS: Final = 1.0
+
+DeadLetterPublisher: TypeAlias = Callable[[Delivery, str, str], Awaitable[None]]
+
+
+class IntakeQueue:
+    """The queue that the daemon consumes."""
+
+    def __init__(
+        self,
+        broker: BrokerConnection,
+        topology: Topology,
+        dead_letter: DeadLetterPublisher,
+        health: BrokerHealth,
+    ) -> None:
+        self._broker = broker
+        self._health = health
+        self._topology = topology
+        self._dead_letter = dead_letter
+        self._idle: list[PullConsumer] = []
+        """Those with which messages can be got."""
+        self._shared: PullConsumer | None = None
+        """The one with which all tasks wait."""
+        self._opening = anyio.Lock()
+        self._may_take = False
+        """Whether reading the queue has worked before."""
+
+    async def take(self) -> Delivery:
+        """Return the next message, waiting for it, also through losses of the connection.
+
+        Nothing is prefetched, and several tasks may wait at once. Messages that were delivered too
+        often are dead-lettered instead.
+
+        Raises:
+            RightsMissing: this user may not read the queue, and never could.
+        """
+        while True:
+            delivery = await self._take_any()
+            if delivery.delivery_count < self._topology.delivery_limit:
+                return delivery
+            await self._dead_letter_poison(delivery)
+
+    async def _dead_letter_poison(self, delivery: Delivery) -> None:
+        reason = f"delivered {delivery.delivery_count} times, and never settled"
+        try:
+            await self._dead_letter(delivery, "max_deliveries", reason)
+        except BusError:
+            # It is requeued, and dead-lettered by the next consumer.
+            await delivery.requeue()
+
+    async def _take_any(self) -> Delivery:
+        failures = 0
+        while True:
+            try:
+                delivery = await self._take_once(declares=bool(failures))
+                self._health.clear_fault("in")
+                if delivery is not None:
+                    return delivery
+                failures = 0
+            except BusMisconfigured as error:
+                if isinstance(error, RightsMissing) and not self._may_take:
+                    raise
+                self._health.report_fault("in", error)
+                await anyio.sleep(SLOW_RETRY_SECONDS)
+                failures += 1
+            except BusError:
+                # `BrokerConnection` replaces a lost connection. After a lost channel the queue is
+                # declared again, since it may have been deleted. A message that the library cannot
+                # parse closes the connection at each delivery until the broker dead-letters it, so
+                # the first retries come quickly.
+                await anyio.sleep(RETRY_SECONDS if failures < FAST_RETRIES else SLOW_RETRY_SECONDS)
+                failures += 1
+
+    async def _take_once(self, *, declares: bool) -> Delivery | None:
+        consumer = await self._idle_consumer(declares=declares)
+        try:
+            delivery = await consumer.get() or await self._wait(declares=declares)
+        except BusError:
+            await consumer.retire()
+            raise
+        self._may_take = True
+        if delivery is None:
+            await consumer.retire()
+        elif consumer.is_open:
+            self._idle.append(consumer)
+        return delivery
+
+    async def _wait(self, *, declares: bool) -> Delivery | None:
+        async with self._opening:
+            shared = self._shared
+            if shared is None or not shared.is_fresh:
+                self._shared = await self._new_consumer(declares=declares)
+                if shared is not None:
+                    await shared.retire()
+                shared = self._shared
+        try:
+            return await shared.wait()
+        except BusError:
+            if self._shared is shared:
+                self._shared = None
+            await shared.retire()
+            raise
+
+    async def _idle_consumer(self, *, declares: bool) -> PullConsumer:
+        while self._idle:
+            consumer = self._idle.pop()
+            if consumer.is_open:
+                return consumer
+        return await self._new_consumer(declares=declares)
+
+    async def _new_consumer(self, *, declares: bool) -> PullConsumer:
+        """Return a consumer of the queue; the topology is declared first after a failure."""
+        place = self._broker.place
+        connection = await self._broker.wait_connected()
+        if declares:
+            await declare_topology(connection, self._topology, place=place)
+        channel = await open_channel(connection, place)
+        queue = await translate_errors(
+            channel.get_queue(self._topology.intake, ensure=False), place=place
+        )
+        return PullConsumer(channel, queue, place)

@@ -1,0 +1,398 @@
+"""Runs one claimed job until it ends, waits, or is stopped.
+
+Its run starts, or continues from its journal. The run's end changes the job's state in the same
+transaction; the runner changes it only where the run does not end: stopped, waiting for a person or
+a verdict, or failed to start. An error of one job never ends the daemon.
+
+A run's questions are answered from the job store, where people may answer days later. Without an
+answer the run stops and its job waits. An answer is marked as used in the transaction in which the
+run journals it, so it is used once, and an approval only for exactly what was asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+from wavewright.config.sections import DaemonSection
+from wavewright.config.settings import Settings
+from wavewright.engine.run.decisions.approvals import APPROVE, matches_binding
+from wavewright.engine.run.jobs.inline import job_document, job_name
+from wavewright.engine.run.pipeline.cancellation import CancellationToken
+from wavewright.engine.run.pipeline.context import (
+    PERMANENT_ERRORS,
+    ApprovalRequest,
+    Feedback,
+    PackageValidation,
+    PackageVerdict,
+    Ports,
+    RunContext,
+    RunRequest,
+    permanent_error_text,
+)
+from wavewright.engine.run.pipeline.phase import PhaseEvent
+from wavewright.engine.run.pipeline.target_waves import TARGET_COMPLETED, TARGET_FAILED
+from wavewright.engine.run.session import run_request
+from wavewright.engine.service.daemon.budgets import (
+    CycleBudgetStore,
+    DailyBudget,
+    format_instant,
+    job_cycles,
+)
+from wavewright.engine.service.daemon.maintenance import CheckpointWriter
+from wavewright.engine.service.daemon.model_circuit import ModelCircuitBreaker
+from wavewright.engine.service.daemon.note_projection import MAX_QUESTION_LENGTH
+from wavewright.engine.service.daemon.outbox import OutboxJournal
+from wavewright.engine.service.daemon.reports import Reporter, shorten_reason
+from wavewright.engine.service.messages.decoding import target_of, trace_of
+from wavewright.engine.service.messages.models import package_id
+from wavewright.engine.service.operations.monitoring import Telemetry
+from wavewright.executor.events.types import Event, Noted, StepFinished
+from wavewright.executor.store.job_records import Decision, JobChange, JobRow, OutgoingMessage
+from wavewright.executor.store.job_rules import FINAL_STATES
+from wavewright.executor.store.job_store import JobStore
+from wavewright.executor.store.journal import (
+    EventDamaged,
+    EventUnwritable,
+    Journal,
+    JournalError,
+    JournalStopped,
+    RunLost,
+)
+from wavewright.planner.planning.planner import UserQuestion
+from wavewright.planner.types import RunId
+from wavewright.tools.workers.services import Services
+
+
+def job_feedback(job: JobRow, section: DaemonSection) -> Feedback | None:
+    """Return the feedback on a job's last package where that was rejected; else None."""
+    verdict = job.feedback[-1] if job.feedback else None
+    if verdict is None or verdict.accepted or verdict.iteration != job.iteration:
+        return None
+    return Feedback(
+        verdict.package, verdict.iteration, verdict.feedback, section.validation.iterations
+    )
+
+
+def target_validation(job: JobRow, section: DaemonSection) -> PackageValidation:
+    """Return the validation of the packages of a job's targets, with the verdicts so far."""
+    verdicts = {verdict.package: verdict for verdict in job.feedback}
+
+    def verdict_on(target: str, iteration: int) -> PackageVerdict | None:
+        package = package_id(job.job, iteration, target)
+        if (verdict := verdicts.get(package)) is None:
+            return None
+        return PackageVerdict(verdict.accepted, package, iteration, verdict.feedback)
+
+    return PackageValidation(section.validation.iterations, verdict_on)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAnswers:
+    """Answers of people from the job store, for the approvals and questions of one run."""
+
+    jobs: JobStore
+    journal: OutboxJournal
+    clock: Callable[[], float]
+    run: RunId
+    """The job's run, or that of one of its targets."""
+    are_given: bool = True
+    """Whether people answer at all; without them every approval is refused."""
+
+    async def ask(self, question: UserQuestion) -> str | None:
+        """Return the answer to the run's open question; None where there is none yet, or it is
+        another question.
+        """
+        wanted = self.journal.open_decision_of(self.run)
+        asked = question.question[:MAX_QUESTION_LENGTH]
+        if wanted is None or wanted.subject != "question" or wanted.question != asked:
+            return None
+        return await self._stored_choice(wanted)
+
+    async def approve(self, request: ApprovalRequest) -> bool | None:
+        """Return whether exactly this plan or patch was approved or refused; None where there is no
+        answer.
+        """
+        if not self.are_given:
+            return False
+        wanted = self.journal.open_decision_of(self.run)
+        if (
+            wanted is None
+            or wanted.subject != request.subject
+            or not matches_binding(wanted.binding, request.binding)
+        ):
+            return None
+        choice = await self._stored_choice(wanted)
+        return None if choice is None else choice == APPROVE
+
+    async def _stored_choice(self, wanted: Decision) -> str | None:
+        known = await self.jobs.find_decision(wanted.id)
+        if known is None or known.used is not None or self._has_expired(known):
+            return None
+        return known.choice
+
+    def _has_expired(self, decision: Decision) -> bool:
+        return decision.expires is not None and self.clock() >= decision.expires
+
+
+async def discard_stale_answers(jobs: JobStore, journal: OutboxJournal) -> None:
+    """Mark answers to questions that are not open any more as used, since an unused answer would
+    queue the job.
+    """
+    wanted = {decision.id for decision in journal.open_decisions}
+    for decision in await jobs.list_decisions(is_open=False, job=journal.job):
+        if decision.used is None and decision.id not in wanted:
+            await jobs.take_answer(decision.id)
+
+
+FIRST_RETRY_SECONDS: Final = 2.0
+"""Seconds before the next attempt of a job; twice as long after each that failed."""
+MAX_RETRY_SECONDS: Final = 300.0
+_NO_MODEL_PREFIX: Final = "it waits for its model: "
+"""Beginning of the reason of a job that waits for a model."""
+_NEXT_CYCLE_PREFIX: Final = "the next cycle starts at "
+"""Beginning of the reason of a standing job between two cycles."""
+STORE_RETRY_SECONDS: Final = 5.0
+"""Seconds before the next attempt of a job whose events could not be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRunner:
+    """Runs jobs, with the daemon's stores, models, reports and telemetry."""
+
+    settings: Settings
+    journal: Journal
+    jobs: JobStore
+    services: Services
+    reporter: Reporter
+    watch: Telemetry
+    daily_budget: DailyBudget
+    model_circuit: ModelCircuitBreaker
+    wake_relay: Callable[[], None]
+    """Called when messages were written to the outbox."""
+    clock: Callable[[], float]
+    cycle_budget: CycleBudgetStore | None = None
+    """The budget of cycles of the standing job; needed where the settings have one."""
+    checkpoints: CheckpointWriter | None = None
+    """Copies the progress of jobs; None where the pack or the project has no place for it."""
+
+    def note_store_state(self, fault: JournalError | None, *, wrote: bool = False) -> None:
+        """Report whether the store works, and whether something was written.
+
+        Raises:
+            JournalStopped: this process cannot use the store again and must end.
+        """
+        if fault is None:
+            self.watch.store.mark_worked(wrote=wrote)
+            return
+        self.watch.store.mark_failed(fault)
+        if isinstance(fault, JournalStopped):
+            raise fault
+
+    async def run_job(self, job: JobRow, cancellation: CancellationToken) -> None:
+        """Run a job that was claimed here until it ends, waits or is stopped, and release it.
+
+        Where the store cannot be written the attempt ends, and the job waits until a daemon claims
+        it again.
+        """
+        outbox = OutboxJournal(self.journal, job, self.reporter)
+        try:
+            change = await self._run_once(job, outbox, cancellation)
+            if not outbox.has_ended and change is not None:
+                await self.jobs.change(change, self._reports_on_release)
+        except RunLost as lost:
+            # Another daemon has it.
+            self.watch.log.write("job_lost", "warning", job_id=job.job, error=lost)
+        except (EventDamaged, EventUnwritable) as fault:
+            # An error of this run alone, which the next attempt has, too.
+            await self._release_job(self._retry_change(job, fault), job.run)
+        except JournalError as fault:
+            self.note_store_state(fault)
+            wait = JobChange(
+                job.job, "queued", reason="the store", not_before=self.clock() + STORE_RETRY_SECONDS
+            )
+            await self._release_job(wait, job.run)
+        finally:
+            if self.services.budget_store is not None:
+                self.services.budget_store.limit_run(job.run, None)
+        self.wake_relay()
+
+    async def _run_once(
+        self, job: JobRow, outbox: OutboxJournal, cancellation: CancellationToken
+    ) -> JobChange | None:
+        asks_people = self.settings.daemon.decisions
+        answers = StoredAnswers(self.jobs, outbox, self.clock, job.run, asks_people)
+        cycles = job_cycles(job, self.settings.daemon, self.clock, cancellation, self.watch.log)
+        own = job_name(job)
+
+        @contextmanager
+        def watching(name: str) -> Generator[Callable[[Event | PhaseEvent], None]]:
+            with self.watch.observe_run(job.job, name, trace_of(job)) as watched:
+
+                def on_event(event: Event | PhaseEvent) -> None:
+                    watched(event)
+                    self._copy_progress(
+                        outbox, event, target_of(job) or name if name == own else name
+                    )
+                    if outbox.has_new_messages:
+                        outbox.has_new_messages = False
+                        self.wake_relay()
+
+                yield on_event
+
+        with (
+            watching(own) as on_event,
+            self.daily_budget.stops_when_spent(job.run, cancellation) as stop_with_job,
+        ):
+
+            def people_for_run(run: RunId) -> tuple[StoredAnswers, StoredAnswers]:
+                stop_with_job(run)
+                if cycles is not None and self.cycle_budget is not None:
+                    self.cycle_budget.count(run, cycles)
+                of_target = replace(answers, run=run)
+                return of_target, of_target
+
+            try:
+                done = await run_request(
+                    RunRequest(
+                        job=job_document(job, self.settings),
+                        run=job.run,
+                        feedback=job_feedback(job, self.settings.daemon),
+                    ),
+                    Ports(
+                        journal=outbox,
+                        settings=self.settings,
+                        services=self.services,
+                        approver=answers,
+                        asker=answers,
+                        can_ask=asks_people,
+                        can_answer=asks_people,
+                        on_event=on_event,
+                        on_phase=on_event,
+                        cancellation=cancellation,
+                        find_cancel_request=self.jobs.find_cancel_request,
+                        publish=outbox.set_package,
+                        people_for_run=people_for_run,
+                        observe_target=watching,
+                        validation=target_validation(job, self.settings.daemon),
+                        cycles=cycles,
+                        announces_calls=job.attempts > 1,
+                    ),
+                )
+            except JournalError:
+                raise
+            except PERMANENT_ERRORS as fault:
+                return JobChange(
+                    job.job, "failed", reason=shorten_reason(permanent_error_text(fault))
+                )
+            except Exception as fault:  # noqa: BLE001 - an error of one job must not end the others
+                return self._retry_change(job, fault, cancellation)
+            finally:
+                if cycles is not None and self.cycle_budget is not None:
+                    self.cycle_budget.end_attempt(cycles)
+        if cycles is not None and cycles.resumes_at is not None and not outbox.open_decisions:
+            return None if outbox.has_ended else self._next_cycle(job, cycles.resumes_at)
+        return await self._outcome(job, done.context, outbox, cancellation)
+
+    def _next_cycle(self, job: JobRow, starts_at: float) -> JobChange:
+        """Return the change of a standing job between two cycles."""
+        reason = f"{_NEXT_CYCLE_PREFIX}{format_instant(starts_at)}"
+        at = max(starts_at, self.daily_budget.paused_until or starts_at)
+        return JobChange(job.job, "queued", reason=reason, not_before=at)
+
+    async def _outcome(
+        self,
+        job: JobRow,
+        context: RunContext,
+        outbox: OutboxJournal,
+        cancellation: CancellationToken,
+    ) -> JobChange | None:
+        """Return the change of a job whose run has returned; None where the run's end has changed
+        it.
+        """
+        if outbox.has_ended:
+            return None
+        if cancellation.is_cancelled:
+            return self._stopped_change(job)
+        if outbox.open_decisions:
+            await discard_stale_answers(self.jobs, outbox)
+            question = outbox.open_decisions[0].question
+            if not self.settings.daemon.decisions:
+                reason = (
+                    f"nobody answers here (`daemon.decisions` is false), and it asks: {question}"
+                )
+                return JobChange(job.job, "failed", reason=shorten_reason(reason))
+            return JobChange(job.job, "waiting", reason=shorten_reason(question))
+        if outbox.awaits_verdicts:
+            return JobChange(
+                job.job, "validating", reason="packages of targets wait for their verdicts"
+            )
+        finished = context.state.finished
+        reason = finished.reason if finished else "the run has not ended"
+        return JobChange(job.job, "failed", reason=shorten_reason(reason))
+
+    def _copy_progress(self, outbox: OutboxJournal, event: Event | PhaseEvent, name: str) -> None:
+        """Have the job's progress copied after a step, and where one of its targets has ended."""
+        if self.checkpoints is None:
+            return
+        if isinstance(event, Noted) and event.topic in {TARGET_COMPLETED, TARGET_FAILED}:
+            self.checkpoints.note(outbox.progress(str(event.body["target"])))
+        elif isinstance(event, StepFinished):
+            self.checkpoints.note(outbox.progress(name))
+
+    def _reports_on_release(self, job: JobRow) -> Sequence[OutgoingMessage]:
+        """Return the messages about a job that is released: that it is paused, or that it has
+        failed.
+        """
+        if job.state in FINAL_STATES:
+            return self.reporter.state_reports(job)
+        if job.state != "queued":
+            return ()
+        if job.not_before is not None and job.not_before == self.daily_budget.paused_until:
+            reason = (
+                f"the day's budget is spent; the job continues at {format_instant(job.not_before)}"
+            )
+        elif job.reason.startswith((_NO_MODEL_PREFIX, _NEXT_CYCLE_PREFIX)):
+            reason = job.reason
+        else:
+            return ()
+        at = job.state_since
+        return (self.reporter.status(job, "JOB_PAUSED", at, repr(at), reason=reason),)
+
+    def _stopped_change(self, job: JobRow) -> JobChange:
+        opened = self.model_circuit.open_circuit
+        if self.daily_budget.paused_until is None and opened is not None:
+            reason = shorten_reason(f"{_NO_MODEL_PREFIX}{opened.reason}")
+            return JobChange(job.job, "queued", reason=reason, not_before=opened.until)
+        return JobChange(
+            job.job, "queued", reason="stopped", not_before=self.daily_budget.paused_until
+        )
+
+    def _retry_change(
+        self, job: JobRow, fault: Exception, cancellation: CancellationToken | None = None
+    ) -> JobChange:
+        self.watch.log.write(
+            "error", "error", job_id=job.job, error=fault, retry_count=job.attempts
+        )
+        if cancellation is not None and cancellation.is_cancelled:
+            # The stop may be the cause, so the attempt does not count as failed.
+            return self._stopped_change(job)
+        wait = min(FIRST_RETRY_SECONDS * 2 ** max(0, job.attempts - 1), MAX_RETRY_SECONDS)
+        return JobChange(
+            job.job,
+            "queued",
+            reason=shorten_reason(f"{type(fault).__name__}: {fault}"),
+            not_before=self.clock() + wait,
+            is_failed_attempt=True,
+        )
+
+    async def _release_job(self, change: JobChange, run: RunId) -> None:
+        """Release a job whose events cannot be written or read, so that it can be claimed again."""
+        try:
+            await self.jobs.change(change)
+        except JournalError:
+            # Without its lease the next claim finds the job without an owner.
+            with suppress(JournalError):
+                await self.journal.close_run(run)

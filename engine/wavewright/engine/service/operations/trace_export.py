@@ -1,0 +1,147 @@
+"""Sending of traces to a collector, by OTLP over HTTP.
+
+The variables are OpenTelemetry's own: `OTEL_EXPORTER_OTLP_ENDPOINT` or
+`OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` for the address, `OTEL_EXPORTER_OTLP_HEADERS` for a login,
+`OTEL_SERVICE_NAME` for the name, and `TRACEPARENT` for the span to which the runs of a command
+belong. A program that has set a tracer provider of its own keeps it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final
+from urllib.parse import urlsplit
+
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError
+from wavewright.config.installation import install_hint, is_installed
+from wavewright.engine.run.pipeline.context import Ports
+from wavewright.engine.run.pipeline.phase import PhaseEvent
+from wavewright.executor.events.types import Event
+
+FLUSH_SECONDS: Final = 2.0
+"""Timeout in seconds for sending the last spans."""
+
+_ADDRESS_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+
+
+class TracingError(WavewrightError):
+    """A collector is configured, and nothing can be sent to it."""
+
+    exit_code = exit_codes.MISUSE
+
+
+def check_tracing(environment: Mapping[str, str] = os.environ) -> None:
+    """Check that traces can be sent, if a collector is configured.
+
+    Raises:
+        TracingError: the extra `otel` is not installed, or the collector's address is invalid.
+    """
+    named = _collector_variable(environment)
+    if named is None:
+        return
+    if not is_installed("otel"):
+        raise TracingError(
+            f"{named} names a collector, and the extra 'otel' is not installed",
+            f"{install_hint('otel')}, or unset {named}",
+        )
+    try:
+        parts = urlsplit(environment[named].strip())
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address:
+        raise TracingError(
+            f"{named} is not an address of a collector", "write it as http://HOST:4318, or unset it"
+        )
+
+
+def _collector_variable(environment: Mapping[str, str]) -> str | None:
+    return next((name for name in _ADDRESS_VARIABLES if environment.get(name, "").strip()), None)
+
+
+@contextmanager
+def export_traces(environment: Mapping[str, str] = os.environ) -> Generator[bool]:
+    """Send traces during the block if the environment names a collector; yields whether it does.
+
+    Raises:
+        TracingError: as `check_tracing`.
+    """
+    check_tracing(environment)
+    if _collector_variable(environment) is None or _has_provider():
+        yield False
+        return
+    from opentelemetry import trace
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    service = environment.get("OTEL_SERVICE_NAME", "").strip() or "wavewright"
+    provider = TracerProvider(
+        resource=Resource.create({"service.name": service}), shutdown_on_exit=False
+    )
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    trace.set_tracer_provider(provider)
+    try:
+        yield True
+    finally:
+        # A collector that accepts connections and never answers must not block the program's end.
+        last = threading.Thread(target=provider.shutdown, daemon=True)
+        last.start()
+        last.join(FLUSH_SECONDS)
+
+
+def _has_provider() -> bool:
+    """Whether the program has set a tracer provider; the SDK, which one is made with, is not
+    imported for it.
+    """
+    if "opentelemetry.sdk.trace" not in sys.modules:
+        return False
+    from opentelemetry import trace
+
+    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+
+
+@contextmanager
+def traced(ports: Ports, environment: Mapping[str, str] = os.environ) -> Generator[Ports]:
+    """Yield ports whose runs are traced, if traces are sent; the spans end with the block.
+
+    A run is within the current span; without one it belongs to that of the variable `TRACEPARENT`.
+    """
+    if not _has_provider():
+        yield ports
+        return
+    from opentelemetry import trace
+
+    from wavewright.engine.service.messages.decoding import TRACE_KEY
+    from wavewright.engine.service.operations.tracing import trace_run
+
+    is_within = trace.get_current_span().get_span_context().is_valid
+    parent = None if is_within else environment.get(TRACE_KEY.upper())
+    with trace_run("", parent) as traces:
+
+        def on_event(event: Event) -> None:
+            traces(event)
+            ports.on_event(event)
+
+        def on_phase(event: PhaseEvent) -> None:
+            traces(event)
+            ports.on_phase(event)
+
+        @contextmanager
+        def observe_target(target: str) -> Generator[Callable[[Event | PhaseEvent], None]]:
+            with ports.observe_target(target) as listen, trace_run(target) as of_target:
+
+                def on_target_event(event: Event | PhaseEvent) -> None:
+                    of_target(event)
+                    listen(event)
+
+                yield on_target_event
+
+        yield replace(ports, on_event=on_event, on_phase=on_phase, observe_target=observe_target)

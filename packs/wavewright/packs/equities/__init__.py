@@ -1,0 +1,36 @@
+"""The pack `equities`: stock prices, benchmarks, announcements, and an analysis that code computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wavewright.planner.types import JsonObject
+    from wavewright.tools.packs import Pack
+
+__all__ = ["TOOL_NAMES", "pack"]
+
+TOOL_NAMES = frozenset(
+    {"analyze_summary", "fetch_announcements", "fetch_index_data", "fetch_stock_data", "search_web"}
+)
+"""Tools that the pack brings."""
+
+
+def pack(settings: JsonObject, root: Path) -> Pack:
+    """Return the pack over these settings; paths in them are relative to `root`.
+
+    Raises:
+        PackError: a setting is unknown or has a wrong value.
+    """
+    from wavewright.packs.equities.conclusions import summary_worker
+    from wavewright.packs.equities.tools import EquitiesSettings, equity_tools
+    from wavewright.tools.packs import Pack, validated_settings
+
+    tools = equity_tools(validated_settings("equities", EquitiesSettings, settings), root)
+    return Pack(
+        name="equities",
+        tools=tools,
+        workers=(summary_worker(tools),),
+        description="Stock prices, benchmarks and announcements, and an analysis that code computes.",
+    )

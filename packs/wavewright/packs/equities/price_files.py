@@ -1,0 +1,329 @@
+"""Price tables in files: CSV or Parquet, a folder with one file per code or one file with a symbol
+column.
+
+A table is read whole, validated, and cached by its modification time and size, so that a file with
+five stocks is read once; `fresh` reads it again. A row's place is the line on which it ends,
+counted from 1. Parquet needs pyarrow (the extra `parquet`), which has no types; rows are converted
+to plain values here. The example prices of `vega_datasets` (monthly, five stocks, 2000-01 to
+2010-03) are read from its package without its loader, which needs pandas.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import importlib
+import importlib.util
+import io
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, cast
+
+from wavewright.config.installation import install_hint
+from wavewright.packs.equities.prices import (
+    Cell,
+    PriceColumns,
+    PriceSeries,
+    TableRow,
+    find_columns,
+    group_by_symbol,
+    read_series,
+    unknown_code,
+)
+from wavewright.tools.folder import Folder, PathRefused
+from wavewright.tools.functions.tool import ToolError
+
+_DELIMITERS = (",", ";", "\t", "|")
+
+
+def read_csv_table(content: bytes, file: str) -> tuple[list[str], list[TableRow]]:
+    """Return the header and the rows of a CSV file; comma, semicolon, tab or bar, whichever the
+    header has most.
+
+    Raises:
+        ToolError: the file is not UTF-8, or is no CSV.
+    """
+    text = _decoded(content, file)
+    header_line = text.lstrip("\r\n").split("\n", 1)[0]
+    delimiter = max(_DELIMITERS, key=header_line.count)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    rows: list[TableRow] = []
+    header: list[str] | None = None
+    try:
+        for cells in reader:
+            if not any(cell.strip() for cell in cells):
+                continue
+            if header is None:
+                header = cells
+                continue
+            if len(cells) > len(header) and any(cell.strip() for cell in cells[len(header) :]):
+                raise ToolError(
+                    f"{file}, line {reader.line_num}: {len(cells)} cells under {len(header)} columns",
+                    hint="quote text that holds the delimiter, and write decimals with a point",
+                )
+            rows.append(TableRow(f"line {reader.line_num}", cells))
+    except csv.Error as error:
+        raise ToolError(
+            f"{file}, line {reader.line_num}: this is no CSV: {error}",
+            hint="save the file as CSV (UTF-8) again",
+        ) from error
+    return header or [], rows
+
+
+def _decoded(content: bytes, file: str) -> str:
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ToolError(
+            f"{file}: the file is UTF-16, not UTF-8",
+            hint=f"convert it: iconv -f UTF-16 -t UTF-8 {file}",
+        )
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ToolError(
+            f"{file}, line {line}: byte 0x{content[error.start]:02x} is not UTF-8",
+            hint=f"convert it, for example: iconv -f ISO-8859-1 -t UTF-8 {file}",
+        ) from error
+
+
+class _Table(Protocol):
+    @property
+    def column_names(self) -> list[str]: ...
+    def to_pydict(self) -> dict[str, list[Cell]]: ...
+
+
+class _ParquetModule(Protocol):
+    def read_table(self, source: io.BytesIO) -> _Table: ...
+
+
+def read_parquet_table(content: bytes, file: str) -> tuple[list[str], list[TableRow]]:
+    """Return the column names and the rows of a Parquet file.
+
+    Raises:
+        ToolError: pyarrow is not installed, or this is no Parquet file.
+    """
+    try:
+        parquet = cast("_ParquetModule", importlib.import_module("pyarrow.parquet"))
+    except ImportError as error:
+        raise ToolError(
+            f"{file}: Parquet files are read with pyarrow, which is not installed",
+            hint=f"{install_hint('parquet')}, or give the prices as CSV",
+        ) from error
+    try:
+        table = parquet.read_table(io.BytesIO(content))
+        names = list(table.column_names)
+        columns = table.to_pydict()
+    except (
+        ValueError,
+        OSError,
+        NotImplementedError,
+        KeyError,
+    ) as error:  # pyarrow's own errors are these
+        reason = str(error).split("\n", 1)[0][:200]
+        raise ToolError(
+            f"{file}: this is no Parquet file: {reason}", hint="write the file again"
+        ) from error
+    lists = [columns[name] for name in names]
+    rows = [
+        TableRow(f"row {number}", cells)
+        for number, cells in enumerate(zip(*lists, strict=True), start=1)
+    ]
+    return names, rows
+
+
+MAX_FILE_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class PriceTable:
+    """A file's columns and rows."""
+
+    columns: PriceColumns
+    rows: Sequence[TableRow]
+    groups: Mapping[str, Sequence[TableRow]]
+    """Rows by code; empty where there is no symbol column."""
+
+
+_READERS: dict[str, Callable[[bytes, str], tuple[list[str], list[TableRow]]]] = {
+    ".csv": read_csv_table,
+    ".txt": read_csv_table,
+    ".tsv": read_csv_table,
+    ".parquet": read_parquet_table,
+}
+
+
+@dataclass(frozen=True)
+class FilePrices:
+    """Prices from one folder or one long file."""
+
+    path: Path
+    """As the user wrote it, made absolute: where the prices stand."""
+    shown: str
+    """As the user wrote it: what messages and sources say."""
+    currency: str | None = None
+    source_name: str | None = None
+    """What a source note says; `prices of CODE` where it is absent."""
+    notes: tuple[str, ...] = ()
+    """What a reader of any series of this source should know; becomes a warning."""
+    _tables: dict[str, tuple[tuple[int, int], PriceTable]] = field(
+        default_factory=dict[str, tuple[tuple[int, int], PriceTable]]
+    )
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def codes(self) -> tuple[str, ...]:
+        """Return the codes that the files have."""
+        if not self._is_folder():
+            table = self._table(self.path.parent, self.path.name, self.shown, fresh=False)
+            return tuple(sorted(table.groups))
+        names = self._file_names()
+        long = self._long_table(names, fresh=False)
+        if long is not None:
+            return tuple(sorted(long.groups))
+        return tuple(sorted({Path(name).stem.upper() for name in names}))
+
+    def read(self, code: str, until: dt.date, *, fresh: bool) -> PriceSeries:
+        """Return the prices of a code, whatever `until` is: the whole file has been read anyway."""
+        del until
+        if not self._is_folder():
+            table = self._table(self.path.parent, self.path.name, self.shown, fresh=fresh)
+            return self._series(code, table, self.shown)
+        names = self._file_names()
+        fitting = [name for name in names if Path(name).stem.upper() == code]
+        if len(fitting) > 1:
+            raise ToolError(
+                f"{self.shown}: {' and '.join(map(repr, fitting))} are both files of {code!r}",
+                hint="keep one file for each code",
+            )
+        if fitting:
+            shown = f"{self.shown}/{fitting[0]}"
+            return self._series(code, self._table(self.path, fitting[0], shown, fresh=fresh), shown)
+        long = self._long_table(names, fresh=fresh)
+        if long is not None:
+            return self._series(code, long, f"{self.shown}/{names[0]}")
+        raise unknown_code(code, (Path(name).stem.upper() for name in names), self.shown)
+
+    def _is_folder(self) -> bool:
+        if not self.path.exists():
+            raise ToolError(
+                f"{self.shown}: there is no such file or folder of prices",
+                hint="set 'prices' to a folder with one CSV or Parquet file a code, such as prices/AAPL.csv; "
+                f"it was looked for at {self.path}",
+            )
+        return self.path.is_dir()
+
+    def _file_names(self) -> list[str]:
+        with _open_folder(self.path, self.shown) as folder:
+            entries = folder.entries()
+        names = [entry.name for entry in entries if Path(entry.name).suffix.lower() in _READERS]
+        if not names:
+            others = f" (it has {len(entries)} other entries)" if entries else ""
+            raise ToolError(
+                f"{self.shown}: the folder has no price files{others}",
+                hint="put one CSV or Parquet file a code there, such as AAPL.csv with the columns date and close",
+            )
+        return names
+
+    def _long_table(self, names: Sequence[str], *, fresh: bool) -> PriceTable | None:
+        """Return a folder's only file where it holds several codes in a symbol column."""
+        if len(names) != 1:
+            return None
+        table = self._table(self.path, names[0], f"{self.shown}/{names[0]}", fresh=fresh)
+        return None if table.columns.symbol is None else table
+
+    def _table(self, folder: Path, name: str, shown: str, *, fresh: bool) -> PriceTable:
+        reader = _READERS.get(Path(name).suffix.lower())
+        if reader is None:
+            raise ToolError(
+                f"{shown}: neither a CSV nor a Parquet file", hint="name it .csv or .parquet"
+            )
+        with self._lock, _open_folder(folder, shown) as opened:
+            stamp = _file_stamp(folder / name)
+            kept = self._tables.get(name)
+            if kept is not None and kept[0] == stamp and not fresh:
+                return kept[1]
+            header, rows = reader(_read_content(opened, name, shown), shown)
+            columns = find_columns(header, shown)
+            table = PriceTable(columns, rows, group_by_symbol(rows, columns))
+            self._tables[name] = (stamp, table)
+            return table
+
+    def _series(self, code: str, table: PriceTable, shown: str) -> PriceSeries:
+        rows = table.rows if table.columns.symbol is None else table.groups.get(code, ())
+        series = read_series(
+            code,
+            rows,
+            table.columns,
+            file=shown,
+            source=self.source_name or f"prices of {code}",
+            notes=self.notes,
+        )
+        if series is not None:
+            return series
+        if table.columns.symbol is not None:
+            raise unknown_code(code, table.groups, shown)
+        raise ToolError(
+            f"{shown}: the file has a header and no prices", hint="add rows, or remove the file"
+        )
+
+
+def _open_folder(folder: Path, shown: str) -> Folder:
+    try:
+        return Folder(folder)
+    except OSError as error:
+        raise ToolError(f"{shown}: {(error.strerror or 'cannot be opened').lower()}") from error
+
+
+def _read_content(folder: Folder, name: str, shown: str) -> bytes:
+    try:
+        content = folder.read(name, max_bytes=MAX_FILE_BYTES)
+    except PathRefused as error:
+        raise ToolError(
+            f"{shown}: {error.reason}",
+            hint=f"prices stand in regular files of at most {MAX_FILE_BYTES // 2**20} MiB",
+        ) from error
+    if not content.strip():
+        raise ToolError(
+            f"{shown}: the file is empty", hint="write a header and one row a date, or remove it"
+        )
+    return content
+
+
+def _file_stamp(path: Path) -> tuple[int, int]:
+    try:
+        status = path.stat(follow_symlinks=False)
+    except OSError:
+        return (0, 0)
+    return (status.st_mtime_ns, status.st_size)
+
+
+VEGA_DATASETS = "vega_datasets"
+
+_MONTH_NOTE = (
+    "vega_datasets labels a month by its first day while the price is of a later day of that month, "
+    "so a month's price may not yet have been known on its date"
+)
+
+
+def vega_prices() -> FilePrices:
+    """Return the package's prices as a source.
+
+    Raises:
+        ToolError: the package is not installed, or has no such file.
+    """
+    spec = importlib.util.find_spec(VEGA_DATASETS)
+    places = list(spec.submodule_search_locations or ()) if spec is not None else []
+    path = Path(places[0]) / "_data" / "stocks.csv" if places else None
+    if path is None or not path.is_file():
+        raise ToolError(
+            "the prices of vega_datasets are not installed",
+            hint=f"{install_hint('equities')}, or set 'prices' to a folder of CSV files",
+        )
+    return FilePrices(
+        path=path,
+        shown=f"{VEGA_DATASETS}:stocks.csv",
+        currency="USD",
+        source_name="vega_datasets, monthly prices of five US stocks",
+        notes=(_MONTH_NOTE,),
+    )

@@ -1,0 +1,426 @@
+"""Price series, the port for their sources, the conversion of table rows to series, and prices of a
+service over HTTP.
+
+A *price source* returns, for a code, a sorted series of closing prices. Every series is cut at the
+run's current time by `known_at`, so no tool can look ahead. Columns of tables are recognised by
+name regardless of case; the first invalid row is an error with its file, its line and the fix.
+Sorting is recorded in the series' warnings.
+
+A service has the shape of EODHD: `GET {base}/eod/{CODE}?api_token=…&fmt=json&from=…&to=…` answers
+with a list of `{date, open, high, low, close, adjusted_close, volume}`. The day after which nothing
+may be known is part of the request, and what comes back is cut again.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated, Literal, Protocol, cast
+from urllib.parse import quote, urlsplit
+
+import anyio
+from pydantic import Field
+
+from wavewright.config.errors import did_you_mean
+from wavewright.config.value_types import Seconds
+from wavewright.packs.equities.documents import Point
+from wavewright.packs.web.json_services import fetch_json, key_from_environment
+from wavewright.planner.language.plan import DocumentModel
+from wavewright.planner.types import Json
+from wavewright.tools.functions.tool import ToolError
+
+_CODE = re.compile(r"[A-Z0-9^][A-Z0-9.^=_-]{0,19}")
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """One closing price; `adjusted` is the close less later splits and dividends, where the source
+    has it.
+    """
+
+    date: dt.date
+    close: float
+    adjusted: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PriceSeries:
+    """The prices of one code, sorted by date, each date once."""
+
+    code: str
+    prices: tuple[Price, ...]
+    source: str
+    location: str
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def basis(self) -> Literal["close", "adjusted"]:
+        """What `points` are: adjusted closes where every price has one, else plain closes."""
+        return "adjusted" if all(price.adjusted is not None for price in self.prices) else "close"
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """Dates and prices on this series' basis."""
+        if self.basis == "adjusted":
+            return tuple((price.date, price.adjusted or price.close) for price in self.prices)
+        return tuple((price.date, price.close) for price in self.prices)
+
+
+class PriceSource(Protocol):
+    """Where prices come from. Each method may block, so it is called in a thread."""
+
+    @property
+    def currency(self) -> str | None:
+        """ISO 4217 code of the prices, where it is known."""
+        ...
+
+    def codes(self) -> tuple[str, ...]:
+        """Return the codes that this source can list."""
+        ...
+
+    def read(self, code: str, until: dt.date, *, fresh: bool) -> PriceSeries:
+        """Return the prices of a code; `fresh` goes past every cache of this source.
+
+        Raises:
+            ToolError: no such code, or its prices cannot be trusted; names the place and the fix.
+        """
+        ...
+
+
+def known_at(series: PriceSeries, now: dt.datetime, *, years: float | None = None) -> PriceSeries:
+    """Return what of a series is known at an instant: prices dated that day or before, of the last
+    `years`.
+
+    A price is taken to be known on its date, in UTC.
+
+    Raises:
+        ToolError: no price is that old.
+    """
+    today = now.astimezone(dt.UTC).date()
+    kept = tuple(price for price in series.prices if price.date <= today)
+    if not kept:
+        first = series.prices[0].date
+        raise ToolError(
+            f"{series.location}: {series.code!r} has no price on or before {today}; its first is of {first}",
+            hint="take a later 'as_of', or prices that reach further back",
+        )
+    if years is not None:
+        start = kept[-1].date - dt.timedelta(days=round(years * 365.25))
+        kept = tuple(price for price in kept if price.date >= start)
+    return replace(series, prices=kept)
+
+
+def checked_code(code: str) -> str:
+    """Return a code in upper case.
+
+    Raises:
+        ToolError: the text is no code; a code is part of a file's name and of an address.
+    """
+    shown = code.strip().upper()
+    if not _CODE.fullmatch(shown) or ".." in shown:
+        raise ToolError(
+            f"{code!r} is no stock code",
+            hint="a code has up to 20 letters, digits and . ^ = _ -, such as 'AAPL' or 'BRK.B'",
+        )
+    return shown
+
+
+def unknown_code(code: str, known: Iterable[str], place: str) -> ToolError:
+    """Return the error for a code that a source does not have, with the nearest that it has."""
+    names = sorted(known)
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    listed = (
+        f"name one that it has: {', '.join(names[:10])}{more}"
+        if names
+        else "it has no codes at all"
+    )
+    return ToolError(
+        f"{place} has no prices for {code!r}", hint=did_you_mean(code, names, 3) or listed
+    )
+
+
+_COLUMN_NAMES: dict[str, tuple[str, ...]] = {
+    "date": ("date", "day", "timestamp", "datetime"),
+    "close": ("close", "price", "last", "level"),
+    "adjusted": (
+        "adj_close",
+        "adj close",
+        "adjclose",
+        "adjusted_close",
+        "adjusted close",
+        "adjusted",
+    ),
+    "symbol": ("symbol", "code", "ticker"),
+}
+"""What a column may be called, by what it means; the first name that is there counts."""
+
+_DATE_FORMATS = ("%b %d %Y", "%b %d, %Y", "%d %b %Y", "%Y/%m/%d", "%Y%m%d")
+
+Cell = object
+"""A cell as its reader gives it: text from CSV, numbers and dates from Parquet."""
+
+
+@dataclass(frozen=True, slots=True)
+class PriceColumns:
+    """Positions of the columns in a row."""
+
+    date: int
+    close: int
+    adjusted: int | None
+    symbol: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """One row of a table, with the place that an error names: `line 14`, `row 3`."""
+
+    place: str
+    cells: Sequence[Cell]
+
+
+def find_columns(header: Sequence[str], file: str) -> PriceColumns:
+    """Return where the columns stand.
+
+    Raises:
+        ToolError: there is no column of dates or of prices, or one name stands twice.
+    """
+    names = [name.strip().lstrip("\ufeff").lower() for name in header]
+    found = {meaning: _position(names, known, file) for meaning, known in _COLUMN_NAMES.items()}
+    close = found["adjusted"] if found["close"] is None else found["close"]
+    if found["date"] is None or close is None:
+        missing = "dates" if found["date"] is None else "prices"
+        wanted = (
+            _COLUMN_NAMES["date"]
+            if found["date"] is None
+            else (*_COLUMN_NAMES["close"][:2], "adj_close")
+        )
+        raise ToolError(
+            f"{file}: no column of {missing}; the header has {', '.join(map(repr, header)) or 'nothing'}",
+            hint=f"name one column {' or '.join(map(repr, wanted))}",
+        )
+    return PriceColumns(
+        date=found["date"], close=close, adjusted=found["adjusted"], symbol=found["symbol"]
+    )
+
+
+def _position(names: Sequence[str], known: Sequence[str], file: str) -> int | None:
+    for name in known:
+        if names.count(name) > 1:
+            raise ToolError(
+                f"{file}: the header has {name!r} twice", hint="keep one of the two columns"
+            )
+        if name in names:
+            return names.index(name)
+    return None
+
+
+def read_series(
+    code: str,
+    rows: Iterable[TableRow],
+    columns: PriceColumns,
+    *,
+    file: str,
+    source: str,
+    notes: tuple[str, ...] = (),
+) -> PriceSeries | None:
+    """Return the prices in the rows of one code, or nothing where there are no rows.
+
+    Raises:
+        ToolError: a row cannot be trusted.
+    """
+    prices: list[Price] = []
+    places: dict[dt.date, str] = {}
+    for row in rows:
+        price = _read_price(row, columns, file)
+        if price.date in places:
+            raise ToolError(
+                f"{file}, {row.place}: the date {price.date} stands already in {places[price.date]}",
+                hint="keep one row for each date"
+                + (
+                    ""
+                    if columns.symbol is not None
+                    else "; a file of several codes needs a 'symbol' column"
+                ),
+            )
+        places[price.date] = row.place
+        prices.append(price)
+    if not prices:
+        return None
+    ordered = sorted(prices, key=lambda price: price.date)
+    warnings = (
+        ()
+        if ordered == prices
+        else (f"{file}: the dates were not in order; they have been sorted",)
+    )
+    return PriceSeries(
+        code=code, prices=tuple(ordered), source=source, location=file, warnings=(*notes, *warnings)
+    )
+
+
+def group_by_symbol(rows: Iterable[TableRow], columns: PriceColumns) -> dict[str, list[TableRow]]:
+    """Return the rows of each code of a table with a symbol column, so that each row is read once."""
+    groups: dict[str, list[TableRow]] = {}
+    if columns.symbol is None:
+        return groups
+    for row in rows:
+        symbol = _cell_text(row, columns.symbol).upper()
+        if symbol:
+            groups.setdefault(symbol, []).append(row)
+    return groups
+
+
+def parse_date(text: str) -> dt.date | None:
+    """Return a date from ISO 8601 text (a time is dropped) or from forms such as `Jan 1 2000`."""
+    shown = text.strip()
+    try:
+        if shown[4:5] == "-" and shown[10:11] in ("", "T", " "):
+            return dt.date.fromisoformat(shown[:10])
+        return _other_form(shown)
+    except ValueError:
+        return None
+
+
+def _other_form(text: str) -> dt.date | None:
+    for form in _DATE_FORMATS:
+        try:
+            return dt.datetime.strptime(text, form).replace(tzinfo=dt.UTC).date()
+        except ValueError:
+            continue
+    return None
+
+
+def _read_price(row: TableRow, columns: PriceColumns, file: str) -> Price:
+    adjusted = None if columns.adjusted is None else _cell_number(row, columns.adjusted, file)
+    return Price(
+        date=_parse_cell_date(row, columns.date, file),
+        close=_cell_number(row, columns.close, file),
+        adjusted=adjusted,
+    )
+
+
+def _cell(row: TableRow, position: int) -> Cell:
+    return row.cells[position] if position < len(row.cells) else None
+
+
+def _cell_text(row: TableRow, position: int) -> str:
+    cell = _cell(row, position)
+    return "" if cell is None else str(cell).strip()
+
+
+def _parse_cell_date(row: TableRow, position: int, file: str) -> dt.date:
+    cell = _cell(row, position)
+    if isinstance(cell, dt.datetime):
+        return cell.date()
+    if isinstance(cell, dt.date):
+        return cell
+    text = _cell_text(row, position)
+    date = parse_date(text)
+    if date is None:
+        shown = f"the date {text[:40]!r} cannot be read" if text else "the date is empty"
+        raise ToolError(
+            f"{file}, {row.place}: {shown}", hint="write dates as 2010-03-01 (or 'Mar 1 2010')"
+        )
+    return date
+
+
+def _cell_number(row: TableRow, position: int, file: str) -> float:
+    text = _cell_text(row, position)
+    try:
+        value = float(text.replace("_", "?")) if text else math.nan  # Python alone reads 1_000
+    except ValueError:
+        raise ToolError(
+            f"{file}, {row.place}: the price {text[:40]!r} is no number",
+            hint="write prices with a point and without a currency sign, such as 223.02",
+        ) from None
+    if math.isnan(value):
+        raise ToolError(
+            f"{file}, {row.place}: the price is {'missing' if not text else 'not a number'}",
+            hint="fill the price in, or remove the row",
+        )
+    if not 0 < value < math.inf:
+        raise ToolError(
+            f"{file}, {row.place}: the price {text[:40]} is not between zero and infinity",
+            hint="a price is greater than zero; fix or remove the row",
+        )
+    return value
+
+
+_HEADER = ("date", "close", "adjusted_close")
+
+
+class PriceServiceSettings(DocumentModel):
+    """A price service over HTTP, in the shape of EODHD."""
+
+    provider: Literal["eodhd"] = "eodhd"
+    base_url: Annotated[str, Field(pattern=r"^https?://")] = "https://eodhd.com/api"
+    api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = "EODHD_API_KEY"
+    """Name of the environment variable that holds the key."""
+    suffix: str = ""
+    """Put after every code, such as `.AU` or `.US`."""
+    timeout: Seconds = 30.0
+    since: str = "2000-01-01"
+    """First day that is asked for."""
+
+
+class EodPrices:
+    """End-of-day prices of one service."""
+
+    def __init__(self, settings: PriceServiceSettings, currency: str | None) -> None:
+        self._settings = settings
+        self.currency = currency
+        self._service = f"{settings.provider} at {urlsplit(settings.base_url).hostname}"
+
+    def codes(self) -> tuple[str, ...]:
+        """Return nothing: the service lists no codes here, so a basket must name its own."""
+        return ()
+
+    def read(self, code: str, until: dt.date, *, fresh: bool) -> PriceSeries:
+        """Return the prices of a code up to a day; the service is asked every time, so `fresh` adds
+        nothing.
+        """
+        del fresh
+        symbol = code + self._settings.suffix
+        fetch = partial(
+            fetch_json,
+            f"{self._settings.base_url.rstrip('/')}/eod/{quote(symbol, safe='')}",
+            service=self._service,
+            params={
+                "api_token": key_from_environment(
+                    self._settings.api_key_env, service=self._service
+                ),
+                "fmt": "json",
+                "from": self._settings.since,
+                "to": until.isoformat(),
+            },
+            seconds=self._settings.timeout,
+        )
+        answer = anyio.run(fetch)
+        place = f"{self._service}, {symbol}"
+        rows = list(self._rows(answer, place))
+        has_adjusted = bool(rows) and all(row.cells[2] is not None for row in rows)
+        columns = find_columns(_HEADER if has_adjusted else _HEADER[:2], place)
+        series = read_series(code, rows, columns, file=place, source=self._service)
+        if series is None:
+            raise ToolError(
+                f"{place}: no prices between {self._settings.since} and {until}",
+                hint="check the code and the suffix, or set an earlier 'since'",
+            )
+        return series
+
+    def _rows(self, answer: Json, place: str) -> Iterator[TableRow]:
+        if not isinstance(answer, list):
+            raise ToolError(
+                f"{place}: the answer is no list of prices",
+                hint="check the address in the settings; the service's shape is that of EODHD",
+            )
+        for number, entry in enumerate(answer, start=1):
+            if not isinstance(entry, dict) or "date" not in entry or "close" not in entry:
+                raise ToolError(
+                    f"{place}, entry {number}: no object with date and close",
+                    hint="the service's shape is that of EODHD: [{date, close, adjusted_close, …}]",
+                )
+            yield TableRow(f"entry {number}", [cast("object", entry.get(name)) for name in _HEADER])

@@ -1,0 +1,381 @@
+"""The summary of documents by code, and the checks that it meets the job's requirements.
+
+No model is asked, and the result says so (`method: computed`). A summary that lacks a required
+stock, treats a benchmark as a stock or violates its output schema is a failure that names what is
+missing and the fix, never a shorter result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar, cast, get_args
+
+import jsonschema_rs
+from pydantic import BaseModel, Field, ValidationError
+
+from wavewright.packs.equities.documents import (
+    AnnouncementsDocument,
+    BenchmarkComparison,
+    BenchmarkResult,
+    Figures,
+    IndexDocument,
+    InputDocument,
+    NewsLine,
+    PriceChart,
+    PriceLine,
+    SourceNote,
+    StockDocument,
+    StockResult,
+    SummaryDocument,
+    benchmark_text,
+    news_list,
+    stocks_table,
+    stocks_text,
+)
+from wavewright.packs.equities.figures import compare, confidence_by_figure
+from wavewright.packs.equities.series_documents import round_numbers
+from wavewright.planner.types import JsonObject, JsonSchema
+from wavewright.tools.functions.tool import ToolError
+
+
+def require_tickers(
+    stocks: list[StockResult], announcements: list[AnnouncementsDocument], required: Sequence[str]
+) -> None:
+    present = {stock.code for stock in stocks} | {document.code for document in announcements}
+    missing = [code for code in dict.fromkeys(required) if code.upper() not in present]
+    if missing:
+        raise ToolError(
+            f"the summary lacks {', '.join(map(repr, missing))}; it has {', '.join(sorted(present)) or 'no stock'}",
+            hint="fetch each of them and pass their documents",
+        )
+
+
+def refuse_benchmarks(stocks: list[StockResult], benchmarks: Sequence[str]) -> None:
+    wrong = sorted({stock.code for stock in stocks} & {code.upper() for code in benchmarks})
+    if wrong:
+        raise ToolError(
+            f"{', '.join(map(repr, wrong))} is a benchmark, for comparison only, and stands among the stocks",
+            hint="fetch it with fetch_index_data and pass it as benchmark",
+        )
+
+
+def require_schema(summary: JsonObject, schema: JsonSchema) -> None:
+    try:
+        validator = jsonschema_rs.validator_for(schema)
+    except ValueError as error:
+        raise ToolError(
+            f"the output schema is no JSON Schema: {error}", hint="fix 'output_schema'"
+        ) from error
+    faults = [
+        f"{'.'.join(str(part) for part in error.instance_path) or 'the summary'}: {error.message}"
+        for error in validator.iter_errors(summary)
+    ]
+    if faults:
+        more = f", and {len(faults) - 3} more" if len(faults) > 3 else ""
+        raise ToolError(
+            f"the summary does not satisfy the output schema: {'; '.join(faults[:3])}{more}",
+            hint="fetch what is missing, or ask for less in 'output_schema'",
+        )
+
+
+Known = TypeVar("Known", bound=BaseModel)
+
+BY_CODE_ALONE = "; no model wrote any of it."
+"""How the paragraph under the title ends; a model that does write something of it says so there
+instead.
+"""
+
+Title = Annotated[str, Field(min_length=1, max_length=300)]
+
+
+def analyze_summary(
+    documents: list[InputDocument],
+    title: Title,
+    benchmark: InputDocument | None = None,
+    announcements: Sequence[InputDocument] = (),
+    filter_tags: Sequence[str] = (),
+    output_tags: Sequence[str] = (),
+    required_tickers: Sequence[str] = (),
+    benchmark_codes: Sequence[str] = (),
+    output_schema: dict[str, Any] | None = None,
+) -> SummaryDocument:
+    """Analyse documents and write one summary: return, volatility, drawdown, trend, comparison with
+    a benchmark.
+
+    Code computes every figure from the prices in the documents; no model is asked.
+
+    Args:
+        documents: Documents of fetch_stock_data or fetch_announcements, the primary targets.
+        title: Title of the summary.
+        benchmark: Document of fetch_index_data, for comparison only.
+        announcements: Documents of fetch_announcements to list beside the figures.
+        filter_tags: Keep only documents that have all of these tags.
+        output_tags: Tags that the summary gets. Set by the engine.
+        required_tickers: Stocks that must be in the summary. Set by the engine.
+        benchmark_codes: Codes that are benchmarks and so no stocks. Set by the engine.
+        output_schema: JSON Schema that the summary must satisfy. Set by the engine.
+    """
+    kept = [document for document in documents if set(filter_tags) <= set(document.tags)]
+    if not kept:
+        raise ToolError(
+            f"none of the {len(documents)} documents has the tags {', '.join(filter_tags) or '(none asked)'}",
+            hint="pass the documents of a data step, and filter by tags that they have",
+        )
+    index, others = _benchmark_of(benchmark, kept)
+    histories = _histories(kept)
+    stocks = [_stock_result(document, index) for document in histories]
+    listed = [
+        *_documents_of_kind(kept, AnnouncementsDocument),
+        *_documents_of_kind(announcements, AnnouncementsDocument),
+    ]
+    require_tickers(stocks, listed, required_tickers)
+    refuse_benchmarks(stocks, benchmark_codes)
+    inherited = [note for document in kept for note in _warnings_of(document)]
+    inherited += [
+        note for document in (index, *announcements) if document for note in _warnings_of(document)
+    ]
+    summary = _build_summary(
+        _SummaryParts(
+            title, stocks, index, listed, _chart(histories, index), inherited, _unused(others)
+        ),
+        output_tags=output_tags,
+    )
+    if output_schema is not None:
+        require_schema(summary.model_dump(mode="json"), output_schema)
+    return summary
+
+
+def _documents_of_kind(documents: Sequence[InputDocument], model: type[Known]) -> list[Known]:
+    """Return the documents of one kind, with the fields of that kind.
+
+    Raises:
+        ToolError: a document says that it is of the kind and lacks what the kind has.
+    """
+    (kind,) = get_args(model.model_fields["kind"].annotation)
+    return [_read_document(document, model) for document in documents if document.kind == kind]
+
+
+def _read_document(document: InputDocument, model: type[Known]) -> Known:
+    try:
+        return model.model_validate(document.model_dump())
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in fault["loc"])
+        raise ToolError(
+            f"document {document.id!r} of kind {document.kind!r} has no usable {where}: {fault['msg'].lower()}",
+            hint="pass the whole output of the tool that fetched it",
+        ) from error
+
+
+def _benchmark_of(
+    given: InputDocument | None, documents: list[InputDocument]
+) -> tuple[IndexDocument | None, list[IndexDocument]]:
+    """Return the benchmark (the one that was given, else the first index among the documents), and
+    other indices.
+    """
+    if given is not None and given.kind != "index-data":
+        raise ToolError(
+            f"the benchmark is document {given.id!r} of kind {given.kind!r}",
+            hint="pass the output of fetch_index_data as benchmark",
+        )
+    among = _documents_of_kind(documents, IndexDocument)
+    if given is not None:
+        return _read_document(given, IndexDocument), among
+    return (among[0], among[1:]) if among else (None, [])
+
+
+def _unused(indices: list[IndexDocument]) -> list[str]:
+    names = ", ".join(index.code for index in indices)
+    return [f"One benchmark is used only; {names} among the documents is not."] if indices else []
+
+
+def _warnings_of(document: BaseModel) -> list[str]:
+    """Return a document's own warnings, whatever its kind."""
+    found = document.model_dump(include={"warnings"}).get("warnings")
+    return [str(note) for note in cast("list[object]", found)] if isinstance(found, list) else []
+
+
+def _histories(documents: list[InputDocument]) -> list[StockDocument]:
+    found: dict[str, StockDocument] = {}
+    for document in _documents_of_kind(documents, StockDocument):
+        if document.code in found:
+            raise ToolError(
+                f"stock {document.code!r} stands twice among the documents",
+                hint="pass each stock's document once",
+            )
+        found[document.code] = document
+    return list(found.values())
+
+
+def _chart(histories: list[StockDocument], index: IndexDocument | None) -> PriceChart | None:
+    if not histories:
+        return None
+    documents = [*histories, *([index] if index is not None else [])]
+    lines = [PriceLine(name=document.code, points=document.prices) for document in documents]
+    return PriceChart(title="Prices, indexed to 100", series=lines)
+
+
+def _stock_result(document: StockDocument, index: IndexDocument | None) -> StockResult:
+    figures = document.figures
+    if figures is None:
+        raise ToolError(
+            f"stock {document.code!r} has one price only, of {document.as_of}",
+            hint="fetch more of its history, or leave it out",
+        )
+    comparison = None if index is None else compare(document.prices, index.prices, index.code)
+    if comparison is not None:
+        comparison = BenchmarkComparison.model_validate(round_numbers(comparison.model_dump()))
+    return StockResult(
+        **_shown_figures(document, figures),
+        currency=document.currency,
+        current_price=document.current_price,
+        trend=figures.trend,
+        comparison=comparison,
+        confidence=confidence_by_figure(figures, comparison),
+        observations=figures.observations,
+        since=figures.since,
+        frequency=figures.frequency,
+        evidence=[document.id, *([] if index is None or comparison is None else [index.id])],
+        sources=document.sources,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _SummaryParts:
+    """All that a summary is written from."""
+
+    title: str
+    stocks: list[StockResult]
+    index: IndexDocument | None
+    announcements: list[AnnouncementsDocument]
+    chart: PriceChart | None
+    inherited: list[str]
+    """Warnings of the documents: shown in the text, and already reported by the steps that fetched
+    them.
+    """
+    notes: list[str]
+
+
+def _build_summary(found: _SummaryParts, *, output_tags: Sequence[str]) -> SummaryDocument:
+    benchmark = None if found.index is None else _benchmark_result(found.index)
+    news = [
+        NewsLine(code=document.code, date=item.date, title=item.title, source=item.source)
+        for document in found.announcements
+        for item in document.items
+    ]
+    sources = [note for stock in found.stocks for note in stock.sources]
+    sources += [
+        note
+        for document in (found.index, *found.announcements)
+        if document is not None
+        for note in document.sources
+    ]
+    notes = [*found.notes, *_shared_notes(found.stocks, found.index)]
+    dates = [stock.as_of for stock in found.stocks] + [line.date for line in news]
+    content = _markdown(found.title, found.stocks, benchmark, news, [*notes, *found.inherited])
+    return SummaryDocument(
+        id=f"summary:{hashlib.sha256(content.encode()).hexdigest()[:16]}",
+        kind="summary",
+        title=found.title,
+        tags=list(dict.fromkeys(["summary", *output_tags])),
+        content=content,
+        method="computed",
+        as_of=max(dates, default=None),
+        stocks=found.stocks,
+        benchmark=benchmark,
+        announcements=news,
+        confidence=_lowest_confidences(found.stocks),
+        chart=found.chart,
+        sources=_distinct(sources),
+        warnings=notes,
+    )
+
+
+def _benchmark_result(index: IndexDocument) -> BenchmarkResult:
+    figures = index.figures
+    if figures is None:
+        raise ToolError(
+            f"the benchmark {index.code!r} has one level only, of {index.as_of}",
+            hint="fetch more of its history, or compare with another benchmark",
+        )
+    return BenchmarkResult(
+        **_shown_figures(index, figures),
+        index_kind=index.index_kind,
+        constituents=index.constituents,
+    )
+
+
+def _shown_figures(document: StockDocument | IndexDocument, figures: Figures) -> dict[str, Any]:
+    """Return the fields that stocks and benchmarks have in a summary."""
+    shared = {"period_return", "return_1y", "annual_growth", "volatility", "max_drawdown"}
+    shown = figures.model_dump(include=shared)
+    return {
+        **shown,
+        "code": document.code,
+        "as_of": document.as_of,
+        "trend_signal": figures.trend.signal,
+    }
+
+
+def _shared_notes(stocks: list[StockResult], index: IndexDocument | None) -> list[str]:
+    """Return what a reader of the comparison should know: overlap, different dates, nothing in
+    common.
+    """
+    notes: list[str] = []
+    if stocks and index is None:
+        notes.append("There is no benchmark, so nothing is compared.")
+    if index is not None:
+        inside = [stock.code for stock in stocks if stock.code in index.constituents]
+        if inside:
+            notes.append(
+                f"{', '.join(inside)} are constituents of the benchmark {index.code}, "
+                "which draws beta and correlation towards it."
+            )
+        apart = [stock.code for stock in stocks if stock.comparison is None]
+        if apart:
+            notes.append(
+                f"{', '.join(apart)} have fewer than two dates in common with {index.code}."
+            )
+    if len({stock.as_of for stock in stocks}) > 1:
+        notes.append("The stocks' last prices are of different dates.")
+    if len({stock.since for stock in stocks}) > 1:
+        notes.append(
+            "The stocks' prices start on different dates; figures over all prices cover different spans."
+        )
+    return notes
+
+
+def _lowest_confidences(stocks: list[StockResult]) -> dict[str, float]:
+    fields = dict.fromkeys(name for stock in stocks for name in stock.confidence)
+    return {name: min(stock.confidence[name] for stock in stocks) for name in fields}
+
+
+def _distinct(sources: list[SourceNote]) -> list[SourceNote]:
+    return list({(note.name, note.location, note.as_of): note for note in sources}.values())
+
+
+def _markdown(
+    title: str,
+    stocks: list[StockResult],
+    benchmark: BenchmarkResult | None,
+    news: list[NewsLine],
+    warnings: list[str],
+) -> str:
+    made = "Computed by code from the prices" if stocks else "Listed by code"
+    lines = [f"# {title}", "", f"{made}{BY_CODE_ALONE}", ""]
+    if stocks:
+        lines += [stocks_text(stocks), "", *stocks_table(stocks), ""]
+    if benchmark is not None:
+        lines += [benchmark_text(benchmark), ""]
+    if news:
+        lines += ["## Announcements", "", *news_list(news), ""]
+    if warnings:
+        lines += [
+            "## To bear in mind",
+            "",
+            *(f"- {warning}" for warning in dict.fromkeys(warnings)),
+            "",
+        ]
+    return "\n".join(lines)

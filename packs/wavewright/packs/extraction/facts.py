@@ -1,0 +1,183 @@
+"""What pages say of a thing: values of rows, sections and sentences, each with the passage that
+says it.
+
+What is said in quotation by a character is never taken for a fact.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, Literal, TypeAlias
+
+from wavewright.packs.extraction.blocks import Block, PageStructure, clean_title
+from wavewright.packs.extraction.entities import EntityMention, Gazetteer, NamedEntity
+
+Takes: TypeAlias = Literal["text", "list", "quote", "target"]
+
+MAX_SECTION: Final = 2_000
+"""Characters of a section's text; paragraphs are kept whole."""
+
+_PRONOUN: Final = re.compile(r"(?:He|She|It|They|This|These)\b")
+_LIST_MARKS: Final = re.compile(r"\s*(?:[,;\n•]|\band\b)\s*")
+_NO_VALUES: Final = frozenset(
+    {"none", "unknown", "n/a", "na", "-", "—", "–", "?", "none known", "tba", "tbd"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FactCues:
+    """How a field of a thing is told."""
+
+    field: str
+    takes: Takes = "text"
+    """The value; the parts of an enumeration; the whole sentence; or the things of some kinds in
+    the passage.
+    """
+    labels: frozenset[str] = frozenset()
+    """Of rows, in lower case."""
+    headings: frozenset[str] = frozenset()
+    """Of sections, in lower case; empty text for what stands above the first heading."""
+    pattern: re.Pattern[str] | None = None
+    """Of what follows the thing's name in a sentence; its group `value` is the value."""
+    kinds: frozenset[str] = frozenset()
+    """Of targets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A value of a field, and the passage that says it."""
+
+    field: str
+    value: str
+    quote: str
+    url: str
+    target: NamedEntity | None = None
+    label: str = ""
+    """Of the row or the section that it was read from, in lower case."""
+
+
+@dataclass(frozen=True, slots=True)
+class _AboutSentence:
+    """A sentence that begins with a thing's name, or with a pronoun for it."""
+
+    text: str
+    rest: str
+    """What follows the name."""
+    page: PageStructure
+    block: Block
+
+
+class FactReader:
+    """Reads what pages say of one thing."""
+
+    def __init__(
+        self, gazetteer: Gazetteer, entity: NamedEntity, pages: Sequence[PageStructure] = ()
+    ) -> None:
+        """Read nothing yet.
+
+        Args:
+            gazetteer: The names of all pages.
+            entity: The thing.
+            pages: Pages about it; its own where absent.
+        """
+        self._gazetteer = gazetteer
+        self._entity = entity
+        self.pages = tuple(pages) or ((entity.page,) if entity.page is not None else ())
+
+    def facts(self, cues: Sequence[FactCues]) -> list[Fact]:
+        """Return what is told of some fields, rows first."""
+        return [
+            fact
+            for cue in cues
+            for fact in (*self._in_rows(cue), *self._in_sections(cue), *self._in_sentences(cue))
+        ]
+
+    def _in_rows(self, cue: FactCues) -> Iterator[Fact]:
+        for page in self.pages:
+            for block in page.rows():
+                if block.label.casefold() in cue.labels:
+                    yield from self._values(cue, block.value, block, page)
+
+    def _in_sections(self, cue: FactCues) -> Iterator[Fact]:
+        for page in self.pages:
+            size = 0
+            for block in page.blocks:
+                if block.kind in {"paragraph", "item"} and block.heading.casefold() in cue.headings:
+                    size += len(block.text)
+                    if size <= MAX_SECTION or size == len(block.text):
+                        yield from self._values(cue, block.text, block, page)
+
+    def _in_sentences(self, cue: FactCues) -> Iterator[Fact]:
+        if cue.pattern is None:
+            return
+        for sentence in self._about:
+            match = cue.pattern.search(sentence.rest)
+            if match is not None:
+                value = match["value"].strip(" ,")
+                yield from self._values(cue, value, sentence.block, sentence.page, sentence.text)
+
+    def _values(
+        self, cue: FactCues, text: str, block: Block, page: PageStructure, sentence: str = ""
+    ) -> Iterator[Fact]:
+        quote = sentence or block.text
+        label = (block.label or block.heading).casefold()
+        if cue.takes == "target":
+            for mention in self._gazetteer.mentions(page, block):
+                named = block.text[mention.start : mention.end]
+                is_within = not sentence or named in text
+                if (
+                    is_within
+                    and mention.entity.kind in cue.kinds
+                    and mention.entity is not self._entity
+                ):
+                    yield Fact(
+                        cue.field, mention.entity.name, quote, page.url, mention.entity, label
+                    )
+            return
+        is_enumeration = cue.takes in {"list", "quote"} and block.kind == "row"
+        text = sentence if sentence and cue.takes == "quote" else text
+        parts = _LIST_MARKS.split(text) if is_enumeration else [text]
+        for part in parts:
+            is_whole = cue.takes == "quote" or (block.kind == "paragraph" and not sentence)
+            value = part.strip() if is_whole else part.strip().rstrip(".")
+            if value and value.casefold() not in _NO_VALUES:
+                yield Fact(cue.field, value, quote, page.url, label=label)
+
+    @cached_property
+    def _about(self) -> list[_AboutSentence]:
+        """Sentences about the thing: on its own pages also those of a pronoun, elsewhere those that
+        begin with it.
+        """
+        found: list[_AboutSentence] = []
+        for page in self.pages:
+            for block in page.prose():
+                for sentence in block.sentences():
+                    end = subject_end(sentence, self._entity.name)
+                    if end:
+                        found.append(_AboutSentence(sentence, sentence[end:], page, block))
+        for mention in self._gazetteer.mentions_of(self._entity):
+            if mention.block.kind in {"paragraph", "item"} and mention.page not in self.pages:
+                found += self._elsewhere(mention)
+        return found
+
+    def _elsewhere(self, mention: EntityMention) -> Iterator[_AboutSentence]:
+        name = mention.block.text[mention.start : mention.end]
+        for sentence in mention.block.sentences():
+            bare = sentence.removeprefix("The ")
+            if bare.startswith(name):
+                yield _AboutSentence(sentence, bare[len(name) :], mention.page, mention.block)
+
+
+def subject_end(sentence: str, name: str) -> int:
+    """Return where the subject of a sentence ends: the name, one word of it, or a pronoun; 0 where
+    it is another.
+    """
+    bare = sentence.removeprefix("The ")
+    for own in [name, *(word for word in name.split() if word[:1].isupper() and len(word) > 2)]:
+        if bare.startswith(clean_title(own)) and not bare[len(own) : len(own) + 1].isalnum():
+            return len(sentence) - len(bare) + len(own)
+    pronoun = _PRONOUN.match(sentence)
+    return pronoun.end() if pronoun else 0

@@ -1,0 +1,54 @@
+"""The pack `knowledge`: documents become a graph of entities, relations and observations with
+evidence.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wavewright.planner.types import JsonObject
+    from wavewright.tools.packs import Pack
+
+__all__ = ["TOOL_NAMES", "pack"]
+
+TOOL_NAMES = frozenset(
+    {
+        "extract_chunk",
+        "knowledge.export_graph",
+        "knowledge.link_evidence",
+        "knowledge.list_minimal_chunks",
+        "knowledge.merge_entities",
+        "knowledge.neighbours",
+        "knowledge.present_graph",
+        "knowledge.read_documents",
+        "knowledge.retry_relations",
+        "knowledge.search_graph",
+        "knowledge.send_graph",
+        "knowledge.undo_merge",
+        "knowledge.write_graph",
+    }
+)
+"""Tools that the pack brings."""
+
+
+def pack(settings: JsonObject, root: Path) -> Pack:
+    """Return the pack over these settings; paths in them are relative to `root`.
+
+    Raises:
+        PackError: a setting is unknown or has a wrong value.
+    """
+    from wavewright.packs.knowledge.documents import read_documents_tool
+    from wavewright.packs.knowledge.extraction import chunk_extractor
+    from wavewright.packs.knowledge.graph.tools import graph_tools
+    from wavewright.packs.knowledge.settings import KnowledgeSettings
+    from wavewright.tools.packs import Pack, validated_settings
+
+    given = validated_settings("knowledge", KnowledgeSettings, settings)
+    return Pack(
+        name="knowledge",
+        tools=(read_documents_tool(given, root), *graph_tools(given.graph, root)),
+        workers=(chunk_extractor(),),
+        description="Documents as a graph of entities, relations and observations with evidence.",
+    )

@@ -1,0 +1,334 @@
+"""Documents cut at their headings into chunks of a bounded length, and the names that stand in
+them.
+
+A chunk is one stretch of the document's text. Short sections stay together; a long one is cut
+between sentences, and each of its parts begins with the last sentences of the one before.
+
+Titles are names, and so are words in bold or code and capitalised phrases that come at least twice.
+What a thing is comes from a sentence such as "X is a town", else from the folder of the document
+about it; where nothing says it, the type is a neutral one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import PurePosixPath
+from typing import Final
+
+from wavewright.packs.extraction.blocks import clean_title, singular, split_sentences
+from wavewright.packs.knowledge.models import Chunk, KnownName
+
+_HEADING: Final = re.compile(r"(?P<marks>#{1,6})[ \t]+(?P<text>.+?)[ \t]*#*[ \t]*")
+_FENCE: Final = re.compile(r" {0,3}(?:```|~~~)")
+_BLOCK_START: Final = re.compile(r"\s*(?:[-*+•]\s|\d{1,3}[.)]\s|\||#{1,6}\s|>|$)")
+_NO_SLUG: Final = re.compile(r"[^a-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class TextDocument:
+    """A document as text."""
+
+    name: str
+    """Path below the folder, or address."""
+    title: str
+    text: str
+    """Markdown or plain text."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextSpan:
+    """A stretch of a text, in characters."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """A stretch of a document under its headings."""
+
+    start: int
+    end: int
+    headings: tuple[str, ...]
+
+
+def chunks_of(document: TextDocument, chars: int, overlap: int) -> list[Chunk]:
+    """Return the chunks of a document, in order; none where it is blank.
+
+    Args:
+        document: The document.
+        chars: Characters of a chunk at most; only a sentence or a block of code that is longer is
+            cut.
+        overlap: Sentences of the chunk before that a part of a section begins with.
+    """
+    found: list[Chunk] = []
+    seen: Counter[str] = Counter()
+    for section in _joined(document.text, chars):
+        for part in _parts(document.text, section, chars, overlap):
+            text = document.text[part.start : part.end]
+            known = _chunk_id(document.name, section.headings, text)
+            seen[known] += 1
+            found.append(
+                Chunk(
+                    id=known if seen[known] == 1 else f"{known}-{seen[known]}",
+                    document=document.name,
+                    title=document.title,
+                    headings=section.headings,
+                    text=text,
+                    start=part.start,
+                    end=part.end,
+                )
+            )
+    return found
+
+
+def text_blocks(text: str) -> Iterator[TextSpan]:
+    """Yield the paragraphs, list items, headings and table rows of a Markdown text; a block of code
+    is one.
+    """
+    begun: int | None = None
+    end = position = 0
+    fenced = False
+    for line in text.splitlines(keepends=True):
+        is_fence = _FENCE.match(line) is not None
+        if begun is not None and not fenced and (is_fence or _BLOCK_START.match(line)):
+            yield TextSpan(begun, end)
+            begun = None
+        if line.strip():
+            begun = position if begun is None else begun
+            end = position + len(line.rstrip())
+        position += len(line)
+        fenced = fenced != is_fence
+        is_whole = (is_fence and not fenced) or (
+            not fenced and line.lstrip().startswith(("#", "|"))
+        )
+        if begun is not None and is_whole:
+            yield TextSpan(begun, end)
+            begun = None
+    if begun is not None:
+        yield TextSpan(begun, end)
+
+
+def sentence_spans(text: str) -> Iterator[TextSpan]:
+    """Yield the sentences of a Markdown text; a block of code and a row of a table are one."""
+    for block in text_blocks(text):
+        content = text[block.start : block.end]
+        if _FENCE.match(content) or content.lstrip().startswith("|"):
+            yield block
+            continue
+        position = 0
+        for sentence in split_sentences(content.replace("\n", " ")):
+            place = content.replace("\n", " ").find(sentence, position)
+            if place >= 0:
+                position = place + len(sentence)
+                yield TextSpan(block.start + place, block.start + position)
+
+
+def _sections(text: str) -> Iterator[_Section]:
+    path: list[tuple[int, str]] = []
+    start = 0
+    for block in text_blocks(text):
+        heading = _HEADING.fullmatch(text[block.start : block.end])
+        if heading is None:
+            continue
+        if text[start : block.start].strip():
+            yield _Section(start, block.start, tuple(name for _, name in path))
+        start = block.start
+        level = len(heading["marks"])
+        path = [*((depth, name) for depth, name in path if depth < level), (level, heading["text"])]
+    if text[start:].strip():
+        yield _Section(start, len(text), tuple(name for _, name in path))
+
+
+def _joined(text: str, chars: int) -> Iterator[_Section]:
+    """Yield sections; neighbours that are short stay together, under the headings that they share."""
+    joined: _Section | None = None
+    for section in _sections(text):
+        if joined is not None and section.end - joined.start <= chars // 2:
+            pairs = zip(joined.headings, section.headings, strict=False)
+            shared = tuple(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+            joined = _Section(joined.start, section.end, shared)
+            continue
+        if joined is not None:
+            yield joined
+        joined = section
+    if joined is not None:
+        yield joined
+
+
+def _parts(text: str, section: _Section, chars: int, overlap: int) -> Iterator[TextSpan]:
+    sentences = [
+        piece
+        for one in sentence_spans(text[section.start : section.end])
+        for piece in _pieces(
+            text, TextSpan(section.start + one.start, section.start + one.end), chars
+        )
+    ]
+    begun = 0
+    for place, sentence in enumerate(sentences):
+        if place > begun and sentence.end - sentences[begun].start > chars:
+            yield TextSpan(sentences[begun].start, sentences[place - 1].end)
+            repeated = max(begun + 1, place - overlap)
+            fits = sentence.end - sentences[repeated].start <= chars
+            begun = repeated if fits else place
+    if sentences:
+        yield TextSpan(sentences[begun].start, sentences[-1].end)
+
+
+def _pieces(text: str, span: TextSpan, chars: int) -> Iterator[TextSpan]:
+    """Yield a span, cut at white space where it is too long."""
+    start = span.start
+    while span.end - start > chars:
+        cut = max(text.rfind("\n", start, start + chars), text.rfind(" ", start, start + chars))
+        end = cut if cut > start else start + chars
+        yield TextSpan(start, end)
+        start = end
+    yield TextSpan(start, span.end)
+
+
+def _chunk_id(document: str, headings: tuple[str, ...], text: str) -> str:
+    slug = _NO_SLUG.sub("-", document.casefold()).strip("-")[:60]
+    digest = hashlib.sha256("\0".join([document, *headings, text]).encode()).hexdigest()
+    return f"{slug}-{digest[:12]}"
+
+
+DOCUMENT: Final = "document"
+TERM: Final = "term"
+THING: Final = "thing"
+MAX_NAMES: Final = 50_000
+"""Of all documents together; the most frequent ones are kept."""
+
+_TOKEN: Final = re.compile(r"[^\W_]+")
+_CODE_BLOCK: Final = re.compile(r"^ {0,3}(```|~~~).*?^ {0,3}\1[^\n]*$", re.MULTILINE | re.DOTALL)
+_BREAK: Final = re.compile(
+    r"^[ \t]*#{1,6} [^\n]*$|\n[ \t]*\n|\n(?=[ \t]*(?:[-*+|>]|\d{1,3}[.)]) )", re.MULTILINE
+)
+"""A heading, which is no part of a sentence, or what is between two blocks."""
+_LINK: Final = re.compile(r"!?\[([^\[\]\n]*)\]\([^()\n]*(?:\([^()\n]*\)[^()\n]*)*\)")
+_MARKS: Final = re.compile(
+    r"[*`|]+|^[ \t]*(?:#{1,6}|>|[-*+•])[ \t]+|(?<!\w)_+|_+(?!\w)", re.MULTILINE
+)
+_BOLD: Final = re.compile(r"\*\*([^*\n]{2,60}?)\*\*(?!\s*:)")
+_CODE: Final = re.compile(r"(?<!`)`([A-Za-z][\w.:/ -]{1,40})`(?!`)")
+_CAPITALISED: Final = re.compile(
+    r"(?<![\w'’-])[a-z][\w'’-]*[,;]? (?:the |The )?([A-Z][\w'’-]+(?: (?:(?:of|the|de|von) ){0,2}[A-Z][\w'’-]+){0,4})"
+)
+"""After a word in lower case: elsewhere a capital may begin a sentence, and a phrase would lack its
+first words.
+"""
+_IS_A: Final = re.compile(
+    r"(?P<name>[A-Z][\w'’-]*(?: [\w'’-]+){0,4}?) (?:is|was|are|were) (?:an?|the|one of the) "
+    r"(?P<phrase>[a-z][a-z'’-]*(?: [a-z'’-]+){0,5}?)"
+    r"(?=[,.;:()—–]| (?:of|in|on|at|by|from|for|with|near|that|which|who|whose|where|when|and|but|to|as|under|over|"
+    r"between|among|lying|called|named|built|made)\b)"
+)
+
+_NO_NOUNS: Final = frozenset(
+    ["one", "kind", "sort", "capable", "same", "only", "first", "last", "most", "least", "best"]
+)
+
+
+def plain_text(text: str) -> str:
+    """Return a Markdown text without its marks and the targets of its links, in one line."""
+    return " ".join(
+        _MARKS.sub(" ", _LINK.sub(r"\1", text)).replace(" ,", ",").replace(" .", ".").split()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FoundName:
+    """A name in a text; `start` and `end` are in characters."""
+
+    name: KnownName
+    start: int
+    end: int
+
+
+class NameFinder:
+    """Finds names in texts to the letter, the longest at each place."""
+
+    def __init__(self, names: Iterable[KnownName]) -> None:
+        self._by_first: dict[str, list[KnownName]] = {}
+        for name in names:
+            first = _TOKEN.match(name.name)
+            if first is not None:
+                self._by_first.setdefault(first[0], []).append(name)
+        for group in self._by_first.values():
+            group.sort(key=lambda one: -len(one.name))
+
+    def find(self, text: str) -> list[FoundName]:
+        """Return the names in a text, in their order."""
+        found: list[FoundName] = []
+        end = 0
+        for token in _TOKEN.finditer(text):
+            start = token.start()
+            if start < end:
+                continue
+            for name in self._by_first.get(token[0], ()):
+                after = start + len(name.name)
+                if text.startswith(name.name, start) and not text[after : after + 1].isalnum():
+                    found.append(FoundName(name, start, after))
+                    end = after
+                    break
+        return found
+
+
+def title_name(title: str) -> str:
+    """Return a document's title as a name."""
+    return clean_title(plain_text(title))[:200] or title[:200]
+
+
+def known_names(documents: Sequence[TextDocument]) -> list[KnownName]:
+    """Return the names of all documents, each once."""
+    texts = [
+        plain_text(_BREAK.sub(" . ", _CODE_BLOCK.sub(" ", document.text))) for document in documents
+    ]
+    types = _types_said(texts)
+    found: dict[str, KnownName] = {}
+    for document in documents:
+        name = title_name(document.title)
+        found.setdefault(
+            name, KnownName(name=name, type=types.get(name) or _type_of_place(document.name))
+        )
+    terms = Counter(term for document in documents for term in _terms(document.text))
+    phrases = Counter(phrase for text in texts for phrase in _CAPITALISED.findall(text))
+    lower = Counter(word for text in texts for word in _TOKEN.findall(text) if word.islower())
+    for name, count in (terms + phrases).most_common(MAX_NAMES):
+        # An ordinary word that is sometimes in code or capitalised is no name.
+        is_ordinary = lower[name.casefold()] - terms[name] > count
+        if count > 1 and len(name) > 2 and not is_ordinary:
+            kind = types.get(name) or (THING if name in phrases else TERM)
+            found.setdefault(name, KnownName(name=name, type=kind))
+    return [*found.values()]
+
+
+def _types_said(texts: Iterable[str]) -> dict[str, str]:
+    """Return, by name, the head noun of the first sentence such as "X is a town by the sea"."""
+    found: dict[str, str] = {}
+    for text in texts:
+        for match in _IS_A.finditer(text):
+            noun = singular(match["phrase"].split()[-1])
+            if noun not in _NO_NOUNS:
+                found.setdefault(match["name"].removeprefix("The "), noun)
+    return found
+
+
+def _type_of_place(document: str) -> str:
+    folder = PurePosixPath(document).parent.name
+    if folder == "people":
+        return "person"
+    return singular(folder) if folder.isalpha() and not document.startswith("http") else DOCUMENT
+
+
+def _terms(text: str) -> Iterator[str]:
+    prose = _CODE_BLOCK.sub(" ", text)
+    for pattern in (_BOLD, _CODE):
+        for term in pattern.findall(prose):
+            bare = plain_text(term)
+            if _TOKEN.match(bare) and len(bare.split()) <= 4 and not bare.endswith((":", ".")):
+                yield bare

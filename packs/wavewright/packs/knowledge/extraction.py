@@ -1,0 +1,237 @@
+"""The worker `extract_chunk`: the records of one chunk, and in any case its least.
+
+A model gives observations, entities and relations with quotes, which are looked up in the chunk.
+Where its answer is not accepted, what it wrote down as calls of a graph's tools counts; where that
+gives nothing, code reads the chunk; and where that finds no name, the chunk's first sentence is
+kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Final
+
+from pydantic import TypeAdapter
+
+from wavewright.packs.knowledge.chunking import TextSpan, sentence_spans
+from wavewright.packs.knowledge.generation import evidence_of, generate_records, least_records
+from wavewright.packs.knowledge.models import (
+    Chunk,
+    ChunkRecords,
+)
+from wavewright.packs.text.extract_records import MIN_QUOTE, find_quote
+from wavewright.planner.planning.non_plan_answers import read_suggested_calls
+from wavewright.planner.ports.fallback_ladder import FallbackFailure
+from wavewright.planner.ports.model_port import ModelAnswer
+from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
+from wavewright.tools.functions.schemas import model_schema, schema_of
+from wavewright.tools.workers.conversation import read_answer
+from wavewright.tools.workers.long_inputs import cut_text
+from wavewright.tools.workers.specs import AnswerRefused, AnswerToFinish, Worker, WorkerSpec
+
+KEPT_SECONDS: Final = 30 * 86_400.0
+"""How long the records of an unchanged chunk serve later runs."""
+
+_QUOTES: Final[JsonSchema] = {
+    "type": "array",
+    "minItems": 1,
+    "items": {"type": "string", "minLength": MIN_QUOTE, "maxLength": 2000},
+    "description": "Passages of the text, copied to the letter.",
+}
+_NAME: Final[JsonSchema] = {"type": "string", "minLength": 1, "maxLength": 200}
+
+
+def _list_of(fields: Mapping[str, JsonSchema], required: list[str]) -> JsonSchema:
+    return {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "required": [*required, "quotes"],
+            "additionalProperties": False,
+            "properties": {**fields, "quotes": _QUOTES},
+        },
+    }
+
+
+_LISTS: Final[Mapping[str, JsonSchema]] = {
+    "observations": _list_of(
+        {"entity": _NAME, "text": {"type": "string", "minLength": 1, "maxLength": 2000}},
+        ["entity", "text"],
+    ),
+    "entities": _list_of(
+        {"name": _NAME, "type": _NAME, "aliases": {"type": "array", "items": _NAME}},
+        ["name", "type"],
+    ),
+    "relations": _list_of(
+        {"source": _NAME, "relation": _NAME, "target": _NAME}, ["source", "relation", "target"]
+    ),
+}
+ANSWER_SCHEMA: Final[JsonSchema] = {
+    "type": "object",
+    "required": [*_LISTS],
+    "additionalProperties": False,
+    "properties": {**_LISTS},
+}
+"""What a model is asked for."""
+
+_OTHER_WORDS: Final = {
+    "entityName": "entity",
+    "entityType": "type",
+    "relationType": "relation",
+    "from": "source",
+    "to": "target",
+}
+"""Words of the memory server's tools for the fields of records."""
+
+
+@cache
+def chunk_extractor() -> Worker:
+    """Return the worker that extracts the records of a chunk."""
+    return Worker(
+        WorkerSpec(
+            name="extract_chunk",
+            description="Extract entities, observations and relations from one chunk of a document, with evidence.",
+            prompt="knowledge/extract_chunk",
+            input_schema={
+                "type": "object",
+                "required": ["chunk"],
+                "additionalProperties": False,
+                "properties": {"chunk": model_schema(Chunk)},
+            },
+            output_schema=schema_of(TypeAdapter(ChunkRecords), mode="serialization"),
+            token_share=0.1,
+            tags=frozenset({"text"}),
+            expected_seconds=15.0,
+            max_items=20_000,
+            cache_for=KEPT_SECONDS,
+        ),
+        show=_shown,
+        asks_for=lambda _: ANSWER_SCHEMA,
+        finish=_finish,
+        suggest=_suggested,
+        generate=_generate,
+        force=lambda params: _as_json(least_records(_chunk(params))),
+    )
+
+
+def _chunk(params: JsonObject) -> Chunk:
+    return Chunk.model_validate(params["chunk"])
+
+
+def _as_json(records: ChunkRecords) -> Json:
+    return records.model_dump(mode="json")
+
+
+def _shown(params: JsonObject, draft: JsonObject) -> JsonObject:
+    del draft
+    chunk = _chunk(params)
+    return {
+        "document": chunk.title,
+        "headings": [*chunk.headings],
+        "names": {one.name: one.type for one in chunk.names},
+        "text": chunk.text,
+    }
+
+
+def _generate(params: JsonObject) -> Json | FallbackFailure:
+    found = generate_records(_chunk(params))
+    return (
+        FallbackFailure("no known name stands in the chunk") if found is None else _as_json(found)
+    )
+
+
+def _finish(found: AnswerToFinish) -> Json:
+    chunk, faults = _chunk(found.params), list[str]()
+    records = {kind: [*_quoted(kind, chunk, found, faults)] for kind in _LISTS}
+    if not any(records.values()) or (faults and not found.is_last):
+        raise AnswerRefused(
+            faults or ["there is no record in it: name at least what the text is about"]
+        )
+    return _as_json(
+        ChunkRecords.model_validate({"chunk": chunk.id, "origin": found.rung, **records})
+    )
+
+
+def _quoted(
+    kind: str, chunk: Chunk, found: AnswerToFinish, faults: list[str]
+) -> Iterator[dict[str, object]]:
+    """Yield the records of a kind with the quotes that stand in the chunk as evidence; note those
+    without one.
+    """
+    for one in _objects(as_object(found.answer).get(kind)):
+        quotes = as_list(one.get("quotes"))
+        places = [find_quote(str(quote), chunk.text) for quote in quotes]
+        evidence = [evidence_of(chunk, TextSpan(*place)) for place in places if place is not None]
+        if evidence:
+            fields = {name: value for name, value in one.items() if name != "quotes"}
+            yield {**fields, "evidence": evidence, "origin": found.rung}
+        else:
+            faults.append(
+                f"no quote of an entry of {kind!r} stands in the text, such as "
+                f"{cut_text(str(quotes[0]), 120) if quotes else ''!r}: copy passages to the letter, or leave it out"
+            )
+
+
+def _suggested(params: JsonObject, answer: ModelAnswer) -> Json:
+    """Return what a model wrote down instead of an answer: calls of a graph's tools, or parts of
+    the answer.
+
+    An entry without quotes is given the first sentence that has all of its names.
+    """
+    said = [call.arguments for call in read_suggested_calls(answer.text, answer.calls)]
+    said += [value for value in read_answer(answer).values if isinstance(value, dict)]
+    chunk = _chunk(params)
+    found: dict[str, list[Json]] = {kind: [] for kind in _LISTS}
+    for part in said:
+        for kind in _LISTS:
+            for entry in _objects(part.get(kind)):
+                for kind_of_entry, one in _plain_entries(kind, entry):
+                    quoted = _with_quotes(kind_of_entry, one, chunk)
+                    if quoted is not None and quoted not in found[kind_of_entry]:
+                        found[kind_of_entry].append(quoted)
+    return {**found}
+
+
+def _plain_entries(kind: str, entry: JsonObject) -> Iterator[tuple[str, JsonObject]]:
+    """Yield an entry in our words; the memory server's has observations within entities, and
+    several at once.
+    """
+    named = {_OTHER_WORDS.get(key, key): value for key, value in entry.items()}
+    if kind == "entities":
+        for text in as_list(named.pop("observations", None)):
+            yield "observations", {"entity": named.get("name"), "text": text}
+    if kind == "observations" and "contents" in named:
+        for text in as_list(named["contents"]):
+            yield "observations", {"entity": named.get("entity"), "text": text}
+        return
+    yield kind, named
+
+
+def _with_quotes(kind: str, entry: JsonObject, chunk: Chunk) -> JsonObject | None:
+    """Return an entry with quotes; nothing where a field is missing or no sentence has its names."""
+    items = _LISTS[kind]["items"]
+    assert isinstance(items, dict)
+    fields, required = items["properties"], items["required"]
+    assert isinstance(fields, dict)
+    assert isinstance(required, list)
+    kept = {name: value for name, value in entry.items() if name in fields}
+    if kind == "entities":
+        kept.setdefault("type", "thing")
+    named = [
+        kept.get(str(name))
+        for name in required
+        if name not in {"quotes", "text", "type", "relation"}
+    ]
+    if not kept.get("quotes") and all(isinstance(name, str) for name in named):
+        sentences = (chunk.text[span.start : span.end] for span in sentence_spans(chunk.text))
+        quote = next((one for one in sentences if all(str(name) in one for name in named)), None)
+        kept["quotes"] = [quote[:2000]] if quote else []
+    is_whole = all(
+        isinstance(kept.get(str(name)), str | list) and kept.get(str(name)) for name in required
+    )
+    return kept if is_whole else None
+
+
+def _objects(value: Json) -> Iterator[JsonObject]:
+    return (one for one in as_list(value) if isinstance(one, dict))

@@ -1,0 +1,70 @@
+"""What a project or a job sets for the pack `knowledge`."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from wavewright.config.mcp_servers import McpServerSection
+from wavewright.packs.surreal import DatabaseName, SurrealSettings
+from wavewright.packs.web.search import WebSettings
+from wavewright.planner.language.plan import DocumentModel
+
+
+class GraphDatabaseSettings(SurrealSettings):
+    """A SurrealDB database that the graph is sent to."""
+
+    what: ClassVar[str] = "graph's database"
+    section: ClassVar[str] = "packs.knowledge.graph.surrealdb"
+
+    path: str = Field(default=".wavewright/knowledge-surreal", min_length=1)
+    """Folder of the embedded engine."""
+    database: DatabaseName = "knowledge"
+
+
+class EmbeddingSettings(DocumentModel):
+    """A server that says how alike names are, and from when on they are taken for names of one
+    entity.
+    """
+
+    url: Annotated[str, Field(pattern=r"^https?://\S+$")]
+    """Address of an OpenAI-compatible server, such as `http://localhost:8000/v1`; its `/embeddings`
+    is asked.
+    """
+    model: str = Field(min_length=1)
+    """Name of the model there."""
+    key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
+    """Name of the environment variable that holds the key; none is sent where absent."""
+    threshold: float = Field(default=0.9, gt=0, le=1)
+    """Least similarity (cosine) of two names that are merged."""
+
+
+class GraphSettings(DocumentModel):
+    """The part `graph` of the pack's settings."""
+
+    path: str = Field(default=".wavewright/knowledge.db", min_length=1)
+    """File of the graph."""
+    surrealdb: GraphDatabaseSettings = GraphDatabaseSettings()
+    """A SurrealDB database that `knowledge.send_graph` writes to; it needs the extra `graph`."""
+    mcp: McpServerSection | None = None
+    """A server with the tools `create_entities`, `add_observations` and `create_relations`."""
+    embeddings: EmbeddingSettings | None = None
+    """A server that `knowledge.merge_entities` asks how alike names are; only rules decide where
+    absent.
+    """
+
+
+class KnowledgeSettings(DocumentModel):
+    """All settings of the pack."""
+
+    documents: str = "."
+    """Folder that documents are read from; no other file is read."""
+    chunk_chars: Annotated[int, Field(ge=500, le=20_000)] = 3000
+    """Characters of a chunk at most."""
+    overlap_sentences: Annotated[int, Field(ge=0, le=10)] = 1
+    """Sentences of the chunk before that a chunk begins with, where a section is cut."""
+    graph: GraphSettings = GraphSettings()
+    """Where the graph is."""
+    web: WebSettings = WebSettings()
+    """How addresses are fetched, as for the pack `web`."""

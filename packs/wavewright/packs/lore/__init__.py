@@ -1,0 +1,66 @@
+"""The pack `lore`: a daemon that researches the zones of a game world, and the store of what was
+accepted.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wavewright.planner.types import JsonObject
+    from wavewright.tools.packs import Pack
+
+__all__ = ["TOOL_NAMES", "pack"]
+
+TOOL_NAMES = frozenset(
+    {
+        "lore.assemble_package",
+        "lore.crawl_webpage",
+        "lore.cross_reference",
+        "lore.discover_zones",
+        "lore.extract_category",
+        "lore.present_zone",
+        "lore.research_topic",
+        "lore.search",
+        "lore.summarize_content",
+        "lore.validate_package",
+    }
+)
+"""Tools that the pack brings."""
+
+
+def pack(settings: JsonObject, root: Path) -> Pack:
+    """Return the pack over these settings; paths in them are relative to `root`.
+
+    Raises:
+        PackError: a setting is unknown or has a wrong value.
+    """
+    from wavewright.packs.lore.messages import CONTRACT
+    from wavewright.packs.lore.packages import validate_package_tool
+    from wavewright.packs.lore.settings import (
+        SHIPPED_SOURCES,
+        SHIPPED_TOPICS,
+        read_settings,
+        read_tiers,
+        read_topics,
+        with_environment,
+    )
+    from wavewright.packs.lore.store.server import store_server
+    from wavewright.packs.lore.tools import lore_agents, lore_tools
+    from wavewright.tools.packs import Pack
+
+    given = read_settings(settings)
+    tiers = read_tiers(
+        root / Path(given.sources).expanduser() if given.sources else SHIPPED_SOURCES
+    )
+    topics = read_topics(root / Path(given.topics).expanduser() if given.topics else SHIPPED_TOPICS)
+    return Pack(
+        name="lore",
+        tools=(*lore_tools(given, root, topics, tiers), validate_package_tool(tiers)),
+        agents=lore_agents(len(topics)),
+        description="Research of the zones of a game world.",
+        messages=with_environment(CONTRACT, os.environ),
+        mcp_servers={"lore-store": store_server(given.store, root)},
+    )

@@ -1,0 +1,203 @@
+"""Tools that make records of the pages that were read, and the merge that never overwrites."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import ValidationError
+
+from wavewright.packs.extraction.structure import SourcePage
+from wavewright.packs.lore.extraction.records import METHOD, ZonePages, extract, read_apart
+from wavewright.packs.lore.gathering import content_name, game_of, references, stored_pages, zone_of
+from wavewright.packs.lore.models import (
+    CATEGORIES,
+    RECORD_TYPES,
+    Category,
+    Evidence,
+    LoreRecord,
+    ZoneData,
+    ZoneExtraction,
+    slug,
+)
+from wavewright.packs.lore.settings import DIRECT, Topic
+from wavewright.planner.types import Json, JsonObject, as_list
+from wavewright.tools.functions.injected import RunData
+from wavewright.tools.functions.tool import Agents, ToolError
+
+EXTRACTED: Final = "extracted"
+"""Run data: categories that were extracted, with how."""
+SUMMARY: Final = "summary"
+"""Run data: by topic, a summary and the keys of the pages that it covers."""
+MAX_CONTENT: Final = 300_000
+"""Characters of all texts that one agent is given; longer ones are cut evenly."""
+
+_STORE_FIELDS: Final = frozenset({"id", "sources", "confidence", "updated_at"})
+"""Fields of a record that no page says."""
+_NAME_FIELDS: Final = frozenset({"faction_ids", "exclusive_with", "connected_zones"})
+_NAME_MEMBERS: Final = {"relationships": "npc_id", "inter_faction": "faction_id"}
+
+
+def records_name(category: Category) -> str:
+    """Return the name of a category's records among run data."""
+    return f"records.{category}"
+
+
+def topic_texts(data: RunData, topics: Sequence[str]) -> list[Json]:
+    """Return the texts of topics as an agent is given them: summaries in place of the pages that
+    they cover.
+    """
+    texts: list[JsonObject] = []
+    summaries = data.read(SUMMARY)
+    for topic in topics:
+        summary = summaries.get(topic)
+        covered: Json = summary.get("covers") if isinstance(summary, dict) else None
+        if isinstance(summary, dict):
+            texts.append({"topic": topic, "summary": summary["text"]})
+        for key, page in data.read(content_name(topic)).items():
+            if isinstance(page, dict) and not (isinstance(covered, list) and key in covered):
+                texts.append({"topic": topic, "url": page["url"], "text": page["text"]})
+    total = sum(len(str(one.get("text", ""))) for one in texts)
+    if total > MAX_CONTENT:
+        most = MAX_CONTENT // len(texts)
+        texts = [
+            {**one, "text": str(one["text"])[:most]} if "text" in one else one for one in texts
+        ]
+    return [*texts]
+
+
+@dataclass(frozen=True)
+class RecordExtraction:
+    """The tool `extract_category`."""
+
+    topics: Mapping[str, Topic]
+
+    async def extract_category(  # noqa: D417 - `agents` and `data` are no parameters of the tool
+        self, category: Category, feedback: Sequence[str] = (), *, agents: Agents, data: RunData
+    ) -> str:
+        """Extract the records of a category from what was researched about it.
+
+        Records of the same thing become one: what is empty is filled, and nothing is overwritten.
+
+        Args:
+            category: One of zone, npcs, factions, lore, narrative_items.
+            feedback: Why the last package was rejected; a model considers what is about the
+                category.
+        """
+        zone = zone_of(data)
+        own = [name for name, topic in self.topics.items() if topic.category == category]
+        pages = stored_pages(data, [*own, DIRECT])
+        if not pages:
+            return f"Research first: there is no content for {category}; call research_topic({own[0]!r})"
+        method, left_out, note = "agent", 0, ""
+        found: list[LoreRecord] = []
+        if agents.is_available:
+            values: JsonObject = {
+                "zone": zone,
+                "content": topic_texts(data, [*own, DIRECT]),
+                "sources": [one.model_dump(mode="json") for one in references(data)],
+                "feedback": [*feedback],
+            }
+            try:
+                answer = await agents.run(f"extract_{category}", values)
+                found, left_out = read_records(category, answer, zone, pages)
+            except ToolError as error:
+                method, note = METHOD, f"; {error}"
+        else:
+            method = METHOD
+        if method == METHOD:
+            # The more pages there are, the more names are known.
+            read = stored_pages(data, [*self.topics, DIRECT])
+            found = await read_apart(extract, ZonePages(read, zone, category))
+        known = data.read(records_name(category))
+        for record in found:
+            written = record_json(record)
+            before = known.get(record.id)
+            merged = merge_records(before, written) if isinstance(before, dict) else written
+            data.write(records_name(category), record.id, merged)
+        new = sum(record.id not in known for record in found)
+        data.write(EXTRACTED, category, {"method": method, "records": len(known) + new})
+        dropped = f", {left_out} left out without evidence" if left_out else ""
+        return f"Extracted {category}: {len(known) + new} records, {new} new{dropped} (method: {method}{note})"
+
+
+def read_records(
+    category: Category, answer: Json, zone: str, pages: Sequence[SourcePage]
+) -> tuple[list[LoreRecord], int]:
+    """Return an agent's records whose evidence stands in the pages, and how many others were left
+    out.
+
+    Raises:
+        ToolError: the agent was ended before it gave an answer.
+    """
+    if answer is None:
+        raise ToolError(f"the agent 'extract_{category}' was ended without an answer")
+    entries: list[Json] = as_list(answer.get("records") if isinstance(answer, dict) else None)
+    texts = {page.url: " ".join(page.text.split()) for page in pages}
+    found: dict[str, LoreRecord] = {}
+    for entry in entries:
+        record = _record(category, entry, zone)
+        if record is None or (category == "zone" and record.id != slug(zone)):
+            continue
+        found_evidence = [one for one in record.evidence if _stands_in(one, texts)]
+        if found_evidence and record.id not in found:
+            found[record.id] = record.model_copy(update={"evidence": found_evidence})
+    return [*found.values()], len(entries) - len(found)
+
+
+def _stands_in(evidence: Evidence, texts: Mapping[str, str]) -> bool:
+    return " ".join(evidence.quote.split()) in texts.get(evidence.url, "")
+
+
+def _record(category: Category, entry: Json, zone: str) -> LoreRecord | None:
+    """Return a record of an agent's answer, with slugs in place of names; None where it is none."""
+    if not isinstance(entry, dict):
+        return None
+    fields = {name: value for name, value in entry.items() if name not in _STORE_FIELDS}
+    for name in _NAME_FIELDS & fields.keys():
+        names = fields[name]
+        fields[name] = [slug(str(one)) for one in names] if isinstance(names, list) else names
+    for name, member in _NAME_MEMBERS.items():
+        listed = fields.get(name)
+        if isinstance(listed, list):
+            fields[name] = [
+                {**one, member: slug(str(one.get(member)))} if isinstance(one, dict) else one
+                for one in listed
+            ]
+    if parent := fields.get("parent_faction_id"):
+        fields["parent_faction_id"] = slug(str(parent))
+    if "zone_id" in RECORD_TYPES[category].model_fields:
+        fields["zone_id"] = slug(zone)
+    try:
+        return RECORD_TYPES[category].model_validate(fields)
+    except ValidationError:
+        return None
+
+
+def record_json(record: LoreRecord) -> JsonObject:
+    """Return what pages say of a record, as run data has it."""
+    return record.model_dump(mode="json", exclude_defaults=True, exclude=set(_STORE_FIELDS))
+
+
+def merge_records(before: JsonObject, new: JsonObject) -> JsonObject:
+    """Return a record with what is empty filled from another of the same thing; lists are united."""
+    merged = dict(before)
+    for name, value in new.items():
+        old = merged.get(name)
+        if isinstance(old, list) and isinstance(value, list):
+            merged[name] = [*old, *(one for one in value if one not in old)]
+        elif old in (None, "", [], {}):
+            merged[name] = value
+    return merged
+
+
+def found_records(data: RunData) -> ZoneExtraction:
+    """Return all records of the run; of a zone that no page is about, its name."""
+    zone = zone_of(data)
+    found: dict[Category, Sequence[object]] = {
+        category: [*data.read(records_name(category)).values()] for category in CATEGORIES
+    }
+    return ZoneExtraction.of(
+        {**found, "zone": found["zone"] or [ZoneData(name=zone, game=game_of(data))]}
+    )

@@ -1,0 +1,54 @@
+"""The pack `tabletop`: a small game with rules of its own, whose turn is a pipeline of typed
+phases.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from starlette.types import ASGIApp
+
+    from wavewright.planner.types import JsonObject
+    from wavewright.tools.packs import Pack
+
+__all__ = ["TOOL_NAMES", "pack"]
+
+TOOL_NAMES = frozenset(
+    {
+        "tabletop.attack",
+        "tabletop.end_combat",
+        "tabletop.give",
+        "tabletop.move",
+        "tabletop.roll",
+        "tabletop.start_combat",
+        "tabletop.talk",
+    }
+)
+"""Tools that the pack brings."""
+
+
+def pack(settings: JsonObject, root: Path) -> Pack:
+    """Return the pack over these settings; paths in them are relative to `root`.
+
+    Raises:
+        PackError: a setting is unknown or has a wrong value.
+    """
+    from wavewright.packs.tabletop.settings import plan_tools, read_settings
+    from wavewright.tools.packs import Pack, PackPage
+
+    return Pack(
+        name="tabletop",
+        tools=plan_tools(read_settings(settings), root),
+        description="A small game whose turn is a pipeline of typed phases.",
+        page=PackPage("a game", _open_page),
+    )
+
+
+def _open_page(root: Path, name: str) -> AbstractAsyncContextManager[ASGIApp]:
+    from wavewright.packs.tabletop.page.app import open_game_page
+
+    return open_game_page(root, name)

@@ -1,0 +1,183 @@
+"""The rule-based game master: plays every agent without a model, by words that it knows. It says
+that it is one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from wavewright.packs.tabletop.game.state import Creature, GameState, describe_scene, options_of
+from wavewright.packs.tabletop.game.world import GOLD, PLAYER
+from wavewright.packs.tabletop.turn.agents import AgentRequest, ToolUser
+from wavewright.planner.types import JsonObject
+from wavewright.tools.functions.tool import ToolError
+
+INTRODUCTION: Final = (
+    "No language model is configured: a rule-based game master plays with you. It understands words such as look, "
+    "go to, talk to, attack, buy, give, drink and roll, the suggestions below, and create place NAME: DESCRIPTION."
+)
+_FIGHT: Final = re.compile(r"\b(attack|fight|strike|hit|kill|shoot)\b")
+_GO: Final = re.compile(r"\b(go|move|walk|enter|travel|climb)\b")
+_ROLL: Final = re.compile(
+    r"\b(?:roll|throw)\b.*?(?P<dice>\d*d\d+(?:\s*[+-]\s*\d+)?)(?:\s+for\s+(?P<reason>.{1,100}))?"
+)
+_LOOK: Final = re.compile(r"\b(look|see|search|examine|where|wait)\b")
+_PUZZLED: Final = "I do not know how to do that. "
+_DRINK: Final = re.compile(r"\b(drink|use)\b")
+_BUY: Final = re.compile(r"\b(buy|sell me|give me)\b")
+_HAND: Final = re.compile(r"\b(give|pay|hand|hire)\b")
+_COUNT: Final = re.compile(r"\b(\d[\d,]*)\b")
+
+
+class IntendedCall(NamedTuple):
+    """The call of a tool that a message asks for, allowed or not."""
+
+    tool: str
+    params: JsonObject
+
+
+async def narrate(request: AgentRequest, tools: ToolUser) -> str:
+    """Answer outside a fight: do what the message says, and tell what happened or what is to be
+    seen.
+    """
+    before = tools.table.state
+    intended = intended_call(request.message, before) if request.by_player else None
+    if intended is None:
+        is_understood = not request.by_player or _LOOK.search(request.message.lower())
+        return f"{'' if is_understood else _PUZZLED}{describe_scene(before)}"
+    done = await attempt(tools, intended)
+    state = tools.table.state
+    if state.combat is not None:
+        return (
+            f"{state.player.name} attacks."  # that and how the fight begins is said by the engine
+        )
+    if state.player.place == before.player.place:
+        return done
+    done = f"{done} {describe_scene(state, has_come=True)}"
+    if not state.standing("hostile"):
+        return done
+    await tools.call("start_combat", {})
+    return f"{done} They have noticed you."
+
+
+async def fight(request: AgentRequest, tools: ToolUser) -> str:
+    """Answer in a fight: play the turn of whoever acts."""
+    state = tools.table.state
+    if state.combat is None:
+        return ""
+    if not state.standing("hostile") or not state.standing("party"):
+        done = await attempt(tools, IntendedCall("end_combat", {}))
+        return (
+            "" if tools.table.state.combat is None else done
+        )  # how it ended is said by the engine
+    current = state.creatures[state.combat.current]
+    if current.side == "hostile":
+        weakest = min(state.standing("party"), key=lambda one: (one.hit_points, one.id))
+        return await attempt(tools, IntendedCall("attack", {"target": weakest.id}))
+    if not request.by_player:
+        return f"It is {current.name}'s turn."
+    intended = intended_call(request.message, state)
+    if intended is None:
+        offered = ", ".join(option.label for option in options_of(state, current.id))
+        return f"{current.name} hesitates. You can: {offered}."
+    return await attempt(tools, intended)
+
+
+async def speak(request: AgentRequest, tools: ToolUser) -> str:
+    """Answer as a person: one line after the other; sell, and join for its wages, if the message
+    says so.
+    """
+    state = tools.table.state
+    assert request.npc is not None
+    person = state.creatures[request.npc]
+    if not request.by_player:
+        return f"I could {request.suggestions[0].label}." if request.suggestions else ""
+    intended = intended_call(request.message, state, person)
+    done = (
+        await attempt(tools, intended) if intended is not None and intended.tool == "give" else ""
+    )
+    lines = person.sheet.lines or ("…",)
+    said = lines[(state.talks.get(person.id, 1) - 1) % len(lines)]
+    return f"“{said}” {done}".strip()
+
+
+async def attempt(tools: ToolUser, call: IntendedCall) -> str:
+    """Make a call and return what happened, or why the rules do not allow it."""
+    try:
+        return await tools.call(call.tool, call.params)
+    except ToolError as error:
+        return f"That cannot be done: {error.message}."
+
+
+def intended_call(
+    message: str, state: GameState, person: Creature | None = None
+) -> IntendedCall | None:
+    """Return the call that a message asks for; None where it asks for none that the game master
+    knows.
+
+    Args:
+        message: What the player says.
+        state: Of the game.
+        person: To whom it is said.
+    """
+    text = message.lower()
+    actor = PLAYER if state.combat is None else state.combat.current
+    for option in options_of(state, actor):
+        if option.tool != "talk" and option.label.lower() == text.rpartition(": ")[2].strip():
+            return IntendedCall(option.tool, option.params)
+    if dice := _ROLL.search(text):
+        return IntendedCall("roll", {"dice": dice["dice"], "reason": dice["reason"] or "luck"})
+    if (handed := _handed_over(text, state, actor, person)) is not None:
+        return handed
+    if _FIGHT.search(text):
+        if state.combat is None:
+            return IntendedCall("start_combat", {})
+        enemies = [one for one in state.creatures.values() if one.side == "hostile"]
+        named = [one.id for one in enemies if _is_named(text, one.id, one.name)]
+        aimed = named or [one.id for one in state.standing("hostile")]
+        return IntendedCall("attack", {"target": aimed[0], "attacker": actor})
+    if _GO.search(text):
+        place = next(
+            (id_ for id_, one in state.places.items() if _is_named(text, id_, one.name)),
+            message[:100],
+        )
+        return IntendedCall("move", {"place": place})
+    return None
+
+
+def _handed_over(
+    text: str, state: GameState, actor: str, person: Creature | None
+) -> IntendedCall | None:
+    """Return the call by which items change hands, where a message asks for one."""
+    buys, hands, drinks = (bool(pattern.search(text)) for pattern in (_BUY, _HAND, _DRINK))
+    if not (buys or hands or drinks):
+        return None
+    item = next((name for name in state.items if name in text), GOLD)
+    counted = _COUNT.search(text)
+    count = int(counted[1].replace(",", "")) if counted else 1
+    others = [
+        one
+        for one in state.creatures.values()
+        if one.id != actor and _is_named(text, one.id, one.name)
+    ]
+    neutral = [one for one in state.standing("neutral") if not buys or item in one.sheet.prices]
+    other = next(iter([*others, *([person] if person else []), *neutral]), None)
+    if drinks:
+        healing = next((name for name, kind in state.items.items() if kind.heals), item)
+        return IntendedCall("give", {"item": healing, "giver": actor, "receiver": actor})
+    if other is None:
+        return None
+    if buys:
+        return IntendedCall(
+            "give", {"item": item, "giver": other.id, "receiver": PLAYER, "count": count}
+        )
+    if "hire" in text and other.sheet.hire:
+        item, count = GOLD, other.sheet.hire
+    return IntendedCall(
+        "give", {"item": item, "giver": actor, "receiver": other.id, "count": count}
+    )
+
+
+def _is_named(text: str, id_: str, name: str) -> bool:
+    return any(re.search(rf"\b{re.escape(one)}\b", text) for one in (id_, name.lower()))

@@ -1,0 +1,32 @@
+"""The pack `web`: pages of the public web as text, and searches over a local index or a service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wavewright.planner.types import JsonObject
+    from wavewright.tools.packs import Pack
+
+__all__ = ["TOOL_NAMES", "pack"]
+
+TOOL_NAMES = frozenset({"fetch_page", "search_web"})
+"""Tools that the pack brings."""
+
+
+def pack(settings: JsonObject, root: Path) -> Pack:
+    """Return the pack over these settings; paths in them are relative to `root`.
+
+    Raises:
+        PackError: a setting is unknown or has a wrong value.
+    """
+    from wavewright.packs.web.search import WebSettings
+    from wavewright.packs.web.tools import web_tools
+    from wavewright.tools.packs import Pack, validated_settings
+
+    return Pack(
+        name="web",
+        tools=web_tools(validated_settings("web", WebSettings, settings), root),
+        description="Pages of the public web as text, and searches.",
+    )

@@ -1,0 +1,182 @@
+"""`wavewright keep`, and the plans that `do` and jobs find again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.engine.conftest import CommandLine
+from tests.engine.unplanned_project import REVIEW
+from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
+from wavewright.planner.types import JsonObject
+
+GOAL = "Rank the words in notes"
+LITERAL: JsonObject = {
+    "steps": [
+        {"id": "files", "tool": "list_notes", "params": {"folder": "notes"}},
+        {
+            "id": "notes",
+            "tool": "read_note",
+            "for_each": "${steps.files}",
+            "params": {"path": "${item}"},
+        },
+        {"id": "ranking", "tool": "rank_words", "params": {"notes": "${steps.notes}", "top": 5}},
+    ],
+    "result": "${steps.ranking}",
+}
+"""A plan with literals where it could read inputs."""
+
+
+@pytest.fixture
+def kept(
+    project: Path,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
+    wavewright: CommandLine,
+) -> FakeModelServer:
+    """A project in which the plan of an achieved run was kept, and its model server."""
+    for name, value in model_server.environment().items():
+        monkeypatch.setenv(name, value)
+    model_server.answer(LITERAL, when=asked_for("plan"))
+    model_server.answer(REVIEW, when=asked_for("review"))
+    ran = wavewright("do", GOAL, "--set", "folder=notes", "--set", "top=5", "--yes", "--quiet")
+    assert ran.code == 0, ran.err
+    answer = wavewright("keep", "--as", "ranked", "--yes")
+    assert answer.code == 0, answer.err
+    assert '+    folder: "${inputs.folder}"' in answer.out
+    (project / "notes").rename(project / "pages")
+    return model_server
+
+
+def plans_asked(server: FakeModelServer) -> int:
+    return sum(asked_for("plan")(request) for request in server.requests)
+
+
+def newest_package(project: Path) -> JsonObject:
+    packages = project.glob(".wavewright/runs/*/package.json")
+    newest = max(packages, key=lambda file: file.stat().st_mtime_ns)
+    found: JsonObject = json.loads(newest.read_text())
+    return found
+
+
+def test_a_kept_plan_is_a_template_with_inputs_in_the_place_of_literals(
+    kept: FakeModelServer, project: Path
+) -> None:
+    template = yaml.safe_load((project / "config" / "goals" / "ranked.yaml").read_text())
+
+    assert kept.requests
+    assert template["goal"] == "Rank the words in ${inputs.folder}"
+    assert template["plan"]["steps"][0]["params"] == {"folder": "${inputs.folder}"}
+    assert template["plan"]["steps"][2]["params"]["top"] == "${inputs.top}"
+    assert template["kept"]["tools"].keys() == {"list_notes", "read_note", "rank_words"}
+    assert template["kept"]["planning_tokens"] > 0
+
+
+@pytest.mark.parametrize("has_model", [True, False])
+def test_the_same_goal_with_other_inputs_runs_without_a_planner(
+    wavewright: CommandLine,
+    kept: FakeModelServer,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    has_model: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    if not has_model:
+        monkeypatch.delenv("WAVEWRIGHT_MODEL")
+
+    answer = wavewright(
+        "do",
+        "Rank the words in pages",
+        "--set",
+        "folder=pages",
+        "--set",
+        "top=3",
+        "--yes",
+        "--quiet",
+    )
+
+    assert answer.code == 0, answer.err
+    assert plans_asked(kept) == 1
+    package = newest_package(project)
+    use = package["kept_plan"]
+    assert isinstance(use, dict)
+    assert (use["template"], use["use"]) == ("ranked", "hit")
+    assert isinstance(use["tokens_saved"], int)
+    assert use["tokens_saved"] > 0
+
+
+def test_a_similar_goal_shows_the_kept_plan_to_the_planner(
+    wavewright: CommandLine, kept: FakeModelServer, project: Path
+) -> None:
+    wavewright(
+        "do",
+        "Rank words of all pages by use",
+        "--set",
+        "folder=pages",
+        "--set",
+        "top=3",
+        "--yes",
+        "--quiet",
+    )
+
+    assert plans_asked(kept) == 2
+    assert "A plan for a similar goal" in kept.requests[-2].text
+    use = newest_package(project)["kept_plan"]
+    assert isinstance(use, dict)
+    assert (use["use"], use["tokens_saved"]) == ("adapted", 0)
+
+
+def test_a_kept_plan_takes_the_rung_suggested_where_the_planner_fails(
+    wavewright: CommandLine, kept: FakeModelServer, project: Path
+) -> None:
+    kept.reset()
+    kept.answer("I cannot help with that.", when=asked_for("plan"))
+    kept.answer(REVIEW, when=asked_for("review"))
+
+    wavewright(
+        "do",
+        "Rank words of all pages by use",
+        "--set",
+        "folder=pages",
+        "--set",
+        "top=3",
+        "--yes",
+        "--quiet",
+    )
+
+    package = newest_package(project)
+    assert package["rung"] == "suggested"
+    assert isinstance(package["kept_plan"], dict)
+    assert package["kept_plan"]["use"] == "suggested"
+
+
+def test_a_changed_tool_has_the_planner_asked_again(
+    wavewright: CommandLine, kept: FakeModelServer, project: Path
+) -> None:
+    file = project / "config" / "goals" / "ranked.yaml"
+    template = yaml.safe_load(file.read_text())
+    template["kept"]["tools"]["rank_words"] = "sha256:0"
+    file.write_text(yaml.safe_dump(template))
+
+    wavewright(
+        "do", "Rank the words in pages", "--set", "folder=pages", "--set", "top=3", "--yes", "-q"
+    )
+
+    assert plans_asked(kept) == 2
+
+
+def test_a_name_that_is_taken_and_a_run_that_is_not_achieved_are_refused(
+    wavewright: CommandLine, kept: FakeModelServer
+) -> None:
+    assert "already" in wavewright("keep", "--as", "ranked", "--yes").err
+    kept.reset()
+    kept.answer(LITERAL, when=asked_for("plan"))
+    kept.answer({**REVIEW, "goal_achieved": False}, when=asked_for("review"))
+    wavewright("do", GOAL, "--set", "folder=notes", "--set", "top=5", "--yes", "--quiet")
+
+    refused = wavewright("keep", "--as", "other", "--yes")
+
+    assert refused.code == 1
+    assert "is not achieved" in refused.err

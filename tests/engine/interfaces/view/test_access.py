@@ -1,0 +1,62 @@
+"""The token, the host and the origin of requests to the live page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.engine.interfaces.view.served_page import ServedPage, served_page, write_project
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedPage]:
+    with served_page(write_project(tmp_path_factory.mktemp("project"))) as served:
+        yield served
+
+
+def test_the_token_is_exchanged_for_a_cookie_that_scripts_cannot_read(page: ServedPage) -> None:
+    with httpx.Client() as client:
+        first = client.get(page.url)
+        second = client.get(page.root)
+
+    assert first.status_code == 303
+    assert "token" not in first.headers["location"]
+    assert "HttpOnly" in first.headers["set-cookie"]
+    assert second.status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/style.css", "/api/v1/runs", "/?token=wrong", "/decisions"])
+def test_without_the_token_nothing_is_shown(page: ServedPage, path: str) -> None:
+    answer = httpx.get(f"{page.root}{path}")
+
+    assert answer.status_code == 401
+    assert "set-cookie" not in answer.headers
+
+
+def test_another_name_of_the_host_is_refused(page: ServedPage) -> None:
+    answer = httpx.get(page.root, headers={**page.bearer, "Host": "evil.example"})
+
+    assert answer.status_code == 421
+
+
+@pytest.mark.parametrize("origin", ["", "http://evil.example", "null"])
+def test_a_form_of_another_page_changes_nothing(page: ServedPage, origin: str) -> None:
+    with httpx.Client() as client:
+        client.get(page.url)
+        answer = client.post(
+            f"{page.root}/decisions/x",
+            data={"choice": "approve"},
+            headers={"Origin": origin} if origin else {},
+        )
+
+    assert answer.status_code == 403
+
+
+def test_every_answer_forbids_what_is_not_of_the_page_itself(page: ServedPage) -> None:
+    for path in ("/", "/runs/unknown", "/view.js"):
+        headers = httpx.get(f"{page.root}{path}", headers=page.bearer).headers
+        assert "default-src 'self'" in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cache-control"] == "no-store"

@@ -1,0 +1,180 @@
+"""Inputs from the command line: `--set NAME=VALUE` and `--inputs FILE`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.engine.conftest import CommandLine
+from wavewright.config.sources import DocumentError
+from wavewright.engine.run.jobs.inputs import InputOverrides
+from wavewright.planner.types import JsonObject
+
+SCHEMA: JsonObject = {
+    "type": "object",
+    "properties": {
+        "top": {"type": "integer"},
+        "code": {"type": "string"},
+        "rate": {"type": "number"},
+        "maybe": {"type": ["integer", "null"]},
+        "sales": {
+            "type": "object",
+            "properties": {"year": {"type": "integer"}, "name": {"type": "string"}},
+        },
+        "codes": {"type": "array", "items": {"type": "string"}},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "inputs", "expected"),
+    [
+        ("top=5", {}, {"top": 5}),
+        ("code=007", {}, {"code": "007"}),
+        ("code=a=b", {}, {"code": "a=b"}),
+        ("rate=1e3", {}, {"rate": 1000.0}),
+        ("maybe=null", {"maybe": 3}, {"maybe": None}),
+        ("sales.year=2026", {"sales": {"name": "x"}}, {"sales": {"name": "x", "year": 2026}}),
+        ("sales.name=12", {}, {"sales": {"name": "12"}}),
+        ("codes.1=2", {"codes": ["a", "b"]}, {"codes": ["a", "2"]}),
+        ('codes=["x"]', {"codes": []}, {"codes": ["x"]}),
+        ("free=7", {}, {"free": 7}),
+        ("free=seven", {}, {"free": "seven"}),
+        ("free=7", {"free": "text"}, {"free": "7"}),
+        ("tops=7", {"tops": 1}, {"tops": 7}),
+        ("free.deep.down=true", {}, {"free": {"deep": {"down": True}}}),
+    ],
+)
+def test_a_value_is_typed_by_the_schema_or_the_value_in_its_place(
+    text: str, inputs: JsonObject, expected: JsonObject
+) -> None:
+    before = json.dumps(inputs)
+
+    assert InputOverrides(assignments=(text,)).applied(inputs, SCHEMA) == expected
+    assert json.dumps(inputs) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "inputs", "message"),
+    [
+        ("top=many", {}, "'many' is not of type integer"),
+        ("top=1.5", {}, "'1.5' is not of type integer"),
+        ("free=many", {"free": 3}, "'many' is not of type number"),
+        ("flag=1", {"flag": True}, "'1' is not of type boolean"),
+        ("top", {}, "'top' sets no input"),
+        ("=3", {}, "'=3' sets no input"),
+        ("a..b=3", {}, "'a..b=3' sets no input"),
+        ("code.x=3", {"code": "y"}, "'x' lies in \"y\", which is no object"),
+        ("topp=3", {}, "no input is called 'topp'"),
+        ("fre.deep=3", {"free": {"deep": 1}}, "no input is called 'fre'"),
+        ("codes.2=z", {"codes": ["a", "b"]}, "there is no item '2' in a list of 2"),
+    ],
+)
+def test_a_value_that_has_no_place_or_another_type_is_refused(
+    text: str, inputs: JsonObject, message: str
+) -> None:
+    with pytest.raises(DocumentError) as caught:
+        InputOverrides(assignments=(text,)).applied(inputs, SCHEMA)
+
+    [fault] = caught.value.faults
+    assert fault.message == message
+    assert caught.value.source.name == "--set"
+
+
+def test_a_value_is_typed_before_the_schema_was_checked_and_with_bytes_that_are_no_text() -> None:
+    odd: JsonObject = {
+        "properties": {"top": {"type": ["integer", "integer"]}, "rate": {"type": "number"}}
+    }
+
+    assert InputOverrides(assignments=("top=3",)).applied({}, odd) == {"top": 3}
+    with pytest.raises(DocumentError, match="is not of type number"):
+        InputOverrides(assignments=("rate=\udcff",)).applied({}, odd)
+
+
+def test_single_values_go_before_those_of_the_file_and_these_before_the_job(
+    wavewright: CommandLine, project: Path
+) -> None:
+    (project / "in.yaml").write_text("top: 2\nfolder: nowhere\n")
+
+    ran = wavewright(
+        "run",
+        "plans/words.job.yaml",
+        "--inputs",
+        "in.yaml",
+        "--set",
+        "folder=notes",
+        "--output",
+        "out",
+    )
+
+    assert ran.code == 0, ran.err
+    [package] = (project / "out").glob("*/package.json")
+    assert len(json.loads(package.read_text())["result"]["words"]) == 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("run",), ("plan",), ("check",), ("dry-run",), ("dry-run", "--simulate")],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("file", ["plans/words.job.yaml", "plans/words.plan.yaml"])
+def test_every_command_that_reads_inputs_takes_them(
+    wavewright: CommandLine, project: Path, command: tuple[str, ...], file: str
+) -> None:
+    assert project.is_dir()
+
+    right = wavewright(*command, file, "--set", "top=4")
+    wrong = wavewright(*command, file, "--set", "top=many")
+
+    assert right.code == 0, right.err
+    assert wrong.code == 2
+    assert "'many' is not of type number" in wrong.err
+    assert "--set:1:5" in wrong.err
+
+
+def test_a_slip_in_a_name_is_told_with_the_input_that_was_meant(
+    wavewright: CommandLine, project: Path
+) -> None:
+    (project / "in.yaml").write_text("topp: 2\n")
+
+    slipped = wavewright("run", "plans/words.job.yaml", "--set", "topp=3")
+    new = wavewright("check", "plans/words.job.yaml", "--inputs", "in.yaml", "--set", "topp=3")
+
+    assert slipped.code == 2
+    assert "= help: did you mean 'top'? --inputs FILE adds new ones\n" in slipped.err
+    assert new.code == 0, new.err
+
+
+def test_an_input_that_the_plan_alone_names_can_be_set(
+    wavewright: CommandLine, project: Path
+) -> None:
+    job = project / "plans" / "words.job.yaml"
+    text = job.read_text().replace(
+        "{folder: notes, top: 5}", "{folder: notes, top: 5, folders: none}"
+    )
+    job.write_text(text.replace("folder: notes, ", ""))
+
+    assert wavewright("check", "plans/words.job.yaml", "--set", "folder=notes").code == 0
+
+
+def test_a_saved_plan_keeps_its_inputs(wavewright: CommandLine, project: Path) -> None:
+    assert wavewright("dry-run", "plans/words.job.yaml", "--out", "saved.json").code == 0
+
+    answer = wavewright("run", "saved.json", "--set", "top=1")
+
+    assert answer.code == 1
+    assert "a saved plan runs as it is; its inputs cannot be set" in answer.err
+    assert (project / "saved.json").exists()
+
+
+def test_a_file_of_inputs_that_is_no_mapping_is_named(
+    wavewright: CommandLine, project: Path
+) -> None:
+    (project / "in.yaml").write_text("- 1\n")
+
+    answer = wavewright("run", "plans/words.job.yaml", "--inputs", "in.yaml")
+
+    assert answer.code == 2
+    assert answer.err.startswith("error: inputs are a mapping of names to values\n  --> in.yaml\n")

@@ -1,0 +1,151 @@
+"""Of two people who answer at the same time one wins, and the other is told who it was and what
+they answered.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.executor.event_examples import run_started
+from tests.executor.job_examples import decision_of, request_of
+from tests.support.postgres import PostgresServer
+from wavewright.engine.run.decisions.approvals import APPROVAL_WANTED, QUESTION
+from wavewright.engine.run.decisions.questions import AnsweredAlready, OpenQuestion, find_question
+from wavewright.engine.service.answering import answer_question
+from wavewright.executor.events.types import Noted, RunFinished
+from wavewright.executor.postgres.journal import PostgresJournal
+from wavewright.executor.sqlite.journal import SqliteJournal
+from wavewright.executor.store.job_records import JobChange, OutboxWrites
+from wavewright.executor.store.job_store import JobStore
+from wavewright.executor.store.stored_journal import StoredJournal
+from wavewright.planner.types import JsonObject, RunId
+
+pytestmark = pytest.mark.anyio
+ROUNDS = 5
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def journals(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncIterator[tuple[StoredJournal, StoredJournal]]:
+    """Return the journal as two processes have it open."""
+    async with AsyncExitStack() as stack:
+        if request.param == "sqlite":
+            file = tmp_path / "journal.db"
+            yield (
+                await stack.enter_async_context(SqliteJournal(file)),
+                await stack.enter_async_context(SqliteJournal(file)),
+            )
+        else:
+            server: PostgresServer = request.getfixturevalue("postgres")
+            address = server.database()
+            yield (
+                await stack.enter_async_context(PostgresJournal(address)),
+                await stack.enter_async_context(PostgresJournal(address)),
+            )
+
+
+async def answer_at_once(journals: tuple[StoredJournal, StoredJournal], id_: str) -> None:
+    """Have two people who have both seen a question answer it, and check what they are told."""
+    given = {"ada": "yes", "bob": "no"}
+    doors = [
+        (name, journal, JobStore(journal)) for name, journal in zip(given, journals, strict=True)
+    ]
+    seen = {
+        name: await find_question(journal, jobs, id_, time.time()) for name, journal, jobs in doors
+    }
+    told = dict[str, str]()
+
+    async def answer(
+        name: str, journal: StoredJournal, jobs: JobStore, question: OpenQuestion
+    ) -> None:
+        try:
+            await answer_question(journal, jobs, question, given[name], by=name, now=time.time())
+        except AnsweredAlready as error:
+            told[name] = str(error)
+
+    async with anyio.create_task_group() as group:
+        for name, journal, jobs in doors:
+            group.start_soon(answer, name, journal, jobs, seen[name])
+
+    [(loser, text)] = told.items()
+    [winner] = set(given) - {loser}
+    assert f"answered already by {winner!r}: {given[winner]!r}" in text
+    with pytest.raises(AnsweredAlready, match=f"already by {winner!r}"):
+        await find_question(journals[0], JobStore(journals[0]), id_, time.time())
+
+
+async def test_of_a_run(journals: tuple[StoredJournal, StoredJournal]) -> None:
+    journal = journals[0]
+    for number in range(ROUNDS):
+        run = RunId(f"20261121-00000{number}-3f2a7c")
+        asked = Noted(
+            2.0, QUESTION, {"question": "Which?", "options": ["yes", "no"], "binding": {}}
+        )
+        await journal.append(
+            run, [run_started(run), asked, RunFinished(3.0, "interrupted", "a question")]
+        )
+        await journal.close_run(run)
+
+        await answer_at_once(journals, run)
+
+
+async def test_of_an_approval(journals: tuple[StoredJournal, StoredJournal]) -> None:
+    """As above, where the answer is bound to a nonce; a refused one is told by its choice, too."""
+    run, journal = RunId("20261121-000009-3f2a7c"), journals[0]
+    body: JsonObject = {"subject": "step", "needs": ["it posts"], "binding": {"nonce": "n"}}
+    asked = Noted(time.time(), APPROVAL_WANTED, body)
+    await journal.append(
+        run, [run_started(run), asked, RunFinished(3.0, "interrupted", "an approval")]
+    )
+    await journal.close_run(run)
+    jobs, other = JobStore(journal), JobStore(journals[1])
+    seen = [await find_question(journal, jobs, run, time.time()) for _ in "ab"]
+
+    await answer_question(journal, jobs, seen[0], "refuse", by="ada", now=time.time())
+    with pytest.raises(AnsweredAlready, match="by 'ada': 'refuse'"):
+        await answer_question(journals[1], other, seen[1], "approve", by="bob", now=time.time())
+
+
+async def test_of_a_job(journals: tuple[StoredJournal, StoredJournal]) -> None:
+    journal = journals[0]
+    jobs = JobStore(journal)
+    for number in range(ROUNDS):
+        await jobs.receive(request_of(number))
+        job = await jobs.claim()
+        assert job is not None
+        question = decision_of(number, run=job.run, id_=number)
+        await journal.append(
+            job.run,
+            [run_started(job.run)],
+            OutboxWrites(decisions=(question,), change=JobChange(job.job, "waiting")),
+        )
+
+        await answer_at_once(journals, question.id)
+
+
+async def test_a_run_that_is_open_elsewhere_for_a_moment_is_answered_after_it(
+    tmp_path: Path,
+) -> None:
+    run = RunId("20261121-000001-3f2a7c")
+    asked = Noted(2.0, QUESTION, {"question": "Which?", "options": ["yes", "no"], "binding": {}})
+    async with SqliteJournal(tmp_path / "a.db") as one, SqliteJournal(tmp_path / "a.db") as other:
+        await one.append(
+            run, [run_started(run), asked, RunFinished(3.0, "interrupted", "a question")]
+        )
+        await one.close_run(run)
+        jobs = JobStore(one)
+        question = await find_question(one, jobs, run, time.time())
+        await other.open_run(run)
+        async with anyio.create_task_group() as group:
+            group.start_soon(other.close_run, run)
+            await answer_question(one, jobs, question, "yes", by="ada", now=time.time())
+
+        with pytest.raises(AnsweredAlready, match="by 'ada'"):
+            await find_question(one, jobs, run, time.time())

@@ -1,0 +1,479 @@
+"""Folders and files of prices: what is read, and what each kind of bad file is answered with."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, strategies as st
+
+from tests.packs.equities.market import MONTHS, equities, write_prices
+from tests.tools.calling import MARCH_2010, call_for_document
+from wavewright.packs.equities.prices import parse_date
+from wavewright.planner.types import Json, JsonObject
+from wavewright.tools import ToolError
+
+HEADER = "date,close\n"
+
+
+def fetch(root: Path, code: str = "AAPL", **settings: object) -> JsonObject:
+    return call_for_document(equities(root, **settings)["fetch_stock_data"], code=code)
+
+
+def points(document: JsonObject) -> list[Json]:
+    prices = document["prices"]
+    assert isinstance(prices, list)
+    return prices
+
+
+def write(root: Path, text: str | bytes, name: str = "AAPL.csv") -> None:
+    folder = root / "prices"
+    folder.mkdir(exist_ok=True)
+    content = text.encode() if isinstance(text, str) else text
+    (folder / name).write_bytes(content)
+
+
+def test_a_folder_with_one_file_a_code_is_read(tmp_path: Path) -> None:
+    write(tmp_path, "Date,Open,CLOSE,Volume\n2010-01-01,1,10.5,7\n2010-02-01,1,11,7\n")
+
+    document = fetch(tmp_path, currency="USD", exchange="us")
+
+    assert document["id"] == "us:AAPL:stock_collector"
+    assert document["kind"] == "stock-data"
+    assert document["tags"] == ["stock-data", "aapl"]
+    assert document["as_of"] == "2010-02-01"
+    assert document["current_price"] == 11
+    assert document["currency"] == "USD"
+    assert document["prices"] == [["2010-01-01", 10.5], ["2010-02-01", 11.0]]
+    assert document["price_basis"] == "close"
+    assert document["sources"] == [
+        {"name": "prices of AAPL", "location": "prices/AAPL.csv", "as_of": "2010-02-01"}
+    ]
+    assert document["warnings"] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("date,price\nJan 1 2010,10\nFeb 1 2010,11\n", id="dates in words"),
+        pytest.param(
+            "\ufeffDATE;Price\r\n2010-01-01;10\r\n2010-02-01;11\r\n", id="semicolon, CRLF and mark"
+        ),
+        pytest.param(
+            "date\tclose\n2010-01-01T00:00:00Z\t10\n2010-02-01 16:00\t11\n", id="tab and times"
+        ),
+        pytest.param(
+            '"date","close"\n"2010-01-01","10"\n\n"2010-02-01"," 11 "\n\n', id="quotes, blank lines"
+        ),
+        pytest.param("close,date\n10,20100101\n11,2010/02/01\n", id="other order and forms"),
+        pytest.param(
+            "symbol,date,close\nAAPL,2010-01-01,10\nAAPL,2010-02-01,11\nX,2010-02-01,9\n",
+            id="symbols",
+        ),
+    ],
+)
+def test_common_forms_give_the_same_prices(text: str, tmp_path: Path) -> None:
+    write(tmp_path, text)
+
+    assert fetch(tmp_path)["prices"] == [["2010-01-01", 10.0], ["2010-02-01", 11.0]]
+
+
+def test_adjusted_closes_are_the_history_and_the_last_close_is_the_price(tmp_path: Path) -> None:
+    write(tmp_path, "date,close,Adj Close\n2010-01-01,10,5\n2010-02-01,11,5.5\n")
+
+    document = fetch(tmp_path)
+
+    assert document["price_basis"] == "adjusted"
+    assert document["prices"] == [["2010-01-01", 5.0], ["2010-02-01", 5.5]]
+    assert document["current_price"] == 11
+
+
+@pytest.mark.parametrize("prices", ["all.csv", "long"])
+def test_one_long_file_holds_several_codes(prices: str, tmp_path: Path) -> None:
+    text = "ticker,date,price\nAAPL,2010-01-01,10\nIBM,2010-01-01,100\nAAPL,2010-02-01,11\nIBM,2010-02-01,90\n"
+    (tmp_path / "long").mkdir()
+    (tmp_path / "all.csv").write_text(text)
+    (tmp_path / "long" / "everything.csv").write_text(text)
+
+    document = fetch(tmp_path, "ibm", prices=prices)
+
+    assert document["code"] == "IBM"
+    assert document["prices"] == [["2010-01-01", 100.0], ["2010-02-01", 90.0]]
+    with pytest.raises(ToolError, match="has no prices for 'IBN'") as refused:
+        fetch(tmp_path, "IBN", prices=prices)
+    assert refused.value.hint == "did you mean 'IBM'?"
+
+
+def test_the_file_name_counts_without_regard_to_case(tmp_path: Path) -> None:
+    write(tmp_path, HEADER + "2010-01-01,10\n2010-02-01,11\n", name="aapl.CSV")
+
+    assert fetch(tmp_path, "aapl")["code"] == "AAPL"
+
+
+def test_dates_out_of_order_are_sorted_and_said_to_be(tmp_path: Path) -> None:
+    write(tmp_path, HEADER + "2010-02-01,11\n2010-01-01,10\n")
+
+    document = fetch(tmp_path)
+
+    assert document["prices"] == [["2010-01-01", 10.0], ["2010-02-01", 11.0]]
+    assert document["warnings"] == [
+        "prices/AAPL.csv: the dates were not in order; they have been sorted"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        pytest.param("", r"prices/AAPL.csv: the file is empty", "header", id="empty file"),
+        pytest.param("  \n\n", r"the file is empty", "header", id="blank file"),
+        pytest.param(
+            HEADER,
+            r"prices/AAPL.csv: the file has a header and no prices",
+            "rows",
+            id="header only",
+        ),
+        pytest.param(
+            "day,closing\n2010-01-01,3\n",
+            r"prices/AAPL.csv: no column of prices; the header has 'day', 'closing'",
+            "'close'",
+            id="no price column",
+        ),
+        pytest.param(
+            "when,close\n2010-01-01,3\n", r"no column of dates", "'date'", id="no date column"
+        ),
+        pytest.param(
+            "date,close,close\n2010-01-01,3,4\n",
+            r"the header has 'close' twice",
+            "keep one",
+            id="twice",
+        ),
+        pytest.param(
+            HEADER + "2010-01-01,3\n2010-13-01,4\n",
+            r"prices/AAPL.csv, line 3: the date '2010-13-01' cannot be read",
+            "2010-03-01",
+            id="date",
+        ),
+        pytest.param(
+            HEADER + "03/04/2010,4\n",
+            r"line 2: the date '03/04/2010'",
+            "2010-03-01",
+            id="ambiguous date",
+        ),
+        pytest.param(HEADER + ",4\n", r"line 2: the date is empty", "2010-03-01", id="empty date"),
+        pytest.param(
+            HEADER + "2010-01-01,\n",
+            r"line 2: the price is missing",
+            "remove the row",
+            id="no price",
+        ),
+        pytest.param(
+            HEADER + "2010-01-01\n",
+            r"line 2: the price is missing",
+            "remove the row",
+            id="short row",
+        ),
+        pytest.param(
+            HEADER + "2010-01-01,NaN\n", r"line 2: the price is not a number", "fill", id="NaN"
+        ),
+        pytest.param(
+            HEADER + "2010-01-01,inf\n", r"line 2: the price inf is not between", "", id="infinite"
+        ),
+        pytest.param(
+            HEADER + "2010-01-01,-3\n",
+            r"line 2: the price -3 is not between",
+            "greater",
+            id="negative",
+        ),
+        pytest.param(
+            HEADER + "2010-01-01,0\n", r"line 2: the price 0 is not between", "greater", id="zero"
+        ),
+        pytest.param(
+            HEADER + "2010-01-01,$3\n",
+            r"line 2: the price '\$3' is no number",
+            "sign",
+            id="currency",
+        ),
+        pytest.param(
+            HEADER + "2010-01-01,1_0\n",
+            r"line 2: the price '1_0' is no number",
+            "",
+            id="underscore",
+        ),
+        pytest.param(
+            HEADER + '2010-01-01,"1,5"\n',
+            r"line 2: the price '1,5' is no",
+            "point",
+            id="decimal comma",
+        ),
+        pytest.param(
+            HEADER + "2010-01-01,1,5\n",
+            r"line 2: 3 cells under 2 columns",
+            "quote",
+            id="extra cell",
+        ),
+        pytest.param(
+            HEADER + "2010-01-01,3\n2010-01-02,3\n2010-01-01,4\n",
+            r"line 4: the date 2010-01-01 stands already in line 2",
+            "one row for each date",
+            id="duplicate date",
+        ),
+        pytest.param(
+            HEADER + '2010-01-01,"3\n',
+            r"prices/AAPL.csv, line \d: this is no CSV",
+            "again",
+            id="quote",
+        ),
+        pytest.param(
+            (HEADER + "2010-01-01,3\n").encode("utf-16"),
+            "the file is UTF-16",
+            "iconv -f UTF-16",
+            id="UTF-16",
+        ),
+        pytest.param(
+            b"date,close,note\n2010-01-01,3,ok\n2010-02-01,3,caf\xe9\n",
+            r"prices/AAPL.csv, line 3: byte 0xe9 is not UTF-8",
+            "iconv -f ISO-8859-1",
+            id="Latin-1",
+        ),
+        pytest.param(b"\x00\x01\x02", r"no column of dates", "'date'", id="binary"),
+        pytest.param(
+            HEADER + f"2010-01-01,{'9' * 200_000}\n",
+            "this is no CSV: field larger",
+            "",
+            id="long cell",
+        ),
+    ],
+)
+def test_a_bad_file_is_answered_with_its_place_and_the_mend(
+    text: str | bytes, message: str, hint: str, tmp_path: Path
+) -> None:
+    write(tmp_path, text)
+
+    with pytest.raises(ToolError, match=message) as refused:
+        fetch(tmp_path)
+
+    assert hint in (refused.value.hint or "")
+    assert not refused.value.transient
+
+
+def _nothing(_: Path) -> None: ...
+
+
+def _empty_folder(root: Path) -> None:
+    (root / "prices").mkdir()
+
+
+def _other_files(root: Path) -> None:
+    (root / "prices").mkdir()
+    (root / "prices" / "notes.md").write_text("x")
+
+
+def _folder_in_place_of_a_file(root: Path) -> None:
+    (root / "prices" / "AAPL.csv").mkdir(parents=True)
+
+
+def _link(root: Path) -> None:
+    (root / "prices").mkdir()
+    (root / "prices" / "AAPL.csv").symlink_to("/etc/hostname")
+
+
+def _two_files(root: Path) -> None:
+    write_prices(root / "prices", "AAPL", [1, 2])
+    write_prices(root / "prices", "aapl", [1, 2])
+
+
+def _near_names(root: Path) -> None:
+    write_prices(root / "prices", "APPL", [1, 2])
+    write_prices(root / "prices", "IBM", [1, 2])
+
+
+def _pipe(root: Path) -> None:
+    (root / "prices").mkdir()
+    os.mkfifo(root / "prices" / "AAPL.csv")
+
+
+@pytest.mark.parametrize(
+    ("arrange", "message", "hint"),
+    [
+        pytest.param(
+            _nothing,
+            "prices: there is no such file or folder",
+            "it was looked for at",
+            id="missing",
+        ),
+        pytest.param(
+            _empty_folder, "prices: the folder has no price files", "such as AAPL.csv", id="empty"
+        ),
+        pytest.param(
+            _other_files, r"no price files \(it has 1 other", "such as AAPL.csv", id="other files"
+        ),
+        pytest.param(
+            _folder_in_place_of_a_file, "prices/AAPL.csv: it is a folder", "regular", id="folder"
+        ),
+        pytest.param(_link, "the folder has no price files", "such as", id="link only"),
+        pytest.param(
+            _two_files,
+            "'AAPL.csv' and 'aapl.csv' are both files of 'AAPL'",
+            "keep one",
+            id="two files",
+        ),
+        pytest.param(
+            _near_names, "prices has no prices for 'AAPL'", "did you mean 'APPL'?", id="near names"
+        ),
+        pytest.param(_pipe, "the folder has no price files", "such as", id="pipe"),
+    ],
+)
+def test_a_folder_that_lacks_the_code_is_answered_with_the_mend(
+    arrange: Callable[[Path], None], message: str, hint: str, tmp_path: Path
+) -> None:
+    arrange(tmp_path)
+
+    with pytest.raises(ToolError, match=message) as refused:
+        fetch(tmp_path)
+
+    assert hint in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "code", ["../secret", "a/b", "", ".hidden", "A" * 21, "AA PL", "A..B", "东"]
+)
+def test_what_is_no_code_never_becomes_a_file_name(code: str, tmp_path: Path) -> None:
+    write_prices(tmp_path / "prices", "AAPL", [1, 2])
+
+    with pytest.raises(ToolError, match=r"is no stock code|has no prices"):
+        fetch(tmp_path, code)
+
+
+def test_an_oversized_file_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, HEADER)
+    os.truncate(tmp_path / "prices" / "AAPL.csv", 64 * 2**20 + 1)
+
+    with pytest.raises(ToolError, match="larger than 67,108,864 bytes"):
+        fetch(tmp_path)
+
+
+def test_no_configured_prices_is_a_failure_that_says_what_to_set(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="no prices are configured") as refused:
+        fetch(tmp_path, prices=None)
+
+    assert "vega_datasets" in (refused.value.hint or "")
+
+
+def test_a_changed_file_is_read_again_and_force_reads_in_any_case(tmp_path: Path) -> None:
+    tools = equities(tmp_path)
+    file = write_prices(tmp_path / "prices", "AAPL", [1, 2])
+    assert call_for_document(tools["fetch_stock_data"], code="AAPL")["current_price"] == 2
+
+    def change(price: int, stamp: int) -> None:
+        file.write_text(f"{HEADER}2009-01-01,1\n2009-02-01,{price}\n")
+        os.utime(file, ns=(stamp, stamp))
+
+    change(3, stamp=10**18)
+    changed = call_for_document(tools["fetch_stock_data"], code="AAPL")["current_price"]
+    change(4, stamp=10**18)
+    kept = call_for_document(tools["fetch_stock_data"], code="AAPL")["current_price"]
+    forced = call_for_document(tools["fetch_stock_data"], code="AAPL", force=True)["current_price"]
+
+    assert changed == 3
+    assert kept == 3
+    assert forced == 4
+
+
+def test_years_cut_the_history_from_its_end(tmp_path: Path) -> None:
+    write_prices(tmp_path / "prices", "AAPL", [float(n + 1) for n in range(15)])
+    tool = equities(tmp_path)["fetch_stock_data"]
+
+    one_year = call_for_document(tool, code="AAPL", years=1)
+    from_config = call_for_document(tool, code="AAPL", config={"years": 0.5})
+
+    assert points(one_year)[0] == ["2009-03-01", 3.0]
+    assert points(from_config)[0] == ["2009-09-01", 9.0]
+    with pytest.raises(ToolError, match="years: 'all'"):
+        call_for_document(tool, code="AAPL", config={"years": "all"})
+
+
+@pytest.mark.parametrize(
+    "now", [dt.datetime(2009, 6, 15, tzinfo=dt.UTC), dt.datetime(2009, 6, 1, tzinfo=dt.UTC)]
+)
+def test_nothing_dated_after_now_is_returned(now: dt.datetime, tmp_path: Path) -> None:
+    write_prices(tmp_path / "prices", "AAPL", [10.0] * 6 + [99.0] * 9)
+
+    document = call_for_document(equities(tmp_path)["fetch_stock_data"], code="AAPL", now=now)
+
+    assert document["as_of"] == "2009-06-01"
+    assert "99" not in str(document)
+    assert "2010" not in str(document)
+
+
+def test_the_day_of_now_is_taken_in_utc(tmp_path: Path) -> None:
+    write_prices(tmp_path / "prices", "AAPL", [1.0, 2.0, 3.0])
+    zone = dt.timezone(dt.timedelta(hours=10))
+    early = dt.datetime(2009, 3, 1, 5, tzinfo=zone)
+
+    document = call_for_document(equities(tmp_path)["fetch_stock_data"], code="AAPL", now=early)
+
+    assert document["as_of"] == "2009-02-01"
+
+
+def test_a_stock_without_a_price_before_now_is_a_failure(tmp_path: Path) -> None:
+    write_prices(tmp_path / "prices", "AAPL", [1.0, 2.0])
+
+    with pytest.raises(
+        ToolError, match="no price on or before 2008-12-31; its first is of 2009-01-01"
+    ):
+        call_for_document(
+            equities(tmp_path)["fetch_stock_data"],
+            code="AAPL",
+            now=dt.datetime(2008, 12, 31, tzinfo=dt.UTC),
+        )
+
+
+def test_one_price_is_a_document_without_figures(tmp_path: Path) -> None:
+    write_prices(tmp_path / "prices", "AAPL", [7.0])
+
+    document = fetch(tmp_path)
+
+    assert document["figures"] is None
+    assert document["trend_signal"] == "unknown"
+
+
+def test_vega_datasets_carries_the_prices_of_five_stocks(tmp_path: Path) -> None:
+    pytest.importorskip("vega_datasets", reason="the extra 'equities' is not installed")
+    tools = equities(tmp_path, prices="vega_datasets")
+
+    documents = {
+        code: call_for_document(tools["fetch_stock_data"], code=code)
+        for code in ("AAPL", "AMZN", "GOOG", "IBM", "MSFT")
+    }
+
+    lengths = {code: len(points(document)) for code, document in documents.items()}
+    assert lengths == {"AAPL": 123, "AMZN": 123, "GOOG": 68, "IBM": 123, "MSFT": 123}
+    assert all(document["as_of"] == "2010-03-01" for document in documents.values())
+    assert documents["AAPL"]["current_price"] == 223.02
+    assert documents["AAPL"]["frequency"] == "monthly"
+    assert documents["AAPL"]["currency"] == "USD"
+
+
+def test_missing_vega_datasets_says_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing(name: str) -> None:
+        assert name == "vega_datasets"
+
+    monkeypatch.setattr("importlib.util.find_spec", nothing)
+
+    with pytest.raises(ToolError, match="are not installed") as refused:
+        fetch(tmp_path, prices="vega_datasets")
+
+    assert "pip install 'wavewright[equities]'" in (refused.value.hint or "")
+
+
+@given(st.dates(min_value=dt.date(1000, 1, 1)))
+def test_dates_are_read_back_from_every_form(date: dt.date) -> None:
+    forms = ("%Y-%m-%d", "%Y-%m-%dT10:00:00Z", "%b %d %Y", "%d %b %Y", "%Y/%m/%d", "%Y%m%d")
+
+    assert {parse_date(date.strftime(form)) for form in forms} == {date}
+    assert MONTHS[-1] == MARCH_2010.date()

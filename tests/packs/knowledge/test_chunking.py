@@ -1,0 +1,95 @@
+"""Chunks of documents: what they cover, where they are cut, and how they are known again."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings, strategies as st
+
+from tests.crash.run_size import volume
+from wavewright.packs.knowledge.chunking import TextDocument, chunks_of
+
+GUIDE = """\
+# Harbour guide
+
+Boats come at dawn.
+
+## Tides
+
+The tide turns twice a day. Pilots know the hour. Nobody else does.
+
+```
+# no heading
+low = 3. high = 9.
+```
+
+## Fees
+
+| boat | fee |
+|---|---|
+| Petrel | 4 |
+"""
+LINES = st.lists(
+    st.sampled_from(
+        [
+            "# Top",
+            "## Part",
+            "A short one. And another!",
+            "- an item",
+            "```",
+            "",
+            "| a | b |",
+            "x" * 70,
+        ]
+    ),
+    max_size=40,
+)
+
+
+def test_chunks_are_cut_at_headings_and_know_those_above() -> None:
+    chunks = chunks_of(TextDocument("guide.md", "Harbour guide", GUIDE), chars=200, overlap=1)
+
+    assert [chunk.headings for chunk in chunks] == [
+        ("Harbour guide",),
+        ("Harbour guide", "Tides"),
+        ("Harbour guide", "Fees"),
+    ]
+    assert all(GUIDE[chunk.start : chunk.end] == chunk.text for chunk in chunks)
+    assert "# no heading" in chunks[1].text
+
+
+def test_a_long_section_is_cut_between_sentences_and_the_parts_overlap_by_whole_ones() -> None:
+    text = " ".join(f"Sentence number {number} is here." for number in range(60))
+
+    first, second, *_ = chunks_of(TextDocument("long.md", "Long", text), chars=500, overlap=2)
+
+    shared = text[second.start : first.end]
+    assert len(first.text) <= 500
+    assert shared.count("Sentence number") == 2
+    assert shared.endswith("is here.")
+
+
+def test_an_unchanged_chunk_keeps_its_id_when_others_change() -> None:
+    before = chunks_of(TextDocument("guide.md", "Harbour guide", GUIDE), chars=200, overlap=1)
+    after = chunks_of(
+        TextDocument("guide.md", "Harbour guide", GUIDE.replace("dawn", "noon")), 200, 1
+    )
+
+    assert [one.id for one in before][1:] == [one.id for one in after][1:]
+    assert before[0].id != after[0].id
+    assert before[0].id.startswith("guide-md-")
+
+
+@given(LINES, st.integers(60, 300), st.integers(0, 3))
+@settings(max_examples=volume(20, 60), deadline=None)
+def test_every_word_is_in_a_chunk_no_chunk_is_too_long_and_ids_are_unique(
+    lines: list[str], chars: int, overlap: int
+) -> None:
+    text = "\n".join(lines)
+
+    chunks = chunks_of(TextDocument("any.md", "Any", text), chars, overlap)
+
+    covered = {place for chunk in chunks for place in range(chunk.start, chunk.end)}
+    assert all(place in covered or character.isspace() for place, character in enumerate(text))
+    assert all(
+        text[chunk.start : chunk.end] == chunk.text and len(chunk.text) <= chars for chunk in chunks
+    )
+    assert len({chunk.id for chunk in chunks}) == len(chunks)

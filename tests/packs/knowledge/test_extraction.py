@@ -1,0 +1,203 @@
+"""The worker `extract_chunk`: each rung, what is refused, and answers in other forms than was asked
+for.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.tools.calling import request
+from tests.tools.scripted_models import Script, answer_of, project, serving
+from wavewright.packs.knowledge.extraction import chunk_extractor
+from wavewright.packs.knowledge.models import Chunk, ChunkRecords, GraphRecord, KnownName
+from wavewright.planner.ports.fallback_ladder import RungRecord
+from wavewright.planner.ports.model_port import ModelError, NamedCall
+from wavewright.planner.types import Json, JsonObject
+from wavewright.tools.functions.tool import Emission
+from wavewright.tools.workers import make_services, make_worker
+
+TEXT = "Captain Merrin commands\nPetrel. The boat is the fastest of the line."
+CHUNK = Chunk(
+    id="log-1",
+    document="log.md",
+    title="Log",
+    text=TEXT,
+    start=100,
+    end=100 + len(TEXT),
+    names=(KnownName(name="Captain Merrin", type="person"), KnownName(name="Petrel", type="boat")),
+)
+NAMELESS = CHUNK.model_copy(update={"names": ()})
+QUOTE = "Captain Merrin commands Petrel."
+PETREL: JsonObject = {"name": "Petrel", "type": "boat", "quotes": [QUOTE]}
+ANSWER: JsonObject = {
+    "observations": [
+        {
+            "entity": "Petrel",
+            "text": "Petrel is the fastest boat.",
+            "quotes": ["the fastest of the line"],
+        }
+    ],
+    "entities": [
+        {"name": "Captain Merrin", "type": "person", "aliases": ["Merrin"], "quotes": [QUOTE]},
+        PETREL,
+    ],
+    "relations": [
+        {"source": "Captain Merrin", "relation": "commands", "target": "Petrel", "quotes": [QUOTE]}
+    ],
+}
+INVENTED: Json = {"name": "King Nobody", "type": "person", "quotes": ["King Nobody rules the sea"]}
+DEAD = ModelError("unreachable", "the server is down")
+CALLS: list[JsonObject] = [
+    {
+        "name": "create_entities",
+        "arguments": {
+            "entities": [
+                {"name": "Petrel", "entityType": "boat", "observations": ["Petrel has a captain."]},
+                {"name": "Fulmar", "entityType": "boat", "observations": []},
+            ]
+        },
+    },
+    {
+        "name": "create_relations",
+        "arguments": {
+            "relations": [{"from": "Captain Merrin", "to": "Petrel", "relationType": "commands"}]
+        },
+    },
+    {
+        "name": "add_observations",
+        "arguments": {
+            "observations": [{"entityName": "Captain Merrin", "contents": ["He commands."]}]
+        },
+    },
+]
+
+
+def extract(
+    home: Path, *script: Script, chunk: Chunk = CHUNK
+) -> tuple[ChunkRecords, list[RungRecord], int]:
+    """Return the records of a chunk, the rungs, and how many questions the model was asked."""
+    emitted: list[Emission] = []
+    services, models = serving(home, *(script or (DEAD,)))
+    if not script:
+        services = make_services(project(home, model=None))
+    asked = replace(request({"chunk": chunk.model_dump(mode="json")}), emit=emitted.append)
+    output = anyio.run(partial(make_worker(chunk_extractor(), services).call, asked))
+    rungs = [one for one in emitted if isinstance(one, RungRecord)]
+    return ChunkRecords.model_validate(output), rungs, len(models.asked)
+
+
+def all_records(found: ChunkRecords) -> list[GraphRecord]:
+    return [*found.entities, *found.observations, *found.relations]
+
+
+def check_evidence(found: ChunkRecords, chunk: Chunk = CHUNK) -> None:
+    """Every record has its origin, and quotes that stand at their places in the document."""
+    document = " " * chunk.start + chunk.text
+    for one in all_records(found):
+        assert one.origin == found.origin
+        assert one.evidence
+        assert all(document[said.start : said.end] == said.quote for said in one.evidence)
+
+
+@pytest.mark.parametrize("fence", ["{}", "```json\n{}\n```", "<think>Let me see.</think>\n{}"])
+def test_a_model_gives_the_records(tmp_path: Path, fence: str) -> None:
+    found, rungs, asked = extract(tmp_path, fence.replace("{}", json.dumps(ANSWER)))
+
+    assert found.origin == "agent"
+    assert [one.name for one in found.entities] == ["Captain Merrin", "Petrel"]
+    assert found.entities[0].aliases == ("Merrin",)
+    assert [(one.source, one.relation, one.target) for one in found.relations] == [
+        ("Captain Merrin", "commands", "Petrel")
+    ]
+    assert found.relations[0].evidence[0].quote == "Captain Merrin commands\nPetrel."
+    assert [(one.rung, one.outcome) for one in rungs] == [("agent", "reached")]
+    assert asked == 1
+    check_evidence(found)
+
+
+def test_a_quote_that_is_not_in_the_text_is_sent_back_and_then_left_out(tmp_path: Path) -> None:
+    wrong: JsonObject = {**ANSWER, "entities": [INVENTED, PETREL]}
+
+    found, _, asked = extract(tmp_path, wrong, wrong)
+
+    assert asked == 2
+    assert [one.name for one in found.entities] == ["Petrel"]
+    check_evidence(found)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        f"I call the tools: {json.dumps(CALLS[0])} and {json.dumps(CALLS[1])} then {json.dumps(CALLS[2])}",
+        "```json\n" + json.dumps({"tool_calls": CALLS}) + "\n```",
+        answer_of(
+            "",
+            calls=tuple(NamedCall(str(one["name"]), json.dumps(one["arguments"])) for one in CALLS),
+        ),
+    ],
+    ids=["several objects", "a list of calls", "calls of no tool"],
+)
+def test_calls_of_a_graphs_tools_that_a_model_wrote_down_are_executed(
+    tmp_path: Path, said: Script
+) -> None:
+    found, rungs, _ = extract(tmp_path, said)
+
+    assert found.origin == "suggested"
+    assert [one.name for one in found.entities] == ["Petrel"]
+    assert [(one.entity, one.text) for one in found.observations] == [
+        ("Petrel", "Petrel has a captain."),
+        ("Captain Merrin", "He commands."),
+    ]
+    assert [(one.source, one.target) for one in found.relations] == [("Captain Merrin", "Petrel")]
+    assert [one.rung for one in rungs] == ["agent", "suggested"]
+    check_evidence(found)
+
+
+@pytest.mark.parametrize(
+    "said", [DEAD, '{"entities": [{"name": "Pet', "I cannot help with that.", {}]
+)
+def test_code_reads_the_chunk_where_the_model_gives_nothing(tmp_path: Path, said: Script) -> None:
+    found, rungs, _ = extract(tmp_path, said)
+
+    assert found.origin == "generated"
+    assert {one.name: one.type for one in found.entities} == {
+        "Captain Merrin": "person",
+        "Petrel": "boat",
+    }
+    assert [(one.source, one.relation, one.target) for one in found.relations] == [
+        ("Captain Merrin", "leads", "Petrel")
+    ]
+    assert [one.rung for one in rungs] == ["agent", "suggested", "generated"]
+    check_evidence(found)
+
+
+def test_a_chunk_without_any_name_keeps_its_first_sentence(tmp_path: Path) -> None:
+    with_model, rungs, _ = extract(tmp_path, DEAD, chunk=NAMELESS)
+    without_model, _, asked = extract(tmp_path, chunk=NAMELESS)
+
+    assert with_model == without_model
+    assert asked == 0
+    assert with_model.origin == "forced"
+    assert [(one.name, one.type) for one in with_model.entities] == [("Log", "document")]
+    assert [one.text for one in with_model.observations] == ["Captain Merrin commands Petrel."]
+    assert [(one.rung, one.outcome) for one in rungs] == [
+        ("agent", "fallen"),
+        ("suggested", "fallen"),
+        ("generated", "fallen"),
+        ("forced", "reached"),
+    ]
+    check_evidence(with_model, NAMELESS)
+
+
+def test_what_code_made_without_a_model_is_no_result_for_a_run_with_one(tmp_path: Path) -> None:
+    with_model = make_worker(chunk_extractor(), serving(tmp_path)[0]).signature
+    without = make_worker(chunk_extractor(), make_services(project(tmp_path, model=None))).signature
+
+    assert with_model.cache_for == without.cache_for == 30 * 86_400
+    assert with_model.version != without.version
