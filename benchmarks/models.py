@@ -35,6 +35,8 @@ from wavewright.planner.language.goals import AvailableTool, Goal
 from wavewright.planner.language.plan import Limits, Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.planner import make_plan
+from wavewright.planner.planning.records import PlanningRequest
+from wavewright.planner.ports.asking import Asking
 from wavewright.planner.ports.fallback_ladder import read_ladders
 from wavewright.planner.ports.model_port import ModelCall, ModelClient, ModelUse
 from wavewright.planner.types import Json, JsonObject, RunId
@@ -191,15 +193,8 @@ class Bench:
             uses: list[ModelUse] = []
 
             async def plan() -> None:
-                planned = await make_plan(
-                    GOAL,
-                    TOOLS,
-                    models=models,
-                    prompts=prompts,
-                    ladder=ladder,
-                    template_plan=None,
-                    on_use=uses.append,
-                )
+                asking = Asking(models=models, prompts=prompts, ladder=ladder, on_use=uses.append)
+                planned = await make_plan(PlanningRequest(GOAL, TOOLS), asking)
                 if planned.rung != "llm":
                     raise AssertionError(f"the measured planner ended on {planned.rung!r}")
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wavewright.planner.language.goals import Goal, GoalTemplate, Job
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.planning.planner import PlanningResult, make_plan
+from wavewright.planner.planning.planner import make_plan
+from wavewright.planner.planning.records import PlanningRequest, PlanningResult
 from wavewright.planner.plans.goal_resolution import resolve_goal
+from wavewright.planner.ports.asking import Asking
 from wavewright.planner.ports.fallback_ladder import Ladder, read_ladders
 from wavewright.planner.ports.model_port import (
     LoopLimits,
@@ -217,10 +219,7 @@ async def planned(
     models: ScriptedModels | None, *rungs: str, goal: Goal | None = None, **more: Any
 ) -> PlanningResult:
     """Plan with a scripted model, without a template's plan unless one is given."""
-    ports: dict[str, Any] = {
-        "template_plan": None,
-        "tools": TOOLS,
-        "ladder": ladder(*rungs),
-        **more,
-    }
-    return await make_plan(goal or goal_of(), models=models, prompts=Prompts(), **ports)
+    asking = Asking(models=models, prompts=Prompts(), ladder=ladder(*rungs))
+    given = {name: more.pop(name) for name in [*more] if name in Asking.__dataclass_fields__}
+    request = PlanningRequest(goal or goal_of(), **{"tools": TOOLS, **more})
+    return await make_plan(request, replace(asking, **given))

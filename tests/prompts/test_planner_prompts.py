@@ -13,8 +13,8 @@ from tests.planner.planning_case import JOB, TOOLS, faulty, goal_of
 from wavewright.planner.checks.checker import check
 from wavewright.planner.language.goals import AvailableTool, Goal, Job
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.planning.planner import AnsweredQuestion
 from wavewright.planner.planning.prompt import planner_prompt, repair_reply, truncate_value
+from wavewright.planner.planning.records import AnsweredQuestion
 from wavewright.planner.reading.reader import read_model_answer
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.prompts import PromptError, Prompts

@@ -11,10 +11,12 @@ import pytest
 from tests.reviewer.scripted_models import ScriptedModels, recovery_ladder, reviewer_ladder
 from tests.reviewer.scripted_runs import NOW, Fails, ScriptedRun, goal_for, plan_of, run_plan
 from wavewright.executor.run.ports import GateView
+from wavewright.planner.ports.asking import Asking
 from wavewright.planner.ports.model_port import ModelCall
 from wavewright.planner.types import JsonObject, StepId
 from wavewright.prompts import Prompts
 from wavewright.reviewer import ModelJudge, make_verifier, replan, review_by_code, review_by_model
+from wavewright.reviewer.review.results import ReviewedRun
 
 pytestmark = pytest.mark.anyio
 
@@ -70,14 +72,9 @@ async def test_to_a_reviewer_an_outsiders_text_is_data(text: str) -> None:
     run, models = run_with(text), ScriptedModels(["no"])
     by_code = review_by_code(run.plan, run.goal, run.state, run.tools)
     found = await review_by_model(
-        run.plan,
-        run.goal,
-        run.state,
-        run.tools,
+        ReviewedRun(run.plan, run.goal, run.state, run.tools),
         by_code,
-        models=models,
-        prompts=Prompts(),
-        ladder=reviewer_ladder(tries=1),
+        Asking(models=models, prompts=Prompts(), ladder=reviewer_ladder(tries=1)),
     )
 
     assert_harmless(models.asked[0], text)
@@ -90,14 +87,9 @@ async def test_field_names_of_what_is_left_out_are_data_too() -> None:
     run = run_plan(plan, {"page": {name: "x" * 100_000}, "b": "y" * 100_000}, goal=goal_for(plan))
     models = ScriptedModels(["no"])
     await review_by_model(
-        run.plan,
-        run.goal,
-        run.state,
-        run.tools,
+        ReviewedRun(run.plan, run.goal, run.state, run.tools),
         review_by_code(run.plan, run.goal, run.state, run.tools),
-        models=models,
-        prompts=Prompts(),
-        ladder=reviewer_ladder(tries=1),
+        Asking(models=models, prompts=Prompts(), ladder=reviewer_ladder(tries=1)),
         tokens=100,
     )
     prompt = models.asked[0].prompt
@@ -127,14 +119,9 @@ async def test_to_a_recovery_planner_an_outsiders_text_is_not_shown_at_all(text:
     run, models = run_with(text), ScriptedModels([{"cannot_plan": "no"}])
     review = review_by_code(run.plan, run.goal, run.state, run.tools)
     await replan(
-        run.plan,
-        run.goal,
-        run.state,
+        ReviewedRun(run.plan, run.goal, run.state, run.tools),
         review,
-        run.tools,
-        models=models,
-        prompts=Prompts(),
-        ladder=recovery_ladder(),
+        Asking(models=models, prompts=Prompts(), ladder=recovery_ladder()),
     )
     (call,) = models.asked
 

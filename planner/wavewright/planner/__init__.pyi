@@ -49,11 +49,14 @@ from .language.signatures import (
     ToolSignature as ToolSignature,
 )
 from .planning.planner import (
+    make_plan as make_plan,
+)
+from .planning.records import (
     AnsweredQuestion as AnsweredQuestion,
     PlanningAttempt as PlanningAttempt,
+    PlanningRequest as PlanningRequest,
     PlanningResult as PlanningResult,
     UserQuestion as UserQuestion,
-    make_plan as make_plan,
 )
 from .plans.binding import (
     bind_plan as bind_plan,
@@ -88,6 +91,9 @@ from .plans.patches import (
     apply_patch as apply_patch,
     check_patch as check_patch,
     patch_fingerprint as patch_fingerprint,
+)
+from .ports.asking import (
+    Asking as Asking,
 )
 from .ports.budgets import (
     Allowance as Allowance,

@@ -54,3 +54,6 @@ from .review.by_code import (
 from .review.by_model import (
     review_by_model as review_by_model,
 )
+from .review.results import (
+    ReviewedRun as ReviewedRun,
+)

@@ -28,10 +28,13 @@ from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked
 from wavewright.executor.events.types import GateRecord
 from wavewright.executor.run.ports import GateView
 from wavewright.planner.language.goals import Job
-from wavewright.planner.planning.planner import PlanningResult, make_plan
+from wavewright.planner.planning.planner import make_plan
+from wavewright.planner.planning.records import PlanningRequest, PlanningResult
+from wavewright.planner.ports.asking import Asking
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.prompts import Prompts
 from wavewright.reviewer import ModelJudge, ReplanResult, make_verifier, replan, review_by_code
+from wavewright.reviewer.review.results import ReviewedRun
 
 LONG = "word " * 200
 JOB = Job(
@@ -46,12 +49,12 @@ def sizes(server: FakeModelServer) -> list[int]:
 async def planned_over(server: FakeModelServer, folder: Path, *, job: Job = JOB) -> PlanningResult:
     async with models_over(server, folder) as asking:
         return await make_plan(
-            goal_of(job=job),
-            TOOLS,
-            models=asking.models,
-            prompts=Prompts(),
-            ladder=ladder("llm", "repaired", "minimal"),
-            template_plan=None,
+            PlanningRequest(goal_of(job=job), TOOLS),
+            Asking(
+                models=asking.models,
+                prompts=Prompts(),
+                ladder=ladder("llm", "repaired", "minimal"),
+            ),
         )
 
 
@@ -129,14 +132,9 @@ async def replanned_over(server: FakeModelServer, folder: Path) -> ReplanResult:
     run = no_recipe()
     async with models_over(server, folder) as asking:
         return await replan(
-            run.plan,
-            run.goal,
-            run.state,
+            ReviewedRun(run.plan, run.goal, run.state, run.tools),
             review_by_code(run.plan, run.goal, run.state, run.tools),
-            run.tools,
-            models=asking.models,
-            prompts=Prompts(),
-            ladder=recovery_ladder(tries=2),
+            Asking(models=asking.models, prompts=Prompts(), ladder=recovery_ladder(tries=2)),
         )
 
 

@@ -20,7 +20,9 @@ from wavewright.engine.rehearsal.fake_model.request import FakeToolCall
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.planning.planner import PlanningResult, make_plan
+from wavewright.planner.planning.planner import make_plan
+from wavewright.planner.planning.records import PlanningRequest, PlanningResult
+from wavewright.planner.ports.asking import Asking
 from wavewright.planner.ports.fallback_ladder import read_ladders
 from wavewright.planner.types import JsonObject
 from wavewright.prompts import Prompts
@@ -41,12 +43,8 @@ async def planned_over(
     """Plan for a goal that allows some tools, with the server as the model."""
     async with models_over(server, folder, max_output_tokens=4_000) as asking:
         return await make_plan(
-            goal_of([*allowed]),
-            tools,
-            models=asking.models,
-            prompts=PROMPTS,
-            ladder=read_ladders({})["planner"],
-            template_plan=None,
+            PlanningRequest(goal_of([*allowed]), tools),
+            Asking(models=asking.models, prompts=PROMPTS, ladder=read_ladders({})["planner"]),
         )
 
 

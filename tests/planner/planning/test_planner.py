@@ -20,7 +20,7 @@ from tests.planner.planning_case import (
 )
 from wavewright.planner.checks.checker import check
 from wavewright.planner.language.plan import Plan
-from wavewright.planner.planning.planner import AnsweredQuestion, PlanningResult, UserQuestion
+from wavewright.planner.planning.records import AnsweredQuestion, PlanningResult, UserQuestion
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.ports.budgets import Allowance, RemainingBudget
 from wavewright.planner.ports.fallback_ladder import Ladder, Rung, RungRecord

@@ -25,8 +25,10 @@ from tests.planner.planning_case import (
     template_plan,
 )
 from wavewright.planner.checks.checker import check
-from wavewright.planner.planning.planner import PlanningResult, make_plan
+from wavewright.planner.planning.planner import make_plan
+from wavewright.planner.planning.records import PlanningRequest, PlanningResult
 from wavewright.planner.plans.binding import bind_plan
+from wavewright.planner.ports.asking import Asking
 from wavewright.planner.ports.model_port import ModelAnswer, ModelError, NamedCall
 from wavewright.planner.types import Json
 from wavewright.prompts.templates import Prompts
@@ -136,12 +138,8 @@ async def test_bad_plans_come_out_of_planning_as_the_corpus_says(case: Case) -> 
     models = ScriptedModels([said(case.content.decode())])
 
     done = await make_plan(
-        goal_of(contract["allowed_tools"]),
-        contract_tools(contract),
-        models=models,
-        prompts=Prompts(),
-        ladder=ladder("llm", "repaired", "suggested"),
-        template_plan=None,
+        PlanningRequest(goal_of(contract["allowed_tools"]), contract_tools(contract)),
+        Asking(models=models, prompts=Prompts(), ladder=ladder("llm", "repaired", "suggested")),
     )
 
     if case.outcome == "reject":

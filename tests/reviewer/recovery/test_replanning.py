@@ -21,6 +21,7 @@ from wavewright.executor.events.types import StepFinished
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import AddStep, Plan, ReplaceStep
+from wavewright.planner.ports.asking import Asking
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelError
 from wavewright.planner.types import Json, JsonObject
@@ -34,6 +35,7 @@ from wavewright.reviewer import (
 )
 from wavewright.reviewer.records import RecoveryAction, ReviewResult
 from wavewright.reviewer.recovery.replanning import recovery_call
+from wavewright.reviewer.review.results import ReviewedRun
 
 pytestmark = pytest.mark.anyio
 
@@ -72,14 +74,9 @@ async def mend(
     models = models or ScriptedModels(script)
     found = review or review_by_code(run.plan, run.goal, run.state, run.tools)
     replanned = await replan(
-        run.plan,
-        run.goal,
-        run.state,
+        ReviewedRun(run.plan, run.goal, run.state, run.tools),
         found,
-        run.tools,
-        models=models,
-        prompts=Prompts(),
-        ladder=recovery_ladder(tries=tries),
+        Asking(models=models, prompts=Prompts(), ladder=recovery_ladder(tries=tries)),
         seen=seen,
     )
     return replanned, models
@@ -117,15 +114,14 @@ async def test_without_models_only_recipes_are_tried() -> None:
     run = no_recipe()
     records: list[RungRecord] = []
     found = await replan(
-        run.plan,
-        run.goal,
-        run.state,
+        ReviewedRun(run.plan, run.goal, run.state, run.tools),
         review_by_code(run.plan, run.goal, run.state, run.tools),
-        run.tools,
-        models=None,
-        prompts=Prompts(),
-        ladder=recovery_ladder(),
-        on_rung=records.append,
+        Asking(
+            models=None,
+            prompts=Prompts(),
+            ladder=recovery_ladder(),
+            on_rung=records.append,
+        ),
     )
 
     assert (found.patch, found.reasons) == (None, ("no recipe fixes what the review found",))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,12 +18,15 @@ from tests.reviewer.scripted_models import (
     reviewer_ladder,
 )
 from tests.reviewer.scripted_runs import Fails, ScriptedRun, goal_for, plan_of, run_plan
+from wavewright.planner.ports.asking import Asking
 from wavewright.planner.ports.fallback_ladder import RungRecord, RungTimeout
 from wavewright.planner.ports.model_port import ModelCall, ModelError, ModelErrorKind, ModelUse
 from wavewright.planner.types import Json, JsonObject
 from wavewright.prompts import Prompts
 from wavewright.reviewer import review_by_code, review_by_model
 from wavewright.reviewer.records import ReviewResult
+from wavewright.reviewer.review.by_model import MAX_REVIEWED_TOKENS
+from wavewright.reviewer.review.results import ReviewedRun
 
 pytestmark = pytest.mark.anyio
 
@@ -47,16 +51,16 @@ async def review(
     models = models or ScriptedModels(script)
     records: list[RungRecord] = []
     by_code = review_by_code(run.plan, run.goal, run.state, run.tools)
-    options: dict[str, object] = {"prompts": Prompts(), "ladder": reviewer_ladder(), **more}
+    tokens = more.pop("tokens", MAX_REVIEWED_TOKENS)
+    assert isinstance(tokens, int)
+    asking = Asking(
+        models=models, prompts=Prompts(), ladder=reviewer_ladder(), on_rung=records.append
+    )
     found = await review_by_model(
-        run.plan,
-        run.goal,
-        run.state,
-        run.tools,
+        ReviewedRun(run.plan, run.goal, run.state, run.tools),
         by_code,
-        models=models,
-        on_rung=records.append,
-        **options,  # type: ignore[arg-type]
+        replace(asking, **more),  # type: ignore[arg-type]
+        tokens=tokens,
     )
     return found, models, records
 

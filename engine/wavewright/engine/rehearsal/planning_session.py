@@ -18,7 +18,8 @@ from wavewright.planner.checks.checker import check
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.planning.planner import AnsweredQuestion, PlanningResult, make_plan
+from wavewright.planner.planning.planner import make_plan
+from wavewright.planner.planning.records import AnsweredQuestion, PlanningRequest, PlanningResult
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.estimates import estimate_plan_tokens
 from wavewright.planner.ports.fallback_ladder import RungRecord
@@ -118,19 +119,16 @@ async def _planned(
     answers: list[AnsweredQuestion] = []
     while True:
         planned = await make_plan(
-            order.goal,
-            tools,
-            models=services.models,
-            prompts=services.prompts,
-            ladder=services.ladder("planner"),
-            template_plan=template_plan,
-            kept_plan=None if kept is None else kept.plan,
-            run=run,
-            answers=answers,
-            history=services.budget_store,
-            allowance=allowance,
-            on_use=on_use,
-            on_rung=on_rung,
+            PlanningRequest(
+                order.goal,
+                tools,
+                template_plan=template_plan,
+                kept_plan=None if kept is None else kept.plan,
+                run=run,
+                answers=answers,
+                allowance=allowance,
+            ),
+            services.asking("planner", on_use=on_use, on_rung=on_rung),
         )
         question = planned.question
         if question is None or asker is None:

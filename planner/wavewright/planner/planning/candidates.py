@@ -35,7 +35,7 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.non_plan_answers import SuggestedCall
-from wavewright.planner.planning.planner import PlanningAttempt
+from wavewright.planner.planning.records import PlanningAttempt
 from wavewright.planner.planning.step_building import StepBuilder, data_tools
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.sub_plan_call import ExpandedPlan, SubPlan

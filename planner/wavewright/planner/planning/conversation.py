@@ -7,10 +7,8 @@ without JSON ends it. The last answer may still contain suggested calls.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wavewright.planner.language.plan import Plan
 from wavewright.planner.planning.candidates import (
     Candidate,
     PlanValidator,
@@ -24,27 +22,23 @@ from wavewright.planner.planning.non_plan_answers import (
     read_refusal,
     read_suggested_calls,
 )
-from wavewright.planner.planning.planner import AnsweredQuestion, PlanningAttempt, UserQuestion
 from wavewright.planner.planning.prompt import (
     PlannerPrompt,
     emit_schema,
     planner_prompt,
     repair_reply,
 )
-from wavewright.planner.ports.budgets import CallHistory
+from wavewright.planner.planning.records import PlanningAttempt, PlanningRequest, UserQuestion
+from wavewright.planner.ports.asking import Asking
 from wavewright.planner.ports.fallback_ladder import FallbackFailure, Rung, rung_timeout
 from wavewright.planner.ports.model_port import (
     ModelAnswer,
     ModelCall,
     ModelClient,
     ModelError,
-    OnText,
-    OnUse,
     Turn,
     ask_with_smaller_prompt,
 )
-from wavewright.planner.types import RunId
-from wavewright.prompts.templates import Prompts
 
 _EMPTY_ANSWER = "(the answer was empty)"
 
@@ -61,34 +55,21 @@ class _FailedAttempt:
 class PlanningConversation:
     """Asks one model for one plan; its methods are the rungs that need it."""
 
-    def __init__(  # noqa: PLR0913 - all that the questions depend on, by name
+    def __init__(
         self,
         validator: PlanValidator,
+        request: PlanningRequest,
+        asking: Asking,
         models: ModelClient,
-        prompts: Prompts,
-        *,
-        run: RunId | None = None,
-        answers: Sequence[AnsweredQuestion] = (),
-        may_ask: bool = True,
-        kept_plan: Plan | None = None,
-        history: CallHistory | None = None,
-        on_use: OnUse | None = None,
-        on_text: OnText | None = None,
     ) -> None:
         self.question: UserQuestion | None = None
         """The question that the user must answer before there can be a plan."""
         self.cannot_plan: str | None = None
         """Why the model says that there is no plan."""
         self._validator = validator
+        self._request = request
+        self._asking = asking
         self._models = models
-        self._prompts = prompts
-        self._run = run
-        self._answers = answers
-        self._may_ask = may_ask
-        self._kept_plan = kept_plan
-        self._history = history
-        self._on_use = on_use
-        self._on_text = on_text
         self._prompt = self._build_prompt()
         self._failed_attempts: list[_FailedAttempt] = []
         self._turns: list[Turn] = []
@@ -131,9 +112,9 @@ class PlanningConversation:
     async def use_suggestion(self, _: Rung) -> Candidate | FallbackFailure:
         """Make a plan of suggested calls, or else take the kept plan that the model was shown."""
         made = self._plan_of_suggested_calls()
-        if isinstance(made, Candidate) or self._kept_plan is None:
+        if isinstance(made, Candidate) or self._request.kept_plan is None:
             return made
-        return self._validator.validate(self._kept_plan)
+        return self._validator.validate(self._request.kept_plan)
 
     def _plan_of_suggested_calls(self) -> Candidate | FallbackFailure:
         """Make a plan of the calls that the latest answer with suggested calls has; none of them is
@@ -163,7 +144,9 @@ class PlanningConversation:
         self._may_retry = False
         try:
             answer = await ask_with_smaller_prompt(
-                lambda call: self._models.ask(call, on_use=self._on_use, on_text=self._on_text),
+                lambda call: self._models.ask(
+                    call, on_use=self._asking.on_use, on_text=self._asking.on_text
+                ),
                 await self._call(rung),
                 lambda: self._smaller_call(rung),
             )
@@ -183,13 +166,15 @@ class PlanningConversation:
             instructions=prompt.instructions,
             prompt=prompt.request,
             turns=tuple(self._turns),
-            schema=emit_schema(prompt.tools, sub_plans=[*goal.sub_plans], may_ask=self._may_ask),
+            schema=emit_schema(
+                prompt.tools, sub_plans=[*goal.sub_plans], may_ask=self._request.may_ask_again
+            ),
             schema_name="plan",
             preference=goal.model_preference,
             thinking=goal.thinking_level,
             timeout=await self._timeout(rung),
             rung=rung.name,
-            run=self._run,
+            run=self._request.run,
             job=goal.job,
             streams_raw=True,
         )
@@ -206,10 +191,10 @@ class PlanningConversation:
         return planner_prompt(
             self._validator.goal,
             self._validator.tools,
-            self._prompts,
-            answers=self._answers,
-            may_ask=self._may_ask,
-            kept_plan=self._kept_plan,
+            self._asking.prompts,
+            answers=self._request.answers,
+            may_ask=self._request.may_ask_again,
+            kept_plan=self._request.kept_plan,
             is_brief=is_brief,
         )
 
@@ -222,10 +207,12 @@ class PlanningConversation:
         if rung.clock is None:
             return None
         chars = self._prompt.chars + sum(len(turn.answer) + len(turn.reply) for turn in self._turns)
-        if self._history is None:
+        if self._asking.history is None:
             return rung_timeout(rung.clock, chars, ())
         model = self._models.choose(self._validator.goal.model_preference, "planner").model
-        return rung_timeout(rung.clock, chars, await self._history.past_seconds(model, "planner"))
+        return rung_timeout(
+            rung.clock, chars, await self._asking.history.past_seconds(model, "planner")
+        )
 
     def _validate(self, answer: ModelAnswer, rung: Rung) -> Candidate | FallbackFailure:
         outcome = self._validator.read_answer(answer, rung.name)
@@ -254,7 +241,7 @@ class PlanningConversation:
                 self.cannot_plan = reason
                 self._end_reason = "the model says that there is no plan"
                 return FallbackFailure(f"cannot_plan: {reason}")
-            case UserQuestion() as question if self._may_ask:
+            case UserQuestion() as question if self._request.may_ask_again:
                 self.question = question
                 self._end_reason = "the user is asked"
                 return FallbackFailure(f"asks the user: {question.question}", ends_ladder=True)
@@ -273,7 +260,7 @@ class PlanningConversation:
         words = last.answer.text.strip() or (json.dumps(calls) if calls else _EMPTY_ANSWER)
         attempt = last.attempt
         reply = repair_reply(
-            self._prompts,
+            self._asking.prompts,
             attempt.diagnostics,
             attempt.source,
             is_truncated=last.answer.is_truncated,

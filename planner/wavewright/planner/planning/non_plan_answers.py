@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from wavewright.config.sources import DocumentError, Source, plain_value
 from wavewright.planner.language.hashing import canonical_json
-from wavewright.planner.planning.planner import UserQuestion
+from wavewright.planner.planning.records import UserQuestion
 from wavewright.planner.ports.model_port import NamedCall
 from wavewright.planner.reading.json_extraction import find_json, parse_answer
 from wavewright.planner.reading.normalization import refusal_field, unwrap

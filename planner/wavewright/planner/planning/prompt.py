@@ -21,7 +21,7 @@ from wavewright.planner.diagnostics.rendering import render_text
 from wavewright.planner.language.goals import Goal, Rules
 from wavewright.planner.language.plan import SUB_PLAN, Gate, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.planning.planner import AnsweredQuestion
+from wavewright.planner.planning.records import AnsweredQuestion
 from wavewright.planner.planning.tool_descriptions import (
     MAX_TYPE_TEXT_LENGTH,
     ToolEntry,

@@ -9,7 +9,7 @@ same failed gates before.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -17,7 +17,6 @@ from typing import Final
 import anyio
 
 from wavewright.config.sources import Source
-from wavewright.executor.events.state import RunState
 from wavewright.planner.checks.checker import check
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, error_diagnostics
 from wavewright.planner.diagnostics.rendering import render_text
@@ -26,19 +25,16 @@ from wavewright.planner.language.plan import Plan, PlanPatch
 from wavewright.planner.language.signatures import ToolSignature, is_feedback_input
 from wavewright.planner.planning.tool_descriptions import tool_entries
 from wavewright.planner.plans.patches import PatchCheck, check_patch
-from wavewright.planner.ports.budgets import CallHistory
+from wavewright.planner.ports.asking import Asking
 from wavewright.planner.ports.fallback_ladder import (
     FallbackFailure,
-    Ladder,
     Rung,
     RungRecord,
     run_ladder,
 )
 from wavewright.planner.ports.model_port import (
     ModelCall,
-    ModelClient,
     ModelError,
-    OnUse,
     ask_with_smaller_prompt,
 )
 from wavewright.planner.types import Json, JsonObject, StepId
@@ -66,6 +62,7 @@ from wavewright.reviewer.recovery.recipes import (
     patch_from_feedback,
     propose_patch,
 )
+from wavewright.reviewer.review.results import ReviewedRun
 from wavewright.reviewer.values import shorten
 
 _MAX_INPUT_CHARS = 8_000
@@ -102,39 +99,27 @@ class ReplanResult:
         return self.rungs[-1].rung if self.patch is not None else None
 
 
-async def replan(  # noqa: PLR0913 - what a replan depends on, each by its name
-    plan: Plan,
-    goal: Goal,
-    state: RunState,
+async def replan(
+    run: ReviewedRun,
     review: ReviewResult,
-    tools: Mapping[str, ToolSignature],
+    asking: Asking,
     *,
-    models: ModelClient | None,
-    prompts: Prompts,
-    ladder: Ladder,
-    history: CallHistory | None = None,
     seen: Collection[str] = frozenset(),
     feedback: FeedbackView | None = None,
-    on_use: OnUse | None = None,
-    on_rung: Callable[[RungRecord], None] | None = None,
 ) -> ReplanResult:
     """Return a patch that would fix what the review found, or why there is none.
 
     Args:
-        plan: The bound plan in force.
-        goal: Carries recipes, tools and the number of rounds.
-        state: The state of the run.
+        run: The run, with the bound plan in force; its goal carries recipes, tools and the number
+            of rounds.
         review: The last verdict; of a model's opinion, only actions of the vocabulary are used.
-        tools: Signatures by name.
-        models: The client that asks models; if absent, only recipes are tried.
-        prompts: The templates `recovery/…`.
-        ladder: The ladder `recovery`.
-        history: Durations of earlier calls.
+        asking: Who is asked: the templates `recovery/…`, the ladder `recovery`; without models
+            only recipes are tried.
         seen: Fingerprints of earlier patches.
         feedback: The rejection of a package; None for a recovery after a review.
-        on_use: Called with the cost of every call.
-        on_rung: Called with every rung that was tried.
     """
+    plan, goal, state, tools = run.plan, run.goal, run.state, run.tools
+    models, prompts = asking.models, asking.prompts
     view = replace(view_for_recovery(plan, goal, state, review), feedback=feedback)
     why_not = _no_patch_reason(goal, view, review)
     if why_not is not None:
@@ -176,7 +161,7 @@ async def replan(  # noqa: PLR0913 - what a replan depends on, each by its name
         try:
             call = recovery_call(plan, goal, view, tools, prompts, rung=rung.name)
             call = replace(
-                call, run=state.run, timeout=await rung_seconds(rung, call, models, history)
+                call, run=state.run, timeout=await rung_seconds(rung, call, models, asking.history)
             )
             brief = partial(
                 recovery_call, plan, goal, view, tools, prompts, rung=rung.name, is_brief=True
@@ -191,7 +176,7 @@ async def replan(  # noqa: PLR0913 - what a replan depends on, each by its name
                 read=checker.read,
                 tries=rung.tries,
                 repair=lambda faults: prompts.render("recovery/repair", faults=faults),
-                on_use=on_use,
+                on_use=asking.on_use,
             )
             answer = await ask_with_smaller_prompt(ask, call, smaller)
         except (ModelError, PromptError) as error:
@@ -204,7 +189,7 @@ async def replan(  # noqa: PLR0913 - what a replan depends on, each by its name
         return answer.value
 
     ways = {"recipe": by_recipe} if models is None else {"recipe": by_recipe, "model": by_model}
-    result = await run_ladder(ladder, ways, on_rung=on_rung)
+    result = await run_ladder(asking.ladder, ways, on_rung=asking.on_rung)
     reasons = tuple(record.reason for record in result.records if record.outcome == "fallen")
     if result.value is None:
         return ReplanResult(None, None, reasons, tuple(refused), result.records)

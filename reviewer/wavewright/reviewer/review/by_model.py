@@ -9,17 +9,13 @@ if the answer holds no valid review, the goal is not achieved.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 import anyio
 
-from wavewright.executor.events.state import RunState
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Plan
-from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.ports.budgets import CallHistory
+from wavewright.planner.ports.asking import Asking
 from wavewright.planner.ports.fallback_ladder import (
     FallbackFailure,
     Ladder,
@@ -27,9 +23,9 @@ from wavewright.planner.ports.fallback_ladder import (
     RungRecord,
     run_ladder,
 )
-from wavewright.planner.ports.model_port import ModelCall, ModelClient, ModelError, OnUse
+from wavewright.planner.ports.model_port import ModelCall, ModelClient, ModelError
 from wavewright.planner.types import Json
-from wavewright.prompts import PromptError, Prompts
+from wavewright.prompts import PromptError
 from wavewright.reviewer.asking_models import (
     FittingAnswer,
     NoFittingAnswer,
@@ -78,41 +74,27 @@ _UNREVIEWED_ACTION = RecoveryAction(
 )
 
 
-async def review_by_model(  # noqa: PLR0913 - what the review depends on, each by its name
-    plan: Plan,
-    goal: Goal,
-    state: RunState,
-    tools: Mapping[str, ToolSignature],
+async def review_by_model(
+    run: ReviewedRun,
     by_code: ReviewResult,
+    asking: Asking,
     *,
-    models: ModelClient,
-    prompts: Prompts,
-    ladder: Ladder,
-    history: CallHistory | None = None,
-    on_use: OnUse | None = None,
-    on_rung: Callable[[RungRecord], None] | None = None,
     tokens: int = MAX_REVIEWED_TOKENS,
 ) -> ReviewResult:
-    """Return the verdict of code and a model on a run.
+    """Return the verdict of code and a model on a run; without models that of code.
 
     Args:
-        plan: The bound plan in force, patches included.
-        goal: What was asked for.
-        state: What happened.
-        tools: Signatures by name.
+        run: The run, with the bound plan in force, patches included.
         by_code: The review by code.
-        models: The client that asks models.
-        prompts: The templates `reviewer/…`.
-        ladder: The ladder `reviewer`.
-        history: Durations of earlier calls.
-        on_use: Called with the cost of every call.
-        on_rung: Called with every rung that was tried.
+        asking: Who is asked: the templates `reviewer/…`, the ladder `reviewer`.
         tokens: Maximum tokens of outputs in the prompt; fewer are shown if the model has no room
             for them.
     """
-    run = ReviewedRun(plan, goal, state, tools)
+    if asking.models is None:
+        return by_code
+    ladder = asking.ladder
     assessed = _AssessedRun(run, assess(run))
-    question = _ReviewQuestion(assessed, by_code, models, prompts, history, on_use, tokens)
+    question = _ReviewQuestion(assessed, by_code, asking, asking.models, tokens)
     unread: list[str] = []
 
     async def by_model(rung: Rung) -> ReviewResult | FallbackFailure:
@@ -134,7 +116,9 @@ async def review_by_model(  # noqa: PLR0913 - what the review depends on, each b
     async def without_model(rung: Rung) -> ReviewResult:
         return assessed.without_model(by_code, _rung_ceiling(ladder, rung), tuple(unread))
 
-    result = await run_ladder(ladder, {"model": by_model, "code": without_model}, on_rung=on_rung)
+    result = await run_ladder(
+        ladder, {"model": by_model, "code": without_model}, on_rung=asking.on_rung
+    )
     return result.value or assessed.without_model(by_code, CODE_REVIEW_CEILING, tuple(unread))
 
 
@@ -232,10 +216,8 @@ class _ReviewQuestion:
 
     assessed: _AssessedRun
     by_code: ReviewResult
+    asking: Asking
     models: ModelClient
-    prompts: Prompts
-    history: CallHistory | None
-    on_use: OnUse | None
     tokens: int
 
     async def ask(self, rung: Rung) -> FittingAnswer[ReviewAnswer] | NoFittingAnswer:
@@ -249,7 +231,9 @@ class _ReviewQuestion:
         # In a thread: truncating an output of megabytes takes a while.
         call = await anyio.to_thread.run_sync(self._call, rung, tokens)
         while True:
-            timed = replace(call, timeout=await rung_seconds(rung, call, self.models, self.history))
+            timed = replace(
+                call, timeout=await rung_seconds(rung, call, self.models, self.asking.history)
+            )
             try:
                 return await ask_until_fit(
                     self.models,
@@ -257,7 +241,7 @@ class _ReviewQuestion:
                     read_review,
                     tries=rung.tries,
                     repair=self._repair,
-                    on_use=self.on_use,
+                    on_use=self.asking.on_use,
                 )
             except ModelError as error:
                 if error.kind not in _TOO_LARGE_KINDS:
@@ -286,8 +270,8 @@ class _ReviewQuestion:
         return ModelCall(
             role="reviewer",
             name="reviewer",
-            instructions=self.prompts.render("reviewer/instructions", actions=ACTIONS),
-            prompt=self.prompts.render("reviewer/request", **self._values(digest)),
+            instructions=self.asking.prompts.render("reviewer/instructions", actions=ACTIONS),
+            prompt=self.asking.prompts.render("reviewer/request", **self._values(digest)),
             schema=review_schema([step.id for step in run.plan.steps], goal.tool_names),
             schema_name="review",
             preference=goal.model_preference,
@@ -318,7 +302,7 @@ class _ReviewQuestion:
         }
 
     def _repair(self, faults: tuple[str, ...]) -> str:
-        return self.prompts.render("reviewer/repair", faults=faults)
+        return self.asking.prompts.render("reviewer/repair", faults=faults)
 
 
 def _rung_ceiling(ladder: Ladder, rung: Rung) -> Ceiling | None:

@@ -23,7 +23,7 @@ from wavewright.engine.rehearsal.recordings.replay_models import ReplayOptions, 
 from wavewright.engine.run.pipeline.context import RunRequest, withhold_package
 from wavewright.executor.events.types import Event, PlanAccepted, RunFinished
 from wavewright.executor.store.journal import MemoryJournal
-from wavewright.planner.planning.planner import UserQuestion
+from wavewright.planner.planning.records import UserQuestion
 from wavewright.planner.types import JsonObject, RunId
 from wavewright.reviewer.package.comparison import RunComparison
 

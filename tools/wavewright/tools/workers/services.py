@@ -26,6 +26,7 @@ from wavewright.planner.language.goals import AvailableTool, Goal, ThinkingLevel
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.language.plan import Limits
 from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.ports.asking import Asking
 from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.planner.types import Json, JsonSchema
 from wavewright.prompts import Prompts
@@ -38,7 +39,7 @@ from wavewright.tools.functions.tool import MODEL_HINT, Tool, ToolCall, ToolErro
 if TYPE_CHECKING:
     from wavewright.planner.ports.budgets import InspectableBudgetStore
     from wavewright.planner.ports.fallback_ladder import Ladder, RungRecord
-    from wavewright.planner.ports.model_port import ModelClient, ModelError
+    from wavewright.planner.ports.model_port import ModelClient, ModelError, OnText, OnUse
     from wavewright.tools.functions.tool import Runtime, ServerCaller
     from wavewright.tools.workers.specs import Worker, WorkerSpec
 
@@ -90,6 +91,29 @@ class Services:
             thinking=goal.thinking_level,
             limits=goal.limits,
             goal_tools={tool.name: tool for tool in goal.tools},
+        )
+
+    def asking(
+        self,
+        ladder: str,
+        *,
+        on_use: OnUse | None = None,
+        on_text: OnText | None = None,
+        on_rung: Callable[[RungRecord], None] | None = None,
+    ) -> Asking:
+        """Return what questions down a ladder need.
+
+        Raises:
+            DocumentError: the settings' ladders are faulty.
+        """
+        return Asking(
+            models=self.models,
+            prompts=self.prompts,
+            ladder=self.ladder(ladder),
+            history=self.budget_store,
+            on_use=on_use,
+            on_text=on_text,
+            on_rung=on_rung,
         )
 
     def answer_tokens(self, share: float) -> int:

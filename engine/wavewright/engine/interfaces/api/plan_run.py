@@ -26,7 +26,7 @@ from wavewright.engine.run.pipeline.context import ApprovalRequest
 from wavewright.engine.run.pipeline.phase import PhaseResult, halt, proceed
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Event, StepFinished
-from wavewright.planner.planning.planner import UserQuestion
+from wavewright.planner.planning.records import UserQuestion
 from wavewright.planner.types import Json
 from wavewright.reviewer.package.builder import stored_package
 from wavewright.reviewer.records import Package

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from wavewright.engine.run.pipeline.context import ApprovalRequest
     from wavewright.planner.language.goals import Goal
     from wavewright.planner.language.signatures import ToolSignature
-    from wavewright.planner.planning.planner import UserQuestion
+    from wavewright.planner.planning.records import UserQuestion
     from wavewright.planner.types import Json, JsonObject
 
 

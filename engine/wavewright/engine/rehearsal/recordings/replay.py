@@ -47,7 +47,7 @@ from wavewright.executor.events.types import Event, ModelCalled, Noted, PlanAcce
 from wavewright.executor.store.journal import new_run_id
 from wavewright.planner.diagnostics.diagnostic import PlanError, suggest_name
 from wavewright.planner.language.goals import Goal
-from wavewright.planner.planning.planner import UserQuestion
+from wavewright.planner.planning.records import UserQuestion
 from wavewright.planner.ports.fallback_ladder import Ladder
 from wavewright.planner.ports.model_port import ModelOutcome, ModelUse, OnUse, Role
 from wavewright.planner.types import RunId

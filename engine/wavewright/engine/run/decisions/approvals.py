@@ -40,7 +40,7 @@ from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.language.hashing import content_hash, plan_hash
 from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.planning.planner import UserQuestion
+from wavewright.planner.planning.records import UserQuestion
 from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, as_object
 from wavewright.reviewer.review.results import plan_scope, superseded_steps

@@ -53,7 +53,7 @@ from wavewright.planner.types import Json, JsonObject, JsonSchema, as_object
 from wavewright.tools.packs import pack_names, pack_tool_names
 
 if TYPE_CHECKING:
-    from wavewright.planner.planning.planner import PlanningResult
+    from wavewright.planner.planning.records import PlanningResult
 
 _MAX_TEMPLATES: Final = 3
 _WORD: Final = re.compile(r"\w{3,}")

@@ -47,11 +47,11 @@ from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, err
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.planning.planner import (
+from wavewright.planner.planning.records import (
     AnsweredQuestion,
+    PlanningRequest,
     PlanningResult,
     UserQuestion,
-    make_plan,
 )
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.ports.budgets import Allowance
@@ -151,21 +151,25 @@ class MakePlan:
         early: EarlySteps | None = None
 
         async def plan(recorder: ModelEventRecorder, on_text: OnText | None) -> PlanningResult:
+            # Here: a run whose plan is given loads no planner.
+            from wavewright.planner.planning.planner import make_plan
+
             return await make_plan(
-                goal,
-                context.signatures,
-                models=services.models,
-                prompts=services.prompts,
-                ladder=services.ladder("planner"),
-                template_plan=template_plan,
-                kept_plan=None if kept is None else kept.plan,
-                run=context.run,
-                answers=_given_answers(context.state),
-                history=services.budget_store,
-                allowance=allowance,
-                on_use=recorder.record_use,
-                on_text=on_text,
-                on_rung=recorder.record_rung,
+                PlanningRequest(
+                    goal,
+                    context.signatures,
+                    template_plan=template_plan,
+                    kept_plan=None if kept is None else kept.plan,
+                    run=context.run,
+                    answers=_given_answers(context.state),
+                    allowance=allowance,
+                ),
+                services.asking(
+                    "planner",
+                    on_use=recorder.record_use,
+                    on_text=on_text,
+                    on_rung=recorder.record_rung,
+                ),
             )
 
         async def work(recorder: ModelEventRecorder) -> PlanningResult:

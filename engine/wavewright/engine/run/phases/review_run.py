@@ -32,13 +32,13 @@ from wavewright.engine.run.pipeline.services import (
 )
 from wavewright.executor.events.types import RungTaken
 from wavewright.planner.ports.fallback_ladder import RungRecord
-from wavewright.planner.ports.model_port import ModelClient
 from wavewright.planner.types import JsonObject
 from wavewright.reviewer.package.artifacts import RedactedRun
 from wavewright.reviewer.package.builder import build_package, last_review
 from wavewright.reviewer.records import ReviewResult
 from wavewright.reviewer.review.by_code import review_by_code
 from wavewright.reviewer.review.caps import CODE_REVIEW_CEILING
+from wavewright.reviewer.review.results import ReviewedRun
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -59,10 +59,8 @@ class ReviewRun:
     async def run(self, context: PlannedContext) -> PhaseResult[PlannedContext]:
         """Review by code; a configured model reads the result too and can only lower the verdict."""
         review = review_by_code(context.plan, context.goal, context.state, context.signatures)
-        if (models := self.ports.services.models) is not None:
-            asked = await run_model_phase(
-                self.ports, context, self._by_model(context, review, models)
-            )
+        if self.ports.services.models is not None:
+            asked = await run_model_phase(self.ports, context, self._by_model(context, review))
             context = asked.context
             if asked.was_stopped:
                 return await halt_stopped(self.ports, context)
@@ -90,28 +88,23 @@ class ReviewRun:
         return await record(self.ports, context, *(RungTaken(at, rung) for rung in rungs))
 
     def _by_model(
-        self, context: PlannedContext, by_code: ReviewResult, models: ModelClient
+        self, context: PlannedContext, by_code: ReviewResult
     ) -> Callable[[ModelEventRecorder], Awaitable[ReviewResult]]:
         from wavewright.reviewer.review.by_model import review_by_model
 
         services = self.ports.services
 
         async def work(recorder: ModelEventRecorder) -> ReviewResult:
-            return await review_by_model(
-                context.plan,
-                context.goal,
-                context.state,
-                context.signatures,
-                by_code,
-                models=models,
-                prompts=services.prompts,
-                ladder=services.ladder("reviewer"),
-                history=services.budget_store,
-                on_use=recorder.record_use,
-                on_rung=recorder.record_rung,
+            asking = services.asking(
+                "reviewer", on_use=recorder.record_use, on_rung=recorder.record_rung
             )
+            return await review_by_model(_reviewed_run(context), by_code, asking)
 
         return work
+
+
+def _reviewed_run(context: PlannedContext) -> ReviewedRun:
+    return ReviewedRun(context.plan, context.goal, context.state, context.signatures)
 
 
 def goal_not_achieved(context: RunContext) -> bool:
@@ -158,22 +151,13 @@ async def _replan(
     services = ports.services
 
     async def work(recorder: ModelEventRecorder) -> ReplanResult:
-        return await replan(
-            context.plan,
-            context.goal,
-            context.state,
-            review,
-            context.signatures,
-            models=services.models,
-            prompts=services.prompts,
-            ladder=services.ladder("recovery"),
-            history=services.budget_store,
-            seen=seen,
-            feedback=feedback,
+        asking = services.asking(
+            "recovery",
             on_use=recorder.record_use,
             # Without models the recipe is no fallback, so its rung is not recorded.
             on_rung=recorder.record_rung if services.models is not None else None,
         )
+        return await replan(_reviewed_run(context), review, asking, seen=seen, feedback=feedback)
 
     return await run_model_phase(ports, context, work)
 

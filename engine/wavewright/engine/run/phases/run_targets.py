@@ -67,7 +67,7 @@ from wavewright.executor.store.journal import (
 )
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
-from wavewright.planner.planning.planner import UserQuestion
+from wavewright.planner.planning.records import UserQuestion
 from wavewright.planner.types import Json, JsonObject, RunId
 from wavewright.reviewer.package.builder import build_package, last_review
 from wavewright.reviewer.records import Package

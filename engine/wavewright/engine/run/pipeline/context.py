@@ -35,7 +35,7 @@ from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, err
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, PlanPatch
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.planning.planner import UserQuestion
+from wavewright.planner.planning.records import UserQuestion
 from wavewright.planner.ports.model_port import ModelError
 from wavewright.planner.types import Json, JsonObject, RunId, Schedule, StepId
 from wavewright.prompts import PromptError

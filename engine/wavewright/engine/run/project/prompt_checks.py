@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
 from wavewright.planner.language.goals import AvailableTool, Goal, Targets
 from wavewright.planner.language.plan import Gate
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.planning.planner import AnsweredQuestion
 from wavewright.planner.planning.prompt import request_values
+from wavewright.planner.planning.records import AnsweredQuestion
 from wavewright.planner.planning.tool_descriptions import tool_entries
 from wavewright.planner.types import GateId
 from wavewright.prompts import PromptError, Prompts, data_block

@@ -61,7 +61,7 @@ from wavewright.executor.store.journal import (
     JournalStopped,
     RunLost,
 )
-from wavewright.planner.planning.planner import UserQuestion
+from wavewright.planner.planning.records import UserQuestion
 from wavewright.planner.types import RunId
 from wavewright.tools.workers.services import Services
 

@@ -17,7 +17,7 @@ from wavewright.engine.interfaces.cli.common.terminal import (
     question_lines,
 )
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
-from wavewright.planner.planning.planner import UserQuestion
+from wavewright.planner.planning.records import UserQuestion
 from wavewright.planner.types import JsonObject
 
 QUESTION = UserQuestion("Which notes?", ("all of them", "the newest"))

@@ -31,7 +31,7 @@ from wavewright.planner.types import RunId
 
 if TYPE_CHECKING:
     from wavewright.engine.interfaces.cli.common.progress import Progress
-    from wavewright.planner.planning.planner import UserQuestion
+    from wavewright.planner.planning.records import UserQuestion
 
 
 class InterruptHandler:

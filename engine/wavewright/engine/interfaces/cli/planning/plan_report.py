@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from wavewright.engine.rehearsal.planning_session import PlanReport
     from wavewright.planner.diagnostics.diagnostic import Diagnostic
-    from wavewright.planner.planning.planner import PlanningResult
+    from wavewright.planner.planning.records import PlanningResult
 
 
 _PLAIN_SCALAR = re.compile(r"[A-Za-z_](?:[\w .,/()'+-]*[\w.,/()'+-])?", re.ASCII)

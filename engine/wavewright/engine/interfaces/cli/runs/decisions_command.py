@@ -37,7 +37,7 @@ from wavewright.executor.events.state import fold
 from wavewright.executor.store.journal import CancelRequest, RunBusy
 from wavewright.executor.stores import Stores, open_stores
 from wavewright.planner.diagnostics.rendering import printable
-from wavewright.planner.planning.planner import UserQuestion
+from wavewright.planner.planning.records import UserQuestion
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence

@@ -34,7 +34,7 @@ from wavewright.executor.events.types import (
     RunStarted,
     StepFinished,
 )
-from wavewright.planner.planning.planner import UserQuestion
+from wavewright.planner.planning.records import UserQuestion
 from wavewright.planner.types import Json, JsonObject
 
 # The models that it asks are scripted, in its own process.

@@ -1,0 +1,33 @@
+"""What every question to a model needs, beside the question itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wavewright.planner.ports.budgets import CallHistory
+    from wavewright.planner.ports.fallback_ladder import Ladder, RungRecord
+    from wavewright.planner.ports.model_port import ModelClient, OnText, OnUse
+    from wavewright.prompts.templates import Prompts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """Who is asked, with which prompts, down which ladder, and who is told about it."""
+
+    models: ModelClient | None
+    """Who answers; without it only the rungs that need no model are tried."""
+    prompts: Prompts
+    """The templates of the questions."""
+    ladder: Ladder
+    """The rungs; one that is left out is not tried."""
+    history: CallHistory | None = None
+    """How long such questions took before, for the clocks."""
+    on_use: OnUse | None = None
+    """Receives the cost of every question."""
+    on_text: OnText | None = None
+    """Receives answers as they arrive, and an empty text where one begins."""
+    on_rung: Callable[[RungRecord], None] | None = None
+    """Receives every rung that was tried."""
