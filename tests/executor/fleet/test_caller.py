@@ -32,15 +32,9 @@ from wavewright.executor.fleet.tables import (
 from wavewright.executor.run.failures import ReportedFailure
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.types import Json, RunId, StepId, StepKey
-from wavewright.tools.functions.injected import LogEvent
+from wavewright.tools.functions.injected import LogEvent, TextChunk
 from wavewright.tools.functions.registry import make_tool
-from wavewright.tools.functions.tool import (
-    Emission,
-    EmissionsTaken,
-    TextChunk,
-    ToolCall,
-    ToolFunction,
-)
+from wavewright.tools.functions.tool import Emission, EmissionsTaken, ToolCall, ToolFunction
 
 pytestmark = pytest.mark.anyio
 

@@ -20,7 +20,8 @@ from wavewright.executor.run.execution import execute
 from wavewright.planner.checks.checker import check
 from wavewright.planner.diagnostics.diagnostic import Diagnostic
 from wavewright.planner.types import Json
-from wavewright.tools.functions.tool import Tool, ToolCall, ToolError
+from wavewright.tools.functions.errors import ToolError
+from wavewright.tools.functions.tool import Tool, ToolCall
 
 FORESEEABLE = {"params", "expression", "items", "output"}
 

@@ -27,7 +27,9 @@ from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import Json, StepId
-from wavewright.tools.functions.tool import AgentToolCall, Emission, TextChunk, ToolCall, ToolError
+from wavewright.tools.functions.errors import ToolError
+from wavewright.tools.functions.injected import TextChunk
+from wavewright.tools.functions.tool import AgentToolCall, Emission, ToolCall
 
 pytestmark = pytest.mark.anyio
 

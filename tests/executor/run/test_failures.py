@@ -34,7 +34,8 @@ from wavewright.executor.run.failures import (
 )
 from wavewright.planner.language.plan import Limits, Retry
 from wavewright.planner.types import Json, StepId
-from wavewright.tools.functions.tool import ToolCall, ToolError
+from wavewright.tools.functions.errors import ToolError
+from wavewright.tools.functions.tool import ToolCall
 
 pytestmark = pytest.mark.anyio
 

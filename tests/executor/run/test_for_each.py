@@ -16,7 +16,8 @@ from wavewright.executor.events.types import GateRecord, StepFinished
 from wavewright.executor.run.ports import GateView
 from wavewright.planner.language.plan import Limits
 from wavewright.planner.types import Json, StepId
-from wavewright.tools.functions.tool import ToolCall, ToolError
+from wavewright.tools.functions.errors import ToolError
+from wavewright.tools.functions.tool import ToolCall
 
 pytestmark = pytest.mark.anyio
 

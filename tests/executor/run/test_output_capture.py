@@ -16,7 +16,8 @@ from wavewright.executor.events.types import AttemptLogged, Event
 from wavewright.executor.run.emissions import MAX_CHARS, MAX_LOGGED_ATTEMPTS
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.types import Json
-from wavewright.tools.functions.tool import TextChunk, ToolCall
+from wavewright.tools.functions.injected import TextChunk
+from wavewright.tools.functions.tool import ToolCall
 
 pytestmark = pytest.mark.anyio
 

@@ -34,7 +34,8 @@ from wavewright.executor.store.job_records import OutboxWrites
 from wavewright.executor.store.journal import Journal, MemoryJournal
 from wavewright.planner.language.plan import Limits, Plan
 from wavewright.planner.types import Json, PlanHash, RunId, Schedule, StepId
-from wavewright.tools.functions.tool import ToolCall, ToolError
+from wavewright.tools.functions.errors import ToolError
+from wavewright.tools.functions.tool import ToolCall
 
 pytestmark = pytest.mark.anyio
 

@@ -28,7 +28,8 @@ from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.language.hashing import step_key
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject, RunId, StepId
-from wavewright.tools.functions.tool import ToolCall, ToolError
+from wavewright.tools.functions.errors import ToolError
+from wavewright.tools.functions.tool import ToolCall
 
 pytestmark = pytest.mark.anyio
 

@@ -19,8 +19,8 @@ from wavewright.executor.store.journal import Journal, MemoryJournal
 from wavewright.planner.language.plan import Plan, Retry
 from wavewright.planner.types import Json, PlanHash, RunId, Schedule, StepId
 from wavewright.tools import Registry, ToolDefinitionError, make_tool
+from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.injected import MemoryRunData, RunData
-from wavewright.tools.functions.tool import ToolError
 
 pytestmark = pytest.mark.anyio
 

@@ -32,7 +32,8 @@ from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.language.plan import Limits, Plan
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.types import Json, Schedule, StepId
-from wavewright.tools.functions.tool import ToolCall, ToolError
+from wavewright.tools.functions.errors import ToolError
+from wavewright.tools.functions.tool import ToolCall
 
 pytestmark = pytest.mark.anyio
 

@@ -20,8 +20,9 @@ from wavewright.executor.events.types import GateRecord
 from wavewright.executor.run.ports import GateView
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import GateId, Json, JsonObject, StepId
+from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.registry import make_tool
-from wavewright.tools.functions.tool import ToolCall, ToolError
+from wavewright.tools.functions.tool import ToolCall
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,7 @@ from wavewright.packs.knowledge.documents import DocumentChunks
 from wavewright.packs.knowledge.generation import generate_records, least_records
 from wavewright.packs.text.cross_reference import normal_name
 from wavewright.planner.types import Json
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.packs import load_pack
 
 pytest.importorskip("selectolax")

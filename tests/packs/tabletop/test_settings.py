@@ -12,7 +12,7 @@ import pytest
 from tests.tools.calling import request
 from wavewright.packs.tabletop import TOOL_NAMES
 from wavewright.planner.types import Json, JsonObject, StepKey
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.packs import PackError, load_pack
 
 

@@ -14,7 +14,8 @@ from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelError
 from wavewright.planner.types import Json
 from wavewright.tools import load_pack
-from wavewright.tools.functions.tool import Emission, TextChunk
+from wavewright.tools.functions.injected import TextChunk
+from wavewright.tools.functions.tool import Emission
 from wavewright.tools.workers import make_services, make_worker
 
 

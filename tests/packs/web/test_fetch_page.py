@@ -13,7 +13,8 @@ from tests.packs.equities.price_service import Answer, serving
 from tests.tools.calling import call_for_document, request
 from wavewright.packs.web.pages import CrawlExecuted
 from wavewright.planner.types import JsonObject
-from wavewright.tools.functions.tool import Emission, Tool, ToolError
+from wavewright.tools.functions.errors import ToolError
+from wavewright.tools.functions.tool import Emission, Tool
 from wavewright.tools.packs import PackError, load_pack
 
 

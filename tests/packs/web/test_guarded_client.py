@@ -17,7 +17,7 @@ from tests.packs.equities.price_service import Answer, Service, serving
 from wavewright.packs.web import addresses
 from wavewright.packs.web.addresses import AddressRefused, WebAddress
 from wavewright.packs.web.guarded_client import GuardedClient, StatusError, WebAnswer
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.errors import ToolError
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
 PAGE = Answer("<p>page</p>", headers=HTML)

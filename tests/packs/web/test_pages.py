@@ -11,7 +11,7 @@ import pytest
 
 from wavewright.packs.web.guarded_client import WebAnswer
 from wavewright.packs.web.pages import Page, read_answer, read_page
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.errors import ToolError
 
 URL = "https://example.org/wiki/a?b#c"
 NOW = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)

@@ -25,8 +25,9 @@ from wavewright.packs.web.reader import PageCache, WebReader
 from wavewright.packs.web.search import LocalSearch, WebSettings
 from wavewright.packs.web.site import SiteIndex
 from wavewright.tools import Tool, load_pack
-from wavewright.tools.functions.injected import LogEvent
-from wavewright.tools.functions.tool import Emission, TextChunk, ToolError
+from wavewright.tools.functions.errors import ToolError
+from wavewright.tools.functions.injected import LogEvent, TextChunk
+from wavewright.tools.functions.tool import Emission
 
 HTML = {"Content-Type": "text/html", "ETag": '"1"'}
 MISSING = Answer("no such page", 404)

@@ -22,7 +22,8 @@ from tests.repository.tree import ROOT
 from tests.tools.calling import request
 from tests.tools.mcp.installed_servers import FOLDER, PROGRAMS, require_installed_servers
 from wavewright.planner.types import Json, JsonObject
-from wavewright.tools.functions.tool import TextChunk, ToolError
+from wavewright.tools.functions.errors import ToolError
+from wavewright.tools.functions.injected import TextChunk
 from wavewright.tools.mcp.sessions import McpSessions
 from wavewright.tools.mcp.tools import McpServerSettings
 

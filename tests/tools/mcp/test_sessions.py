@@ -20,7 +20,8 @@ from tests.tools.calling import request
 from tests.tools.mcp import stub_server
 from wavewright.config.mcp_servers import McpServerSection
 from wavewright.planner.types import Json
-from wavewright.tools.functions.tool import TextChunk, ToolError
+from wavewright.tools.functions.errors import ToolError
+from wavewright.tools.functions.injected import TextChunk
 from wavewright.tools.mcp.lock import ServerListing, lock_server, refuse_changed_tools
 from wavewright.tools.mcp.sessions import ListingCheck, McpSessions, list_server_tools
 from wavewright.tools.mcp.tools import McpServerSettings, server_settings

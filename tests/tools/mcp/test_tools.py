@@ -11,7 +11,7 @@ import pytest
 from wavewright.config.mcp_servers import McpServerSection, McpToolOverrides
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject
-from wavewright.tools.functions.contracts import ToolDefinitionError
+from wavewright.tools.functions.errors import ToolDefinitionError
 from wavewright.tools.mcp.lock import (
     ListedTool,
     McpServerError,

@@ -15,7 +15,7 @@ from tests.tools.mcp.http_stub import HttpStub, http_stub
 from wavewright.config.mcp_servers import McpServerSection
 from wavewright.config.redaction import Redactor
 from wavewright.planner.types import Json
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.mcp.sessions import McpSessions
 from wavewright.tools.mcp.tools import server_settings
 from wavewright.tools.mcp.transports import (

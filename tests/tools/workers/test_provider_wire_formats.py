@@ -28,7 +28,8 @@ from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools import Registry, Tool, ToolError, load_pack, make_tool
-from wavewright.tools.functions.tool import AgentToolCall, Emission, TextChunk
+from wavewright.tools.functions.injected import TextChunk
+from wavewright.tools.functions.tool import AgentToolCall, Emission
 from wavewright.tools.workers import Services, agent_tool, make_services, make_worker
 
 PERSON: JsonObject = {

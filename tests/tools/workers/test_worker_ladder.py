@@ -26,7 +26,8 @@ from wavewright.planner.ports.fallback_ladder import (
 from wavewright.planner.ports.model_port import ModelError, ModelUse, NamedCall, Role
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools import ToolError
-from wavewright.tools.functions.tool import Emission, TextChunk
+from wavewright.tools.functions.injected import TextChunk
+from wavewright.tools.functions.tool import Emission
 from wavewright.tools.workers import (
     AnswerRefused,
     AnswerToFinish,

@@ -2,8 +2,9 @@ from .folder import (
     Folder as Folder,
     PathRefused as PathRefused,
 )
-from .functions.contracts import (
+from .functions.errors import (
     ToolDefinitionError as ToolDefinitionError,
+    ToolError as ToolError,
 )
 from .functions.injected import (
     Emit as Emit,
@@ -21,7 +22,6 @@ from .functions.tool import (
     Runtime as Runtime,
     Tool as Tool,
     ToolCall as ToolCall,
-    ToolError as ToolError,
     ToolFunction as ToolFunction,
 )
 from .functions.user_tools import (

@@ -23,8 +23,8 @@ from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
-from wavewright.tools.functions.injected import LogEvent, MemoryRunData
-from wavewright.tools.functions.tool import AgentToolCall, Emission, TextChunk, Tool, ToolCall
+from wavewright.tools.functions.injected import LogEvent, MemoryRunData, TextChunk
+from wavewright.tools.functions.tool import AgentToolCall, Emission, Tool, ToolCall
 
 
 @dataclass(frozen=True, slots=True)

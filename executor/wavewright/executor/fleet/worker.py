@@ -56,7 +56,8 @@ from wavewright.executor.run.emissions import capturing
 from wavewright.executor.run.failures import AttemptFailure
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.types import RunId
-from wavewright.tools.functions.tool import Emission, TextChunk, Tool
+from wavewright.tools.functions.injected import TextChunk
+from wavewright.tools.functions.tool import Emission, Tool
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup

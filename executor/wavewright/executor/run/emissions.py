@@ -46,8 +46,8 @@ from wavewright.planner.diagnostics.rendering import printable_lines
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import JsonObject, StepId
-from wavewright.tools.functions.injected import LogEvent
-from wavewright.tools.functions.tool import AgentToolCall, Emission, EmissionsTaken, TextChunk
+from wavewright.tools.functions.injected import LogEvent, TextChunk
+from wavewright.tools.functions.tool import AgentToolCall, Emission, EmissionsTaken
 
 MAX_CHARS: Final = 16_000
 """Characters kept of each text of an attempt: the last ones."""

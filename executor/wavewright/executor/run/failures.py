@@ -29,7 +29,7 @@ from wavewright.executor.events.json_values import valid_text
 from wavewright.executor.events.types import ErrorKind, StepError, TracebackFrame
 from wavewright.planner.diagnostics.rendering import cut_middle
 from wavewright.planner.language.plan import Retry
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.errors import ToolError
 
 MAX_FRAMES: Final = 4
 """Maximum of frames in an error."""

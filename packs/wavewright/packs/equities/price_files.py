@@ -33,7 +33,7 @@ from wavewright.packs.equities.prices import (
     unknown_code,
 )
 from wavewright.tools.folder import Folder, PathRefused
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.errors import ToolError
 
 _DELIMITERS = (",", ";", "\t", "|")
 

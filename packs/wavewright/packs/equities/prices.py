@@ -31,7 +31,7 @@ from wavewright.packs.equities.documents import Point
 from wavewright.packs.web.json_services import fetch_json, key_from_environment
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import Json
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.errors import ToolError
 
 _CODE = re.compile(r"[A-Z0-9^][A-Z0-9.^=_-]{0,19}")
 

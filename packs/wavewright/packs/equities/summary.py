@@ -37,7 +37,7 @@ from wavewright.packs.equities.documents import (
 from wavewright.packs.equities.figures import compare, confidence_by_figure
 from wavewright.packs.equities.series_documents import round_numbers
 from wavewright.planner.types import JsonObject, JsonSchema
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.errors import ToolError
 
 
 def require_tickers(

@@ -43,8 +43,9 @@ from wavewright.packs.equities.series_documents import (
 from wavewright.packs.equities.summary import analyze_summary
 from wavewright.packs.web.search import Search, SearchResult, SearchSettings, open_search
 from wavewright.planner.language.plan import DocumentModel, Retry
+from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.registry import make_tool
-from wavewright.tools.functions.tool import Tool, ToolError, ignore_emission
+from wavewright.tools.functions.tool import Tool, ignore_emission
 
 
 class BasketSettings(DocumentModel):

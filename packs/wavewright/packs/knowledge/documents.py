@@ -26,8 +26,9 @@ from wavewright.packs.web.guarded_client import WebAnswer
 from wavewright.packs.web.index import markdown_title
 from wavewright.packs.web.pages import decode, parsed, read_answer
 from wavewright.tools.folder import Folder, PathRefused
+from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.registry import make_tool
-from wavewright.tools.functions.tool import Tool, ToolError
+from wavewright.tools.functions.tool import Tool
 
 MAX_DOCUMENTS: Final = 10_000
 MAX_BYTES: Final = 32 * 2**20

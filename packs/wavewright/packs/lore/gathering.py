@@ -24,8 +24,9 @@ from wavewright.packs.web.pages import CrawlExecuted, read_answer
 from wavewright.packs.web.search import LocalSearch, Search, SearchExecuted, open_search
 from wavewright.planner.types import JsonObject
 from wavewright.tools.folder import Folder, PathRefused
+from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.injected import Emit, RunData
-from wavewright.tools.functions.tool import Agents, ToolError
+from wavewright.tools.functions.tool import Agents
 
 if TYPE_CHECKING:
     from wavewright.packs.lore.recording import RecordExtraction

@@ -23,8 +23,9 @@ from wavewright.packs.lore.models import (
 )
 from wavewright.packs.lore.settings import DIRECT, Topic
 from wavewright.planner.types import Json, JsonObject, as_list
+from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.injected import RunData
-from wavewright.tools.functions.tool import Agents, ToolError
+from wavewright.tools.functions.tool import Agents
 
 EXTRACTED: Final = "extracted"
 """Run data: categories that were extracted, with how."""

@@ -47,7 +47,7 @@ from wavewright.packs.tabletop.turn.header import (
 from wavewright.packs.tabletop.turn.table import TURN_KEY, Draft, GameLog, GameTable
 from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.planner.types import JsonObject, RunId
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.workers import Services
 
 MAX_WAITING: Final = 8

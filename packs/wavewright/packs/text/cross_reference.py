@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.workers.specs import AnswerRefused, AnswerToFinish, Worker, WorkerSpec
 
 _ARTICLES = re.compile(r"^(?:the|a|an)\s+")

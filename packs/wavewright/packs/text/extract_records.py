@@ -23,8 +23,8 @@ from wavewright.planner.ports.fallback_ladder import FallbackFailure
 from wavewright.planner.reading.json_extraction import find_json
 from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
+from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.schemas import properties
-from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.workers.long_inputs import cut_text
 from wavewright.tools.workers.specs import AnswerRefused, AnswerToFinish, Worker, WorkerSpec
 

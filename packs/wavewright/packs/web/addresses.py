@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import idna
 
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.errors import ToolError
 
 IpAddress: TypeAlias = "ipaddress.IPv4Address | ipaddress.IPv6Address"
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias
 
 from wavewright.config.installation import install_hint
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.errors import ToolError
 
 Engine: TypeAlias = Literal["fts5", "tantivy"]
 

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 from wavewright.packs.web.addresses import AddressRefused, WebAddress, place_of
 from wavewright.planner.types import Json, JsonObject
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.errors import ToolError
 
 if TYPE_CHECKING:
     from wavewright.packs.web.guarded_client import StatusError

@@ -27,7 +27,7 @@ from wavewright.config.installation import user_state_dir
 from wavewright.packs.web.addresses import WebAddress, read_address
 from wavewright.packs.web.guarded_client import PAGE_TYPES, GuardedClient, StatusError, WebAnswer
 from wavewright.packs.web.search import WebSettings
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.network import MINUTE_SECONDS, RateLimiter
 
 MAX_CACHE_BYTES: Final = 256 * 2**20

@@ -24,8 +24,8 @@ from wavewright.packs.web.index import Engine, FolderIndex, PageMatch
 from wavewright.packs.web.json_services import Admit, fetch_json, key_from_environment
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import Json, JsonObject
+from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.injected import Emit, LogEvent
-from wavewright.tools.functions.tool import ToolError
 
 if TYPE_CHECKING:
     from wavewright.packs.web.reader import WebReader

@@ -22,9 +22,10 @@ from wavewright.packs.web.search import (
     open_search,
 )
 from wavewright.planner.language.plan import Retry
+from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.injected import Emit
 from wavewright.tools.functions.registry import make_tool
-from wavewright.tools.functions.tool import Tool, ToolError
+from wavewright.tools.functions.tool import Tool
 from wavewright.tools.network import MINUTE_SECONDS
 
 _TIMEOUT_SECONDS: Final = 120.0

@@ -20,7 +20,7 @@ from wavewright.engine.run.project.tools import (
 from wavewright.planner.language.goals import AvailableTool, Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import JsonObject
-from wavewright.tools.functions.contracts import ToolDefinitionError
+from wavewright.tools.functions.errors import ToolDefinitionError
 from wavewright.tools.mcp.lock import LOCK_NAME, ListedTool, ServerListing, ToolsLock, lock_server
 from wavewright.tools.packs import load_pack, pack_names, pack_tool_names
 

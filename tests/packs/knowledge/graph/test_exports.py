@@ -18,7 +18,8 @@ from wavewright.config.mcp_servers import McpServerSection
 from wavewright.packs.knowledge.settings import GraphDatabaseSettings, GraphSettings
 from wavewright.packs.surreal import SurrealConnection
 from wavewright.planner.types import Json
-from wavewright.tools.functions.tool import Tool, ToolError
+from wavewright.tools.functions.errors import ToolError
+from wavewright.tools.functions.tool import Tool
 
 
 def test_both_files_hold_what_the_graph_holds(tmp_path: Path) -> None:

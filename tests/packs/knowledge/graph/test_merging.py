@@ -19,7 +19,7 @@ from tests.tools.calling import call, call_for_document
 from wavewright.packs.knowledge.graph.merging import find_merges
 from wavewright.packs.knowledge.models import ChunkRecords, GraphEntity, QuotedEvidence
 from wavewright.packs.knowledge.settings import EmbeddingSettings, GraphSettings
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.errors import ToolError
 
 
 def named(name: str, kind: str = "thing", *aliases: str, document: str = "a.md") -> GraphEntity:

@@ -28,7 +28,8 @@ from tests.tools.calling import MARCH_2010, call, call_for_document, request
 from wavewright.packs.knowledge.graph.tools import GraphStageWritten
 from wavewright.packs.knowledge.models import Chunk
 from wavewright.planner.types import Json, JsonObject
-from wavewright.tools.functions.tool import Tool, ToolError
+from wavewright.tools.functions.errors import ToolError
+from wavewright.tools.functions.tool import Tool
 
 CHUNKS = as_params(*map(chunk, TEXTS))
 LATER = MARCH_2010 + dt.timedelta(hours=1)

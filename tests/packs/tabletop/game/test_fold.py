@@ -19,7 +19,7 @@ from wavewright.packs.tabletop.game.rules import events_of_call
 from wavewright.packs.tabletop.game.state import options_of
 from wavewright.packs.tabletop.game.world import PLAYER
 from wavewright.planner.types import JsonObject
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.errors import ToolError
 
 WORLD = world_with(player={"items": {"gold": 200, "healing potion": 2}})
 

@@ -18,7 +18,7 @@ from wavewright.packs.tabletop.game.events import (
 from wavewright.packs.tabletop.game.rules import events_of_call
 from wavewright.packs.tabletop.game.state import describe_events, options_of
 from wavewright.planner.types import JsonObject
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.errors import ToolError
 
 Calls: TypeAlias = tuple[tuple[str, JsonObject], ...]
 TO_MINE: Calls = (("move", {"place": "gate"}), ("move", {"place": "entrance"}))

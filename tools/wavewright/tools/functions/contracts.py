@@ -20,28 +20,20 @@ from pydantic.errors import PydanticUserError
 from pydantic.json_schema import JsonSchemaMode
 from pydantic_core import PydanticSerializationError
 
-from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
 from wavewright.planner.types import Json, JsonObject, JsonSchema
+from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
 from wavewright.tools.functions.schemas import (
     SCHEMA_ERRORS,
     model_schema,
     portable_annotation,
     schema_of,
 )
-from wavewright.tools.functions.tool import ToolError
 
 RESERVED_PARAMETERS = frozenset({"agents", "config", "data", "emit", "now", "idempotency_key"})
 """Keyword-only parameters that the engine fills; they never show in a tool's input schema."""
 
 UserFunction = Callable[..., Any]
 """Any function of the user's; what it takes and gives is read from its signature."""
-
-
-class ToolDefinitionError(WavewrightError):
-    """A function that cannot become a tool: names the function, the parameter and the fix."""
-
-    exit_code = exit_codes.MISUSE
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,7 @@ from typing import ClassVar, Final, Protocol, TypeAlias
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.language.signatures import RUN_INPUTS
 from wavewright.planner.types import Json, JsonObject
-from wavewright.tools.functions.contracts import ToolDefinitionError
-from wavewright.tools.functions.tool import TextChunk, ToolError
+from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
 
 RunValues: TypeAlias = Mapping[str, Mapping[str, Json]]
 """Values by name and key."""
@@ -211,6 +210,13 @@ class LogEvent:
                 )
             found[field.name] = value
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class TextChunk:
+    """A piece of a long output, shown while the rest is still to come."""
+
+    text: str
 
 
 Emit: TypeAlias = Callable[[LogEvent | TextChunk], None]

@@ -21,12 +21,8 @@ from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.planner.language.plan import Retry
 from wavewright.planner.language.signatures import RUN_INPUTS, ToolSignature
 from wavewright.planner.types import ConfidenceSource, Effect, Json, JsonObject, JsonSchema
-from wavewright.tools.functions.contracts import (
-    Contract,
-    ToolDefinitionError,
-    UserFunction,
-    read_contract,
-)
+from wavewright.tools.functions.contracts import Contract, UserFunction, read_contract
+from wavewright.tools.functions.errors import ToolDefinitionError
 from wavewright.tools.functions.schemas import properties
 from wavewright.tools.functions.tool import NoAgents, Tool, ToolCall, ToolFunction
 

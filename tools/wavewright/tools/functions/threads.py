@@ -17,7 +17,7 @@ from anyio.lowlevel import RunVar
 
 from wavewright.planner.types import RunId
 from wavewright.tools.functions.contracts import UserFunction
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.errors import ToolError
 
 THREADS_PER_RUN: Final = 40
 

@@ -19,28 +19,21 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
-from wavewright.config.errors import WavewrightError
 from wavewright.planner.language.plan import SUB_PLAN, Budget
 from wavewright.planner.language.signatures import AGENT, ASK_PERSON, FEEDBACK_PARAM, ToolSignature
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
+from wavewright.tools.functions.errors import ToolError
+from wavewright.tools.functions.injected import LogEvent, MemoryRunData, TextChunk
 
 if TYPE_CHECKING:
     from wavewright.planner.language.goals import Goal
     from wavewright.planner.ports.fallback_ladder import RungRecord
     from wavewright.planner.ports.model_port import ModelUse
-    from wavewright.tools.functions.injected import LogEvent, MemoryRunData
 
 
 MODEL_HINT = (
     "set WAVEWRIGHT_MODEL, or 'model' in wavewright.yaml, to a model such as openai:gpt-5-mini"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class TextChunk:
-    """A piece of a long output, shown while the rest is still to come."""
-
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,27 +160,6 @@ class Tool:
     """For a tool whose calls others make: how many of them a run may have under way now, as others
     come and go.
     """
-
-
-class ToolError(WavewrightError):
-    """A tool's answer that it failed; `transient` says whether another attempt may succeed.
-
-    A user's function need not import this: any exception is a failure, and `OSError`,
-    `TimeoutError` and HTTP 408, 425, 429 and 5xx count as transient.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        transient: bool = False,
-        hint: str | None = None,
-        retry_after: float | None = None,
-    ) -> None:
-        super().__init__(message, hint)
-        self.transient = transient
-        self.retry_after = retry_after
-        """Seconds that the other side asks to wait before another attempt."""
 
 
 class Agents(Protocol):

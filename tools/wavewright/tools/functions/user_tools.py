@@ -27,7 +27,8 @@ from wavewright.config.model_validation import model_faults
 from wavewright.config.value_types import Seconds
 from wavewright.planner.language.plan import DocumentModel, Names, Retry
 from wavewright.planner.types import ConfidenceSource, Effect, Json
-from wavewright.tools.functions.contracts import ToolDefinitionError, UserFunction
+from wavewright.tools.functions.contracts import UserFunction
+from wavewright.tools.functions.errors import ToolDefinitionError
 from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.functions.tool import Tool
 

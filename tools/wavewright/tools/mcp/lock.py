@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from wavewright.config.errors import WavewrightError
 from wavewright.planner.schemas.validation import InvalidSchemaError, Validator
 from wavewright.planner.types import Json, JsonObject, JsonSchema, as_object
-from wavewright.tools.functions.contracts import ToolDefinitionError
+from wavewright.tools.functions.errors import ToolDefinitionError
 from wavewright.tools.functions.schemas import plain_schema
 
 

@@ -26,7 +26,9 @@ from pydantic import ValidationError
 
 from wavewright.config.redaction import Redactor
 from wavewright.planner.types import Json, JsonObject
-from wavewright.tools.functions.tool import TextChunk, ToolCall, ToolError
+from wavewright.tools.functions.errors import ToolError
+from wavewright.tools.functions.injected import TextChunk
+from wavewright.tools.functions.tool import ToolCall
 from wavewright.tools.mcp.lock import ListedTool, McpServerError, ServerListing
 from wavewright.tools.mcp.stdio_transport import stdio_transport
 from wavewright.tools.mcp.tools import McpServerSettings

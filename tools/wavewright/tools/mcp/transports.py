@@ -35,7 +35,7 @@ from pydantic import ValidationError
 from wavewright.config.errors import WavewrightError
 from wavewright.config.redaction import Redactor
 from wavewright.planner.diagnostics.rendering import printable_lines
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.mcp.tools import McpServerSettings
 from wavewright.tools.network import kept_tls_context
 

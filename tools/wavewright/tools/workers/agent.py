@@ -24,8 +24,8 @@ from wavewright.planner.language.signatures import (
 )
 from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema
-from wavewright.tools.functions.contracts import ToolDefinitionError
-from wavewright.tools.functions.tool import Tool, ToolCall, ToolError
+from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
+from wavewright.tools.functions.tool import Tool, ToolCall
 from wavewright.tools.workers.named_agents import (
     AGENT_PROMPTS,
     TIMEOUT_MARGIN_SECONDS,

@@ -33,7 +33,7 @@ from wavewright.planner.ports.model_port import (
 )
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.prompts import PromptError, data_block
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.workers import services as faults
 from wavewright.tools.workers.agent_tools import AgentCalls
 from wavewright.tools.workers.conversation import (

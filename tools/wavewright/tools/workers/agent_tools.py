@@ -26,8 +26,9 @@ from wavewright.planner.ports.model_port import LoopTool, LoopToolError
 from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepKey
+from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.schemas import properties
-from wavewright.tools.functions.tool import AgentToolCall, Emission, Tool, ToolCall, ToolError
+from wavewright.tools.functions.tool import AgentToolCall, Emission, Tool, ToolCall
 from wavewright.tools.workers.long_inputs import prompt_size, shorten
 from wavewright.tools.workers.named_agents import AgentConcurrency, AgentLimits
 

@@ -35,9 +35,9 @@ from wavewright.planner.language.signatures import (
 )
 from wavewright.planner.types import ID_PATTERN, Json, JsonObject, JsonSchema
 from wavewright.prompts import PromptError
-from wavewright.tools.functions.contracts import ToolDefinitionError
+from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
 from wavewright.tools.functions.injected import MemoryRunData
-from wavewright.tools.functions.tool import Tool, ToolCall, ToolError
+from wavewright.tools.functions.tool import Tool, ToolCall
 from wavewright.tools.workers.services import Services, declaration_version
 from wavewright.tools.workers.specs import (
     PROMPT_PATTERN,

@@ -27,7 +27,9 @@ from wavewright.planner.ports.fallback_ladder import (
 from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, ModelClient, ModelError
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.prompts import PromptError, data_block
-from wavewright.tools.functions.tool import MODEL_HINT, TextChunk, ToolCall, ToolError
+from wavewright.tools.functions.errors import ToolError
+from wavewright.tools.functions.injected import TextChunk
+from wavewright.tools.functions.tool import MODEL_HINT, ToolCall
 from wavewright.tools.workers import services as faults
 from wavewright.tools.workers.conversation import (
     Deadline,

@@ -31,10 +31,10 @@ from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.planner.types import Json, JsonSchema
 from wavewright.prompts import Prompts
 from wavewright.prompts.templates import SUFFIX
-from wavewright.tools.functions.contracts import ToolDefinitionError
+from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
 from wavewright.tools.functions.registry import check_freshness_field
 from wavewright.tools.functions.schemas import properties
-from wavewright.tools.functions.tool import MODEL_HINT, Tool, ToolCall, ToolError
+from wavewright.tools.functions.tool import MODEL_HINT, Tool, ToolCall
 
 if TYPE_CHECKING:
     from wavewright.planner.ports.budgets import InspectableBudgetStore

@@ -28,7 +28,7 @@ from wavewright.planner.ports.fallback_ladder import FallbackFailure
 from wavewright.planner.ports.model_port import ModelAnswer
 from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
 from wavewright.planner.types import ID_PATTERN, Json, JsonObject, JsonSchema, as_list
-from wavewright.tools.functions.contracts import ToolDefinitionError
+from wavewright.tools.functions.errors import ToolDefinitionError
 from wavewright.tools.functions.schemas import properties
 from wavewright.tools.functions.tool import Tool
 

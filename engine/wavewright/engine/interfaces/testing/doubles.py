@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from wavewright.planner.schemas.validation import validator_of
-from wavewright.tools.functions.tool import Runtime, Tool, ToolCall, ToolError
+from wavewright.tools.functions.errors import ToolError
+from wavewright.tools.functions.tool import Runtime, Tool, ToolCall
 
 if TYPE_CHECKING:
     from wavewright.engine.run.pipeline.context import ApprovalRequest

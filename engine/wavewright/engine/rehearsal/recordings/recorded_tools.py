@@ -31,7 +31,8 @@ from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.language.json_values import json_changes
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
-from wavewright.tools.functions.tool import Emission, Runtime, TextChunk, Tool, ToolCall
+from wavewright.tools.functions.injected import TextChunk
+from wavewright.tools.functions.tool import Emission, Runtime, Tool, ToolCall
 
 _MAX_SCANNED = 200
 """Calls that are compared at all, those of the same step first."""

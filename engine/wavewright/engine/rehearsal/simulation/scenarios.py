@@ -63,7 +63,8 @@ from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, as_list
 from wavewright.reviewer.gates.verifier import make_verifier
 from wavewright.reviewer.review.results import plan_scope
-from wavewright.tools.functions.tool import Runtime, Tool, ToolCall, ToolError
+from wavewright.tools.functions.errors import ToolError
+from wavewright.tools.functions.tool import Runtime, Tool, ToolCall
 
 StubOutputs: TypeAlias = tuple[Json, ...]
 """Of one step: call after call of a `for_each` step takes the next, from the first again after the

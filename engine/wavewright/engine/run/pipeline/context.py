@@ -40,7 +40,7 @@ from wavewright.planner.ports.model_port import ModelError
 from wavewright.planner.types import Json, JsonObject, RunId, Schedule, StepId
 from wavewright.prompts import PromptError
 from wavewright.reviewer.records import Package, ReviewResult
-from wavewright.tools.functions.contracts import ToolDefinitionError
+from wavewright.tools.functions.errors import ToolDefinitionError
 from wavewright.tools.functions.tool import Runtime, Tool
 from wavewright.tools.packs import PackError
 from wavewright.tools.workers.services import Services

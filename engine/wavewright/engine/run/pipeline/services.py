@@ -37,7 +37,7 @@ from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.planner.types import Json, JsonObject, RunId
 from wavewright.reviewer.package.call_reports import token_shares
 from wavewright.reviewer.records import RunStatus
-from wavewright.tools.functions.contracts import ToolDefinitionError
+from wavewright.tools.functions.errors import ToolDefinitionError
 from wavewright.tools.functions.tool import ServerCaller
 from wavewright.tools.models import model_configured
 from wavewright.tools.workers.services import Services, make_services

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, cast
 from wavewright.config.settings import Settings
 from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.planner.types import JsonObject, as_object
-from wavewright.tools.functions.contracts import ToolDefinitionError, UserFunction
+from wavewright.tools.functions.contracts import UserFunction
+from wavewright.tools.functions.errors import ToolDefinitionError
 from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.functions.tool import Tool
 from wavewright.tools.functions.user_tools import load_user_tools

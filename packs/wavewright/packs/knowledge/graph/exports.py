@@ -28,7 +28,8 @@ from wavewright.packs.knowledge.models import (
 from wavewright.packs.knowledge.settings import GraphDatabaseSettings, GraphSettings
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
 from wavewright.tools.folder import Folder, PathRefused
-from wavewright.tools.functions.tool import ToolCall, ToolError
+from wavewright.tools.functions.errors import ToolError
+from wavewright.tools.functions.tool import ToolCall
 
 FileFormat: TypeAlias = Literal["json-ld", "graphml"]
 SinkName: TypeAlias = Literal["mcp", "surrealdb"]

@@ -29,7 +29,7 @@ from wavewright.packs.knowledge.models import (
 )
 from wavewright.packs.knowledge.settings import EmbeddingSettings
 from wavewright.packs.text.cross_reference import normal_name
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.errors import ToolError
 
 _TITLES: Final = word_set(
     "admiral archbishop baron baroness bishop brother captain chancellor chief colonel commander count countess"

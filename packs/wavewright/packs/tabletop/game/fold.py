@@ -24,7 +24,7 @@ from wavewright.packs.tabletop.game.state import (
     with_items,
 )
 from wavewright.packs.tabletop.game.world import DICE_PATTERN, GOLD
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.errors import ToolError
 
 
 @dataclass(frozen=True, slots=True)

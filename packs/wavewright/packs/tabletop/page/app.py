@@ -32,7 +32,7 @@ from wavewright.packs.tabletop.session import Game, WaitingMessage
 from wavewright.packs.tabletop.turn.table import Draft
 from wavewright.planner.types import JsonObject
 from wavewright.prompts.environments import page_environment
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.errors import ToolError
 
 _MAX_MESSAGE: Final = 2000
 """Characters of what a player says in a turn."""

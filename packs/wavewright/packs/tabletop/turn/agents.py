@@ -23,8 +23,9 @@ from wavewright.packs.tabletop.turn.table import GameTable
 from wavewright.planner.language.plan import Limits
 from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
+from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.injected import MemoryRunData
-from wavewright.tools.functions.tool import Tool, ToolCall, ToolError
+from wavewright.tools.functions.tool import Tool, ToolCall
 from wavewright.tools.workers import AgentSpec, Services
 from wavewright.tools.workers.named_agents import AgentConcurrency, AgentLimits, NamedAgent
 

@@ -11,7 +11,7 @@ from wavewright.packs.tabletop.game.state import Creature, GameState, describe_s
 from wavewright.packs.tabletop.game.world import GOLD, PLAYER
 from wavewright.packs.tabletop.turn.agents import AgentRequest, ToolUser
 from wavewright.planner.types import JsonObject
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.errors import ToolError
 
 INTRODUCTION: Final = (
     "No language model is configured: a rule-based game master plays with you. It understands words such as look, "

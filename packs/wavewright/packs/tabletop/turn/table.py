@@ -37,7 +37,7 @@ from wavewright.packs.tabletop.game.state import GameState, describe_events
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonObject, RunId
-from wavewright.tools.functions.tool import ToolError
+from wavewright.tools.functions.errors import ToolError
 
 _TOPIC: Final = "tabletop"
 """Topic of the notes."""

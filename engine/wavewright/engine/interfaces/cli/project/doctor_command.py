@@ -52,7 +52,7 @@ from wavewright.planner.ports.model_port import (
 )
 from wavewright.planner.reading.reader import read_model
 from wavewright.reviewer.package.call_reports import sum_costs, usd_text
-from wavewright.tools.functions.contracts import ToolDefinitionError
+from wavewright.tools.functions.errors import ToolDefinitionError
 from wavewright.tools.models import ModelConfigError, check_models, choose_model, model_configured
 from wavewright.tools.packs import PackError, pack_names
 

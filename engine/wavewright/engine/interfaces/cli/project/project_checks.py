@@ -33,7 +33,7 @@ from wavewright.planner.diagnostics.diagnostic import (
 from wavewright.planner.ports.fallback_ladder import read_ladders
 from wavewright.planner.types import as_object
 from wavewright.prompts import Prompts
-from wavewright.tools.functions.contracts import ToolDefinitionError
+from wavewright.tools.functions.errors import ToolDefinitionError
 from wavewright.tools.packs import PackError, load_pack, pack_names
 
 if TYPE_CHECKING:

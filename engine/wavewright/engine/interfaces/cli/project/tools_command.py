@@ -22,9 +22,8 @@ from wavewright.planner.diagnostics.diagnostic import type_name
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.types import Json
 from wavewright.reviewer.atomic_files import write_atomically
-from wavewright.tools.functions.contracts import ToolDefinitionError
+from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
 from wavewright.tools.functions.schemas import properties
-from wavewright.tools.functions.tool import ToolError
 from wavewright.tools.mcp.lock import (
     LOCK_NAME,
     ServerListing,

@@ -62,7 +62,7 @@ from wavewright.planner.ports.fallback_ladder import read_ladders
 from wavewright.planner.ports.model_port import ModelError
 from wavewright.planner.reading.reader import read_model
 from wavewright.reviewer.gates.judge import read_calibration
-from wavewright.tools.functions.contracts import ToolDefinitionError
+from wavewright.tools.functions.errors import ToolDefinitionError
 from wavewright.tools.functions.user_tools import load_user_tools
 from wavewright.tools.models import check_models, model_configured
 from wavewright.tools.packs import PackError, pack_names
