@@ -41,7 +41,7 @@ from wavewright.planner.language.goals import GoalTemplate, Job, Recipe, Rules
 from wavewright.planner.language.plan import Cap, Gate, Limits, Plan, Retry, Step
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.reviewer.records import Package, ReviewResult
-from wavewright.tools.functions.user_tools import ToolOptions
+from wavewright.tools.functions.options import ToolOptions
 from wavewright.tools.workers.named_agents import AgentLimits
 from wavewright.tools.workers.specs import WorkerSpec
 
@@ -186,7 +186,7 @@ def described(variable: EnvironmentVariable, doc: str) -> str:
 def test_every_option_of_a_function_is_described_where_tools_are_written() -> None:
     text = (ROOT / "docs" / "how-to" / "write-a-tool.md").read_text(encoding="utf-8")
 
-    assert [name for name in ToolOptions.model_fields if f"`{name}`" not in text] == []
+    assert [name for name in ToolOptions.__annotations__ if f"`{name}`" not in text] == []
 
 
 def test_every_command_is_described() -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar, Union, cast, get_args, get
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
+from typing_extensions import is_typeddict
 
 from wavewright.config.documents import Document
 from wavewright.config.errors import did_you_mean, similar_names
@@ -416,13 +417,13 @@ def _fields_at(model: type[BaseModel], path: Sequence[str | int]) -> set[str]:
     annotations: list[object] = [model]
     for key in path:
         annotations = [inner for annotation in annotations for inner in _inside(annotation, key)]
-    return {
-        field.alias or name
-        for annotation in annotations
-        for one in _branches(annotation)
-        if isinstance(one, type) and issubclass(one, BaseModel)
-        for name, field in one.model_fields.items()
-    }
+    names: set[str] = set()
+    for branch in (branch for annotation in annotations for branch in _branches(annotation)):
+        if is_typeddict(branch):
+            names |= branch.__annotations__.keys()
+        elif isinstance(branch, type) and issubclass(branch, BaseModel):
+            names |= {field.alias or name for name, field in branch.model_fields.items()}
+    return names
 
 
 def _inside(annotation: object, key: str | int) -> Iterator[object]:

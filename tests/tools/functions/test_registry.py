@@ -411,6 +411,11 @@ def test_a_wrong_option_is_named() -> None:
         make_tool(fetch_invoice, timeout="5 minutes")
 
 
+def test_a_text_is_no_list_of_its_letters() -> None:
+    with pytest.raises(ToolDefinitionError, match="tool 'fetch_invoice': tags is 'data'"):
+        make_tool(fetch_invoice, tags="data")
+
+
 def test_a_freshness_field_must_be_a_field_of_the_output() -> None:
     assert make_tool(fetch_invoice, freshness_field="due").signature.freshness_field == "due"
     with pytest.raises(ToolDefinitionError, match="'date' is no field of its output") as refused:

@@ -173,6 +173,15 @@ def test_an_entry_that_cannot_be_used_is_named_with_its_mend(
     assert refused.value.hint
 
 
+def test_a_misspelt_option_is_named_with_the_one_that_is_meant(project: Path) -> None:
+    entry: Json = {"path": "tools/mine.py", "functions": {"greet": {"efects": ["write"]}}}
+
+    with pytest.raises(ToolDefinitionError, match="'efects'") as refused:
+        load_user_tools([entry], project)
+
+    assert refused.value.hint == "did you mean 'effects'?"
+
+
 MODULE = "CALLS = []\n\ndef count() -> int:\n    '''Count.'''\n    CALLS.append(1)\n    return len(CALLS)\n"
 ENTRIES: list[Json] = [{"path": "mine.py"}]
 

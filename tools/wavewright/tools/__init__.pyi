@@ -12,6 +12,9 @@ from .functions.injected import (
     MemoryRunData as MemoryRunData,
     RunData as RunData,
 )
+from .functions.options import (
+    ToolOptions as ToolOptions,
+)
 from .functions.registry import (
     Registry as Registry,
     make_tool as make_tool,

@@ -13,16 +13,16 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType
-from typing import Any, Final, cast
+from typing import Final, Unpack, cast
 
 from pydantic import ValidationError
 
 from wavewright.planner.diagnostics.diagnostic import suggest_name
-from wavewright.planner.language.plan import Retry
 from wavewright.planner.language.signatures import RUN_INPUTS, ToolSignature
-from wavewright.planner.types import ConfidenceSource, Effect, Json, JsonObject, JsonSchema
+from wavewright.planner.types import Effect, Json, JsonObject, JsonSchema
 from wavewright.tools.functions.contracts import Contract, UserFunction, read_contract
 from wavewright.tools.functions.errors import ToolDefinitionError
+from wavewright.tools.functions.options import ToolOptions
 from wavewright.tools.functions.schemas import properties
 from wavewright.tools.functions.tool import NoAgents, Tool, ToolCall, ToolFunction
 
@@ -65,98 +65,84 @@ class Registry(Mapping[str, Tool]):
         self._tools[name] = tool
         return tool
 
-    def add(self, function: UserFunction, **options: Any) -> Tool:
+    def add(self, function: UserFunction, **options: Unpack[ToolOptions]) -> Tool:
         """Make a tool of a function and add it; the options are those of `make_tool`."""
         return self.add_tool(make_tool(function, **options))
 
 
-def make_tool(  # noqa: PLR0913 - each is an option of its own
-    function: UserFunction,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    effects: Iterable[Effect] = ("read",),
-    idempotent: bool | None = None,
-    version: str | None = None,
-    tags: Iterable[str] = (),
-    expected_seconds: float | str = 1.0,
-    timeout: float | str = 600.0,
-    retry: Retry | None = None,
-    concurrency: int | None = None,
-    max_items: int = 1000,
-    freshness_field: str | None = None,
-    cache_for: float | str | None = None,
-    untrusted_output: bool = False,
-    needs_approval: bool = False,
-    accepts_untrusted: Iterable[str] = (),
-    allowed_hosts: Mapping[str, Iterable[str]] | None = None,
-    reads_data: Iterable[str] = (),
-    writes_data: Iterable[str] = (),
-    output_data: Mapping[str, Iterable[str]] | None = None,
-    confidence: ConfidenceSource = "inputs",
-    calls_agents: Iterable[str] = (),
-    needs: Iterable[str] = (),
-    settings: Json = None,
-) -> Tool:
+def make_tool(function: UserFunction, **options: Unpack[ToolOptions]) -> Tool:
     """Return a function as a tool.
-
-    `idempotent` is true where it is not said and the tool writes nothing. `version` is, where it is
-    not given, a hash of the contract and of `settings` (what the function was set up with, where
-    that decides what it returns), so that a changed signature or another source never meets results
-    of the old one.
 
     Raises:
         ToolDefinitionError: the function or an option cannot be used; the message names which, the
             hint the fix.
     """
-    shown = name or getattr(function, "__name__", "")
-    if not shown or shown == "<lambda>":
+    name = options.get("name") or getattr(function, "__name__", "")
+    if not name or name == "<lambda>":
         raise ToolDefinitionError(
             f"{function!r} has no name of its own",
             hint="give one: registry.add(function, name='…')",
         )
-    contract = read_contract(function, shown)
-    declared = frozenset(effects)
-    hosts = {parameter: tuple(allowed) for parameter, allowed in (allowed_hosts or {}).items()}
-    if freshness_field is not None:
-        check_freshness_field(shown, freshness_field, contract.output_schema)
-    fields: dict[str, object] = {
-        "name": shown,
-        "description": contract.description if description is None else description,
-        "input_schema": with_allowed_hosts(shown, contract.input_schema, hosts),
-        "output_schema": contract.output_schema,
-        "effects": declared,
-        "idempotent": "write" not in declared if idempotent is None else idempotent,
-        "version": contract_version(contract, declared, settings) if version is None else version,
-        "tags": frozenset(tags),
-        "expected_seconds": expected_seconds,
-        "timeout": timeout,
-        "retry": Retry(attempts=1) if retry is None else retry,
-        "concurrency": concurrency,
-        "max_items": max_items,
-        "freshness_field": freshness_field,
-        "cache_for": cache_for,
-        "untrusted_output": untrusted_output,
-        "needs_approval": needs_approval,
-        "accepts_untrusted": known_parameters(shown, contract.input_schema, accepts_untrusted),
-        "allowed_hosts": hosts,
-        "calls_agents": frozenset(calls_agents),
-        "needs": frozenset(needs),
-        "confidence": confidence,
-        "output_data": {field: frozenset(names) for field, names in (output_data or {}).items()},
-        **_declared_data(shown, contract, frozenset(reads_data), frozenset(writes_data), cache_for),
+    contract = read_contract(function, name)
+    signature = _signature(name, contract, options)
+    return Tool(signature, _bind_function(function, contract), code_hash(function))
+
+
+def _signature(name: str, contract: Contract, options: ToolOptions) -> ToolSignature:
+    """Return the signature that the contract of a function and what is said of it make together.
+
+    Raises:
+        ToolDefinitionError: an option cannot be used.
+    """
+    said = {option: value for option, value in options.items() if value is not None}
+    said.pop("settings", None)
+    declared = _validated(
+        name,
+        {
+            "description": contract.description,
+            "input_schema": contract.input_schema,
+            "output_schema": contract.output_schema,
+            **said,
+            "name": name,
+        },
+    )
+    if declared.freshness_field is not None:
+        check_freshness_field(name, declared.freshness_field, contract.output_schema)
+    known_parameters(name, contract.input_schema, declared.accepts_untrusted)
+    completed: dict[str, object] = {
+        **dict(declared),
+        **_declared_data(name, contract, declared),
+        "input_schema": with_allowed_hosts(name, contract.input_schema, declared.allowed_hosts),
     }
-    return Tool(_signature(shown, fields), _bind_function(function, contract), code_hash(function))
+    if "idempotent" not in said:
+        completed["idempotent"] = not declared.writes
+    if "version" not in said:
+        set_up_with = options.get("settings")
+        completed["version"] = contract_version(contract, declared.effects, set_up_with)
+    return _validated(name, completed)
+
+
+def _validated(name: str, fields: Mapping[str, object]) -> ToolSignature:
+    try:
+        return ToolSignature.model_validate(fields)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        option = ".".join(str(part) for part in fault["loc"])
+        raise ToolDefinitionError(
+            f"tool {name!r}: {option} is {fault['input']!r}: {fault['msg'].lower()}",
+            hint=f"fix {option!r} where the tool is registered",
+        ) from error
 
 
 def _declared_data(
-    tool: str, contract: Contract, reads: frozenset[str], writes: frozenset[str], cache_for: object
-) -> dict[str, object]:
+    tool: str, contract: Contract, declared: ToolSignature
+) -> dict[str, frozenset[str]]:
     """Return the names of run data of a tool, with the plan's inputs where it can read them.
 
     Raises:
         ToolDefinitionError: the names cannot be used.
     """
+    reads, writes = declared.reads_data, declared.writes_data
     fault = None
     if "data" not in contract.reserved:
         if not reads | writes:
@@ -164,7 +150,7 @@ def _declared_data(
         fault = "the function has no keyword-only parameter 'data': add `data: RunData` after a `*`"
     elif RUN_INPUTS in writes:
         fault = f"no tool writes {RUN_INPUTS!r}, the plan's inputs: choose another name"
-    elif writes and cache_for is not None:
+    elif writes and declared.cache_for is not None:
         fault = "a result for other runs brings no run data with it: leave 'cache_for' or 'writes_data' out"
     if fault is not None:
         raise ToolDefinitionError(f"tool {tool!r} declares run data that it cannot use", hint=fault)
@@ -258,18 +244,6 @@ def _code_parts(code: CodeType) -> Iterator[str]:
             yield repr(sorted(map(repr, cast("frozenset[object]", constant))))
         else:
             yield repr(constant)
-
-
-def _signature(name: str, fields: dict[str, object]) -> ToolSignature:
-    try:
-        return ToolSignature.model_validate(fields)
-    except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        option = ".".join(str(part) for part in fault["loc"])
-        raise ToolDefinitionError(
-            f"tool {name!r}: {option} is {fault['input']!r}: {fault['msg'].lower()}",
-            hint=f"fix {option!r} where the tool is registered",
-        ) from error
 
 
 def _bind_function(function: UserFunction, contract: Contract) -> ToolFunction:

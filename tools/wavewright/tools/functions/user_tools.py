@@ -18,55 +18,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, ValidationError
 
 from wavewright.config.errors import did_you_mean
 from wavewright.config.model_validation import model_faults
-from wavewright.config.value_types import Seconds
-from wavewright.planner.language.plan import DocumentModel, Names, Retry
-from wavewright.planner.types import ConfidenceSource, Effect, Json
+from wavewright.planner.language.plan import DocumentModel
+from wavewright.planner.types import Json
 from wavewright.tools.functions.contracts import UserFunction
 from wavewright.tools.functions.errors import ToolDefinitionError
+from wavewright.tools.functions.options import ToolOptions
 from wavewright.tools.functions.registry import make_tool
 from wavewright.tools.functions.tool import Tool
 
 _ENTRY_HINT = "write a path, a dotted name, or {path: tools/mine.py, functions: [fetch_invoice]}"
 
 
-class ToolOptions(DocumentModel, defer_build=False):
-    """What the settings say of one function; what is absent has the registry's default."""
-
-    name: str | None = None
-    description: str | None = None
-    effects: Annotated[frozenset[Effect], Field(strict=False)] | None = None
-    idempotent: bool | None = None
-    version: str | None = None
-    tags: Names | None = None
-    expected_seconds: Seconds | None = None
-    timeout: Seconds | None = None
-    retry: Retry | None = None
-    concurrency: Annotated[int, Field(ge=1)] | None = None
-    max_items: Annotated[int, Field(ge=1)] | None = None
-    freshness_field: str | None = None
-    cache_for: Seconds | None = None
-    untrusted_output: bool | None = None
-    needs_approval: bool | None = None
-    accepts_untrusted: Names | None = None
-    reads_data: Names | None = None
-    writes_data: Names | None = None
-    output_data: dict[str, Names] | None = None
-    confidence: ConfidenceSource | None = None
-    calls_agents: Names | None = None
-    needs: Names | None = None
-    allowed_hosts: dict[str, Annotated[tuple[str, ...], Field(strict=False)]] | None = None
-
-
 def _as_mapping(value: object) -> object:
     """Return a list of names as a mapping of names to no options."""
     if isinstance(value, list):
-        return dict.fromkeys(cast("list[object]", value), ToolOptions())
+        return {name: ToolOptions() for name in cast("list[str]", value)}
     return value
 
 
@@ -246,13 +218,8 @@ def _tools_of(module: ModuleType, entry: UserModule) -> list[Tool]:
                 f"{module.__file__} has no function {name!r}",
                 hint=did_you_mean(name, public) or f"it has {', '.join(public) or 'none'}",
             )
-        given: dict[str, Any] = {
-            "name": name,
-            **options.model_dump(exclude_unset=True, exclude={"retry"}),
-        }
-        if options.retry is not None:
-            given["retry"] = options.retry
-        found.append(make_tool(function, **given))
+        named: ToolOptions = {"name": name, **options}
+        found.append(make_tool(function, **named))
     return found
 
 
