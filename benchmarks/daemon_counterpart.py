@@ -15,10 +15,10 @@ from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 from benchmarks.daemon_site import Site
 from wavewright.engine.service.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.service.bus.topology import Topology
+from wavewright.engine.service.job_store.records import MessageId, OutgoingMessage
+from wavewright.engine.service.job_store.store import JobStore
 from wavewright.engine.service.messages.encoding import MessageAddress, encode
 from wavewright.engine.service.messages.models import JobRequest, ValidationResult
-from wavewright.executor.store.job_records import MessageId, OutgoingMessage
-from wavewright.executor.store.job_store import JobStore
 from wavewright.planner.types import JsonObject
 from wavewright.tools.message_contract import Payload
 

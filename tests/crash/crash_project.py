@@ -18,9 +18,9 @@ from typing import Any
 
 from tests.support.note_worker import NOTE_WORKER
 from wavewright.config.settings import Settings, load_settings
+from wavewright.engine.service.job_store.records import JobId, MessageId, OutgoingMessage
 from wavewright.engine.service.messages.encoding import MessageAddress, encode
 from wavewright.engine.service.messages.models import JobRequest
-from wavewright.executor.store.job_records import JobId, MessageId, OutgoingMessage
 from wavewright.planner.types import Json, JsonObject
 
 TOOLS = '''

@@ -35,7 +35,7 @@ from tests.support.prepared_command import RunningCommand, Spawn, new_process
 from wavewright.engine.service.bus.declaration import declare_topology
 from wavewright.engine.service.bus.message_conversion import message_of
 from wavewright.engine.service.bus.topology import Topology, topology_of
-from wavewright.executor.store.job_records import JobId, OutgoingMessage
+from wavewright.engine.service.job_store.records import JobId, OutgoingMessage
 from wavewright.planner.types import JsonObject
 
 PATIENCE: Final = 120.0

@@ -15,7 +15,7 @@ import pytest
 from wavewright.engine.main import main
 from wavewright.engine.service.daemon.outbox import OutboxJournal
 from wavewright.executor.events.types import Event, StepFinished
-from wavewright.executor.store.job_records import OutboxWrites
+from wavewright.executor.store.transaction import Alongside
 from wavewright.planner.types import RunId
 
 
@@ -27,9 +27,9 @@ def die_after(step: str) -> None:
         journal: OutboxJournal,
         run: RunId,
         events: Sequence[Event],
-        outbox_writes: OutboxWrites | None = None,
+        alongside: Alongside | None = None,
     ) -> Awaitable[None]:
-        written = append(journal, run, events, outbox_writes)
+        written = append(journal, run, events, alongside)
         is_last = any(isinstance(event, StepFinished) and event.step == step for event in events)
         return _die_once(written) if is_last else written
 

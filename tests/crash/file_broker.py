@@ -18,8 +18,8 @@ from aio_pika import Message
 from tests.crash.crash_points import reach
 from tests.crash.crash_project import INTAKE, add_line, read_lines
 from wavewright.engine.service.bus.publisher import PublishBatch
+from wavewright.engine.service.job_store.records import OutgoingMessage
 from wavewright.engine.service.messages.delivery import Delivery
-from wavewright.executor.store.job_records import OutgoingMessage
 from wavewright.planner.types import JsonObject
 
 

@@ -43,9 +43,9 @@ from tests.crash.crash_project import (
 from tests.crash.file_broker import FileBroker
 from tests.crash.minimal_daemon import Agreeing, little_daemon
 from tests.crash.mutants import plant
+from wavewright.engine.service.job_store.records import JobId
 from wavewright.executor.sqlite import event_store as journal_store
 from wavewright.executor.sqlite.journal import SqliteBudgetStore
-from wavewright.executor.store.job_records import JobId
 from wavewright.planner.ports.budgets import BudgetScope, Reservation, Spend
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import JsonObject

@@ -28,6 +28,10 @@ from wavewright.engine.service.daemon.dispatcher import Dispatcher, MessageHandl
 from wavewright.engine.service.daemon.job_runner import JobRunner
 from wavewright.engine.service.daemon.model_circuit import ModelCircuitBreaker
 from wavewright.engine.service.daemon.reports import Reporter
+from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
+from wavewright.engine.service.job_store.records import JobId, OutgoingMessage
+from wavewright.engine.service.job_store.store import JobStore
+from wavewright.engine.service.job_store.stores import Stores
 from wavewright.engine.service.messages.delivery import acceptance_rules
 from wavewright.engine.service.messages.encoding import MessageAddress, encode
 from wavewright.engine.service.messages.models import (
@@ -40,10 +44,7 @@ from wavewright.engine.service.operations.monitoring import Telemetry
 from wavewright.executor.events.types import Event
 from wavewright.executor.run.reuse import JournalReplayCache
 from wavewright.executor.sqlite.journal import SqliteBudgetStore, SqliteJournal
-from wavewright.executor.store.job_records import JobId, OutboxWrites, OutgoingMessage
-from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.store.journal import Journal
-from wavewright.executor.stores import Stores
 from wavewright.planner.types import RunId
 from wavewright.tools.message_contract import MessageContract
 from wavewright.tools.workers.services import Services

@@ -21,6 +21,9 @@ from wavewright.engine.service.daemon import (
     job_projection as accounts,
     reports,
 )
+from wavewright.engine.service.job_store import store as job_store
+from wavewright.engine.service.job_store.records import OutgoingMessage
+from wavewright.engine.service.job_store.store import JobStore
 from wavewright.engine.service.messages import decoding, reading as wire_json
 from wavewright.engine.service.messages.delivery import Delivery
 from wavewright.executor.budgets import tables as budget_tables
@@ -30,9 +33,6 @@ from wavewright.executor.fleet.tables import ANSWER
 from wavewright.executor.sqlite import event_store as journal_store
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.sqlite.transaction import SqliteLeases
-from wavewright.executor.store import job_store
-from wavewright.executor.store.job_records import OutgoingMessage
-from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.store.transaction import StoreTransaction
 from wavewright.planner.ports.budgets import Reservation
 

@@ -24,11 +24,12 @@ from tests.crash.crash_project import JOURNAL, LEDGER, add_line, settings_of, wr
 from tests.crash.file_broker import FileBroker
 from tests.crash.minimal_daemon import Agreeing, LittleDaemon, World, assemble
 from wavewright.engine.run.pipeline.services import open_services
+from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
+from wavewright.engine.service.job_store.records import JobId, OutgoingMessage
+from wavewright.engine.service.job_store.store import JobStore
+from wavewright.engine.service.job_store.stores import Stores
 from wavewright.executor.events.types import Event, ItemFinished, StepFinished
 from wavewright.executor.sqlite.journal import SqliteJournal
-from wavewright.executor.store.job_records import JobId, OutboxWrites, OutgoingMessage
-from wavewright.executor.store.job_store import JobStore
-from wavewright.executor.stores import Stores
 from wavewright.planner.types import RunId
 from wavewright.tools.functions import user_tools
 from wavewright.tools.functions.tool import Tool

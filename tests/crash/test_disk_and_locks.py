@@ -26,7 +26,7 @@ from tests.crash.sqlite_shim import Shim, SqliteUnreachable, fill_from, let_pass
 from tests.repository.tree import ROOT
 from tests.support.rabbitmq import Broker
 from tests.support.session_server import unavailable
-from wavewright.executor.store.job_records import JobId
+from wavewright.engine.service.job_store.records import JobId
 from wavewright.executor.store.journal import JournalError
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(volume(200, 3600))]

@@ -24,9 +24,9 @@ from tests.crash.measurements import note
 from tests.crash.minimal_daemon import Agreeing
 from tests.crash.run_size import IS_WHOLE, chance, volume
 from tests.crash.simulation import Simulation, remember_tools
+from wavewright.engine.service.job_store.records import OutgoingMessage
 from wavewright.engine.service.messages.encoding import MessageAddress, encode
 from wavewright.engine.service.messages.models import ValidationResult, message_id, package_id
-from wavewright.executor.store.job_records import OutgoingMessage
 
 JOB = job_id(1)
 PERSON = Agreeing(accepts=False)

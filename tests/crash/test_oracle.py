@@ -16,7 +16,7 @@ from tests.crash.postgres_tables import read_tables
 from tests.executor.event_examples import run_finished, run_started
 from tests.support.postgres import PostgresServer
 from wavewright.config.settings import load_settings
-from wavewright.executor.stores import open_stores
+from wavewright.engine.service.job_store.stores import open_stores
 from wavewright.planner.types import RunId
 
 JOB = "a-job"

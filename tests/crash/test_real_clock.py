@@ -22,7 +22,7 @@ from tests.crash.test_model_calls import answer_and_note
 from tests.support.rabbitmq import Broker
 from tests.support.session_server import unavailable
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
-from wavewright.executor.store.job_records import JobId
+from wavewright.engine.service.job_store.records import JobId
 from wavewright.planner.types import JsonObject
 
 LIBRARY = next(iter(sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))), None)

@@ -26,7 +26,7 @@ from tests.crash import oracle
 from tests.crash.crash_project import job_id, request_of, small_job, whole_job
 from tests.crash.run_size import volume
 from tests.crash.simulation import Simulated, Simulation, remember_tools
-from wavewright.executor.store.job_records import OutgoingMessage
+from wavewright.engine.service.job_store.records import OutgoingMessage
 
 MOST_JOBS = 4
 JUMPS = (-90_000.0, -3_600.0, -1.0, 30.0, 3_600.0, 90_000.0)

@@ -50,7 +50,7 @@ BROAD_EXCEPT_ALLOWED = {
     "wavewright.executor.store.writer": (
         "the end of a thread: whoever waits for it is told, or would wait for ever"
     ),
-    "wavewright.executor.store.job_store": (
+    "wavewright.engine.service.job_store.store": (
         "the call of a caller's projection: what it raises is raised to that caller"
     ),
     "wavewright.executor.run.failures": (

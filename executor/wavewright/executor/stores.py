@@ -1,31 +1,16 @@
-"""The stores of a run or a daemon, opened and closed together: journal, job store and budget store.
-
-They are parts of one file or database, which the settings name.
-"""
+"""The journal and the budget store that the settings name: parts of one file or database."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from wavewright.config.settings import Settings
 
 if TYPE_CHECKING:
     from wavewright.executor.budgets.stores import StoredBudgetStore
-    from wavewright.executor.store.job_store import JobStore
     from wavewright.executor.store.stored_journal import StoredJournal
-
-
-@dataclass(frozen=True, slots=True)
-class Stores:
-    """The open stores of one owner."""
-
-    journal: StoredJournal
-    jobs: JobStore
-    budget_store: StoredBudgetStore
 
 
 def place_of_journal(settings: Settings) -> str:
@@ -69,26 +54,3 @@ def budget_store_of(
     from wavewright.executor.sqlite.journal import SqliteBudgetStore
 
     return SqliteBudgetStore(settings.journal, settings.budgets, clock)
-
-
-@asynccontextmanager
-async def open_stores(
-    settings: Settings, *, clock: Callable[[], float] = time.time
-) -> AsyncGenerator[Stores]:
-    """Open the stores that the settings name, and close them in the end; created where there are
-    none.
-
-    Args:
-        settings: The project's.
-        clock: Seconds since the epoch.
-
-    Raises:
-        JournalError: with the place and the fix.
-    """
-    from wavewright.executor.store.job_store import JobStore
-
-    async with (
-        journal_of(settings, clock=clock) as journal,
-        budget_store_of(settings, clock=clock) as budget_store,
-    ):
-        yield Stores(journal, JobStore(journal), budget_store)

@@ -12,17 +12,19 @@ from pathlib import Path
 import anyio
 import pytest
 
+from tests.engine.service.job_store.job_examples import decision_of, request_of
 from tests.executor.event_examples import run_started
-from tests.executor.job_examples import decision_of, request_of
 from tests.support.postgres import PostgresServer
 from wavewright.engine.run.decisions.approvals import APPROVAL_WANTED, QUESTION
-from wavewright.engine.run.decisions.questions import AnsweredAlready, OpenQuestion, find_question
+from wavewright.engine.run.decisions.questions import AnsweredAlready, OpenQuestion
 from wavewright.engine.service.answering import answer_question
+from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
+from wavewright.engine.service.job_store.records import JobChange
+from wavewright.engine.service.job_store.store import JobStore
+from wavewright.engine.service.questions import find_question
 from wavewright.executor.events.types import Noted, RunFinished
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.sqlite.journal import SqliteJournal
-from wavewright.executor.store.job_records import JobChange, OutboxWrites
-from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.planner.types import JsonObject, RunId
 

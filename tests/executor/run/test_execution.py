@@ -18,8 +18,8 @@ import anyio
 import asyncpg
 import pytest
 
+from tests.engine.service.job_store.open_stores import journal_at
 from tests.executor.execution_harness import RUN, ExecutionHarness, echo, plan_of, statuses
-from tests.executor.open_stores import journal_at
 from tests.support.postgres import PostgresServer
 from wavewright.config.value_types import is_url
 from wavewright.executor.events.state import RunState

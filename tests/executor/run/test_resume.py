@@ -30,8 +30,8 @@ from wavewright.executor.events.types import (
 )
 from wavewright.executor.run.execution import execute
 from wavewright.executor.sqlite.journal import SqliteJournal
-from wavewright.executor.store.job_records import OutboxWrites
 from wavewright.executor.store.journal import Journal, MemoryJournal
+from wavewright.executor.store.transaction import Alongside
 from wavewright.planner.language.plan import Limits, Plan
 from wavewright.planner.types import Json, PlanHash, RunId, Schedule, StepId
 from wavewright.tools.functions.errors import ToolError
@@ -324,12 +324,12 @@ class FullDisk(MemoryJournal):
         self.batches = batches
 
     def append(
-        self, run: RunId, events: Sequence[Event], outbox_writes: OutboxWrites | None = None
+        self, run: RunId, events: Sequence[Event], alongside: Alongside | None = None
     ) -> Awaitable[None]:
         self.batches -= 1
         if self.batches < 0:
             raise OSError("no space left on device")
-        return super().append(run, events, outbox_writes)
+        return super().append(run, events, alongside)
 
 
 async def test_a_journal_that_cannot_be_written_stops_the_run_with_its_own_error() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.service.messages.sample_messages import JOB
+from wavewright.engine.service.job_store.records import JobId
 from wavewright.engine.service.messages.encoding import InvalidResult, package_report
 from wavewright.engine.service.messages.models import PackageReport, package_id
-from wavewright.executor.store.job_records import JobId
 from wavewright.packs.lore.messages import CONTRACT, ResearchPackage
 from wavewright.packs.lore.models import NPCData, ZoneData
 from wavewright.planner.types import Json, StepId

@@ -28,15 +28,10 @@ from wavewright.engine.run.decisions.questions import (
     AnsweredAlready,
     AnswerRejected,
     OpenQuestion,
-    find_question,
     pending_question,
 )
-from wavewright.engine.run.jobs.inline import job_name
-from wavewright.engine.run.pipeline.target_waves import OPEN_JOB_STATES, TARGET_PACKAGE_SENT
-from wavewright.engine.service.messages.models import ValidationResult, package_id
-from wavewright.executor.events.state import RunState, fold
-from wavewright.executor.events.types import Noted
-from wavewright.executor.store.job_records import (
+from wavewright.engine.run.pipeline.target_waves import TARGET_PACKAGE_SENT
+from wavewright.engine.service.job_store.records import (
     DecisionId,
     DecisionMade,
     JobId,
@@ -46,8 +41,13 @@ from wavewright.executor.store.job_records import (
     SentPackage,
     VerdictGiven,
 )
-from wavewright.executor.store.job_rules import ProjectJob
-from wavewright.executor.store.job_store import JobStore
+from wavewright.engine.service.job_store.rules import OPEN_STATES, ProjectJob
+from wavewright.engine.service.job_store.store import JobStore
+from wavewright.engine.service.messages.models import ValidationResult, package_id
+from wavewright.engine.service.questions import find_question
+from wavewright.engine.service.requested_jobs import job_name
+from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.events.types import Noted
 from wavewright.executor.store.journal import Journal, JournalError, RunBusy
 from wavewright.planner.types import RunId
 
@@ -155,7 +155,7 @@ class UnjudgedPackage:
 async def list_unjudged(journal: Journal, jobs: JobStore) -> list[UnjudgedPackage]:
     """Return the packages that wait for a verdict, job by job."""
     found = list[UnjudgedPackage]()
-    for job in await jobs.list_jobs(OPEN_JOB_STATES):
+    for job in await jobs.list_jobs(OPEN_STATES):
         if job.sent:
             found += await _of_targets(journal, job)
         elif job.state == "validating" and job.package is not None:

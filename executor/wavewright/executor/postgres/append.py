@@ -17,21 +17,15 @@ from wavewright.executor.events.json_values import storable_text
 from wavewright.executor.events.types import RunStarted
 from wavewright.executor.postgres.driver import Connection, PostgresTransaction
 from wavewright.executor.postgres.session import AlreadyCommitted
-from wavewright.executor.postgres.transaction import (
-    PostgresStoreTransaction,
-    message_columns,
-    put_messages_parts,
-)
-from wavewright.executor.store.job_rows import OutboxRows, OutgoingRow
-from wavewright.executor.store.job_tables import JobTables
-from wavewright.executor.store.job_transactions import put_outbox_rows
+from wavewright.executor.postgres.transaction import PostgresStoreTransaction
 from wavewright.executor.store.journal import JournalError
 from wavewright.executor.store.leases import HeldLease
 from wavewright.executor.store.transaction import (
     AppendEntry,
     LockOrder,
     QueuedTransaction,
-    job_lock_order,
+    RowsAlongside,
+    lock_order_of,
 )
 from wavewright.planner.types import RunId
 
@@ -86,17 +80,22 @@ _COMMITTED_RUNS: Final = """
     WHERE mine.seq < 0 OR EXISTS (SELECT FROM event WHERE event.run = mine.no AND event.seq = mine.seq)"""
 
 
-async def _put_outbox_rows(
-    transaction: PostgresStoreTransaction, run: RunId, rows: OutboxRows, written: Sequence[RunId]
+async def _lock_names(transaction: PostgresStoreTransaction, names: Sequence[str]) -> None:
+    for name in names:
+        await transaction.lock(name)
+
+
+async def _write_alongside(
+    transaction: PostgresStoreTransaction, run: RunId, rows: RowsAlongside, written: Sequence[RunId]
 ) -> None:
     try:
-        await put_outbox_rows(transaction, rows, written)
+        await rows.write(transaction, written)
     except JournalError as error:
-        raise OutboxRowsRefused(run, error) from error
+        raise AlongsideRefused(run, error) from error
 
 
-class OutboxRowsRefused(WavewrightError):
-    """What goes beside one run's events cannot be written, so that those are not, either."""
+class AlongsideRefused(WavewrightError):
+    """What goes alongside one run's events cannot be written, so that those are not, either."""
 
     def __init__(self, run: RunId, error: JournalError) -> None:
         super().__init__(str(error))
@@ -125,23 +124,20 @@ class AppendTransaction:
     """Runs that begin, end or go on after their end."""
     labels: Sequence[tuple[int, str, str]]
     """Of runs, each with the number of its run."""
-    messages: Sequence[tuple[int, OutgoingRow]]
-    """What must go out, each with the number of its run."""
     next_seq: Mapping[RunId, int]
     """Afterwards, by run."""
     is_finished: Mapping[RunId, bool]
     """Afterwards, by run."""
-    outbox_rows: Sequence[tuple[RunId, OutboxRows]]
-    """What goes beside the events of those runs, where it is more than messages."""
+    alongside: Sequence[tuple[RunId, RowsAlongside]]
+    """What goes alongside the events of those runs."""
     begin: Callable[[Connection, float], PostgresStoreTransaction]
-    """Returns the job store's side of the transaction, given when it began."""
+    """Returns the transaction for others than the journal, given when it began."""
     works: Sequence[QueuedTransaction]
     """What others want done in the same transaction."""
     attempts: list[tuple[PostgresStoreTransaction, Sequence[object]]] = field(
         default_factory=list[tuple[PostgresStoreTransaction, Sequence[object]]]
     )
-    """The job store's side of each attempt with the results of the works; only the last can be
-    committed.
+    """The transaction of each attempt with the results of the works; only the last can be committed.
     """
 
     @classmethod
@@ -158,7 +154,6 @@ class AppendTransaction:
         rows = list[Sequence[object]]()
         changes = dict[RunId, _RunChange]()
         labels = list[tuple[int, str, str]]()
-        messages = list[tuple[int, OutgoingRow]]()
         for entry in entries:
             run, no = entry.run, leases[entry.run].no
             for seq, (at, kind, step, status, key, crc, body) in enumerate(
@@ -179,20 +174,17 @@ class AppendTransaction:
                 else:
                     is_finished[run] = True
                     changes[run] = change._replace(status=mark.status, finished=mark.at)
-            if entry.outbox_rows is not None:
-                messages += [(no, message) for message in entry.outbox_rows.messages]
-        besides = [
-            (entry.run, entry.outbox_rows) for entry in entries if entry.outbox_rows is not None
+        alongside = [
+            (entry.run, entry.alongside) for entry in entries if entry.alongside is not None
         ]
         return cls(
             leases,
             rows,
             [*changes.values()],
             labels,
-            messages,
             next_seq,
             is_finished,
-            [one for one in besides if one[1].decisions or one[1].taken or one[1].change],
+            alongside,
             begin,
             works,
         )
@@ -204,9 +196,9 @@ class AppendTransaction:
         still.
 
         Raises:
-            OutboxRowsRefused: nothing was written.
+            AlongsideRefused: nothing was written.
         """
-        if not (self.outbox_rows or self.works):
+        if not (self.alongside or self.works):
             held, _ = await self._insert(connection, session_no, transaction_id)
             return held
         async with PostgresTransaction(connection):
@@ -225,16 +217,12 @@ class AppendTransaction:
         self, held: set[int], transaction: PostgresStoreTransaction, results: dict[int, object]
     ) -> Iterator[tuple[LockOrder, Callable[[], Awaitable[None]]]]:
         """Return what is done once the events are written, with its lock order."""
-        if decisions := [decision for _, rows in self.outbox_rows for decision in rows.decisions]:
-            yield job_lock_order(""), partial(JobTables(transaction).lock_decisions, decisions)
+        if names := sorted(name for _, rows in self.alongside for name in rows.locks):
+            yield lock_order_of(""), partial(_lock_names, transaction, names)
         written = [run for run, lease in self.leases.items() if lease.no in held]
-        for run, rows in self.outbox_rows:
+        for run, rows in self.alongside:
             if run in written:
-                job = "" if rows.change is None else rows.change.job
-                yield (
-                    job_lock_order(job),
-                    partial(_put_outbox_rows, transaction, run, rows, written),
-                )
+                yield rows.lock_order, partial(_write_alongside, transaction, run, rows, written)
 
         async def work(number: int) -> None:
             results[number] = await self.works[number].work(transaction)
@@ -253,12 +241,9 @@ class AppendTransaction:
             columns += _columns(self.run_changes, len(_RunChange._fields))
         if self.labels:
             columns += _columns(self.labels, 3)
-        if self.messages:
-            columns += message_columns(self.messages)
         query = _append_statement(
             changes_runs=bool(self.run_changes),
             labels_runs=bool(self.labels),
-            puts_messages=bool(self.messages),
         )
         row = await connection.fetchrow(
             query, session_no, transaction_id, numbers, fences, *columns
@@ -286,8 +271,8 @@ class AppendTransaction:
 
 
 @cache
-def _append_statement(*, changes_runs: bool, labels_runs: bool, puts_messages: bool) -> str:
-    """Return the statement of an append that changes or labels runs or puts messages.
+def _append_statement(*, changes_runs: bool, labels_runs: bool) -> str:
+    """Return the statement of an append that changes or labels runs.
 
     What is not needed is not planned.
     """
@@ -295,9 +280,6 @@ def _append_statement(*, changes_runs: bool, labels_runs: bool, puts_messages: b
     first = 14 + (len(_RunChange._fields) if changes_runs else 0)
     if labels_runs:
         parts.append(_LABEL_RUNS.format(first, first + 1, first + 2))
-        first += 3
-    if puts_messages:
-        parts.append(put_messages_parts(first, where="run IN (SELECT no FROM held)"))
     return _APPEND.format(more="".join(f",{part}" for part in parts))
 
 

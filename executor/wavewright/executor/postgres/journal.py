@@ -20,7 +20,7 @@ from asyncpg import exceptions as pg
 
 from wavewright.config.sections import BudgetsSection
 from wavewright.executor.budgets.stores import StoredBudgetStore
-from wavewright.executor.postgres.append import AppendTransaction, OutboxRowsRefused
+from wavewright.executor.postgres.append import AlongsideRefused, AppendTransaction
 from wavewright.executor.postgres.driver import DRIVER_ERRORS, Connection, explain_use
 from wavewright.executor.postgres.session import PATIENCE_SECONDS, PostgresSession
 from wavewright.executor.postgres.transaction import (
@@ -132,7 +132,7 @@ class PostgresEventStore(RunHolder):
         try:
             if good:
                 await self._write_at_once(good)
-        except OutboxRowsRefused as refused:
+        except AlongsideRefused as refused:
             self.faults[refused.run] = refused.error
             return await self.write(entries)
         except JournalError as error:
@@ -153,11 +153,11 @@ class PostgresEventStore(RunHolder):
         if any(entry.run in self.faults or entry.run not in self.held for entry in entries):
             return None
         # A decision is locked before its job, and a work may have locked that already.
-        if any(entry.outbox_rows is not None and entry.outbox_rows.decisions for entry in entries):
+        if any(entry.alongside is not None and entry.alongside.locks for entry in entries):
             return None
         try:
             results = await self._write_at_once(entries, works)
-        except (*DRIVER_ERRORS, OutboxRowsRefused, JournalError):
+        except (*DRIVER_ERRORS, AlongsideRefused, JournalError):
             return None
         return {
             entry.run: self.faults[entry.run] for entry in entries if entry.run in self.faults

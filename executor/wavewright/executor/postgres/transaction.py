@@ -15,7 +15,6 @@ from typing import ClassVar, Final, cast
 
 from wavewright.executor.events.json_values import storable_text, storable_value
 from wavewright.executor.postgres.driver import Connection
-from wavewright.executor.store.job_rows import OutgoingRow
 from wavewright.executor.store.journal import RunLost
 from wavewright.executor.store.leases import (
     HeldLease,
@@ -117,65 +116,17 @@ class PostgresLeases:
         return run_lost_error(run, pid=pid, host=host, place=self.place)
 
 
-_COLUMN_TYPES: Final = {
-    "run": "bigint",
-    "message": "text",
-    "kind": "text",
-    "exchange": "text",
-    "routing_key": "text",
-    "job": "text",
-    "headers": "text",
-    "at": "double precision",
-    "body": "bytea",
-}
-"""The columns of messages that are put, a number and those of `OutgoingRow`, with their types."""
-_KEPT: Final = "message, kind, exchange, routing_key, job, headers, at"
 _MAX_DEFERRED: Final = 4
 """Statements that are combined; few, so that the combinations which occur stay prepared."""
 
 
-def put_messages_parts(first: int, *, where: str = "true") -> str:
-    """Return the parts of a `WITH` that write messages which are not known yet, and their bodies.
-
-    Args:
-        first: The number of the first parameter; it and the next ones are those of
-            `message_columns`.
-        where: Which messages to write; `run` is the number that stands beside each.
-    """
-    arrays = ", ".join(
-        f"${first + place}::{kind}[]" for place, kind in enumerate(_COLUMN_TYPES.values())
-    )
-    return f"""
-    outgoing AS MATERIALIZED (
-        SELECT DISTINCT ON (message) *
-        FROM unnest({arrays}) WITH ORDINALITY AS given ({", ".join(_COLUMN_TYPES)}, place)
-        WHERE {where} ORDER BY message, place
-    ), put AS (
-        INSERT INTO outbox ({_KEPT}) SELECT {_KEPT} FROM outgoing ORDER BY place
-        ON CONFLICT (message) DO NOTHING RETURNING no, message
-    ), put_body AS (
-        INSERT INTO outbox_body SELECT no, body FROM put JOIN outgoing USING (message)
-    )"""  # noqa: S608 - constants
-
-
-def message_columns(messages: Sequence[tuple[int, OutgoingRow]]) -> list[list[object]]:
-    """Return messages as columns, the first that of the numbers which stand beside them."""
-    numbers: list[object] = [number for number, _ in messages]
-    columns = range(len(OutgoingRow._fields))
-    return [numbers, *([storable_value(row[column]) for _, row in messages] for column in columns)]
-
-
 @cache
-def _combined(statements: tuple[str, ...], *, puts_messages: bool) -> str:
-    """Return one statement that executes all of them, with their parameters one after another, and
-    puts messages.
-    """
+def _combined(statements: tuple[str, ...]) -> str:
+    """Return one statement that executes all of them, with their parameters one after another."""
     parts, used = list[str](), 0
     for number, statement in enumerate(statements):
         parts.append(f"deferred_{number} AS ({_shifted(statement, used)})")
         used += _number_of_parameters(statement)
-    if puts_messages:
-        parts.append(put_messages_parts(used + 1))
     return f"WITH {', '.join(parts)} SELECT"
 
 
@@ -197,7 +148,6 @@ class PostgresStatements(Statements):
         self._connection = connection
         self._deferred = list[str]()
         self._deferred_values = list[object]()
-        self._messages = list[OutgoingRow]()
 
     async def fetch(self, statement: str, *values: object) -> Sequence[Row]:
         await self.flush()
@@ -216,23 +166,15 @@ class PostgresStatements(Statements):
     async def flush(self) -> None:
         statements, self._deferred = tuple(self._deferred), []
         values, self._deferred_values = self._deferred_values, []
-        messages, self._messages = self._messages, []
-        if len(statements) == 1 and not messages:
+        if len(statements) == 1:
             await self._connection.execute(statements[0], *values)
-        elif statements or messages:
-            if messages:
-                values += message_columns([(0, message) for message in messages])
-            await self._connection.execute(
-                _combined(statements, puts_messages=bool(messages)), *values
-            )
+        elif statements:
+            await self._connection.execute(_combined(statements), *values)
 
     async def execute_many(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
         if rows:
             await self.flush()
             await self._connection.executemany(statement, [[*map(_bound, row)] for row in rows])
-
-    async def put_messages(self, messages: Sequence[OutgoingRow]) -> None:
-        self._messages += messages
 
     @staticmethod
     def in_list(parameter: str, kind: str) -> str:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from wavewright.config.errors import WavewrightError
 from wavewright.executor.events.types import RunStarted
@@ -40,9 +40,6 @@ from wavewright.executor.store.transaction import AppendEntry, TransactionWork
 from wavewright.executor.store.writer import run_inline
 from wavewright.planner.types import RunId
 
-if TYPE_CHECKING:
-    from wavewright.executor.store.job_rows import OutboxRows
-
 _LONG_LOG: Final = 4 * 2**20
 """Bytes of the write-ahead log after which it is copied into the file."""
 _COMMIT_BYTES: Final = 3 * 4096
@@ -51,7 +48,7 @@ and a run's.
 """
 
 _CHANGE_BYTES: Final = 3 * 4096
-"""What a changed row of the job store adds, beside long texts: its table's page, and those of its
+"""What a changed row of another table adds, beside long texts: its table's page, and those of its
 indexes.
 """
 
@@ -162,7 +159,7 @@ class SqliteEventStore(RunHolder):
             with suppress(sqlite3.Error), self._transaction():
                 self._leases.heartbeat()
 
-    # Transactions of the job store
+    # Transactions of others in the file
 
     def execute(
         self, works: Sequence[TransactionWork[Any]], run: RunId | None = None
@@ -284,13 +281,13 @@ class SqliteEventStore(RunHolder):
             size = _COMMIT_BYTES if entries else 0
             size += sum(len(row.body) for entry in entries for row in entry.rows)
             changes = self._connection.total_changes
-            rows = [entry.outbox_rows for entry in entries if entry.outbox_rows is not None]
-            transaction = self._begin() if rows or works else None
+            alongside = [entry.alongside for entry in entries if entry.alongside is not None]
+            transaction = self._begin() if alongside or works else None
             results: list[object] = []
             if transaction is not None:
                 transaction.acquired.update(held)
-                if rows:
-                    _put_outbox_rows(transaction, rows, list(held))
+                for rows in alongside:
+                    run_inline(rows.write(transaction, list(held)))
                 results = [run_inline(work(transaction)) for work in works]
                 size += transaction.written + _CHANGE_BYTES * (
                     self._connection.total_changes - changes
@@ -353,15 +350,3 @@ class SqliteEventStore(RunHolder):
 
     def _transaction(self, patience: float = 0.0) -> SqliteTransaction:
         return SqliteTransaction(self._connection, patience)
-
-
-def _put_outbox_rows(
-    transaction: SqliteStoreTransaction, rows: Sequence[OutboxRows], written: Sequence[RunId]
-) -> None:
-    # Only a daemon's journal takes outbox writes: a run of the command line loads nothing of the
-    # job store.
-    from wavewright.executor.store.job_transactions import put_outbox_rows
-
-    for one in rows:
-        run_inline(put_outbox_rows(transaction, one, written))
-        run_inline(transaction.put_messages(one.messages))

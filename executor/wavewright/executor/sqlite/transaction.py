@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import astuple
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, Self, TypeVar
+from typing import ClassVar, Final, Self, TypeVar
 
 from wavewright.executor.events.types import Event
 from wavewright.executor.sqlite.database import SqliteTransaction, open_journal_file
@@ -35,9 +35,6 @@ from wavewright.executor.store.leases import (
 from wavewright.executor.store.transaction import Row, Statements, StoreTransaction, TransactionWork
 from wavewright.executor.store.writer import run_inline
 from wavewright.planner.types import RunId, StepKey
-
-if TYPE_CHECKING:
-    from wavewright.executor.store.job_rows import OutgoingRow
 
 _T = TypeVar("_T")
 _LEASE_COLUMNS: Final = (
@@ -182,16 +179,6 @@ class SqliteStatements(Statements):
     def _run(self, statement: str, values: Sequence[object]) -> sqlite3.Cursor:
         text, order = _positional(statement)
         return self._connection.execute(text, [_bound(values[place]) for place in order])
-
-    async def put_messages(self, messages: Sequence[OutgoingRow]) -> None:
-        for *columns, body in messages:
-            put = await self.fetch_one(
-                """INSERT INTO outbox (message, kind, exchange, routing_key, job, headers, at)
-                   VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (message) DO NOTHING RETURNING no""",
-                *columns,
-            )
-            if put is not None:
-                await self.execute("INSERT INTO outbox_body VALUES ($1, $2)", put[0], body)
 
     @staticmethod
     def in_list(parameter: str, kind: str) -> str:

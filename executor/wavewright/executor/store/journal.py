@@ -32,7 +32,7 @@ from wavewright.executor.events.types import (
 from wavewright.planner.types import Json, RunId, StepId, StepKey
 
 if TYPE_CHECKING:
-    from wavewright.executor.store.job_records import OutboxWrites
+    from wavewright.executor.store.transaction import Alongside
 
 
 RunStatus: TypeAlias = Literal[
@@ -172,7 +172,7 @@ class Journal(Protocol):
         ...
 
     def append(
-        self, run: RunId, events: Sequence[Event], outbox_writes: OutboxWrites | None = None
+        self, run: RunId, events: Sequence[Event], alongside: Alongside | None = None
     ) -> Awaitable[None]:
         """Write the events at the end of the run; what is returned is done once they are durable.
 
@@ -248,9 +248,9 @@ class MemoryJournal:
     """A journal that lives as long as the process."""
 
     def __init__(self) -> None:
-        self.outbox_writes: list[tuple[RunId, OutboxWrites]] = []
-        """What was given alongside events, in its order: there is no job store in memory that would
-        take it.
+        self.alongside: list[tuple[RunId, Alongside]] = []
+        """What was given alongside events, in its order: there is no database in memory that would
+        take its rows.
         """
         self._events = dict[RunId, list[Event]]()
         self._outputs = dict[StepKey, StoredOutput]()
@@ -270,11 +270,11 @@ class MemoryJournal:
         self._events.setdefault(run, [])
 
     def append(
-        self, run: RunId, events: Sequence[Event], outbox_writes: OutboxWrites | None = None
+        self, run: RunId, events: Sequence[Event], alongside: Alongside | None = None
     ) -> Awaitable[None]:
         """Keep the events; what is returned is done."""
-        if outbox_writes is not None:
-            self.outbox_writes.append((run, outbox_writes))
+        if alongside is not None:
+            self.alongside.append((run, alongside))
         known = self._events.get(run)
         if known is None:
             known = self._events[run] = []

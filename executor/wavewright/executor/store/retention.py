@@ -1,12 +1,8 @@
-"""Retention: removal of ended runs and of the ids of old messages.
+"""Retention: removal of ended runs.
 
 Runs that name each other (a job and its targets, a run and its retries) form a *group*, which is
 removed in one transaction once each of its runs may be: it has ended, its lease is not held, and
-its job has ended. Model costs stay counted.
-
-Message ids are removed in parts, in the order of arrival, until a part begins with a recent one.
-Deferred messages are removed, too, but for verdicts on packages that are published, which are still
-needed.
+nobody else still needs it. Model costs stay counted.
 """
 
 from __future__ import annotations
@@ -16,63 +12,18 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import anyio
 
-from wavewright.executor.store.job_records import RetentionCursor, VerdictGiven
-from wavewright.executor.store.job_rows import read_deferred, read_sent
-from wavewright.executor.store.job_rules import FINAL_STATES
 from wavewright.executor.store.journal import ENDED_STATUSES
 from wavewright.executor.store.leases import judge_lease, read_lease
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.executor.store.transaction import LAST_ORDER, Row, StoreTransaction
 from wavewright.planner.types import Json, RunId
 
-FORGET_PAGE_SIZE: Final = 1_000
-"""Rows of each table that one transaction reads."""
-# A tuple of plain words is written as a list of SQL is.
-IS_OPEN: Final = f"state NOT IN {tuple(sorted(FINAL_STATES))}"
-"""Of a job: it has not ended."""
 _HAS_ENDED: Final = f"status IN {ENDED_STATUSES}"
 """Of a run: nothing can follow."""
-
-_Rows = Sequence[Sequence[Any]]
-"""Numbers of rows, each with its instant, in their order."""
-
-
-def next_cursor(
-    cursor: RetentionCursor, inbox: _Rows, outbox: _Rows, before: float
-) -> RetentionCursor | None:
-    """Return where to look next after these rows; none where nothing older than the instant is
-    left.
-    """
-    if not any(rows and rows[0][1] < before for rows in (inbox, outbox)):
-        return None
-    return RetentionCursor(_last_number(inbox, cursor.inbox), _last_number(outbox, cursor.outbox))
-
-
-def orphaned_messages(rows: _Rows) -> list[int]:
-    """Return the numbers of old messages whose turn never came.
-
-    Args:
-        rows: Of messages that are kept and that nothing has changed for: the number, the text, and
-            the latest package and the sent ones of the job that it names, none where that is
-            unknown or has ended.
-    """
-    return [no for no, kept, package, sent in rows if not _is_awaited(kept, package, sent)]
-
-
-def _is_awaited(kept: str, package: str | None, sent: str | None) -> bool:
-    request = read_deferred(kept)
-    if not isinstance(request, VerdictGiven) or package is None or sent is None:
-        return False
-    return request.package in {package, *(one.package for one in read_sent(sent))}
-
-
-def _last_number(rows: _Rows, otherwise: int) -> int:
-    return int(rows[-1][0]) if rows else otherwise
-
 
 LINKS_PAGE_SIZE: Final = 5_000
 """Events that are searched for links in one transaction, so that no other waits long for the store.
@@ -106,16 +57,24 @@ class RunRemoval:
     events after it, in one transaction: no part of a run can be removed.
     """
 
-    def __init__(self, journal: StoredJournal) -> None:
+    def __init__(self, journal: StoredJournal, is_needed: str = "false") -> None:
+        """Remove runs of an open journal.
+
+        Args:
+            journal: The journal.
+            is_needed: A condition of SQL on a row of `run`: whether others in the database still
+                need that run.
+        """
         self._journal = journal
+        self._is_needed = is_needed
 
     async def removable(self, before: float) -> list[RunId]:
-        """Return runs that ended before an instant, have no holder and belong to no open job, the
-        oldest first.
+        """Return runs that ended before an instant, have no holder and are not needed, the oldest
+        first.
         """
 
         async def ask(transaction: StoreTransaction) -> list[RunId]:
-            query = f"{_removable(transaction)} ORDER BY finished, run.no"
+            query = f"{_removable(transaction, self._is_needed)} ORDER BY finished, run.no"
             rows = await transaction.fetch(query, before)
             return [RunId(row[9]) for row in rows if _is_free(row, transaction)]
 
@@ -144,23 +103,24 @@ class RunRemoval:
             None where nothing was removed: one of the runs may not be, or not any more.
         """
         # Rows that others have locked are skipped, so that this never waits.
-        work = partial(_remove, runs=runs, before=before, read_up_to=read_up_to)
+        work = partial(
+            _remove, is_needed=self._is_needed, runs=runs, before=before, read_up_to=read_up_to
+        )
         return await self._journal.transact(work, order=LAST_ORDER)
 
 
-def _removable(transaction: StoreTransaction) -> str:
+def _removable(transaction: StoreTransaction, is_needed: str) -> str:
     return f"""
         SELECT {transaction.lease_columns}, run.run, run.no, clock_seconds()
         FROM run {transaction.lease_join}
-        WHERE {_HAS_ENDED} AND finished < $1 AND NOT EXISTS (
-            SELECT 1 FROM job WHERE job.run = run.run AND {IS_OPEN})"""  # noqa: S608 - constants
+        WHERE {_HAS_ENDED} AND finished < $1 AND NOT ({is_needed})"""  # noqa: S608 - constants
 
 
 async def _remove(
-    transaction: StoreTransaction, runs: RunGroup, before: float, read_up_to: int
+    transaction: StoreTransaction, is_needed: str, runs: RunGroup, before: float, read_up_to: int
 ) -> int | None:
     in_list, skip_locked = transaction.in_list("$2", "text"), transaction.skip_locked("run")
-    query = f"{_removable(transaction)} AND run.run {in_list}{skip_locked}"
+    query = f"{_removable(transaction, is_needed)} AND run.run {in_list}{skip_locked}"
     locked = await transaction.fetch(query, before, list(runs))
     numbers = [row[10] for row in locked if _is_free(row, transaction)]
     if len(numbers) < len(runs):

@@ -12,18 +12,25 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import anyio
 from anyio.abc import AsyncResource
 
 from wavewright.executor.events.types import Event
 from wavewright.executor.store import run_queries
-from wavewright.executor.store.journal import JournalError, RunBusy, RunRow, StoredOutput
+from wavewright.executor.store.journal import (
+    CancelRequest,
+    JournalError,
+    RunBusy,
+    RunRow,
+    StoredOutput,
+)
 from wavewright.executor.store.leases import Lease, LeaseProbe
 from wavewright.executor.store.transaction import (
     ANY_ORDER,
     SEPARATE,
+    Alongside,
     AppendBatch,
     AppendEntry,
     LockOrder,
@@ -40,9 +47,6 @@ from wavewright.executor.store.writer import (
     set_result,
 )
 from wavewright.planner.types import RunId, StepKey
-
-if TYPE_CHECKING:
-    from wavewright.executor.store.job_records import OutboxWrites
 
 _T = TypeVar("_T")
 
@@ -153,7 +157,7 @@ class StoredJournal(AsyncResource):
     # On the event loop
 
     def append(
-        self, run: RunId, events: Sequence[Event], outbox_writes: OutboxWrites | None = None
+        self, run: RunId, events: Sequence[Event], alongside: Alongside | None = None
     ) -> Awaitable[None]:
         """Write the events at the end of the run; what is returned is done once they are durable.
 
@@ -166,7 +170,7 @@ class StoredJournal(AsyncResource):
         if (fault := self._store.faults.get(run)) is not None:
             raise fault
         self._writer.check_open()
-        return self._append(append_entry(run, events, outbox_writes))
+        return self._append(append_entry(run, events, alongside))
 
     def _append(self, entry: AppendEntry) -> Awaitable[None]:
         batch = self._gathering
@@ -258,6 +262,18 @@ class StoredJournal(AsyncResource):
             RunNotFound: none does, or several do.
         """
         return await self.read(partial(run_queries.find_run, prefix=prefix))
+
+    async def request_cancel(self, run: RunId, wanted: CancelRequest) -> None:
+        """Keep the request to cancel a run for its owner; the first request stands.
+
+        Raises:
+            JournalError: nothing was written.
+        """
+        await self.transact(partial(run_queries.request_cancel, run=run, wanted=wanted))
+
+    async def find_cancel_request(self, run: RunId) -> CancelRequest | None:
+        """Return who has requested the cancellation of a run, if there is a request."""
+        return await self.read(partial(run_queries.find_cancel_request, run=run))
 
     async def transact(self, work: TransactionWork[_T], *, order: LockOrder = ANY_ORDER) -> _T:
         """Return what the work does in one transaction, after all that was appended before.

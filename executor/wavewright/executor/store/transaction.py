@@ -1,9 +1,12 @@
 """One transaction of an open journal: the port that a database's adapter implements, and what is
 put into one.
 
-The job store says its SQL once; an adapter runs it and holds what differs: how parameters are
-bound, how rows are locked, and where a lease is kept. Leases that a transaction acquires or
-releases count from its commit on.
+Who writes into the journal's database says its SQL once; an adapter runs it and holds what differs:
+how parameters are bound, how rows are locked, and where a lease is kept. Leases that a transaction
+acquires or releases count from its commit on.
+
+Rows that are written *alongside* events are their owner's: a journal writes them in the transaction
+of the events, or neither, and does not know what they are.
 
 An *entry* holds the rows of one append. It is already JSON text, so an event that is not JSON is
 refused in the caller, and later changes of its values do not change what is written.
@@ -16,7 +19,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from wavewright.executor.events.codec import CodecError, encode
 from wavewright.executor.events.types import (
@@ -39,11 +42,6 @@ from wavewright.executor.store.leases import (
 )
 from wavewright.executor.store.writer import call_on_loop, set_exception, set_result
 from wavewright.planner.types import RunId
-
-if TYPE_CHECKING:
-    from wavewright.executor.store.job_records import OutboxWrites
-    from wavewright.executor.store.job_rows import OutboxRows, OutgoingRow
-
 
 _T = TypeVar("_T")
 
@@ -86,12 +84,6 @@ class Statements(ABC):
     @abstractmethod
     async def execute_many(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
         """Execute a statement once for each row of parameters."""
-
-    @abstractmethod
-    async def put_messages(self, messages: Sequence[OutgoingRow]) -> None:
-        """Write messages into the outbox, except those that are known already; may be deferred as
-        by `defer`.
-        """
 
     @staticmethod
     @abstractmethod
@@ -244,6 +236,64 @@ TransactionWork: TypeAlias = Callable[[StoreTransaction], Awaitable[_T]]
 """Something to do in one transaction; called again where the first attempt was not committed."""
 
 
+LockOrder: TypeAlias = tuple[int, str]
+"""Of a transaction among those that are executed together: what waits for rows that others may have
+locked is done in one order on every machine, and what does not wait comes last, so that there is no
+deadlock.
+"""
+ANY_ORDER: Final[LockOrder] = (1, "")
+LAST_ORDER: Final[LockOrder] = (2, "")
+"""For what locks rows and waits for none."""
+SEPARATE: Final[LockOrder] = (3, "")
+"""For what waits for rows that are not known beforehand, or locks more after it has waited: it is a
+transaction of its own.
+"""
+
+
+def lock_order_of(row: str) -> LockOrder:
+    """Return the order of what locks one row, by the row's id; rows of all kinds share one order."""
+    return (0, row)
+
+
+class RowsAlongside(Protocol):
+    """Rows to write in the transaction of some events, which are JSON texts and columns already."""
+
+    @property
+    def lock_order(self) -> LockOrder:
+        """Their order among what else is written in the transaction."""
+        ...
+
+    @property
+    def locks(self) -> Sequence[str]:
+        """Names to lock before anything is written."""
+        ...
+
+    async def write(self, transaction: StoreTransaction, written: Sequence[RunId]) -> None:
+        """Write them.
+
+        Args:
+            transaction: The transaction of the events.
+            written: Runs with events in it, whose leases are checked already.
+
+        Raises:
+            JournalError: they may not be written, and so the events are not, either.
+        """
+        ...
+
+
+class Alongside(Protocol):
+    """What the owner of a run wants written in the transaction of some events, or not at all."""
+
+    def rows(self) -> RowsAlongside | None:
+        """Return it as rows, so that later changes of its values change nothing; None where it is
+        empty.
+
+        Raises:
+            JournalNotWritten: a value is not JSON.
+        """
+        ...
+
+
 # Named once: building a union of types for every event takes longer than asking it.
 _FINISHED: Final = (StepFinished, ItemFinished)
 _RUN_EVENTS: Final = (RunStarted, RunFinished)
@@ -280,19 +330,20 @@ class AppendEntry(NamedTuple):
     """Events that change the run's own row."""
     is_run_end: bool
     """Whether the events leave a finished run finished."""
-    outbox_rows: OutboxRows | None = None
-    """What the job store takes in the same transaction."""
+    alongside: RowsAlongside | None = None
+    """What is written in the same transaction."""
     labels: Sequence[RunLabel] = ()
     """What lists of runs are filtered by, as far as these events tell."""
 
 
 def append_entry(
-    run: RunId, events: Sequence[Event], outbox_writes: OutboxWrites | None = None
+    run: RunId, events: Sequence[Event], alongside: Alongside | None = None
 ) -> AppendEntry:
     """Return the events as rows, and what is written alongside.
 
     Raises:
         EventUnwritable: an event is not JSON.
+        JournalNotWritten: what is written alongside is not.
     """
     # Not `list[EventRow]()`, which takes ten times as long: every event comes here.
     rows: list[EventRow] = []
@@ -313,11 +364,8 @@ def append_entry(
             place=f"run {run}",
             hint="a tool returns JSON values only: see the output of that step",
         ) from error
-    if outbox_writes is None:
-        return AppendEntry(run, rows, marks, is_end, labels=[*labels])
-    from wavewright.executor.store.job_rows import outbox_rows
-
-    return AppendEntry(run, rows, marks, is_end, outbox_rows(outbox_writes), [*labels])
+    rows_alongside = None if alongside is None else alongside.rows()
+    return AppendEntry(run, rows, marks, is_end, rows_alongside, [*labels])
 
 
 def _labels(event: RunStarted | PlanAccepted | ModelCalled) -> Iterator[RunLabel]:
@@ -354,25 +402,6 @@ class AppendBatch:
     entries: list[AppendEntry] = field(default_factory=list[AppendEntry])
     waiting: list[asyncio.Future[None]] = field(default_factory=list["asyncio.Future[None]"])
     """One future an entry."""
-
-
-LockOrder: TypeAlias = tuple[int, str]
-"""Of a transaction among those that are executed together: what waits for rows that others may have
-locked is done in one order on every machine, and what does not wait comes last, so that there is no
-deadlock.
-"""
-ANY_ORDER: Final[LockOrder] = (1, "")
-LAST_ORDER: Final[LockOrder] = (2, "")
-"""For what locks rows and waits for none."""
-SEPARATE: Final[LockOrder] = (3, "")
-"""For what waits for rows that are not known beforehand, or locks more after it has waited: it is a
-transaction of its own.
-"""
-
-
-def job_lock_order(job: str) -> LockOrder:
-    """Return the order of what locks a job."""
-    return (0, job)
 
 
 @dataclass(slots=True)

@@ -266,8 +266,8 @@ def are_equal(one: object, other: object, cost: CostTracker) -> bool:
             return False
         cost.count_operations(3 + len(left) * 5 // 4)
         return all(
-            are_equal(item, outbox_writes, cost)
-            for item, outbox_writes in zip(left, right, strict=True)
+            are_equal(item, counterpart, cost)
+            for item, counterpart in zip(left, right, strict=True)
         )
     if isinstance(one, dict) and isinstance(other, dict):
         fields, others = cast("dict[object, object]", one), cast("dict[object, object]", other)

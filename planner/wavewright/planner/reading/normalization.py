@@ -242,8 +242,8 @@ def _planner_error(node: ObjectNode, refusal: str) -> DocumentFault:
     member = node.members[refusal]
     said = member.node.value if isinstance(member.node, ScalarNode) else None
     words = f": {said[:200]!r}" if isinstance(said, str) else ""
-    outbox_writes = "; the steps beside it are not run" if "steps" in node.members else ""
-    message = f"the planner answered {refusal!r} instead of a plan{words}{outbox_writes}"
+    steps_left = "; the steps beside it are not run" if "steps" in node.members else ""
+    message = f"the planner answered {refusal!r} instead of a plan{words}{steps_left}"
     hint = (
         "answer its question, or change the goal or its tools"
         if refusal == "ask"

@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 from tests.engine.interfaces.view.served_page import ServedPage, served_page, write_project
 from tests.support.browser import CHROMIUM, Visit, visit
 from wavewright.config.settings import load_settings
-from wavewright.executor.store.job_records import (
+from wavewright.engine.service.job_store.records import (
     JobChange,
     JobId,
     JobRequested,
@@ -21,7 +21,7 @@ from wavewright.executor.store.job_records import (
     MessageId,
     ReceivedMessage,
 )
-from wavewright.executor.store.job_store import JobStore
+from wavewright.engine.service.job_store.store import JobStore
 from wavewright.executor.stores import journal_of
 from wavewright.planner.types import JsonObject, as_object
 

@@ -8,19 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine.service.job_store.job_examples import decision_of, job_id, request_of
 from tests.executor.event_examples import run_started
-from tests.executor.job_examples import decision_of, job_id, request_of
-from wavewright.engine.run.decisions.questions import list_questions
+from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
+from wavewright.engine.service.job_store.records import Decision, JobChange, JobId, JobRow, JobState
+from wavewright.engine.service.job_store.store import JobStore
+from wavewright.engine.service.questions import list_questions
 from wavewright.executor.sqlite.journal import SqliteJournal
-from wavewright.executor.store.job_records import (
-    Decision,
-    JobChange,
-    JobId,
-    JobRow,
-    JobState,
-    OutboxWrites,
-)
-from wavewright.executor.store.job_store import JobStore
 
 
 class Frugal(JobStore):

@@ -22,7 +22,6 @@ from wavewright.engine.run.pipeline.target_waves import (
 )
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, Noted
-from wavewright.executor.store.job_records import OutboxWrites
 from wavewright.executor.store.journal import (
     EventDamaged,
     JournalDamaged,
@@ -30,6 +29,7 @@ from wavewright.executor.store.journal import (
     JournalNotWritten,
     MemoryJournal,
 )
+from wavewright.executor.store.transaction import Alongside
 from wavewright.planner.types import RunId
 from wavewright.reviewer.records import Package
 
@@ -69,12 +69,12 @@ class CutJournal(MemoryJournal):
         self.written = 0
 
     def append(
-        self, run: RunId, events: Sequence[Event], outbox_writes: OutboxWrites | None = None
+        self, run: RunId, events: Sequence[Event], alongside: Alongside | None = None
     ) -> Awaitable[None]:
         if self.left == self.written:
             raise JournalNotWritten("it was cut off", hint="go on with it")
         self.written += 1
-        return super().append(run, events, outbox_writes)
+        return super().append(run, events, alongside)
 
 
 @dataclass

@@ -32,8 +32,8 @@ from wavewright.engine.run.pipeline.target_waves import (
 )
 from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event, ModelCalled, StepFinished
-from wavewright.executor.store.job_records import OutboxWrites
 from wavewright.executor.store.journal import MemoryJournal
+from wavewright.executor.store.transaction import Alongside
 from wavewright.planner.language.goals import Goal, JobTargets
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import Json, JsonObject, RunId
@@ -290,14 +290,14 @@ class CostlyJournal(MemoryJournal):
     """A journal in which every step of a run is seen to have cost 900 tokens."""
 
     def append(
-        self, run: RunId, events: Sequence[Event], outbox_writes: OutboxWrites | None = None
+        self, run: RunId, events: Sequence[Event], alongside: Alongside | None = None
     ) -> Awaitable[None]:
         ended = [event for event in events if isinstance(event, StepFinished)]
         uses = [
             ModelCalled(event.at, ModelUse("worker", "x", "m", "answered", input_tokens=900))
             for event in ended
         ]
-        return super().append(run, [*events, *uses], outbox_writes)
+        return super().append(run, [*events, *uses], alongside)
 
 
 @pytest.mark.anyio

@@ -11,8 +11,8 @@ from pydantic import JsonValue
 
 from wavewright.engine.service.bus.faults import BrokerEvent
 from wavewright.engine.service.bus.topology import Topology
-from wavewright.executor.store.job_records import MessageId, OutgoingMessage
-from wavewright.executor.store.job_store import JobStore
+from wavewright.engine.service.job_store.records import MessageId, OutgoingMessage
+from wavewright.engine.service.job_store.store import JobStore
 
 
 async def until(is_so: Callable[[], bool]) -> None:

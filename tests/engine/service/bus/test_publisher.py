@@ -16,7 +16,7 @@ from tests.support.tcp_proxy import TcpProxy
 from wavewright.engine.service.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.service.bus.faults import BusDown, BusError, MessageNacked, MessageReturned
 from wavewright.engine.service.bus.topology import Topology
-from wavewright.executor.store.job_records import OutgoingMessage
+from wavewright.engine.service.job_store.records import OutgoingMessage
 
 pytestmark = pytest.mark.anyio
 

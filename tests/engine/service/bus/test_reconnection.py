@@ -16,8 +16,8 @@ from tests.support.rabbitmq import DRIVEN_OUT, Broker, RunningBroker, clear, con
 from wavewright.engine.service.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.service.bus.faults import BusDown
 from wavewright.engine.service.bus.topology import Topology
+from wavewright.engine.service.job_store.records import OutgoingMessage
 from wavewright.engine.service.messages.delivery import Delivery
-from wavewright.executor.store.job_records import OutgoingMessage
 
 # A broker needs ten seconds to start, and another test may have it first.
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240)]

@@ -15,7 +15,7 @@ from tests.support.rabbitmq import LARGEST_MESSAGE, Broker, RunningBroker, conte
 from tests.support.tcp_proxy import TcpProxy
 from wavewright.engine.service.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.service.bus.topology import Topology
-from wavewright.executor.store.job_records import MessageId, OutgoingMessage
+from wavewright.engine.service.job_store.records import MessageId, OutgoingMessage
 from wavewright.executor.store.journal import JournalNotWritten
 
 pytestmark = pytest.mark.anyio

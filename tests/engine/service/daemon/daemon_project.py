@@ -24,9 +24,9 @@ from tests.support.prepared_command import PreparedCommand, Spawn
 from tests.support.rabbitmq import own_topology
 from wavewright.config.settings import Settings, load_settings
 from wavewright.engine.service.bus.topology import Topology
+from wavewright.engine.service.job_store.records import MessageId
 from wavewright.engine.service.messages.contract import with_contract_defaults
 from wavewright.engine.service.messages.encoding import MessageAddress, encode
-from wavewright.executor.store.job_records import MessageId
 from wavewright.planner.types import JsonObject
 from wavewright.tools.message_contract import Payload
 

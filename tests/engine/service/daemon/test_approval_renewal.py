@@ -10,7 +10,8 @@ import pytest
 
 from wavewright.config.settings import load_settings
 from wavewright.engine.service.daemon.maintenance import ApprovalRenewal
-from wavewright.executor.store.job_records import (
+from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
+from wavewright.engine.service.job_store.records import (
     Decision,
     DecisionId,
     JobChange,
@@ -18,12 +19,11 @@ from wavewright.executor.store.job_records import (
     JobRequested,
     JobRow,
     MessageId,
-    OutboxWrites,
     ReceivedMessage,
 )
-from wavewright.executor.store.job_store import JobStore
+from wavewright.engine.service.job_store.store import JobStore
+from wavewright.engine.service.job_store.stores import Stores, open_stores
 from wavewright.executor.store.journal import JournalNotWritten
-from wavewright.executor.stores import Stores, open_stores
 
 pytestmark = pytest.mark.anyio
 

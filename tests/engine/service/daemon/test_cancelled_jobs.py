@@ -14,10 +14,15 @@ from tests.engine.conftest import CommandLine
 from tests.engine.service.daemon.conftest import InProcess
 from tests.engine.service.daemon.daemon_project import PATIENCE, BrokerClient, DaemonSite, job
 from wavewright.engine.run.pipeline import cancellation
+from wavewright.engine.service.job_store.records import (
+    JobId,
+    JobRequested,
+    MessageId,
+    ReceivedMessage,
+)
+from wavewright.engine.service.job_store.stores import open_stores
 from wavewright.engine.service.messages.models import JobRequest
 from wavewright.executor.events.state import fold
-from wavewright.executor.store.job_records import JobId, JobRequested, MessageId, ReceivedMessage
-from wavewright.executor.stores import open_stores
 
 TOOL = '''
 

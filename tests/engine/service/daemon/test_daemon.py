@@ -9,9 +9,9 @@ import pytest
 
 from tests.engine.service.daemon.conftest import InProcess
 from tests.engine.service.daemon.daemon_project import BrokerClient, DaemonSite, job
+from wavewright.engine.service.job_store.records import DecisionId, DecisionMade, JobId
+from wavewright.engine.service.job_store.stores import open_stores
 from wavewright.engine.service.messages.models import GoalRequest, JobRequest
-from wavewright.executor.store.job_records import DecisionId, DecisionMade, JobId
-from wavewright.executor.stores import open_stores
 from wavewright.planner.types import JsonObject
 from wavewright.tools.functions.threads import THREADS_PER_RUN
 

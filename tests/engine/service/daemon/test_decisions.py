@@ -23,16 +23,16 @@ from tests.engine.service.daemon.daemon_project import (
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.run.decisions.approvals import APPROVAL_SECONDS
 from wavewright.engine.service.daemon.maintenance import ApprovalRenewal
-from wavewright.engine.service.messages.models import JobRequest, UserDecisionResponse
-from wavewright.executor.store.job_records import (
+from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
+from wavewright.engine.service.job_store.records import (
     Decision,
     DecisionId,
     DecisionMade,
     JobId,
     JobRow,
-    OutboxWrites,
 )
-from wavewright.executor.stores import Stores, open_stores
+from wavewright.engine.service.job_store.stores import Stores, open_stores
+from wavewright.engine.service.messages.models import JobRequest, UserDecisionResponse
 from wavewright.planner.types import JsonObject, RunId
 
 pytestmark = pytest.mark.anyio

@@ -20,6 +20,8 @@ from wavewright.engine.service.daemon.job_projection import (
 )
 from wavewright.engine.service.daemon.outbox import OutboxJournal
 from wavewright.engine.service.daemon.reports import Reporter
+from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
+from wavewright.engine.service.job_store.records import JobChange, JobId, JobRow, OutgoingMessage
 from wavewright.executor.events.types import (
     Event,
     Noted,
@@ -27,13 +29,6 @@ from wavewright.executor.events.types import (
     RunFinished,
     RunStarted,
     StepFinished,
-)
-from wavewright.executor.store.job_records import (
-    JobChange,
-    JobId,
-    JobRow,
-    OutboxWrites,
-    OutgoingMessage,
 )
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.types import JsonObject, PlanHash, RunId, StepId
@@ -322,7 +317,11 @@ async def test_a_job_of_many_targets_advances_with_each_step_and_each_end_of_one
     await outbox.append(target, [StepFinished(4.0, StepId("s0"), "ok")])
     await outbox.append(target, [StepFinished(5.0, StepId("s1"), "ok")])
 
-    advanced = [(run, beside) for run, beside in journal.outbox_writes if beside.change is not None]
+    advanced = [
+        (run, beside)
+        for run, beside in journal.alongside
+        if isinstance(beside, OutboxWrites) and beside.change is not None
+    ]
     [(run, beside)] = advanced
     [progress] = statuses(beside.messages)
     assert (run, beside.change) == (target, JobChange(JOB.job, "running", has_advanced=True))

@@ -24,25 +24,25 @@ from wavewright.engine.service.daemon import job_runner as work
 from wavewright.engine.service.daemon.budgets import DailyBudget
 from wavewright.engine.service.daemon.model_circuit import ModelCircuitBreaker
 from wavewright.engine.service.daemon.reports import Reporter
-from wavewright.engine.service.messages.models import JobRequest
-from wavewright.engine.service.operations.logs import StructuredLog
-from wavewright.engine.service.operations.monitoring import Telemetry
-from wavewright.executor.store.job_records import (
+from wavewright.engine.service.job_store.records import (
     JobId,
     JobRequested,
     MessageId,
     Receipt,
     ReceivedMessage,
 )
-from wavewright.executor.store.job_rules import MAX_ATTEMPTS
-from wavewright.executor.store.job_store import JobStore
+from wavewright.engine.service.job_store.rules import MAX_ATTEMPTS
+from wavewright.engine.service.job_store.store import JobStore
+from wavewright.engine.service.job_store.stores import open_stores
+from wavewright.engine.service.messages.models import JobRequest
+from wavewright.engine.service.operations.logs import StructuredLog
+from wavewright.engine.service.operations.monitoring import Telemetry
 from wavewright.executor.store.journal import (
     EventDamaged,
     EventUnwritable,
     JournalError,
     JournalNotWritten,
 )
-from wavewright.executor.stores import open_stores
 
 Failing = Callable[[int], None]
 

@@ -16,10 +16,10 @@ import pytest
 from tests.engine.service.daemon.conftest import InProcess, StartDaemon
 from tests.engine.service.daemon.daemon_project import PATIENCE, BrokerClient, DaemonSite
 from tests.support.prepared_command import run_prepared
+from wavewright.engine.service.job_store.records import DecisionId, JobId
+from wavewright.engine.service.job_store.rules import FINAL_STATES
+from wavewright.engine.service.job_store.stores import open_stores
 from wavewright.engine.service.messages.models import JobRequest, UserDecisionResponse
-from wavewright.executor.store.job_records import DecisionId, JobId
-from wavewright.executor.store.job_rules import FINAL_STATES
-from wavewright.executor.stores import open_stores
 from wavewright.planner.types import JsonObject
 
 pytestmark = pytest.mark.anyio

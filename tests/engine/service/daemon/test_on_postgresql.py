@@ -12,8 +12,8 @@ from tests.engine.conftest import CommandLine
 from tests.engine.service.daemon.conftest import InProcess, StartDaemon
 from tests.engine.service.daemon.daemon_project import BrokerClient, DaemonSite, job
 from tests.support.postgres import PostgresServer
+from wavewright.engine.service.job_store.records import JobId
 from wavewright.engine.service.messages.models import JobRequest, ValidationResult, package_id
-from wavewright.executor.store.job_records import JobId
 from wavewright.planner.types import JsonObject
 
 pytestmark = pytest.mark.anyio

@@ -15,9 +15,9 @@ from tests.engine.service.daemon.conftest import InProcess, StartDaemon
 from tests.engine.service.daemon.daemon_project import BrokerClient, DaemonSite, job
 from wavewright.engine.interfaces.cli.service.daemon_command import freeze_startup_objects
 from wavewright.engine.service.daemon.process import STALL_EXIT_CODE, exit_by_timer
+from wavewright.engine.service.job_store.records import JobId
+from wavewright.engine.service.job_store.stores import open_stores
 from wavewright.engine.service.messages.models import JobRequest
-from wavewright.executor.store.job_records import JobId
-from wavewright.executor.stores import open_stores
 
 pytestmark = pytest.mark.anyio
 

@@ -9,9 +9,9 @@ from wavewright.config.redaction import Redactor
 from wavewright.config.secret_patterns import REDACTED
 from wavewright.config.sections import DaemonSection
 from wavewright.engine.service.daemon.reports import Reporter
+from wavewright.engine.service.job_store.records import JobId, JobRequested, JobRow
 from wavewright.engine.service.messages.decoding import decode
 from wavewright.engine.service.messages.delivery import AcceptanceRules, Delivery
-from wavewright.executor.store.job_records import JobId, JobRequested, JobRow
 from wavewright.planner.types import JsonObject, RunId
 
 CANARY = "correct-horse-battery"

@@ -16,12 +16,12 @@ from tests.support.postgres import PostgresServer
 from wavewright.engine.rehearsal.fake_model.replies import AnswerMaker, calling_tool
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.service.daemon.budgets import next_day_start, standing_job
+from wavewright.engine.service.job_store.records import JobId
 from wavewright.engine.service.messages.models import (
     UserDecisionResponse,
     ValidationResult,
     package_id,
 )
-from wavewright.executor.store.job_records import JobId
 from wavewright.planner.types import JsonObject
 
 pytestmark = pytest.mark.anyio

@@ -12,14 +12,14 @@ import pytest
 
 from tests.engine.service.daemon.conftest import InProcess, StartDaemon
 from tests.engine.service.daemon.daemon_project import PATIENCE, BrokerClient, DaemonSite
+from wavewright.engine.service.job_store.records import JobId
+from wavewright.engine.service.job_store.stores import open_stores
 from wavewright.engine.service.messages.models import (
     GoalRequest,
     JobRequest,
     ValidationResult,
     package_id,
 )
-from wavewright.executor.store.job_records import JobId
-from wavewright.executor.stores import open_stores
 from wavewright.planner.types import JsonObject
 
 pytestmark = pytest.mark.anyio

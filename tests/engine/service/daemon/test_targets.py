@@ -13,10 +13,11 @@ import pytest
 
 from tests.engine.service.daemon.conftest import InProcess, StartDaemon
 from tests.engine.service.daemon.daemon_project import PATIENCE, BrokerClient, DaemonSite
-from wavewright.engine.run.decisions.questions import OpenQuestion, find_question, list_questions
+from wavewright.engine.run.decisions.questions import OpenQuestion
+from wavewright.engine.service.job_store.records import DecisionId, DecisionMade, JobId
+from wavewright.engine.service.job_store.stores import open_stores
 from wavewright.engine.service.messages.models import GoalRequest, JobRequest, package_id
-from wavewright.executor.store.job_records import DecisionId, DecisionMade, JobId
-from wavewright.executor.stores import open_stores
+from wavewright.engine.service.questions import find_question, list_questions
 from wavewright.planner.types import Json, JsonObject
 
 pytestmark = pytest.mark.anyio

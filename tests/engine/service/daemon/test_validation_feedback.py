@@ -14,9 +14,9 @@ import pytest
 from tests.engine.service.daemon.conftest import InProcess
 from tests.engine.service.daemon.daemon_project import PATIENCE, BrokerClient, DaemonSite
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
+from wavewright.engine.service.job_store.records import JobId
+from wavewright.engine.service.job_store.stores import open_stores
 from wavewright.engine.service.messages.models import JobRequest, ValidationResult, package_id
-from wavewright.executor.store.job_records import JobId
-from wavewright.executor.stores import open_stores
 from wavewright.planner.types import JsonObject
 
 pytestmark = pytest.mark.anyio

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.postgres import PostgresServer
+from wavewright.engine.service.job_store.store import JobStore
+from wavewright.engine.service.job_store.stores import Stores
 from wavewright.executor.postgres.journal import PostgresBudgetStore, PostgresJournal
 from wavewright.executor.sqlite.journal import SqliteBudgetStore, SqliteJournal
-from wavewright.executor.store.job_store import JobStore
-from wavewright.executor.stores import Stores
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -15,6 +15,23 @@ from datetime import datetime
 from pathlib import Path
 from typing import NotRequired, TypedDict, cast
 
+from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
+from wavewright.engine.service.job_store.records import (
+    Decision,
+    DecisionId,
+    DecisionMade,
+    JobChange,
+    JobId,
+    JobRequested,
+    JobRow,
+    JobState,
+    MessageId,
+    Receipt,
+    ReceivedMessage,
+)
+from wavewright.engine.service.job_store.rules import ProjectJob
+from wavewright.engine.service.job_store.store import JobStore
+from wavewright.engine.service.job_store.stores import Stores
 from wavewright.engine.service.messages.decoding import decode
 from wavewright.engine.service.messages.delivery import (
     SIGNATURE_HEADER,
@@ -26,23 +43,6 @@ from wavewright.engine.service.messages.delivery import (
 )
 from wavewright.engine.service.messages.reading import MessageRejected
 from wavewright.executor.sqlite.journal import SqliteBudgetStore, SqliteJournal
-from wavewright.executor.store.job_records import (
-    Decision,
-    DecisionId,
-    DecisionMade,
-    JobChange,
-    JobId,
-    JobRequested,
-    JobRow,
-    JobState,
-    MessageId,
-    OutboxWrites,
-    Receipt,
-    ReceivedMessage,
-)
-from wavewright.executor.store.job_rules import ProjectJob
-from wavewright.executor.store.job_store import JobStore
-from wavewright.executor.stores import Stores
 from wavewright.packs.lore.messages import CONTRACT
 from wavewright.planner.types import JsonObject
 

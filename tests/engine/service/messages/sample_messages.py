@@ -6,10 +6,10 @@ import json
 from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
+from wavewright.engine.service.job_store.records import ReceivedMessage
 from wavewright.engine.service.messages.decoding import decode
 from wavewright.engine.service.messages.delivery import AcceptanceRules, Delivery, SenderIdentity
 from wavewright.engine.service.messages.reading import MessageRejected
-from wavewright.executor.store.job_records import ReceivedMessage
 
 Loose: TypeAlias = dict[str, object]
 """An object that may be anything but sound."""

@@ -15,8 +15,8 @@ from tests.engine.service.messages.message_corpus import (
     open_receiver,
     rows,
 )
-from wavewright.executor.store.job_rules import MAX_ATTEMPTS, project_nothing
-from wavewright.executor.stores import Stores
+from wavewright.engine.service.job_store.rules import MAX_ATTEMPTS, project_nothing
+from wavewright.engine.service.job_store.stores import Stores
 
 JUDGED_BY_STORE = {
     "duplicate",

@@ -36,10 +36,10 @@ from wavewright.engine.service.daemon.dispatcher import Dispatcher, MessageHandl
 from wavewright.engine.service.daemon.job_runner import JobRunner
 from wavewright.engine.service.daemon.model_circuit import ModelCircuitBreaker
 from wavewright.engine.service.daemon.reports import Reporter
+from wavewright.engine.service.job_store.records import JobId
 from wavewright.engine.service.messages.delivery import SIGNATURE_HEADER, Delivery, sign
 from wavewright.engine.service.operations.logs import StructuredLog
 from wavewright.engine.service.operations.monitoring import Telemetry
-from wavewright.executor.store.job_records import JobId
 
 PATIENCE = 30.0
 A_MOMENT = 1.0

@@ -22,10 +22,7 @@ from tests.engine.service.messages.sample_messages import (
     without,
 )
 from wavewright.engine.service.daemon.dispatcher import SMALL_JOB_WEIGHT
-from wavewright.engine.service.messages.decoding import decode, resolved_verdict
-from wavewright.engine.service.messages.models import package_id
-from wavewright.engine.service.messages.reading import MessageRejected
-from wavewright.executor.store.job_records import (
+from wavewright.engine.service.job_store.records import (
     DecisionMade,
     JobId,
     JobRequested,
@@ -33,6 +30,9 @@ from wavewright.executor.store.job_records import (
     SentPackage,
     VerdictGiven,
 )
+from wavewright.engine.service.messages.decoding import decode, resolved_verdict
+from wavewright.engine.service.messages.models import package_id
+from wavewright.engine.service.messages.reading import MessageRejected
 from wavewright.planner.types import JsonObject, RunId
 from wavewright.tools.message_contract import stored_goal
 

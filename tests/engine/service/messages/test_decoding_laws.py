@@ -18,10 +18,10 @@ from tests.engine.service.messages.sample_messages import (
     delivered,
     envelope,
 )
+from wavewright.engine.service.job_store.records import ReceivedMessage
 from wavewright.engine.service.messages.decoding import decode
 from wavewright.engine.service.messages.delivery import Delivery
 from wavewright.engine.service.messages.reading import MessageRejected
-from wavewright.executor.store.job_records import ReceivedMessage
 
 KEYED = replace(RULES, key=b"a key")
 SOUND = [

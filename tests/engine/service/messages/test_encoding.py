@@ -13,6 +13,14 @@ from hypothesis import example, given, strategies as st
 from tests.engine.service.messages.sample_messages import JOB, NOW, RULES
 from wavewright.config.redaction import Redactor
 from wavewright.config.secret_patterns import REDACTED
+from wavewright.engine.service.job_store.records import (
+    DecisionMade,
+    JobId,
+    JobRequested,
+    JobRow,
+    OutgoingMessage,
+    VerdictGiven,
+)
 from wavewright.engine.service.messages.decoding import correlation_of, decode, sender_of
 from wavewright.engine.service.messages.delivery import Delivery
 from wavewright.engine.service.messages.encoding import MessageAddress, encode
@@ -32,14 +40,6 @@ from wavewright.engine.service.messages.models import (
     package_id,
 )
 from wavewright.engine.service.messages.reading import MessageRejected, read_strict_json
-from wavewright.executor.store.job_records import (
-    DecisionMade,
-    JobId,
-    JobRequested,
-    JobRow,
-    OutgoingMessage,
-    VerdictGiven,
-)
 from wavewright.packs.lore.messages import CONTRACT, ResearchPackage
 from wavewright.packs.lore.models import NPCData, ZoneData
 from wavewright.planner.types import JsonObject, RunId

@@ -10,8 +10,8 @@ from uuid import UUID
 import pytest
 
 from tests.crash.run_size import volume
-from wavewright.engine.service.messages.models import decision_id, package_id
-from wavewright.executor.store.job_records import (
+from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
+from wavewright.engine.service.job_store.records import (
     Decision,
     DecisionId,
     DecisionMade,
@@ -20,12 +20,12 @@ from wavewright.executor.store.job_records import (
     JobRequested,
     JobRow,
     MessageId,
-    OutboxWrites,
     ReceivedMessage,
     Request,
     VerdictGiven,
 )
-from wavewright.executor.stores import Stores
+from wavewright.engine.service.job_store.stores import Stores
+from wavewright.engine.service.messages.models import decision_id, package_id
 
 
 def question_of(job: JobId) -> DecisionId:

@@ -6,9 +6,7 @@ import io
 import json
 
 from wavewright.engine.service.bus.topology import REASON_HEADER
-from wavewright.engine.service.operations.job_logs import log_received, log_sent
-from wavewright.engine.service.operations.logs import StructuredLog
-from wavewright.executor.store.job_records import (
+from wavewright.engine.service.job_store.records import (
     DecisionId,
     DecisionMade,
     JobId,
@@ -18,6 +16,8 @@ from wavewright.executor.store.job_records import (
     Request,
     VerdictGiven,
 )
+from wavewright.engine.service.operations.job_logs import log_received, log_sent
+from wavewright.engine.service.operations.logs import StructuredLog
 from wavewright.packs.lore.messages import CONTRACT
 from wavewright.planner.types import JsonObject
 from wavewright.tools.message_contract import MessageContract

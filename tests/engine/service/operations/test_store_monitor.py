@@ -10,12 +10,12 @@ import anyio
 import pytest
 
 from tests.engine.service.bus.bus_doubles import until
+from wavewright.engine.service.job_store.records import JobState
 from wavewright.engine.service.operations import monitoring as store_watch
 from wavewright.engine.service.operations.health import HealthStatus
 from wavewright.engine.service.operations.logs import StructuredLog
 from wavewright.engine.service.operations.metrics import Metrics
 from wavewright.engine.service.operations.monitoring import StoreMonitor
-from wavewright.executor.store.job_records import JobState
 from wavewright.executor.store.journal import JournalNotWritten, JournalUnreachable
 
 FULL = JournalNotWritten("the disk is full")

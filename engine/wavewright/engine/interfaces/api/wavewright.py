@@ -41,7 +41,6 @@ from wavewright.engine.run.session import run_request, run_to_end
 from wavewright.engine.service.operations.trace_export import export_traces, traced
 from wavewright.executor.events.state import fold
 from wavewright.executor.run.reuse import JournalReplayCache
-from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.store.journal import RunBusy, RunNotFound, new_run_id
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.executor.stores import journal_of
@@ -371,7 +370,7 @@ class Wavewright:
             can_ask=self._approve is not None,
             can_answer=self._ask is not None,
             on_event=on_event,
-            find_cancel_request=JobStore(opened.journal).find_cancel_request,
+            find_cancel_request=opened.journal.find_cancel_request,
             publish=withhold_package if self._settings.file is None else write_package_files,
         )
         run = request.run or new_run_id(ports.clock().timestamp())

@@ -21,7 +21,7 @@ from wavewright.engine.interfaces.view.viewed_jobs import JobOverview, SentJob, 
 from wavewright.engine.interfaces.view.viewed_project import DecisionAnswer, Person, ViewedProject
 from wavewright.engine.run.decisions.questions import OpenQuestion
 from wavewright.engine.run.pipeline.version import __version__
-from wavewright.executor.store.job_records import JobId
+from wavewright.engine.service.job_store.records import JobId
 from wavewright.executor.store.journal import RunNotFound, RunRow
 from wavewright.planner.types import JsonObject, RunId
 from wavewright.reviewer.package.builder import stored_package

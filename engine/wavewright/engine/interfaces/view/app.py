@@ -38,8 +38,8 @@ from wavewright.engine.interfaces.view.viewed_jobs import (
     input_fields,
 )
 from wavewright.engine.interfaces.view.viewed_project import DecisionAnswer, Person, ViewedProject
-from wavewright.executor.store.job_records import JobId
-from wavewright.executor.store.job_store import JobStore
+from wavewright.engine.service.job_store.records import JobId
+from wavewright.engine.service.job_store.store import JobStore
 from wavewright.executor.stores import budget_store_of, journal_of
 from wavewright.planner.types import RunId
 

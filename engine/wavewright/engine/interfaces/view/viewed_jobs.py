@@ -19,11 +19,20 @@ from wavewright.config.documents import read_document, read_document_file
 from wavewright.config.errors import WavewrightError
 from wavewright.engine.interfaces.view.viewed_project import ViewedProject
 from wavewright.engine.rehearsal.dry_run.outlook import forecast_job
-from wavewright.engine.run.jobs.inline import job_name, portable_job, resolve_inline_job
+from wavewright.engine.run.jobs.inline import portable_job, resolve_inline_job
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.jobs.resolving import ResolvedJob
-from wavewright.engine.run.pipeline.target_waves import OPEN_JOB_STATES
 from wavewright.engine.run.project.templates import read_template, template_names
+from wavewright.engine.service.job_store.records import (
+    JobId,
+    JobRequested,
+    JobRow,
+    JobState,
+    MessageId,
+    OutgoingMessage,
+    ReceivedMessage,
+)
+from wavewright.engine.service.job_store.rules import OPEN_STATES
 from wavewright.engine.service.messages.contract import message_contract
 from wavewright.engine.service.messages.decoding import (
     PAYLOAD_KEY,
@@ -34,15 +43,7 @@ from wavewright.engine.service.messages.decoding import (
     stored_text,
 )
 from wavewright.engine.service.messages.delivery import document_rule
-from wavewright.executor.store.job_records import (
-    JobId,
-    JobRequested,
-    JobRow,
-    JobState,
-    MessageId,
-    OutgoingMessage,
-    ReceivedMessage,
-)
+from wavewright.engine.service.requested_jobs import job_name
 from wavewright.executor.store.journal import JournalError, RunNotFound
 from wavewright.executor.stores import place_of_journal
 from wavewright.planner.ports.budgets import BudgetScope, InspectableBudgetStore, RemainingBudget
@@ -129,7 +130,7 @@ class ViewedJobs:
     async def overview(self) -> JobOverview:
         """Return how the jobs stand."""
         jobs, now, settings = self.project.jobs, time.time(), self.project.settings
-        rows = await jobs.list_jobs(OPEN_JOB_STATES, newest=_MAX_JOBS)
+        rows = await jobs.list_jobs(OPEN_STATES, newest=_MAX_JOBS)
         rows.sort(key=lambda row: (row.state != "running", row.state != "queued", row.queue_rank))
         due = [
             row.state_since

@@ -23,9 +23,10 @@ from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
 from wavewright.config.value_types import PersonName
 from wavewright.engine.interfaces.view.stored_runs import RunSnapshot, read_run
-from wavewright.engine.run.decisions.questions import OpenQuestion, find_question, list_questions
+from wavewright.engine.run.decisions.questions import OpenQuestion
 from wavewright.engine.service.answering import answer_question
-from wavewright.executor.store.job_store import JobStore
+from wavewright.engine.service.job_store.store import JobStore
+from wavewright.engine.service.questions import find_question, list_questions
 from wavewright.executor.store.journal import RunNotFound
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.planner.types import RunId

@@ -1,8 +1,6 @@
-"""Open questions to people, of a daemon's jobs and of runs without a daemon, and runs that wait for
-them.
+"""Open questions to people, of runs without a daemon, and runs that wait for them.
 
-A job's question is a *decision* in the job store. A run without a daemon has its question in its
-journal; the answer is journaled there for `resume`. Both are listed and answered in the same way.
+Such a run has its question in its journal; the answer is journaled there for `resume`.
 
 The store lists a run that waits for a person as interrupted; that it waits, and for what, follows
 from its events.
@@ -30,13 +28,9 @@ from wavewright.engine.run.decisions.approvals import (
     pending_approval,
     recorded_answer,
 )
-from wavewright.engine.run.jobs.inline import job_name
-from wavewright.engine.run.pipeline.target_waves import OPEN_JOB_STATES, job_of_run, target_runs
+from wavewright.engine.run.pipeline.target_waves import target_runs
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Noted
-from wavewright.executor.store.job_records import Decision, JobRow
-from wavewright.executor.store.job_rules import FINAL_STATES
-from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.store.journal import Journal, JournalError, RunRow, RunStatus
 from wavewright.planner.types import RunId
 
@@ -77,71 +71,25 @@ class AnsweredAlready(AnswerRejected):
     """An answer to a question that has one; the message says who gave it, and what it is."""
 
 
-async def list_questions(journal: Journal, jobs: JobStore, now: float) -> list[OpenQuestion]:
-    """Return the questions that can be answered now, those of jobs first, in the order in which
-    they were asked.
-    """
-    asked = await jobs.list_decisions()
-    rows = {name: await jobs.find_job(name) for name in {decision.job for decision in asked}}
-    found = [
-        _job_question(decision, row)
-        for decision in asked
-        if (row := rows[decision.job]) is not None and _is_waited_for(decision, row, now)
-    ]
-    # Of each run only the last question is open; it has replaced those before.
-    last = {question.run: question for question in found}
-    at_work = {row.run for row in await jobs.list_jobs(OPEN_JOB_STATES)} | {
-        decision.run for decision in asked
-    }
-    others = await _questions_of_runs(journal, frozenset(at_work), now)
-    if others:
-        # Questions of ended jobs are not open; all ended jobs are read only where there are other
-        # questions.
-        answered = {decision.run for decision in await jobs.list_decisions(is_open=False)}
-        ended = {row.run for row in await jobs.list_jobs([*FINAL_STATES])}
-        others = [question for question in others if question.run not in answered | ended]
-    return [*last.values(), *others]
-
-
-async def find_question(journal: Journal, jobs: JobStore, prefix: str, now: float) -> OpenQuestion:
-    """Return the open question with that id, or of that run.
+async def find_question_of_run(journal: Journal, run: RunId, now: float) -> OpenQuestion:
+    """Return the open question of a run without a daemon.
 
     Raises:
-        JournalError: there is none, or there are several.
         AnsweredAlready: it was answered.
         AnswerRejected: the run waits for no answer.
     """
-    decision = await jobs.find_decision(prefix)
-    if decision is None:
-        run = await journal.find_run(prefix)
-        row = await job_of_run(journal, jobs, run)
-        if row is None:
-            return await _find_in_run(journal, run, now)
-        # Its own, or those of its targets.
-        asked = [one for one in await jobs.list_decisions(job=row.job) if run in {one.run, row.run}]
-        if not asked:
-            raise AnswerRejected(f"job {row.job} waits for no answer", f"it is {row.state}")
-        decision = asked[-1]
-    if decision.choice is not None:
-        raise _answered_already(f"decision {decision.id}", decision.choice, decision.by)
-    job = await jobs.find_job(decision.job)
-    if job is None:
-        raise JournalError(f"the job {decision.job} of decision {decision.id} is unknown")
-    return _job_question(decision, job)
-
-
-async def _find_in_run(journal: Journal, run: RunId, now: float) -> OpenQuestion:
     state = fold(await journal.load(run))
     question = pending_question(state, now)
     if question is None:
         if (given := _last_answer(state)) is not None:
-            raise _answered_already(f"the question of run {run}", *given)
+            raise answered_already(f"the question of run {run}", *given)
         raise AnswerRejected(f"run {run} waits for no answer", f"`wavewright show {run}` shows it")
-    own = [one for one in await _questions_of_runs(journal, frozenset(), now) if one.run == run]
+    own = [one for one in await questions_of_runs(journal, frozenset(), now) if one.run == run]
     return own[0] if own else question
 
 
-def _answered_already(question: str, choice: str, by: str | None) -> AnsweredAlready:
+def answered_already(question: str, choice: str, by: str | None) -> AnsweredAlready:
+    """Return the error that says who gave which answer."""
     who = "" if by is None else f" by {by!r}"
     return AnsweredAlready(
         f"{question} was answered already{who}: {choice!r}", "the first answer is final"
@@ -209,9 +157,10 @@ def _noted_question(
     )
 
 
-async def _questions_of_runs(
+async def questions_of_runs(
     journal: Journal, of_jobs: frozenset[RunId], now: float
 ) -> list[OpenQuestion]:
+    """Return the open questions of runs without a daemon, those given left out."""
     waiting = [row.run for row in await journal.list_runs() if row.status == "interrupted"][
         :MAX_RUNS
     ]
@@ -221,26 +170,6 @@ async def _questions_of_runs(
     }
     found = [question for state in states if (question := pending_question(state, now)) is not None]
     return [replace(question, resume=roots.get(question.run, question.run)) for question in found]
-
-
-def _is_waited_for(decision: Decision, job: JobRow, now: float) -> bool:
-    return job.state not in FINAL_STATES and (decision.expires is None or now < decision.expires)
-
-
-def _job_question(decision: Decision, job: JobRow) -> OpenQuestion:
-    return OpenQuestion(
-        id=decision.id,
-        run=decision.run,
-        job=job.job,
-        subject=decision.subject,
-        question=decision.question,
-        options=decision.options,
-        context=decision.context,
-        asked=decision.asked,
-        expires=decision.expires,
-        is_of_job=True,
-        about=job_name(job),
-    )
 
 
 async def mark_waiting_runs(journal: Journal, rows: Sequence[RunRow], now: float) -> list[RunRow]:

@@ -1,8 +1,4 @@
-"""Jobs received in a message instead of a file.
-
-A request holds a job document, or a goal about a target. Such a goal becomes a job of the goal
-template that the settings name: its depth is an input, its tokens are the budget of the run. Where
-that template finds further targets (`targets.expand`), the target is the first of several.
+"""Jobs received from another system instead of in a file.
 
 An *inline job* is the document of a job, or of a plan in its place, sent by another system. It may
 name only files in the project's folder: a path that leaves it is refused before anything is opened.
@@ -11,23 +7,19 @@ It may not raise the limits of the run above `daemon.max_limits` of the settings
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from wavewright.config.documents import Document, read_document, read_document_file
+from wavewright.config.documents import Document, read_document_file
 from wavewright.config.sections import MaxLimitsSection
 from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError, DocumentFault, pointer_token
 from wavewright.engine.run.jobs.documents import is_job, is_saved_plan
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job
-from wavewright.engine.run.project.templates import read_template
-from wavewright.executor.store.job_records import JobId, JobRow
 from wavewright.planner.language.json_values import map_texts
-from wavewright.planner.types import Json, JsonObject, as_object
-from wavewright.tools.message_contract import RequestedGoal, stored_goal
+from wavewright.planner.types import Json, as_object
 
 _NO_OVERRIDES = InputOverrides()
 _NAMES_FILES = ("plan", "goal_template", "tools")
@@ -173,53 +165,3 @@ def _path_from_root(text: str, folder: Path, root: Path) -> str:
     path = (folder / text).resolve()
     is_inside = (folder / text).exists() and path.is_relative_to(root.resolve())
     return path.relative_to(root.resolve()).as_posix() if is_inside else text
-
-
-def job_document(job: JobRow, settings: Settings) -> Document:
-    """Return the job document of a job.
-
-    Raises:
-        DocumentError, PlanError: the goal template that the settings name is invalid.
-    """
-    goal = stored_goal(job.request)
-    content = job.request["job"] if goal is None else _document_of_goal(goal, settings)
-    return read_document(json.dumps(content, indent=2, ensure_ascii=False), f"job {job.job}")
-
-
-def job_name(job: JobRow) -> str:
-    """Return the target of a job's goal, or the job's name."""
-    return request_name(job.request, job.job)
-
-
-def request_name(request: JsonObject, job: JobId) -> str:
-    """Return the target of a request's goal, or its job's name; the job's id where there is
-    neither.
-    """
-    if (goal := stored_goal(request)) is not None:
-        return goal.target
-    given = request.get("job")
-    name = given.get("name") if isinstance(given, dict) else None
-    return name if isinstance(name, str) and name else job
-
-
-def _document_of_goal(goal: RequestedGoal, settings: Settings) -> JsonObject:
-    template = goal.template or settings.daemon.goal_template
-    document: JsonObject = {
-        "name": goal.target,
-        "goal_template": template,
-        **({"goal": goal.goal} if goal.goal else {}),
-        "inputs": {"depth": goal.depth} if goal.inputs is None else goal.inputs,
-    }
-    if goal.budget_tokens is not None:
-        document["overrides"] = {"limits": {"budget": {"tokens": goal.budget_tokens}}}
-    if goal.forks is not None or (template is not None and _expands_targets(template, settings)):
-        forks: JsonObject = {} if goal.forks is None else {"forks": goal.forks}
-        return {**document, "targets": {"first": [goal.target], "depth": goal.depth, **forks}}
-    return {**document, "variables": [goal.target]}
-
-
-def _expands_targets(name: str, settings: Settings) -> bool:
-    """Return whether a goal template finds further targets."""
-    nowhere = read_document("{}", "the settings")
-    template = read_template(name, settings.root, nowhere, settings)
-    return template.targets.expand is not None

@@ -9,21 +9,16 @@ answer that was already used.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from immutables import Map
 
-from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Noted
 from wavewright.planner.language.goals import JobTarget, JobTargets
-from wavewright.planner.types import Json, JsonObject, RunId, as_list
-
-if TYPE_CHECKING:
-    from wavewright.executor.store.job_records import JobRow, JobState
-    from wavewright.executor.store.job_store import JobStore
-    from wavewright.executor.store.journal import Journal
+from wavewright.planner.types import Json, RunId, as_list
 
 TARGETS_WANTED: Final = "targets"
 """Topic of the note that a run is one of several targets, and of which."""
@@ -330,27 +325,6 @@ def _target_of(given: str | JobTarget) -> Target:
     return Target(given.name, given.priority) if isinstance(given, JobTarget) else Target(given)
 
 
-OPEN_JOB_STATES: Final[Sequence[JobState]] = ("queued", "running", "waiting", "validating")
-"""States of jobs that have not ended."""
-
-
-async def job_of_run(journal: Journal, jobs: JobStore, run: RunId) -> JobRow | None:
-    """Return the job of a daemon that a run belongs to, as its own or as that of a target; none
-    where it has ended.
-    """
-    rows = await jobs.list_jobs(OPEN_JOB_STATES)
-    # A run that has asked is named by its question; only else must the journals of jobs with
-    # targets be read.
-    asking = {decision.job for decision in await jobs.list_decisions() if decision.run == run}
-    for row in rows:
-        if row.run == run or row.job in asking:
-            return row
-    for row in rows:
-        if _may_have_targets(row.request) and run in target_runs(fold(await journal.load(row.run))):
-            return row
-    return None
-
-
 def target_runs(state: RunState) -> frozenset[RunId]:
     """Return the runs of a root run's targets; none where it is a run like any other."""
     waves = target_waves(state)
@@ -363,8 +337,3 @@ def no_plan_reason(state: RunState, otherwise: str) -> str:
         return otherwise
     shown = f"`wavewright show {state.run}` lists them"
     return f"run {state.run!r} is that of a job with several targets, each with a run of its own: {shown}"
-
-
-def _may_have_targets(request: JsonObject) -> bool:
-    job = request.get("job")
-    return "targets" in job if isinstance(job, dict) else True

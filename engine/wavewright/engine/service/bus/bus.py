@@ -38,8 +38,8 @@ from wavewright.engine.service.bus.message_conversion import dead_letter_of, del
 from wavewright.engine.service.bus.publisher import Publisher
 from wavewright.engine.service.bus.relay import PUBLISH_SECONDS, Relay
 from wavewright.engine.service.bus.topology import Topology
+from wavewright.engine.service.job_store.records import OutgoingMessage
 from wavewright.engine.service.messages.delivery import Delivery
-from wavewright.executor.store.job_records import OutgoingMessage
 
 RECONNECT_SECONDS: Final = 0.2
 

@@ -26,8 +26,8 @@ from wavewright.engine.service.bus.topology import (
     REASON_HEADER,
     SENDER_HEADER,
 )
+from wavewright.engine.service.job_store.records import OutgoingMessage
 from wavewright.engine.service.messages.delivery import Delivery
-from wavewright.executor.store.job_records import OutgoingMessage
 
 COUNT_HEADER: Final = "x-delivery-count"
 APP_ID: Final = "wavewright"

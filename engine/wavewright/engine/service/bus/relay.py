@@ -37,8 +37,8 @@ from wavewright.engine.service.bus.publisher import (
     RoutedMessage,
     is_too_large,
 )
-from wavewright.executor.store.job_records import MessageId, OutgoingMessage
-from wavewright.executor.store.job_store import JobStore
+from wavewright.engine.service.job_store.records import MessageId, OutgoingMessage
+from wavewright.engine.service.job_store.store import JobStore
 from wavewright.executor.store.journal import JournalError
 
 Route: TypeAlias = tuple[str, str]
@@ -173,8 +173,8 @@ class Relay:
 
     async def run(self, outbox: JobStore) -> None:
         """Publish the messages of the outbox until this is cancelled."""
-        async with anyio.create_task_group() as outbox_writes:
-            outbox_writes.start_soon(self._renew_leases, outbox)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._renew_leases, outbox)
             await self._send_loop(outbox)
 
     async def _renew_leases(self, outbox: JobStore) -> None:

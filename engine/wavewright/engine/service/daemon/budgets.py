@@ -29,16 +29,16 @@ from wavewright.engine.run.pipeline.cancellation import (
     CancellationToken,
     Cycles,
 )
-from wavewright.engine.service.messages.decoding import SOURCE_KEY
-from wavewright.engine.service.messages.models import standing_job_id
-from wavewright.engine.service.operations.logs import StructuredLog
-from wavewright.executor.store.job_records import (
+from wavewright.engine.service.job_store.records import (
     JobId,
     JobRequested,
     JobRow,
     MessageId,
     ReceivedMessage,
 )
+from wavewright.engine.service.messages.decoding import SOURCE_KEY
+from wavewright.engine.service.messages.models import standing_job_id
+from wavewright.engine.service.operations.logs import StructuredLog
 from wavewright.planner.language.hashing import content_hash
 from wavewright.planner.ports.budgets import (
     Allowance,

@@ -53,11 +53,11 @@ from wavewright.engine.service.daemon.model_circuit import (
 )
 from wavewright.engine.service.daemon.process import LoopWatchdog, ShutdownRequest
 from wavewright.engine.service.daemon.reports import Reporter
+from wavewright.engine.service.job_store.stores import Stores, open_stores
 from wavewright.engine.service.messages.delivery import acceptance_rules
 from wavewright.engine.service.operations.health import serve_health
 from wavewright.engine.service.operations.monitoring import Telemetry, WarningBudgetStore
 from wavewright.executor.run.reuse import JournalReplayCache
-from wavewright.executor.stores import Stores, open_stores
 from wavewright.tools.models.endpoints import configured_models
 
 GRACE_SECONDS: Final = 3.0

@@ -21,16 +21,11 @@ from typing import Final
 import anyio
 import anyio.abc
 
-from wavewright.engine.run.jobs.inline import request_name
 from wavewright.engine.run.pipeline.cancellation import CancellationToken
 from wavewright.engine.service.bus.bus import Bus
 from wavewright.engine.service.bus.faults import BusError
 from wavewright.engine.service.daemon.job_runner import JobRunner
-from wavewright.engine.service.messages.decoding import decode, resolved_verdict
-from wavewright.engine.service.messages.delivery import AcceptanceRules, Delivery
-from wavewright.engine.service.messages.reading import MessageRejected
-from wavewright.engine.service.operations.job_logs import log_received
-from wavewright.executor.store.job_records import (
+from wavewright.engine.service.job_store.records import (
     DecisionMade,
     JobId,
     JobRequested,
@@ -39,6 +34,11 @@ from wavewright.executor.store.job_records import (
     ReceivedMessage,
     VerdictGiven,
 )
+from wavewright.engine.service.messages.decoding import decode, resolved_verdict
+from wavewright.engine.service.messages.delivery import AcceptanceRules, Delivery
+from wavewright.engine.service.messages.reading import MessageRejected
+from wavewright.engine.service.operations.job_logs import log_received
+from wavewright.engine.service.requested_jobs import request_name
 from wavewright.executor.store.journal import JournalError
 
 SMALL_JOB_WEIGHT: Final = 10.0

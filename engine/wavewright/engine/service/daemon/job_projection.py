@@ -29,6 +29,16 @@ from wavewright.engine.service.daemon.note_projection import (
     requested_decision,
 )
 from wavewright.engine.service.daemon.reports import Reporter, shorten_reason
+from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
+from wavewright.engine.service.job_store.records import (
+    Decision,
+    DecisionId,
+    JobChange,
+    JobRow,
+    JobState,
+    OutgoingMessage,
+    SentPackage,
+)
 from wavewright.engine.service.messages.decoding import target_of
 from wavewright.engine.service.messages.models import package_id
 from wavewright.executor.events.types import (
@@ -38,16 +48,6 @@ from wavewright.executor.events.types import (
     RunFinished,
     RunStarted,
     StepFinished,
-)
-from wavewright.executor.store.job_records import (
-    Decision,
-    DecisionId,
-    JobChange,
-    JobRow,
-    JobState,
-    OutboxWrites,
-    OutgoingMessage,
-    SentPackage,
 )
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.reviewer.records import Package
@@ -140,13 +140,13 @@ def project(
         projection = replace(projection, job=replace(projection.job, attempts=attempts))
     if not (projected.messages or projected.change or projected.decisions or projected.taken):
         return projection, None
-    outbox_writes = OutboxWrites(
+    writes = OutboxWrites(
         messages=tuple(projected.messages),
         change=projected.change,
         decisions=tuple(projected.decisions),
         taken=tuple(projected.taken),
     )
-    return projection, outbox_writes
+    return projection, writes
 
 
 def _apply(projection: JobProjection, event: Event) -> JobProjection:

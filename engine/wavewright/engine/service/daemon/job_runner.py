@@ -19,7 +19,6 @@ from typing import Final
 from wavewright.config.sections import DaemonSection
 from wavewright.config.settings import Settings
 from wavewright.engine.run.decisions.approvals import APPROVE, matches_binding
-from wavewright.engine.run.jobs.inline import job_document, job_name
 from wavewright.engine.run.pipeline.cancellation import CancellationToken
 from wavewright.engine.run.pipeline.context import (
     PERMANENT_ERRORS,
@@ -46,13 +45,14 @@ from wavewright.engine.service.daemon.model_circuit import ModelCircuitBreaker
 from wavewright.engine.service.daemon.note_projection import MAX_QUESTION_LENGTH
 from wavewright.engine.service.daemon.outbox import OutboxJournal
 from wavewright.engine.service.daemon.reports import Reporter, shorten_reason
+from wavewright.engine.service.job_store.records import Decision, JobChange, JobRow, OutgoingMessage
+from wavewright.engine.service.job_store.rules import FINAL_STATES
+from wavewright.engine.service.job_store.store import JobStore
 from wavewright.engine.service.messages.decoding import target_of, trace_of
 from wavewright.engine.service.messages.models import package_id
 from wavewright.engine.service.operations.monitoring import Telemetry
+from wavewright.engine.service.requested_jobs import job_document, job_name
 from wavewright.executor.events.types import Event, Noted, StepFinished
-from wavewright.executor.store.job_records import Decision, JobChange, JobRow, OutgoingMessage
-from wavewright.executor.store.job_rules import FINAL_STATES
-from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.store.journal import (
     EventDamaged,
     EventUnwritable,

@@ -26,9 +26,8 @@ import anyio
 
 from wavewright.config.settings import Settings
 from wavewright.engine.run.pipeline.run_files import remove_run_files
-from wavewright.engine.service.messages.models import ValidationResult, message_id
-from wavewright.engine.service.operations.logs import StructuredLog
-from wavewright.executor.store.job_records import (
+from wavewright.engine.service.job_store.message_retention import RUN_OF_OPEN_JOB
+from wavewright.engine.service.job_store.records import (
     RETENTION_START,
     Decision,
     DecisionId,
@@ -38,8 +37,10 @@ from wavewright.executor.store.job_records import (
     SentPackage,
     VerdictGiven,
 )
-from wavewright.executor.store.job_rules import ProjectJob
-from wavewright.executor.store.job_store import JobStore
+from wavewright.engine.service.job_store.rules import ProjectJob
+from wavewright.engine.service.job_store.store import JobStore
+from wavewright.engine.service.messages.models import ValidationResult, message_id
+from wavewright.engine.service.operations.logs import StructuredLog
 from wavewright.executor.store.journal import JournalError, RunBusy, RunLost
 from wavewright.executor.store.retention import RunRemoval, remove_groups
 from wavewright.executor.store.stored_journal import StoredJournal
@@ -165,7 +166,7 @@ async def remove_runs(
     """
     runs, size = 0, 0
     try:
-        async for removed in remove_groups(RunRemoval(journal), before):
+        async for removed in remove_groups(RunRemoval(journal, RUN_OF_OPEN_JOB), before):
             runs += len(removed.runs)
             size += removed.bytes
             size += await anyio.to_thread.run_sync(remove_run_files, settings, removed.runs)

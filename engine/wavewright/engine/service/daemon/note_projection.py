@@ -25,15 +25,15 @@ from wavewright.engine.run.pipeline.target_waves import (
     TargetWaves,
 )
 from wavewright.engine.service.daemon.reports import Reporter, shorten_reason
-from wavewright.engine.service.messages.models import decision_id, package_id
-from wavewright.executor.events.types import Noted, RunFinished
-from wavewright.executor.store.job_records import (
+from wavewright.engine.service.job_store.records import (
     Decision,
     DecisionId,
     JobRow,
     OutgoingMessage,
     SentPackage,
 )
+from wavewright.engine.service.messages.models import decision_id, package_id
+from wavewright.executor.events.types import Noted, RunFinished
 from wavewright.planner.language.hashing import content_hash
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.records import Package

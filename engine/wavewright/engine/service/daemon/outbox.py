@@ -22,15 +22,12 @@ from wavewright.engine.run.pipeline.target_waves import (
 )
 from wavewright.engine.service.daemon.job_projection import JobProjection, project, replay
 from wavewright.engine.service.daemon.reports import Reporter
+from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
+from wavewright.engine.service.job_store.records import Decision, JobId, JobRow
+from wavewright.engine.service.job_store.rules import CrashSuspects, has_advanced
 from wavewright.executor.events.types import Event, Noted, PlanAccepted, StepFinished
-from wavewright.executor.store.job_records import (
-    Decision,
-    JobId,
-    JobRow,
-    OutboxWrites,
-)
-from wavewright.executor.store.job_rules import CrashSuspects, has_advanced
 from wavewright.executor.store.journal import Journal, RunRow, StoredOutput
+from wavewright.executor.store.transaction import Alongside
 from wavewright.planner.types import RunId, StepKey
 from wavewright.reviewer.records import Package
 from wavewright.tools.message_contract import JobProgress
@@ -133,7 +130,7 @@ class OutboxJournal:
             await self._journal.open_run(run)
 
     def append(
-        self, run: RunId, events: Sequence[Event], outbox_writes: OutboxWrites | None = None
+        self, run: RunId, events: Sequence[Event], alongside: Alongside | None = None
     ) -> Awaitable[None]:
         """Journal the events, and in the same transaction the messages and changes of the job that
         they cause.
@@ -143,7 +140,7 @@ class OutboxJournal:
             return self._journal.append(
                 run, events, self._target_writes(run, events, has_advanced=advanced)
             )
-        assert outbox_writes is None, "they are projected here"
+        assert alongside is None, "they are projected here"
         self._projection, writes = project(
             self._projection,
             events,

@@ -20,6 +20,7 @@ from wavewright.engine.service.bus.topology import (
     QUEUE_HEADER,
     REASON_HEADER,
 )
+from wavewright.engine.service.job_store.records import Decision, JobId, JobRow, OutgoingMessage
 from wavewright.engine.service.messages.contract import message_contract
 from wavewright.engine.service.messages.decoding import (
     correlation_of,
@@ -41,7 +42,6 @@ from wavewright.engine.service.messages.models import (
     UserDecisionRequired,
     message_id,
 )
-from wavewright.executor.store.job_records import Decision, JobId, JobRow, OutgoingMessage
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.records import Package
 from wavewright.tools.message_contract import JobStatus, MessageContract, Payload

@@ -14,6 +14,17 @@ from typing import Final, TypeVar
 
 from pydantic import ValidationError
 
+from wavewright.engine.service.job_store.records import (
+    DecisionId,
+    DecisionMade,
+    JobId,
+    JobRequested,
+    JobRow,
+    MessageId,
+    ReceivedMessage,
+    Request,
+    VerdictGiven,
+)
 from wavewright.engine.service.messages.delivery import (
     SIGNATURE_HEADER,
     AcceptanceRules,
@@ -37,17 +48,6 @@ from wavewright.engine.service.messages.reading import (
     read_strict_json,
     rejection_for,
     rejection_of_unknown_fields,
-)
-from wavewright.executor.store.job_records import (
-    DecisionId,
-    DecisionMade,
-    JobId,
-    JobRequested,
-    JobRow,
-    MessageId,
-    ReceivedMessage,
-    Request,
-    VerdictGiven,
 )
 from wavewright.planner.types import Json, JsonObject, as_list
 from wavewright.tools.message_contract import (

@@ -21,6 +21,7 @@ from pydantic import ValidationError
 
 from wavewright.config.errors import WavewrightError
 from wavewright.config.redaction import Redactor
+from wavewright.engine.service.job_store.records import JobId, JobRow, MessageId, OutgoingMessage
 from wavewright.engine.service.messages.decoding import (
     PAYLOAD_KEY,
     TRACE_KEY,
@@ -38,7 +39,6 @@ from wavewright.engine.service.messages.models import (
     package_id,
 )
 from wavewright.executor.events.json_values import make_encoder, storable_text
-from wavewright.executor.store.job_records import JobId, JobRow, MessageId, OutgoingMessage
 from wavewright.planner.language.json_values import map_texts
 from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer import records

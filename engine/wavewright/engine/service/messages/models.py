@@ -20,7 +20,7 @@ from uuid import UUID, uuid5
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 
-from wavewright.executor.store.job_records import DecisionId, JobId, MessageId
+from wavewright.engine.service.job_store.records import DecisionId, JobId, MessageId
 from wavewright.planner.types import JsonObject
 from wavewright.tools.message_contract import (
     Depth,

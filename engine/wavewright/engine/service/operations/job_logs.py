@@ -15,6 +15,12 @@ from typing import Final, cast
 
 from wavewright.config.redaction import Redactor, named_secrets
 from wavewright.engine.service.bus.topology import REASON_HEADER
+from wavewright.engine.service.job_store.records import (
+    DecisionMade,
+    OutgoingMessage,
+    ReceivedMessage,
+    VerdictGiven,
+)
 from wavewright.engine.service.operations.logs import Level, StructuredLog
 from wavewright.executor.events.types import (
     Event,
@@ -27,12 +33,6 @@ from wavewright.executor.events.types import (
     StepFinished,
     StepStarted,
     WaveStarted,
-)
-from wavewright.executor.store.job_records import (
-    DecisionMade,
-    OutgoingMessage,
-    ReceivedMessage,
-    VerdictGiven,
 )
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import Json, JsonObject, StepId, as_object

@@ -20,6 +20,7 @@ from opentelemetry.trace import Tracer
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from wavewright.engine.run.pipeline.phase import Outcome, PhaseEvent, PhaseListener, PhaseRecord
+from wavewright.engine.service.job_store.records import JobState, Receipt
 from wavewright.engine.service.operations.tracing import TRACER, record_phase_span
 from wavewright.executor.events.types import (
     TOOL_EVENT,
@@ -32,7 +33,6 @@ from wavewright.executor.events.types import (
     RungTaken,
     StepFinished,
 )
-from wavewright.executor.store.job_records import JobState, Receipt
 from wavewright.planner.types import JsonObject, StepId
 from wavewright.reviewer.records import ReviewResult
 

@@ -22,13 +22,13 @@ from typing import Final
 import anyio
 
 from wavewright.engine.run.pipeline.phase import PhaseEvent, PhaseRecord, PhaseStarted
+from wavewright.engine.service.job_store.records import JobState, OutgoingMessage
 from wavewright.engine.service.operations.health import HealthStatus
 from wavewright.engine.service.operations.job_logs import RunLog, log_sent
 from wavewright.engine.service.operations.logs import StructuredLog
 from wavewright.engine.service.operations.metrics import Metrics, PhaseLog
 from wavewright.engine.service.operations.tracing import trace_run
 from wavewright.executor.events.types import Event
-from wavewright.executor.store.job_records import JobState, OutgoingMessage
 from wavewright.executor.store.journal import JournalError, JournalNotWritten, JournalUnreachable
 from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.budgets import (

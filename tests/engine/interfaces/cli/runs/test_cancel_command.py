@@ -17,7 +17,6 @@ from wavewright.engine.run.pipeline import cancellation
 from wavewright.engine.run.pipeline.context import RunRequest
 from wavewright.engine.run.pipeline.target_waves import TARGET_STARTED
 from wavewright.executor.events.types import Event, Noted
-from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.executor.stores import journal_of
 
@@ -93,7 +92,7 @@ async def test_the_owner_of_a_run_ends_it_with_the_runs_of_its_targets(
             journal=journal,
             approver=None,
             on_event=on_event,
-            find_cancel_request=JobStore(journal).find_cancel_request,
+            find_cancel_request=journal.find_cancel_request,
         )
         assert done.context.state.finished is not None
         reasons.append(done.context.state.finished.reason)

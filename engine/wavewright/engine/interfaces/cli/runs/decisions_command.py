@@ -26,16 +26,18 @@ from wavewright.engine.interfaces.cli.common.arguments import (
 )
 from wavewright.engine.interfaces.cli.common.output import CommandError, instant_text, print_json
 from wavewright.engine.interfaces.cli.common.terminal import chosen_option, local_user
-from wavewright.engine.run.decisions.questions import OpenQuestion, find_question, list_questions
+from wavewright.engine.run.decisions.questions import OpenQuestion
 from wavewright.engine.run.pipeline.cancellation import cancel_reason, end_cancelled, has_ended
-from wavewright.engine.run.pipeline.target_waves import OPEN_JOB_STATES, job_of_run
 from wavewright.engine.service import answering
 from wavewright.engine.service.daemon.outbox import OutboxJournal
 from wavewright.engine.service.daemon.reports import Reporter
+from wavewright.engine.service.job_store.rules import OPEN_STATES
+from wavewright.engine.service.job_store.stores import Stores, open_stores
 from wavewright.engine.service.messages.models import FieldFeedback
+from wavewright.engine.service.questions import find_question, list_questions
+from wavewright.engine.service.requested_jobs import job_of_run
 from wavewright.executor.events.state import fold
 from wavewright.executor.store.journal import CancelRequest, RunBusy
-from wavewright.executor.stores import Stores, open_stores
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.planning.records import UserQuestion
 
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from wavewright.config.settings import Settings
-    from wavewright.executor.store.job_records import JobRow
+    from wavewright.engine.service.job_store.records import JobRow
     from wavewright.planner.types import RunId
 
 
@@ -239,7 +241,7 @@ async def _find_run_to_cancel(stores: Stores, wanted: str) -> tuple[RunId, JobRo
         CommandError: it is the run of a target.
         RunNotFound: there is no such run, or there are several.
     """
-    rows = await stores.jobs.list_jobs(OPEN_JOB_STATES)
+    rows = await stores.jobs.list_jobs(OPEN_STATES)
     named = [row for row in rows if wanted and (row.job.startswith(wanted) or row.run == wanted)]
     if len(named) == 1:
         return named[0].run, named[0]
@@ -275,7 +277,7 @@ async def _opened_to_cancel(
                     busy.message, hint=hint, exit_code=exit_codes.ENVIRONMENT
                 ) from busy
         if not is_asked:
-            await stores.jobs.request_cancel(run, request)
+            await stores.journal.request_cancel(run, request)
             is_asked = True
         await anyio.sleep(_CANCEL_POLL_SECONDS)
     try:

@@ -43,15 +43,14 @@ from wavewright.engine.run.pipeline.target_waves import (
     TARGET_COMPLETED,
     TARGET_FAILED,
     TARGET_STARTED,
-    job_of_run,
     target_waves,
 )
 from wavewright.engine.run.session import run_request
 from wavewright.engine.service.operations.trace_export import export_traces, traced
+from wavewright.engine.service.requested_jobs import job_of_run
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, Noted, RunFinished
 from wavewright.executor.run.reuse import JournalReplayCache
-from wavewright.executor.store.job_store import JobStore
 from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.language.goals import Goal
@@ -214,7 +213,7 @@ async def run_in_project(
                 can_answer=can_answer(approver, asker),
                 on_event=on_event,
                 cancellation=cancellation,
-                find_cancel_request=JobStore(journal).find_cancel_request,
+                find_cancel_request=journal.find_cancel_request,
             )
             with traced(ports) as ports:
                 return await run_request(request, ports)
@@ -235,7 +234,7 @@ async def find_resumable_run(prefix: str | None, settings: Settings) -> RunId:
         CommandError: there are no runs yet, or the run belongs to a job of a daemon.
         RunNotFound: there is no such run.
     """
-    from wavewright.executor.stores import open_stores
+    from wavewright.engine.service.job_store.stores import open_stores
 
     async with open_stores(require_journal(settings)) as stores:
         run = await find_run(stores.journal, prefix)

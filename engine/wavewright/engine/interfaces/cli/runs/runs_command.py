@@ -29,6 +29,7 @@ from wavewright.engine.interfaces.cli.common.output import (
 )
 from wavewright.engine.run.pipeline.run_files import remove_run_files
 from wavewright.engine.run.pipeline.target_waves import TargetWaves, target_waves
+from wavewright.engine.service.job_store.message_retention import RUN_OF_OPEN_JOB
 from wavewright.executor.events.codec import encode
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.run.recording import redacted_events
@@ -245,7 +246,7 @@ def _max_age(keep: str) -> float:
 
 async def _prune_runs(settings: Settings, before: float, newest: int, is_dry: bool) -> None:  # noqa: FBT001 - anyio.run passes no names
     async with open_journal(settings) as journal:
-        removal, rows = RunRemoval(journal), await journal.list_runs()
+        removal, rows = RunRemoval(journal, RUN_OF_OPEN_JOB), await journal.list_runs()
         kept = {row.run for row in rows[:newest]}
         if is_dry:
             groups, _ = await find_groups(removal, before, kept)

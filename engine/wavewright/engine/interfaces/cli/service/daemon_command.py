@@ -44,6 +44,7 @@ from wavewright.engine.service.bus.connection import read_address
 from wavewright.engine.service.bus.faults import BusError, BusMisconfigured
 from wavewright.engine.service.daemon.daemon import run_daemon
 from wavewright.engine.service.daemon.process import ShutdownRequest, handling_signals
+from wavewright.engine.service.job_store.stores import open_stores
 from wavewright.engine.service.messages.contract import message_contract, with_contract_defaults
 from wavewright.engine.service.messages.delivery import message_types, request_forms
 from wavewright.engine.service.operations.health import PortTakenError, open_listener
@@ -55,7 +56,6 @@ from wavewright.engine.service.operations.trace_export import (
     export_traces,
 )
 from wavewright.executor.store.journal import JournalError, JournalLocked, JournalNotOpened
-from wavewright.executor.stores import open_stores
 from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.planner.language.goals import GoalTemplate
 from wavewright.planner.ports.fallback_ladder import read_ladders

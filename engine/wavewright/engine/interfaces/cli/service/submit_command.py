@@ -36,12 +36,12 @@ from wavewright.engine.run.jobs.resolving import resolve_job
 from wavewright.engine.service.bus.bus import Bus, Subscription
 from wavewright.engine.service.bus.faults import BusMisconfigured
 from wavewright.engine.service.bus.topology import REASON_HEADER, daemon_user_of
+from wavewright.engine.service.job_store.records import JobId, MessageId, OutgoingMessage
 from wavewright.engine.service.messages.contract import message_contract
 from wavewright.engine.service.messages.decoding import TRACE_KEY, document_refusal
 from wavewright.engine.service.messages.delivery import Delivery, document_rule
 from wavewright.engine.service.messages.encoding import MessageAddress, encode
 from wavewright.engine.service.messages.models import JobRequest
-from wavewright.executor.store.job_records import JobId, MessageId, OutgoingMessage
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.diagnostics.rendering import printable, printable_json, render_text
 from wavewright.planner.types import Json, JsonObject

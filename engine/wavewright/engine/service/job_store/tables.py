@@ -11,7 +11,13 @@ import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple, cast
 
-from wavewright.executor.store.job_records import (
+from wavewright.engine.service.job_store.message_retention import (
+    FORGET_PAGE_SIZE,
+    IS_OPEN,
+    next_cursor,
+    orphaned_messages,
+)
+from wavewright.engine.service.job_store.records import (
     Decision,
     DecisionId,
     DecisionMade,
@@ -23,11 +29,12 @@ from wavewright.executor.store.job_records import (
     RetentionCursor,
     VerdictGiven,
 )
-from wavewright.executor.store.job_rows import (
+from wavewright.engine.service.job_store.rows import (
     DECISION_COLUMNS,
     SELECT_JOB,
     DeferredMessage,
     DeferredRequest,
+    OutgoingRow,
     WaitingJob,
     deferred_text,
     mutable_columns,
@@ -38,14 +45,8 @@ from wavewright.executor.store.job_rows import (
     subject_of,
     to_json_text,
 )
-from wavewright.executor.store.job_rules import FINAL_STATES
+from wavewright.engine.service.job_store.rules import FINAL_STATES
 from wavewright.executor.store.leases import Lease, read_lease
-from wavewright.executor.store.retention import (
-    FORGET_PAGE_SIZE,
-    IS_OPEN,
-    next_cursor,
-    orphaned_messages,
-)
 from wavewright.executor.store.transaction import StoreTransaction
 from wavewright.planner.types import RunId
 
@@ -78,6 +79,14 @@ _INSERT_DECISION: Final = f"""
 _IS_ANSWERED: Final = "choice IS NOT NULL AND used IS NULL AND (expires IS NULL OR expires > $1)"
 _TAKE: Final = f"UPDATE decision SET used = $1 WHERE id = $2 AND {_IS_ANSWERED} RETURNING no"  # noqa: S608 - constants
 _UNTAKEN: Final = f"SELECT 1 FROM decision WHERE {_IS_ANSWERED} AND job = $2 LIMIT 1"  # noqa: S608 - constants
+
+# The same message again is the same bytes: it changes nothing, and one that was sent gets no body.
+_PUT_MESSAGE: Final = """
+    INSERT INTO outbox (message, kind, exchange, routing_key, job, headers, at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (message) DO NOTHING"""
+_PUT_BODY: Final = """
+    INSERT INTO outbox_body (no, body) SELECT no, $2 FROM outbox WHERE message = $1 AND sent IS NULL
+    ON CONFLICT (no) DO NOTHING"""
 
 _OLD_INBOX: Final = (
     f"SELECT no, received FROM inbox WHERE no > $1 ORDER BY no LIMIT {FORGET_PAGE_SIZE}"  # noqa: S608 - a constant
@@ -318,6 +327,15 @@ class JobTables:
         if outbox:
             await self._transaction.execute(_FORGET_OUTBOX, beyond.outbox, outbox[-1][0], before)
         return next_cursor(beyond, inbox, outbox, before)
+
+    # The outbox
+
+    async def put_messages(self, messages: Sequence[OutgoingRow]) -> None:
+        """Write messages that must go out, except those that are known already."""
+        if messages:
+            await self._transaction.execute_many(_PUT_MESSAGE, [row[:-1] for row in messages])
+            bodies = [(row.message, row.body) for row in messages]
+            await self._transaction.execute_many(_PUT_BODY, bodies)
 
     # Decisions
 

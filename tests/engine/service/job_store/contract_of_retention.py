@@ -10,8 +10,7 @@ from typing import Literal
 
 import pytest
 
-from tests.executor.event_examples import run_started, step_finished
-from tests.executor.job_examples import (
+from tests.engine.service.job_store.job_examples import (
     DaemonStores,
     StoresTestCase,
     claimed,
@@ -19,10 +18,12 @@ from tests.executor.job_examples import (
     request_of,
     row_of,
 )
+from tests.executor.event_examples import run_started, step_finished
+from wavewright.engine.service.job_store.message_retention import RUN_OF_OPEN_JOB
+from wavewright.engine.service.job_store.records import JobChange
+from wavewright.engine.service.job_store.stores import Stores
 from wavewright.executor.events.types import Event, Noted, RetryOf, RunFinished
-from wavewright.executor.store.job_records import JobChange
 from wavewright.executor.store.retention import RunRemoval, find_groups, remove_groups
-from wavewright.executor.stores import Stores
 from wavewright.planner.ports.budgets import BudgetScope, Spend
 from wavewright.planner.types import RunId, StepKey
 
@@ -60,7 +61,7 @@ def names(run: RunId) -> Noted:
 async def removed(
     stores: Stores, before: float = 10.0, spared: Collection[RunId] = ()
 ) -> list[RunId]:
-    removal = RunRemoval(stores.journal)
+    removal = RunRemoval(stores.journal, RUN_OF_OPEN_JOB)
     return [run async for one in remove_groups(removal, before, spared) for run in one.runs]
 
 
@@ -78,7 +79,9 @@ class RetentionContract(StoresTestCase):
         await add(one, A)
         await add(one, B, ended=11.0)
 
-        (group,) = [group async for group in remove_groups(RunRemoval(one.journal), 10.0)]
+        (group,) = [
+            group async for group in remove_groups(RunRemoval(one.journal, RUN_OF_OPEN_JOB), 10.0)
+        ]
 
         assert group.runs == (A,)
         assert group.bytes > 100
@@ -167,7 +170,7 @@ class RetentionContract(StoresTestCase):
     @pytest.mark.anyio
     async def test_a_run_is_kept_that_is_repeated_after_it_was_found(self, one: Stores) -> None:
         await add(one, A)
-        removal = RunRemoval(one.journal)
+        removal = RunRemoval(one.journal, RUN_OF_OPEN_JOB)
         ((group,), read_up_to) = await find_groups(removal, 10.0)
         await add(one, B, ended=11.0, retry=A)
 
@@ -177,7 +180,7 @@ class RetentionContract(StoresTestCase):
     @pytest.mark.anyio
     async def test_a_run_is_kept_that_goes_on_after_it_was_found(self, one: Stores) -> None:
         await add(one, A)
-        removal = RunRemoval(one.journal)
+        removal = RunRemoval(one.journal, RUN_OF_OPEN_JOB)
         ((group,), read_up_to) = await find_groups(removal, 10.0)
         await one.journal.open_run(A)
 

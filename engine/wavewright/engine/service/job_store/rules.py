@@ -24,8 +24,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final, TypeAlias, assert_never
 
-from wavewright.executor.events.types import Event, ItemFinished, Noted, StepFinished, StepStarted
-from wavewright.executor.store.job_records import (
+from wavewright.engine.service.job_store.records import (
     DecisionMade,
     JobChange,
     JobId,
@@ -38,6 +37,7 @@ from wavewright.executor.store.job_records import (
     ReceptionView,
     VerdictGiven,
 )
+from wavewright.executor.events.types import Event, ItemFinished, Noted, StepFinished, StepStarted
 from wavewright.executor.store.journal import JournalError, new_run_id
 from wavewright.planner.types import RunId, StepKey
 
@@ -61,6 +61,10 @@ def project_nothing(job: JobRow) -> Sequence[OutgoingMessage]:
 
 FINAL_STATES: Final[frozenset[JobState]] = frozenset({"completed", "failed", "dead", "cancelled"})
 """States of ended jobs, which never change."""
+
+
+OPEN_STATES: Final[Sequence[JobState]] = ("queued", "running", "waiting", "validating")
+"""States of jobs that have not ended."""
 
 
 def receipt_for(message: ReceivedMessage, view: ReceptionView) -> Receipt:

@@ -5,9 +5,9 @@ both.
 from __future__ import annotations
 
 from wavewright.config.value_types import is_url
+from wavewright.engine.service.job_store.store import JobStore
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.sqlite.journal import SqliteJournal
-from wavewright.executor.store.job_store import JobStore
 
 
 def journal_at(place: str, *, lease: float = 10.0) -> SqliteJournal | PostgresJournal:

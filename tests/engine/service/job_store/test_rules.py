@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from wavewright.executor.store.job_records import (
+from wavewright.engine.service.job_store.records import (
     Decision,
     DecisionId,
     DecisionMade,
@@ -21,7 +21,7 @@ from wavewright.executor.store.job_records import (
     Request,
     VerdictGiven,
 )
-from wavewright.executor.store.job_rules import (
+from wavewright.engine.service.job_store.rules import (
     FINAL_STATES,
     receipt_for,
     receipt_for_answer,

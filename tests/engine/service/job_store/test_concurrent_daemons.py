@@ -11,8 +11,7 @@ from contextlib import AsyncExitStack
 import anyio
 import pytest
 
-from tests.executor.event_examples import step_finished
-from tests.executor.job_examples import (
+from tests.engine.service.job_store.job_examples import (
     decision_of,
     job_id,
     outgoing,
@@ -22,17 +21,18 @@ from tests.executor.job_examples import (
     request_of,
     verdict,
 )
+from tests.executor.event_examples import step_finished
 from tests.support.postgres import PostgresServer
-from wavewright.executor.postgres.journal import PostgresJournal
-from wavewright.executor.store.job_records import (
+from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
+from wavewright.engine.service.job_store.records import (
     DecisionMade,
     JobChange,
     JobId,
     JobRow,
-    OutboxWrites,
     ReceivedMessage,
 )
-from wavewright.executor.store.job_store import JobStore
+from wavewright.engine.service.job_store.store import JobStore
+from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.planner.types import RunId
 
 JOBS = 40

@@ -17,28 +17,28 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
 from tests.crash.run_size import volume
+from tests.engine.service.job_store.job_examples import project_state
+from tests.engine.service.job_store.job_store_machine import OUTBOX_LEASE, JobStoreMachine
+from tests.engine.service.job_store.job_store_model import SyncJobStore
 from tests.executor.event_examples import step_finished
-from tests.executor.job_examples import project_state
-from tests.executor.store.job_store_machine import OUTBOX_LEASE, JobStoreMachine
-from tests.executor.store.job_store_model import SyncJobStore
 from tests.support.postgres import PostgresServer
-from wavewright.executor.events.types import Event
-from wavewright.executor.postgres.journal import PostgresJournal
-from wavewright.executor.sqlite.event_store import SqliteEventStore
-from wavewright.executor.store.job_records import (
+from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
+from wavewright.engine.service.job_store.records import (
     Decision,
     DecisionId,
     DecisionMade,
     JobChange,
     JobRow,
     MessageId,
-    OutboxWrites,
     OutgoingMessage,
     Receipt,
     ReceivedMessage,
 )
-from wavewright.executor.store.job_rules import MAX_CLOCK_STEP_BACK, queue_rank
-from wavewright.executor.store.job_store import JobStore
+from wavewright.engine.service.job_store.rules import MAX_CLOCK_STEP_BACK, queue_rank
+from wavewright.engine.service.job_store.store import JobStore
+from wavewright.executor.events.types import Event
+from wavewright.executor.postgres.journal import PostgresJournal
+from wavewright.executor.sqlite.event_store import SqliteEventStore
 from wavewright.executor.store.transaction import (
     ANY_ORDER,
     LockOrder,

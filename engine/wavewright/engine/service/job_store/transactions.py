@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import get_args
 
-from wavewright.executor.store.job_records import (
+from wavewright.engine.service.job_store.records import (
     Decision,
     DecisionId,
     DecisionMade,
@@ -28,8 +28,8 @@ from wavewright.executor.store.job_records import (
     Request,
     VerdictGiven,
 )
-from wavewright.executor.store.job_rows import OutboxRows, WaitingJob, outgoing_row
-from wavewright.executor.store.job_rules import (
+from wavewright.engine.service.job_store.rows import WaitingJob, outgoing_row
+from wavewright.engine.service.job_store.rules import (
     FINAL_STATES,
     TRUSTED_ATTEMPTS,
     ProjectJob,
@@ -47,7 +47,7 @@ from wavewright.executor.store.job_rules import (
     receipt_for_deferred,
     resume_job,
 )
-from wavewright.executor.store.job_tables import BegunJob, FoundWork, JobTables
+from wavewright.engine.service.job_store.tables import BegunJob, FoundWork, JobTables
 from wavewright.executor.store.journal import JournalError, RunBusy
 from wavewright.executor.store.leases import LeaseProbes, judge_lease
 from wavewright.executor.store.transaction import StoreTransaction
@@ -166,7 +166,7 @@ async def _save(transaction: StoreTransaction, job: JobRow, project: ProjectJob)
 
 
 async def _project(transaction: StoreTransaction, job: JobRow, project: ProjectJob) -> None:
-    await transaction.put_messages([outgoing_row(message) for message in project(job)])
+    await JobTables(transaction).put_messages([outgoing_row(message) for message in project(job)])
 
 
 # Claims
@@ -217,9 +217,7 @@ class JobClaims:
         """
         if not await self._acquires(transaction, job.run):
             return None
-        if is_poison_candidate(job) and await _holds_poison_candidate(
-            transaction, outbox_writes=job.run
-        ):
+        if is_poison_candidate(job) and await _holds_poison_candidate(transaction, besides=job.run):
             await transaction.release(job.run)
             return None
         if has_exhausted_attempts(job):
@@ -265,9 +263,9 @@ def _may_take(transaction: StoreTransaction, begun: BegunJob, now: float) -> boo
     )
 
 
-async def _holds_poison_candidate(transaction: StoreTransaction, *, outbox_writes: RunId) -> bool:
+async def _holds_poison_candidate(transaction: StoreTransaction, *, besides: RunId) -> bool:
     runs = await JobTables(transaction).poison_candidate_runs(TRUSTED_ATTEMPTS)
-    return any(run != outbox_writes and transaction.held_lease(run) is not None for run in runs)
+    return any(run != besides and transaction.held_lease(run) is not None for run in runs)
 
 
 def _max_weight(weight: float | None) -> float:
@@ -285,7 +283,7 @@ async def change(transaction: StoreTransaction, wanted: JobChange, project: Proj
         # Before the job's row is locked, as where events are written.
         # A job that is resumed later continues after its last event.
         await transaction.check(before.run, despite_faults=wanted.state == "queued")
-    job = await _changed(tables, await _require_job(tables, wanted.job), wanted, transaction.now)
+    job = await changed_job(tables, await require_job(tables, wanted.job), wanted, transaction.now)
     await _save(transaction, job, project)
     if wanted.state != "running":
         await transaction.release(job.run)
@@ -297,7 +295,7 @@ async def cancel_waiting(
     transaction: StoreTransaction, job: JobId, reason: str, project: ProjectJob
 ) -> JobRow:
     """Cancel a job that no daemon works on, and return it; any other is returned unchanged."""
-    found = await _require_job(JobTables(transaction), job)
+    found = await require_job(JobTables(transaction), job)
     if found.state == "running" or found.state in FINAL_STATES:
         return found
     ended = change_job(found, JobChange(job, "cancelled", reason=reason), transaction.now)
@@ -305,39 +303,7 @@ async def cancel_waiting(
     return ended
 
 
-async def put_outbox_rows(
-    transaction: StoreTransaction, rows: OutboxRows, written: Sequence[RunId]
-) -> None:
-    """Write the outbox writes of some events, except messages.
-
-    Args:
-        transaction: The transaction of the events, in which new decisions are locked.
-        rows: The rows to write.
-        written: Runs with events in the transaction, whose leases are checked already.
-
-    Raises:
-        RunLost: the job that is changed is not held here.
-        JournalError: there is no such job, it has another end, or an answer cannot be taken.
-    """
-    tables, wanted = JobTables(transaction), rows.change
-    job = None if wanted is None else await _require_job(tables, wanted.job)
-    await tables.ask(rows.decisions)
-    for decision in rows.taken:
-        if not await tables.take(decision, transaction.now):
-            raise JournalError(
-                f"the answer to decision {decision} cannot be taken: it was taken before, has expired or was not given",
-                hint="resume the run; it asks again",
-            )
-    if wanted is None or job is None:
-        return
-    if job.run not in written:
-        await transaction.check(job.run)
-    await tables.save_job(await _changed(tables, job, wanted, transaction.now))
-    if wanted.state != "running":
-        await transaction.release(job.run)
-
-
-async def _changed(tables: JobTables, job: JobRow, wanted: JobChange, now: float) -> JobRow:
+async def changed_job(tables: JobTables, job: JobRow, wanted: JobChange, now: float) -> JobRow:
     """Return the job with a change by its owner; if the answer that it waits for is there, it is
     queued.
 
@@ -349,7 +315,7 @@ async def _changed(tables: JobTables, job: JobRow, wanted: JobChange, now: float
     return resume_job(job, now) if is_answered else job
 
 
-async def _require_job(tables: JobTables, job: JobId) -> JobRow:
+async def require_job(tables: JobTables, job: JobId) -> JobRow:
     found = await tables.find_job(job, locked=True)
     if found is None:
         raise JournalError(

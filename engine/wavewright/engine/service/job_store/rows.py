@@ -1,9 +1,7 @@
-"""Rows of the job store: jobs, messages and outbox writes as JSON texts and columns for any
-database.
+"""Rows of the job store: jobs, messages and decisions as JSON texts and columns for any database.
 
-Texts are ASCII, and reading returns what was written. Outbox writes are converted before they are
-handed to the writer, so later changes of their values do not change what is written. The columns of
-a job are listed here once, in their order.
+Texts are ASCII, and reading returns what was written. The columns of a job are listed here once, in
+their order.
 """
 
 from __future__ import annotations
@@ -13,21 +11,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from wavewright.executor.events.json_values import make_encoder
-from wavewright.executor.store.job_records import (
+from wavewright.engine.service.job_store.records import (
     Decision,
-    DecisionId,
     DecisionMade,
-    JobChange,
     JobId,
     JobRow,
-    OutboxWrites,
     OutgoingMessage,
     ReceivedMessage,
     Request,
     SentPackage,
     VerdictGiven,
 )
+from wavewright.executor.events.json_values import make_encoder
 from wavewright.executor.store.journal import JournalNotWritten
 from wavewright.planner.types import JsonObject, RunId
 
@@ -97,7 +92,7 @@ DECISION_COLUMNS: Final = ", ".join(_DECISION_FIELDS).replace(" by,", " answered
 """In the order of `Decision`'s fields; `by` is a word of SQL's own."""
 
 
-def _decision_row(decision: Decision) -> tuple[object, ...]:
+def decision_row(decision: Decision) -> tuple[object, ...]:
     """Return a decision as columns."""
     place = f"decision {decision.id}"
     options, binding = (
@@ -181,37 +176,6 @@ def subject_of(message: ReceivedMessage) -> tuple[str, int | None]:
     if isinstance(request, DecisionMade):
         return request.decision, None
     return request.job, request.iteration if isinstance(request, VerdictGiven) else None
-
-
-# What goes alongside events
-
-
-class OutboxRows(NamedTuple):
-    """What one append writes beside its events, ready to be written."""
-
-    messages: Sequence[OutgoingRow]
-    decisions: Sequence[tuple[object, ...]]
-    taken: Sequence[DecisionId]
-    change: JobChange | None
-
-
-def outbox_rows(outbox_writes: OutboxWrites) -> OutboxRows | None:
-    """Return it as rows; nothing where it is empty.
-
-    Raises:
-        JournalNotWritten: a value is not JSON.
-    """
-    if outbox_writes == _NO_WRITES:
-        return None
-    return OutboxRows(
-        [outgoing_row(message) for message in outbox_writes.messages],
-        [_decision_row(decision) for decision in outbox_writes.decisions],
-        outbox_writes.taken,
-        outbox_writes.change,
-    )
-
-
-_NO_WRITES: Final = OutboxWrites()
 
 
 _JOB_FIELDS: Final = ("job", "run", "state", "request", "received", "weight")

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.executor.event_examples import step_finished
-from tests.executor.job_examples import (
+from tests.engine.service.job_store.job_examples import (
     decision_of,
     job_id,
     outgoing,
@@ -20,23 +19,24 @@ from tests.executor.job_examples import (
     request_of,
     verdict,
 )
-from tests.executor.store.job_store_model import (
+from tests.engine.service.job_store.job_store_model import (
     ENDS,
     ExpectedDecision,
     ExpectedJob,
     ExpectedMessage,
     SyncJobStore,
 )
-from wavewright.executor.store.job_records import (
+from tests.executor.event_examples import step_finished
+from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
+from wavewright.engine.service.job_store.records import (
     DecisionId,
     DecisionMade,
     JobChange,
     JobRow,
     JobState,
     MessageId,
-    OutboxWrites,
 )
-from wavewright.executor.store.job_rules import MAX_ATTEMPTS, TRUSTED_ATTEMPTS, queue_rank
+from wavewright.engine.service.job_store.rules import MAX_ATTEMPTS, TRUSTED_ATTEMPTS, queue_rank
 from wavewright.executor.store.journal import RunLost
 
 OUTBOX_LEASE = 5.0

@@ -20,8 +20,8 @@ from typing import Any, Final, Protocol, TypeVar
 
 import anyio
 
-from wavewright.executor.store import job_transactions, run_queries
-from wavewright.executor.store.job_records import (
+from wavewright.engine.service.job_store import transactions
+from wavewright.engine.service.job_store.records import (
     RETENTION_START,
     Decision,
     DecisionId,
@@ -37,9 +37,10 @@ from wavewright.executor.store.job_records import (
     ReceivedMessage,
     RetentionCursor,
 )
-from wavewright.executor.store.job_rows import job_of_request, read_outgoing
-from wavewright.executor.store.job_rules import ProjectJob, project_nothing
-from wavewright.executor.store.job_tables import JobTables
+from wavewright.engine.service.job_store.rows import job_of_request, read_outgoing
+from wavewright.engine.service.job_store.rules import ProjectJob, project_nothing
+from wavewright.engine.service.job_store.tables import JobTables
+from wavewright.executor.store import run_queries
 from wavewright.executor.store.journal import CancelRequest, JournalError
 from wavewright.executor.store.transaction import (
     ANY_ORDER,
@@ -48,7 +49,7 @@ from wavewright.executor.store.transaction import (
     LockOrder,
     StoreTransaction,
     TransactionWork,
-    job_lock_order,
+    lock_order_of,
 )
 from wavewright.planner.types import RunId
 
@@ -186,7 +187,7 @@ class JobStore(_Outbox):
             outbox_lease: Length of this owner's lease of outbox messages, in seconds.
         """
         super().__init__(journal, outbox_lease)
-        self._claims = job_transactions.JobClaims()
+        self._claims = transactions.JobClaims()
         self._new = 0
         """Jobs received here and not claimed since: so many claims need no preliminary query."""
 
@@ -207,9 +208,9 @@ class JobStore(_Outbox):
             JournalError: nothing was written; the message must not be acknowledged.
         """
         job = job_of_request(message.request)
-        order = SEPARATE if job is None else job_lock_order(job)
+        order = SEPARATE if job is None else lock_order_of(job)
         receipt = await self._transact(
-            partial(job_transactions.receive, message=message), project, order
+            partial(transactions.receive, message=message), project, order
         )
         if receipt.action == "accept" and isinstance(message.request, JobRequested):
             self._new += 1
@@ -271,7 +272,7 @@ class JobStore(_Outbox):
             JournalError: its events could not be written and it is not only deferred, or it has
                 another end.
         """
-        await self._transact(partial(job_transactions.change, wanted=change), project, SEPARATE)
+        await self._transact(partial(transactions.change, wanted=change), project, SEPARATE)
 
     async def cancel_waiting(
         self, job: JobId, reason: str, project: ProjectJob = project_nothing
@@ -282,12 +283,12 @@ class JobStore(_Outbox):
         Raises:
             JournalError: there is no such job, or nothing was written.
         """
-        cancel = partial(job_transactions.cancel_waiting, job=job, reason=reason)
+        cancel = partial(transactions.cancel_waiting, job=job, reason=reason)
         return await self._transact(cancel, project, SEPARATE)
 
     async def find_job(self, job: JobId) -> JobRow | None:
         """Return one job."""
-        return await self._journal.read(partial(job_transactions.find_job, job=job))
+        return await self._journal.read(partial(transactions.find_job, job=job))
 
     async def list_jobs(
         self, states: Sequence[JobState] = (), *, newest: int | None = None
@@ -296,7 +297,7 @@ class JobStore(_Outbox):
         default.
         """
         return await self._journal.read(
-            partial(job_transactions.list_jobs, states=states, newest=newest)
+            partial(transactions.list_jobs, states=states, newest=newest)
         )
 
     async def list_decisions(
@@ -315,7 +316,7 @@ class JobStore(_Outbox):
         Raises:
             JournalError: several have.
         """
-        return await self._journal.read(partial(job_transactions.find_decision, prefix=prefix))
+        return await self._journal.read(partial(transactions.find_decision, prefix=prefix))
 
     async def decide(self, made: DecisionMade, project: ProjectJob = project_nothing) -> Receipt:
         """Apply a person's answer and queue the waiting job; the receipt is `accept`, or why it was
@@ -324,7 +325,7 @@ class JobStore(_Outbox):
         Raises:
             JournalError: nothing was written.
         """
-        return await self._transact(partial(job_transactions.decide, made=made), project, SEPARATE)
+        return await self._transact(partial(transactions.decide, made=made), project, SEPARATE)
 
     async def take_answer(self, decision: DecisionId) -> Decision | None:
         """Return an answered decision that was not taken and has not expired, and mark it as taken.
@@ -332,16 +333,8 @@ class JobStore(_Outbox):
         After a crash before the run has journaled the answer's effect the decision stays taken;
         `taken` of `OutboxWrites` marks it in the transaction of those events instead.
         """
-        work = partial(job_transactions.take_answer, decision=decision)
+        work = partial(transactions.take_answer, decision=decision)
         return await _shielded(self._journal.transact(work, order=SEPARATE))
-
-    async def request_cancel(self, run: RunId, wanted: CancelRequest) -> None:
-        """Keep the request to cancel a run for its owner; the first request stands.
-
-        Raises:
-            JournalError: nothing was written.
-        """
-        await self._journal.transact(partial(run_queries.request_cancel, run=run, wanted=wanted))
 
     async def find_cancel_request(self, run: RunId) -> CancelRequest | None:
         """Return who has requested the cancellation of a run, if there is a request."""
@@ -374,7 +367,7 @@ class JobStore(_Outbox):
 
     async def count_states(self) -> dict[JobState, int]:
         """Return the number of jobs in each state."""
-        return await self._journal.read(job_transactions.count_states)
+        return await self._journal.read(transactions.count_states)
 
 
 async def _shielded(work: Awaitable[_T]) -> _T:

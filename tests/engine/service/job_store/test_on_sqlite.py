@@ -11,21 +11,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.executor.event_examples import run_started
-from tests.executor.job_examples import (
+from tests.engine.service.job_store.job_examples import (
     DaemonStores,
     job_id,
     project_state,
     received,
     request_of,
 )
-from tests.executor.store.job_store_contract import JobStoreContract
+from tests.engine.service.job_store.job_store_contract import JobStoreContract
+from tests.executor.event_examples import run_started
 from wavewright.config.settings import load_settings
+from wavewright.engine.service.job_store.records import JobChange, JobRequested
+from wavewright.engine.service.job_store.store import JobStore
+from wavewright.engine.service.job_store.stores import Stores, open_stores
 from wavewright.executor.sqlite.journal import SqliteBudgetStore, SqliteJournal
-from wavewright.executor.store.job_records import JobChange, JobRequested
-from wavewright.executor.store.job_store import JobStore
 from wavewright.executor.store.journal import JournalNotWritten
-from wavewright.executor.stores import Stores, open_stores
 from wavewright.planner.ports.budgets import BudgetScope, Spend
 
 

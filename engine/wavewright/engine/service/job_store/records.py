@@ -183,19 +183,6 @@ class JobChange:
 
 
 @dataclass(frozen=True, slots=True)
-class OutboxWrites:
-    """What is written in one transaction with a run's events, or not at all."""
-
-    messages: tuple[OutgoingMessage, ...] = ()
-    change: JobChange | None = None
-    """Of a job whose root run is held here; any state but `running` gives that run up with it."""
-    decisions: tuple[Decision, ...] = ()
-    """What is asked; a decision that is known already stays as it is."""
-    taken: tuple[DecisionId, ...] = ()
-    """Answers that these events act on: each can be taken once."""
-
-
-@dataclass(frozen=True, slots=True)
 class JobRow:
     """One job, as the store shows it."""
 

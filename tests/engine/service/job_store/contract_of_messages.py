@@ -8,8 +8,7 @@ import time
 
 import pytest
 
-from tests.executor.event_examples import run_started, step_finished
-from tests.executor.job_examples import (
+from tests.engine.service.job_store.job_examples import (
     DaemonStores,
     StoresTestCase,
     claimed,
@@ -22,20 +21,21 @@ from tests.executor.job_examples import (
     send_package,
     verdict,
 )
-from wavewright.executor.store.job_records import (
+from tests.executor.event_examples import run_started, step_finished
+from wavewright.engine.service.job_store.message_retention import FORGET_PAGE_SIZE
+from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
+from wavewright.engine.service.job_store.records import (
     RETENTION_START,
     DecisionId,
     DecisionMade,
     JobChange,
     MessageId,
-    OutboxWrites,
     OutgoingMessage,
     RetentionCursor,
     SentPackage,
 )
+from wavewright.engine.service.job_store.stores import Stores
 from wavewright.executor.store.journal import JournalError, RunLost
-from wavewright.executor.store.retention import FORGET_PAGE_SIZE
-from wavewright.executor.stores import Stores
 from wavewright.planner.types import RunId
 
 

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 import anyio
 import pytest
 
-from tests.executor.event_examples import run_started, step_finished
-from tests.executor.job_examples import (
+from tests.engine.service.job_store.job_examples import (
     DaemonStores,
     StoresTestCase,
     claimed,
@@ -24,16 +23,18 @@ from tests.executor.job_examples import (
     send_package,
     verdict,
 )
-from wavewright.executor.events.types import Event, Noted, StepStarted, StepStatus
-from wavewright.executor.store.job_records import JobChange, JobRow, OutboxWrites, OutgoingMessage
-from wavewright.executor.store.job_rules import (
+from tests.executor.event_examples import run_started, step_finished
+from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
+from wavewright.engine.service.job_store.records import JobChange, JobRow, OutgoingMessage
+from wavewright.engine.service.job_store.rules import (
     MAX_ATTEMPTS,
     TRUSTED_ATTEMPTS,
     CrashSuspects,
     has_advanced,
 )
+from wavewright.engine.service.job_store.stores import Stores
+from wavewright.executor.events.types import Event, Noted, StepStarted, StepStatus
 from wavewright.executor.store.journal import JournalError, JournalNotWritten, RunLost
-from wavewright.executor.stores import Stores
 from wavewright.planner.types import StepId, StepKey
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.executor.event_examples import step_finished
-from tests.executor.job_examples import (
+from tests.engine.service.job_store.job_examples import (
     StoresTestCase,
     claimed,
     decision_of,
@@ -20,19 +19,20 @@ from tests.executor.job_examples import (
     uuid,
     verdict,
 )
-from wavewright.executor.store.job_records import (
+from tests.executor.event_examples import step_finished
+from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
+from wavewright.engine.service.job_store.records import (
     Decision,
     DecisionId,
     DecisionMade,
     JobChange,
     JobRow,
-    OutboxWrites,
     Receipt,
     SentPackage,
     VerdictGiven,
 )
+from wavewright.engine.service.job_store.stores import Stores
 from wavewright.executor.store.journal import JournalError
-from wavewright.executor.stores import Stores
 from wavewright.planner.types import RunId
 
 

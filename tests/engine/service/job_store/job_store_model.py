@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from wavewright.executor.events.types import Event
-from wavewright.executor.store.job_records import (
+from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
+from wavewright.engine.service.job_store.records import (
     Decision,
     DecisionId,
     DecisionMade,
@@ -20,11 +20,11 @@ from wavewright.executor.store.job_records import (
     JobRow,
     JobState,
     MessageId,
-    OutboxWrites,
     OutgoingMessage,
     Receipt,
     ReceivedMessage,
 )
+from wavewright.executor.events.types import Event
 from wavewright.planner.types import RunId
 
 ENDS = ("completed", "failed", "dead")

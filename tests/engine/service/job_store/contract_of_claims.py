@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import anyio
 import pytest
 
-from tests.executor.event_examples import run_started
-from tests.executor.job_examples import (
+from tests.engine.service.job_store.job_examples import (
     StoresTestCase,
     claimed,
     decision_of,
@@ -20,16 +19,17 @@ from tests.executor.job_examples import (
     request_of,
     row_of,
 )
-from wavewright.executor.store.job_records import (
+from tests.executor.event_examples import run_started
+from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
+from wavewright.engine.service.job_store.records import (
     DecisionMade,
     JobChange,
     JobId,
     JobRow,
-    OutboxWrites,
     OutgoingMessage,
 )
+from wavewright.engine.service.job_store.stores import Stores
 from wavewright.executor.store.journal import JournalError, RunBusy, RunLost
-from wavewright.executor.stores import Stores
 from wavewright.planner.types import RunId
 
 

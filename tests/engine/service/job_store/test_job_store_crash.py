@@ -17,14 +17,15 @@ from pathlib import Path
 import anyio
 import pytest
 
+from tests.engine.service.job_store.job_examples import job_id, outgoing, project_state, request_of
+from tests.engine.service.job_store.open_stores import jobs_of, journal_at
 from tests.executor.event_examples import run_finished, run_started, step_finished
-from tests.executor.job_examples import job_id, outgoing, project_state, request_of
-from tests.executor.open_stores import jobs_of, journal_at
 from tests.support.postgres import PostgresServer
 from tests.support.prepared_command import PipedCommand, run_prepared_python, run_python
 from wavewright.config.value_types import is_url
+from wavewright.engine.service.job_store.message_retention import RUN_OF_OPEN_JOB
+from wavewright.engine.service.job_store.records import JobRow
 from wavewright.executor.events.types import StepFinished
-from wavewright.executor.store.job_records import JobRow
 from wavewright.executor.store.retention import RunRemoval, remove_groups
 from wavewright.planner.types import RunId
 
@@ -36,10 +37,11 @@ JOBS, STEPS = 60, 6
 WORKER = """
 import os, signal, sys
 import anyio
-from tests.executor.job_examples import outgoing, project_state
+from tests.engine.service.job_store.job_examples import outgoing, project_state
 from wavewright.executor.events.types import StepFinished
-from wavewright.executor.store.job_records import OutboxWrites, JobChange
-from tests.executor.open_stores import jobs_of, journal_at
+from wavewright.engine.service.job_store.records import JobChange
+from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
+from tests.engine.service.job_store.open_stores import jobs_of, journal_at
 
 place, log, steps, slots, lines = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
 diary = os.open(log, os.O_APPEND | os.O_WRONLY | os.O_CREAT)
@@ -186,11 +188,12 @@ def check_diary(lines: Sequence[str], expected: Sequence[Sequence[str]]) -> None
 FROZEN = """
 import os, signal, sys
 import anyio
-from tests.executor.open_stores import jobs_of, journal_at
+from tests.engine.service.job_store.open_stores import jobs_of, journal_at
 from tests.executor.event_examples import step_finished
-from tests.executor.job_examples import outgoing, project_state
+from tests.engine.service.job_store.job_examples import outgoing, project_state
 from wavewright.executor.store import leases
-from wavewright.executor.store.job_records import OutboxWrites, JobChange
+from wavewright.engine.service.job_store.records import JobChange
+from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
 from wavewright.executor.store.journal import RunLost
 
 leases.current_pid_namespace = lambda: "another machine"
@@ -249,7 +252,8 @@ RUNS, RUN_STEPS = 40, 60
 REMOVER = """
 import os, signal, sys
 import anyio, asyncpg
-from tests.executor.open_stores import journal_at
+from tests.engine.service.job_store.open_stores import journal_at
+from wavewright.engine.service.job_store.message_retention import RUN_OF_OPEN_JOB
 from wavewright.executor.store.retention import RunRemoval, remove_groups
 from wavewright.executor.sqlite.transaction import SqliteStatements
 
@@ -274,7 +278,7 @@ SqliteStatements.execute, asyncpg.Connection.execute = counted_sqlite_execute, c
 
 async def main():
     async with journal_at(place) as journal:
-        async for removed in remove_groups(RunRemoval(journal), 100.0):
+        async for removed in remove_groups(RunRemoval(journal, RUN_OF_OPEN_JOB), 100.0):
             print(*removed.runs, flush=True)
 
 anyio.run(main)
@@ -318,6 +322,8 @@ async def test_a_killed_removal_leaves_every_run_whole_or_gone_and_is_ended_by_t
         assert told.isdisjoint(left)
         assert left
         assert {
-            run async for one in remove_groups(RunRemoval(journal), 100.0) for run in one.runs
+            run
+            async for one in remove_groups(RunRemoval(journal, RUN_OF_OPEN_JOB), 100.0)
+            for run in one.runs
         } == left
     assert events_without_a_run(place, request) == 0

@@ -11,7 +11,8 @@ from uuid import UUID
 import pytest
 
 from tests.executor.event_examples import step_finished
-from wavewright.executor.store.job_records import (
+from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
+from wavewright.engine.service.job_store.records import (
     Decision,
     DecisionId,
     JobChange,
@@ -19,13 +20,12 @@ from wavewright.executor.store.job_records import (
     JobRequested,
     JobRow,
     MessageId,
-    OutboxWrites,
     OutgoingMessage,
     ReceivedMessage,
     Request,
     VerdictGiven,
 )
-from wavewright.executor.stores import Stores
+from wavewright.engine.service.job_store.stores import Stores
 from wavewright.planner.types import JsonObject, RunId
 
 

@@ -7,11 +7,11 @@ of `job_examples`.
 
 from __future__ import annotations
 
-from tests.executor.store.contract_of_answers import AnswersContract
-from tests.executor.store.contract_of_attempts import AttemptsContract
-from tests.executor.store.contract_of_claims import ClaimsContract
-from tests.executor.store.contract_of_messages import MessagesContract
-from tests.executor.store.contract_of_retention import RetentionContract
+from tests.engine.service.job_store.contract_of_answers import AnswersContract
+from tests.engine.service.job_store.contract_of_attempts import AttemptsContract
+from tests.engine.service.job_store.contract_of_claims import ClaimsContract
+from tests.engine.service.job_store.contract_of_messages import MessagesContract
+from tests.engine.service.job_store.contract_of_retention import RetentionContract
 
 
 class JobStoreContract(

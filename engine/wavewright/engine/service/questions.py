@@ -1,0 +1,93 @@
+"""Open questions to people, of a daemon's jobs and of runs without a daemon.
+
+A job's question is a *decision* in the job store. A run without a daemon has its question in its
+journal. Both are listed and answered in the same way.
+"""
+
+from __future__ import annotations
+
+from wavewright.engine.run.decisions.questions import (
+    AnswerRejected,
+    OpenQuestion,
+    answered_already,
+    find_question_of_run,
+    questions_of_runs,
+)
+from wavewright.engine.service.job_store.records import Decision, JobRow
+from wavewright.engine.service.job_store.rules import FINAL_STATES, OPEN_STATES
+from wavewright.engine.service.job_store.store import JobStore
+from wavewright.engine.service.requested_jobs import job_name, job_of_run
+from wavewright.executor.store.journal import Journal, JournalError
+
+
+async def list_questions(journal: Journal, jobs: JobStore, now: float) -> list[OpenQuestion]:
+    """Return the questions that can be answered now, those of jobs first, in the order in which
+    they were asked.
+    """
+    asked = await jobs.list_decisions()
+    rows = {name: await jobs.find_job(name) for name in {decision.job for decision in asked}}
+    found = [
+        _job_question(decision, row)
+        for decision in asked
+        if (row := rows[decision.job]) is not None and _is_waited_for(decision, row, now)
+    ]
+    # Of each run only the last question is open; it has replaced those before.
+    last = {question.run: question for question in found}
+    at_work = {row.run for row in await jobs.list_jobs(OPEN_STATES)} | {
+        decision.run for decision in asked
+    }
+    others = await questions_of_runs(journal, frozenset(at_work), now)
+    if others:
+        # Questions of ended jobs are not open; all ended jobs are read only where there are other
+        # questions.
+        answered = {decision.run for decision in await jobs.list_decisions(is_open=False)}
+        ended = {row.run for row in await jobs.list_jobs([*FINAL_STATES])}
+        others = [question for question in others if question.run not in answered | ended]
+    return [*last.values(), *others]
+
+
+async def find_question(journal: Journal, jobs: JobStore, prefix: str, now: float) -> OpenQuestion:
+    """Return the open question with that id, or of that run.
+
+    Raises:
+        JournalError: there is none, or there are several.
+        AnsweredAlready: it was answered.
+        AnswerRejected: the run waits for no answer.
+    """
+    decision = await jobs.find_decision(prefix)
+    if decision is None:
+        run = await journal.find_run(prefix)
+        row = await job_of_run(journal, jobs, run)
+        if row is None:
+            return await find_question_of_run(journal, run, now)
+        # Its own, or those of its targets.
+        asked = [one for one in await jobs.list_decisions(job=row.job) if run in {one.run, row.run}]
+        if not asked:
+            raise AnswerRejected(f"job {row.job} waits for no answer", f"it is {row.state}")
+        decision = asked[-1]
+    if decision.choice is not None:
+        raise answered_already(f"decision {decision.id}", decision.choice, decision.by)
+    job = await jobs.find_job(decision.job)
+    if job is None:
+        raise JournalError(f"the job {decision.job} of decision {decision.id} is unknown")
+    return _job_question(decision, job)
+
+
+def _is_waited_for(decision: Decision, job: JobRow, now: float) -> bool:
+    return job.state not in FINAL_STATES and (decision.expires is None or now < decision.expires)
+
+
+def _job_question(decision: Decision, job: JobRow) -> OpenQuestion:
+    return OpenQuestion(
+        id=decision.id,
+        run=decision.run,
+        job=job.job,
+        subject=decision.subject,
+        question=decision.question,
+        options=decision.options,
+        context=decision.context,
+        asked=decision.asked,
+        expires=decision.expires,
+        is_of_job=True,
+        about=job_name(job),
+    )

@@ -1,0 +1,94 @@
+"""Jobs of requests: their documents and names, and the job that a run belongs to.
+
+A request holds a job document, or a goal about a target. Such a goal becomes a job of the goal
+template that the settings name: its depth is an input, its tokens are the budget of the run. Where
+that template finds further targets (`targets.expand`), the target is the first of several.
+"""
+
+from __future__ import annotations
+
+import json
+
+from wavewright.config.documents import Document, read_document
+from wavewright.config.settings import Settings
+from wavewright.engine.run.pipeline.target_waves import target_runs
+from wavewright.engine.run.project.templates import read_template
+from wavewright.engine.service.job_store.records import JobId, JobRow
+from wavewright.engine.service.job_store.rules import OPEN_STATES
+from wavewright.engine.service.job_store.store import JobStore
+from wavewright.executor.events.state import fold
+from wavewright.executor.store.journal import Journal
+from wavewright.planner.types import JsonObject, RunId
+from wavewright.tools.message_contract import RequestedGoal, stored_goal
+
+
+def job_document(job: JobRow, settings: Settings) -> Document:
+    """Return the job document of a job.
+
+    Raises:
+        DocumentError, PlanError: the goal template that the settings name is invalid.
+    """
+    goal = stored_goal(job.request)
+    content = job.request["job"] if goal is None else _document_of_goal(goal, settings)
+    return read_document(json.dumps(content, indent=2, ensure_ascii=False), f"job {job.job}")
+
+
+def job_name(job: JobRow) -> str:
+    """Return the target of a job's goal, or the job's name."""
+    return request_name(job.request, job.job)
+
+
+def request_name(request: JsonObject, job: JobId) -> str:
+    """Return the target of a request's goal, or its job's name; the job's id where there is
+    neither.
+    """
+    if (goal := stored_goal(request)) is not None:
+        return goal.target
+    given = request.get("job")
+    name = given.get("name") if isinstance(given, dict) else None
+    return name if isinstance(name, str) and name else job
+
+
+def _document_of_goal(goal: RequestedGoal, settings: Settings) -> JsonObject:
+    template = goal.template or settings.daemon.goal_template
+    document: JsonObject = {
+        "name": goal.target,
+        "goal_template": template,
+        **({"goal": goal.goal} if goal.goal else {}),
+        "inputs": {"depth": goal.depth} if goal.inputs is None else goal.inputs,
+    }
+    if goal.budget_tokens is not None:
+        document["overrides"] = {"limits": {"budget": {"tokens": goal.budget_tokens}}}
+    if goal.forks is not None or (template is not None and _expands_targets(template, settings)):
+        forks: JsonObject = {} if goal.forks is None else {"forks": goal.forks}
+        return {**document, "targets": {"first": [goal.target], "depth": goal.depth, **forks}}
+    return {**document, "variables": [goal.target]}
+
+
+def _expands_targets(name: str, settings: Settings) -> bool:
+    """Return whether a goal template finds further targets."""
+    nowhere = read_document("{}", "the settings")
+    template = read_template(name, settings.root, nowhere, settings)
+    return template.targets.expand is not None
+
+
+async def job_of_run(journal: Journal, jobs: JobStore, run: RunId) -> JobRow | None:
+    """Return the job of a daemon that a run belongs to, as its own or as that of a target; none
+    where it has ended.
+    """
+    rows = await jobs.list_jobs(OPEN_STATES)
+    # A run that has asked is named by its question; only else must the journals of jobs with
+    # targets be read.
+    asking = {decision.job for decision in await jobs.list_decisions() if decision.run == run}
+    for row in rows:
+        if row.run == run or row.job in asking:
+            return row
+    for row in rows:
+        if _may_have_targets(row.request) and run in target_runs(fold(await journal.load(row.run))):
+            return row
+    return None
+
+
+def _may_have_targets(request: JsonObject) -> bool:
+    job = request.get("job")
+    return "targets" in job if isinstance(job, dict) else True
