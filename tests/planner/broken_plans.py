@@ -4,7 +4,8 @@ A folder holds `plan.yaml`, `plan.json`, or `plan.txt` (an answer of a model), a
 needs them a goal template (`goal.yaml`), plans that the plan calls, a job (`job.yaml`), a patch
 (`patch.yaml`, whose base `PLAN` stands for the plan's hash), and `case.json` with the reader's
 limits, the steps that have finished, the name under which the plan is asked for, what is left of
-the budgets, whether a person can be asked, or what keeps tools from working (`obstacles`) where the
+the budgets, whether a person can be asked, whether a model wrote the plan or patch
+(`written_by_model`), or what keeps tools from working (`obstacles`) where the
 plan is checked or run.
 """
 
@@ -21,6 +22,7 @@ from wavewright.config.documents import read_document
 from wavewright.config.sources import ReadLimits, Source
 from wavewright.planner.checks.checker import check
 from wavewright.planner.checks.feasibility import Obstacle, check_readiness
+from wavewright.planner.checks.written_results import check_written_result
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, locate_diagnostics
 from wavewright.planner.diagnostics.rendering import render_text
 from wavewright.planner.language.goals import Goal, GoalTemplate, Job
@@ -92,6 +94,8 @@ class BrokenPlan:
         plan = expanded.plan if goal is None else bind_plan(expanded.plan, goal, tools())
         can_ask = self._case.get("can_ask", True)
         checked = check(plan, goal, tools(), allowance=self._allowance(), can_ask=can_ask)
+        if self._case.get("written_by_model"):
+            checked += check_written_result(plan, goal, tools())
         placed = map(expanded.place, [*checked, *self._unready(plan)])
         found = locate_diagnostics(placed, text.document)
         return (*text.diagnostics, *found), text.source
@@ -150,7 +154,13 @@ class BrokenPlan:
         document = read_document(content, "patch.yaml")
         patch = read_model(document, PlanPatch)
         finished = frozenset(StepId(name) for name in self._case.get("finished", ()))
-        checked = check_patch(plan, patch, finished=finished, tools=tools())
+        checked = check_patch(
+            plan,
+            patch,
+            finished=finished,
+            tools=tools(),
+            written_by_model=self._case.get("written_by_model", False),
+        )
         return tuple(locate_diagnostics(checked.diagnostics, document)), document.source
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from wavewright.config.documents import Document
 from wavewright.config.sources import DocumentError, DocumentFault, Source
 from wavewright.planner.checks.checker import check, check_partial
+from wavewright.planner.checks.written_results import check_written_result
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
     counted,
@@ -225,9 +226,11 @@ class PlanValidator:
         assert text.plan is not None, text.diagnostics
         return Candidate(text.plan, found, text.document)
 
-    def validate(self, plan: Plan, document: Document | None = None) -> Candidate | FallbackFailure:
+    def validate(
+        self, plan: Plan, document: Document | None = None, *, written_by_model: bool = False
+    ) -> Candidate | FallbackFailure:
         """Return a plan as a candidate, or how many faults it has."""
-        expanded, found = self._check(plan, document)
+        expanded, found = self._check(plan, document, written_by_model=written_by_model)
         if error_diagnostics(found):
             self.last_diagnostics = found
             return FallbackFailure(error_summary(found))
@@ -242,7 +245,7 @@ class PlanValidator:
             return FallbackFailure(made.reason)
         text = _plan_as_text(made, name)
         assert text.plan is not None, text.diagnostics
-        return self.validate(text.plan, text.document)
+        return self.validate(text.plan, text.document, written_by_model=True)
 
     def _all_diagnostics(
         self, text: PlanText, document: Document
@@ -254,7 +257,7 @@ class PlanValidator:
         expanded: ExpandedPlan | None = None
         further: Sequence[Diagnostic] = ()
         if plan is not None:
-            expanded, further = self._check(plan, document)
+            expanded, further = self._check(plan, document, written_by_model=True)
         elif text.partial is None:
             return None, text.diagnostics
         else:
@@ -262,14 +265,14 @@ class PlanValidator:
         return expanded, tuple(locate_diagnostics([*text.diagnostics, *further], document))
 
     def _check(
-        self, plan: Plan, document: Document | None
+        self, plan: Plan, document: Document | None, *, written_by_model: bool
     ) -> tuple[ExpandedPlan, tuple[Diagnostic, ...]]:
         expanded = _with_allowed_sub_plans(plan, self.goal)
         bound = bind_plan(expanded.plan, self.goal, self.tools)
-        found = [
-            *expanded.faults,
-            *map(expanded.place, check(bound, self.goal, self.tools, allowance=self._allowance)),
-        ]
+        checked = check(bound, self.goal, self.tools, allowance=self._allowance)
+        if written_by_model and not error_diagnostics(checked):
+            checked += check_written_result(bound, self.goal, self.tools)
+        found = [*expanded.faults, *map(expanded.place, checked)]
         return expanded, tuple(found if document is None else locate_diagnostics(found, document))
 
 

@@ -32,6 +32,7 @@ from wavewright.planner.plans.binding import (
 )
 from wavewright.planner.plans.graph import superseding_origins
 from wavewright.planner.plans.patch_application import PatchApplication
+from wavewright.planner.plans.patch_evidence import evidence_faults
 from wavewright.planner.types import GateId, Json, JsonObject, StepId
 
 
@@ -71,6 +72,7 @@ def check_patch(
     round_number: int = 1,
     failed_gates: Iterable[GateId] = (),
     tried: Collection[str] = frozenset(),
+    written_by_model: bool = False,
 ) -> PatchCheck:
     """Return whether a patch can be applied to a bound plan, and to what it leads.
 
@@ -83,6 +85,7 @@ def check_patch(
         round_number: Which recovery this is, from 1.
         failed_gates: The gates that made the patch necessary.
         tried: Fingerprints of patches that were applied before.
+        written_by_model: Whether a model wrote the patch, which may then supply no data.
     """
     signatures = tools or {}
     mark = patch_fingerprint(plan, patch, failed_gates)
@@ -96,6 +99,8 @@ def check_patch(
     made = change.plan() if goal is None else bind_plan(change.plan(), goal, signatures)
     if not faults:
         faults += _finished_step_changes(plan, made, finished)
+    if not faults and written_by_model:
+        faults += evidence_faults(plan, made, patch, goal, signatures)
     if not faults and plan_hash(made) == plan_hash(plan):
         faults.append(
             make_diagnostic(

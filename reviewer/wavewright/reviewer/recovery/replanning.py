@@ -148,7 +148,7 @@ async def replan(
             return FallbackFailure(
                 takes_none if feedback is not None else "no recipe fixes what the review found"
             )
-        checked, faults = checker.check(patch)
+        checked, faults = checker.check(patch, written_by_model=False)
         if faults:
             refused[:] = faults
             return FallbackFailure(
@@ -299,7 +299,9 @@ class _PatchChecker:
     refused: list[Diagnostic] = field(default_factory=list[Diagnostic])
     """The faults of the last patch."""
 
-    def check(self, patch: PlanPatch) -> tuple[PatchCheck, tuple[Diagnostic, ...]]:
+    def check(
+        self, patch: PlanPatch, *, written_by_model: bool
+    ) -> tuple[PatchCheck, tuple[Diagnostic, ...]]:
         """Return the check of a patch, with every error in it and in the plan that it makes."""
         checked = check_patch(
             self.plan,
@@ -310,6 +312,7 @@ class _PatchChecker:
             round_number=self.view.round + 1,
             failed_gates=[gate.gate for gate in self.view.failed_gates],
             tried=self.seen,
+            written_by_model=written_by_model,
         )
         if checked.plan is None:
             return checked, checked.diagnostics
@@ -331,7 +334,7 @@ class _PatchChecker:
             patch = bind_patch(document, self.plan)
         except PlanError as error:
             raise self._misfit(error.diagnostics, "the patch") from error
-        checked, faults = self.check(patch)
+        checked, faults = self.check(patch, written_by_model=True)
         if faults:
             raise self._misfit(
                 faults, "the patch" if checked.plan is None else "the plan with the patch"

@@ -1,0 +1,53 @@
+"""E507: fields of a result that hold what the planner wrote, and no data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from wavewright.config.sources import pointer_token
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.provenance import PlanProvenance, literal_fields
+from wavewright.planner.types import StepId
+
+_MAX_SHOWN = 3
+
+
+def check_written_result(
+    plan: Plan, goal: Goal | None, tools: Mapping[str, ToolSignature]
+) -> Iterator[Diagnostic]:
+    """Yield the fields of the result of a planner's plan that hold literals which the goal does not
+    allow.
+
+    The plan is bound to its goal and has no other errors: a plan that people write may hold anything.
+    """
+    provenance = PlanProvenance(plan, tools, goal)
+    allowed = frozenset[str]() if goal is None else goal.allow_literals
+    for field, origins in literal_fields(provenance, allowed):
+        texts = sorted(origins.literals)
+        shown = ", ".join(texts[:_MAX_SHOWN]) + (" and more" if len(texts) > _MAX_SHOWN else "")
+        by = next(
+            (
+                f", written in step {step.id!r}"
+                for step in plan.steps
+                if origins.literals & frozenset().union(*provenance.supplied(step).values())
+            ),
+            "",
+        )
+        yield make_diagnostic(
+            "E507",
+            _pointer(plan, field),
+            f"{field!r} of the result holds what the planner wrote: {shown}{by}",
+            f"read it from a step (`${{steps.…}}`), or have the goal allow it: `allow_literals: [{field}]`",
+        )
+
+
+def _pointer(plan: Plan, field: str) -> str:
+    if plan.result is None:
+        return f"/steps/{[step.id for step in plan.steps].index(StepId(field))}"
+    if field == "result":
+        return "/result"
+    parts = field.replace("[", ".").replace("]", "").split(".")
+    return "/result" + "".join(pointer_token(part) for part in parts)

@@ -1,0 +1,200 @@
+"""What a model's patch may not do to the evidence of a run: supply data, or escape a gate.
+
+A patch is written when it is known which gate has failed. So it may change where data comes from and
+how it is computed, but not write the data itself, and no step may stand for one of which more was
+asked. Recipes are the goal's own and are not judged here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+from wavewright.config.sources import pointer_token
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import AddStep, Gate, Plan, PlanPatch, ReplaceStep, Step
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.binding import repoint_step
+from wavewright.planner.plans.graph import PlanGraph, superseded_by
+from wavewright.planner.plans.provenance import PlanProvenance
+from wavewright.planner.types import GATE_ID_SEPARATOR, Json, StepId
+
+_MAX_SHOWN = 3
+
+
+def evidence_faults(
+    before: Plan,
+    after: Plan,
+    patch: PlanPatch,
+    goal: Goal | None,
+    tools: Mapping[str, ToolSignature],
+) -> Iterator[Diagnostic]:
+    """Yield how a model's patch would make evidence weaker, with places in the patch.
+
+    Args:
+        before: The bound plan that the patch is for.
+        after: The bound plan that it makes.
+        patch: The patch.
+        goal: The goal of both plans.
+        tools: Signatures by name.
+    """
+    was = PlanProvenance(before, tools, goal, is_strict=True)
+    now = PlanProvenance(after, tools, goal, is_strict=True)
+    supplied = [*_supplied_data(before, patch, was, now)]
+    yield from supplied
+    yield from _weaker_steps(before, after, patch)
+    yield from _removed_results(before, patch)
+    if not supplied:
+        yield from _weaker_gates(before, after, was, now)
+
+
+def _supplied_data(
+    before: Plan, patch: PlanPatch, was: PlanProvenance, now: PlanProvenance
+) -> Iterator[Diagnostic]:
+    """Yield the parameters of new steps that hold data which the patch itself writes."""
+    steps = {step.id: step for step in before.steps}
+    for number, op in enumerate(patch.ops):
+        if not isinstance(op, AddStep | ReplaceStep):
+            continue
+        step = op.step
+        old = steps.get(step.supersedes or step.id)
+        supplied = {name: _listing(texts) for name, texts in now.supplied(step).items()}
+        for name in _no_longer_read(step, old, was, now):
+            supplied.setdefault(name, _listing([json.dumps(_argument(step, name))]))
+        for name, what in supplied.items():
+            if old is not None and old.tool == step.tool and _same(old, step, name):
+                continue
+            is_param = name in step.params
+            yield make_diagnostic(
+                "E412",
+                f"/ops/{number}/step"
+                + (f"/params{pointer_token(name)}" if is_param else f"/{name}"),
+                f"a patch may not supply data: {name!r} of step {step.id!r} holds {what}",
+                "read it from a step that fetches it: `${steps.…}`, or `${inputs.…}`",
+            )
+
+
+def _no_longer_read(
+    step: Step, old: Step | None, was: PlanProvenance, now: PlanProvenance
+) -> Iterator[str]:
+    """Yield the parameters, and `for_each`, that read something in the step before and read nothing
+    any more.
+    """
+    if old is None or old.tool != step.tool:
+        return
+    if old.for_each is not None and was.reads_anything(old.for_each, old):
+        is_listed = step.for_each is not None
+        if is_listed and not now.reads_anything(step.for_each, step):
+            yield "for_each"
+    if now.fetches(step):
+        return  # its arguments only say which data
+    for name, value in step.params.items():
+        had = old.params.get(name)
+        if was.reads_anything(had, old) and not now.reads_anything(value, step):
+            yield name
+
+
+def _argument(step: Step, name: str) -> Json:
+    return step.for_each if name == "for_each" else step.params.get(name)
+
+
+def _same(old: Step, new: Step, name: str) -> bool:
+    stands = new if new.id == old.id else repoint_step(new, new.id, old.id)
+    return _argument(old, name) == _argument(stands, name)
+
+
+def _weaker_steps(before: Plan, after: Plan, patch: PlanPatch) -> Iterator[Diagnostic]:
+    """Yield the steps that stand for others of which more was asked."""
+    olds = {step.id: step for step in before.steps}
+    for number, op in enumerate(patch.ops):
+        if not isinstance(op, AddStep | ReplaceStep):
+            continue
+        step = op.step
+        old = olds.get(step.supersedes or step.id)
+        if old is None:
+            continue
+        pointer = f"/ops/{number}/step"
+        if step.optional and not old.optional:
+            yield make_diagnostic(
+                "E413",
+                f"{pointer}/optional",
+                f"step {step.id!r} would be optional, and {old.id!r}, for which it stands, is not",
+                "leave `optional` out",
+            )
+        if step.when is not None and (old.when is None or not _same_condition(step, old)):
+            yield make_diagnostic(
+                "E413",
+                f"{pointer}/when",
+                f"step {step.id!r} would run on a condition that {old.id!r}, for which it stands, does not have",
+                "leave `when` out, or keep that of the step before",
+            )
+        lacking = _block_gates(before, old.id).keys() - _block_gates(after, step.id).keys()
+        for gate in sorted(lacking):
+            yield make_diagnostic(
+                "E413",
+                f"{pointer}/tool",
+                f"step {step.id!r} would escape gate {gate!r}, which is on {old.id!r}",
+                f"call {old.tool!r}, so that the gate is on the new step as well",
+            )
+
+
+def _same_condition(step: Step, old: Step) -> bool:
+    return step.when == old.when or repoint_step(step, step.id, old.id).when == old.when
+
+
+def _removed_results(before: Plan, patch: PlanPatch) -> Iterator[Diagnostic]:
+    """Yield the removed steps whose outputs are the result of a plan that names none."""
+    if before.result is not None:
+        return
+    terminal = PlanGraph.of(before).terminal
+    for number, op in enumerate(patch.ops):
+        if op.op == "remove" and op.id in terminal:
+            yield make_diagnostic(
+                "E413",
+                f"/ops/{number}/id",
+                f"the output of step {op.id!r} is part of the result, so it cannot be removed",
+                f"replace it: `op: replace` with a step of the id {op.id!r}",
+            )
+
+
+def _weaker_gates(
+    before: Plan, after: Plan, was: PlanProvenance, now: PlanProvenance
+) -> Iterator[Diagnostic]:
+    """Yield the block gates that would look at something other than data, where they looked at data."""
+    stands = superseded_by(after)
+    for step in before.steps:
+        new = stands.get(step.id, step.id)
+        gates = _block_gates(after, new)
+        for root, gate in _block_gates(before, step.id).items():
+            if root not in gates:
+                continue
+            old_origins, origins = was.of_gate(gate), now.of_gate(gates[root])
+            lost = old_origins.data and not origins.data
+            added = [*(origins.literals - old_origins.literals)]
+            if origins.models and not old_origins.models:
+                added += [f"what a model answers in {name!r}" for name in sorted(origins.models)]
+            if lost or added:
+                what = f"on {_listing(added)}" if added else "without the data that it is about"
+                yield make_diagnostic(
+                    "E412",
+                    "/ops",
+                    f"gate {root!r} would be evaluated {what}, and was on data before",
+                    "fetch the data again, from the same source or another one",
+                )
+
+
+def _block_gates(plan: Plan, step: StepId) -> dict[str, Gate]:
+    """Return the block gates on a step, by the id that they have on every step."""
+    suffix = f"{GATE_ID_SEPARATOR}{step}"
+    return {
+        gate.id.removesuffix(suffix): gate
+        for gate in plan.gates
+        if gate.on == step and gate.severity == "block"
+    }
+
+
+def _listing(texts: list[str] | frozenset[str]) -> str:
+    shown = sorted(texts)[:_MAX_SHOWN]
+    more = len(texts) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")

@@ -1,0 +1,558 @@
+"""Provenance: where each field of a result and each input of a gate comes from.
+
+A value has *origins*: steps that fetch data, inputs of the job, steps in which a model answers, and
+*literals*, which the plan's author wrote. Literals are followed through expressions, items and the
+steps that compute with them, wherever they end up in a value: `1000`, `${[1000.0]}`, the branches
+of a conditional, a default, a factor. What only decides (a condition, a place in a list, the
+separator of a text) is no part of a value.
+
+A tool that *fetches* data, is a source of it whatever its arguments are: they only say which data.
+What another tool gives is made of its arguments. Among these a single number, word or list of words
+is an option of the computation as long as another argument brings data; a record is data.
+
+A *strict* reading is for patches: there, no figure is an option or a unit, and no empty list is a
+default, because a patch is written when it is known which values would pass a gate.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from wavewright.planner.cel.embedded import EmbeddedExpression, plain_read, split_references
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.cel.nodes import (
+    Binary,
+    Conditional,
+    ExpressionNode,
+    FunctionCall,
+    Has,
+    Identifier,
+    Index,
+    ListLiteral,
+    LiteralValue,
+    LogicalOperation,
+    Macro,
+    MapLiteral,
+    Parenthesized,
+    Select,
+    Unary,
+    children,
+    without_parens,
+)
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import SUB_PLAN, Gate, Plan, Step
+from wavewright.planner.language.signatures import AGENT, ASK_PERSON, ToolSignature
+from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.uses import gate_reads
+from wavewright.planner.types import Json, JsonObject, StepId
+
+OriginKind: TypeAlias = Literal["data", "input", "model", "literal"]
+_SourceKind: TypeAlias = Literal["data", "model", "computed", "unknown"]
+
+_NO_STEPS: Final = frozenset[StepId]()
+_NO_TEXTS: Final = frozenset[str]()
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """Where a value comes from."""
+
+    data: frozenset[StepId] = _NO_STEPS
+    """Steps that fetch data."""
+    inputs: frozenset[str] = _NO_TEXTS
+    """Inputs of the job."""
+    models: frozenset[StepId] = _NO_STEPS
+    """Steps in which a model answers."""
+    literals: frozenset[str] = _NO_TEXTS
+    """What the plan's author wrote, as JSON."""
+    labels: frozenset[str] = _NO_TEXTS
+    """Words around values that are read, which are no literals as long as something is read."""
+    is_read: bool = False
+    """Whether anything but literals is read, as `index` is."""
+
+    @property
+    def reads(self) -> bool:
+        """Whether anything but literals is in it."""
+        return self.is_read or bool(self.data or self.inputs or self.models)
+
+    @property
+    def kinds(self) -> tuple[OriginKind, ...]:
+        """The kinds of its origins, in a fixed order."""
+        present: dict[OriginKind, object] = {
+            "data": self.data,
+            "input": self.inputs,
+            "model": self.models,
+            "literal": self.literals,
+        }
+        return tuple(kind for kind, origins in present.items() if origins)
+
+    def joined(self, *others: Origins) -> Origins:
+        """Return the origins of a value that is made of this one and others."""
+        parts = (self, *others)
+        return Origins(
+            _NO_STEPS.union(*(part.data for part in parts)),
+            _NO_TEXTS.union(*(part.inputs for part in parts)),
+            _NO_STEPS.union(*(part.models for part in parts)),
+            _NO_TEXTS.union(*(part.literals for part in parts)),
+            _NO_TEXTS.union(*(part.labels for part in parts)),
+            any(part.is_read for part in parts),
+        )
+
+    def settled(self) -> Origins:
+        """Return the origins of a whole value: its words are literals where nothing is read."""
+        literals = self.literals if self.reads else self.literals | self.labels
+        return Origins(
+            self.data, self.inputs, self.models, literals, _NO_TEXTS, is_read=self.is_read
+        )
+
+    def deciding(self) -> Origins:
+        """Return the origins of a decision that is taken on this value; what it is compared with is
+        no part of it.
+        """
+        if not self.reads:
+            return self.settled()
+        return Origins(self.data, self.inputs, self.models, is_read=True)
+
+
+NOTHING: Final = Origins()
+
+
+class PlanProvenance:
+    """Where the values of one plan come from."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        tools: Mapping[str, ToolSignature],
+        goal: Goal | None = None,
+        *,
+        is_strict: bool = False,
+    ) -> None:
+        """Follow the values of a bound plan; without its goal, all inputs count as the job's."""
+        self._plan = plan
+        self._tools = tools
+        self._goal = goal
+        self._is_strict = is_strict
+        self.steps: dict[StepId, Origins] = {}
+        """The origins of each step's output; without steps that depend on a cycle."""
+        graph = PlanGraph.of(plan)
+        for step_id in graph.order():
+            self.steps[step_id] = self._of_step(graph.steps[step_id])
+
+    def of_result(self) -> dict[str, Origins]:
+        """Return the origins of each field of the result, by its path; `result` where it is one
+        value.
+        """
+        if self._plan.result is not None:
+            return {
+                _path_text(path): self._of_leaf(leaf)
+                for path, leaf in _leaves(self._plan.result, ())
+            }
+        replaced = {step.supersedes for step in self._plan.steps}
+        terminal = [name for name in PlanGraph.of(self._plan).terminal if name not in replaced]
+        return {name: self.steps.get(name, NOTHING) for name in terminal}
+
+    def of_gate(self, gate: Gate) -> Origins:
+        """Return the origins of all that a gate looks at."""
+        names = {*gate_reads(gate), *([gate.on] if gate.on is not None else [])}
+        return NOTHING.joined(*(self.steps.get(name, NOTHING) for name in sorted(names)))
+
+    def supplied(self, step: Step) -> dict[str, frozenset[str]]:
+        """Return the literals that a step brings in as data, by parameter; `for_each` for its
+        items.
+        """
+        kind = self._source_kind(step)
+        if kind == "data":
+            return {}
+        item = self._item(step)
+        found = {
+            name: self._supplied_by(value, self._value(value, item), kind)
+            for name, value in step.params.items()
+        }
+        if kind != "unknown":
+            found["for_each"] = _NO_TEXTS if item is None else item.literals
+            if not self._has_reading(step, item):
+                # Nothing brings data: what would be options is all that the output is made of.
+                for name, value in step.params.items():
+                    found[name] |= self._value(value, item).settled().literals
+        return {name: literals for name, literals in found.items() if literals}
+
+    def reads_anything(self, value: Json, step: Step) -> bool:
+        """Whether a value in a step's parameters reads a step, an input or its item."""
+        return self._value(value, self._item(step)).reads
+
+    def fetches(self, step: Step) -> bool:
+        """Whether a step's tool fetches data."""
+        return self._source_kind(step) == "data"
+
+    def _of_step(self, step: Step) -> Origins:
+        kind = self._source_kind(step)
+        if kind == "data" or not (step.params or step.for_each is not None or kind == "model"):
+            return Origins(data=frozenset({step.id}))
+        item = self._item(step)
+        read = [self._value(value, item) for value in step.params.values()]
+        if step.tool == SUB_PLAN:
+            return NOTHING.joined(*read).settled()
+        whole = NOTHING.joined(*read, *([item] if item is not None else []))
+        literals = _NO_TEXTS.union(*self.supplied(step).values())
+        own = Origins(
+            data=frozenset({step.id}) if kind == "unknown" else _NO_STEPS,
+            models=frozenset({step.id}) if kind == "model" else _NO_STEPS,
+            literals=literals,
+        )
+        return Origins(whole.data, whole.inputs, whole.models, is_read=whole.is_read).joined(own)
+
+    def _source_kind(self, step: Step) -> _SourceKind:
+        """Return what a step's tool does: a tool without tags that reads something outside may fetch
+        data or compute, as far as is known.
+        """
+        tool = self._tools.get(step.tool)
+        if tool is None:
+            return "computed" if step.tool == SUB_PLAN else "unknown"
+        if tool.expected_tokens > 0 or tool.name == AGENT:
+            return "model"
+        rules = None if self._goal is None else self._goal.rules
+        if tool.name == ASK_PERSON or "data" in tool.tags or tool.writes:
+            return "data"
+        if rules is not None and tool.name in rules.data_tools:
+            return "data"
+        if tool.untrusted_output or "egress" in tool.effects or tool.reads_data:
+            return "data"
+        if tool.freshness_field is not None:
+            return "data"
+        is_analysis = rules is not None and tool.name in rules.analysis_tools
+        return "computed" if is_analysis or tool.tags or not tool.effects else "unknown"
+
+    def _item(self, step: Step) -> Origins | None:
+        return None if step.for_each is None else self._value(step.for_each, None).settled()
+
+    def _has_reading(self, step: Step, item: Origins | None) -> bool:
+        parts = [self._value(value, item) for value in step.params.values()]
+        return any(part.reads for part in parts) or (item is not None and item.reads)
+
+    def _supplied_by(self, value: Json, origins: Origins, kind: _SourceKind) -> frozenset[str]:
+        """Return the literals of a parameter that are data and no options of the computation."""
+        if isinstance(value, str):
+            # A tool of which nothing is known may be asked for anything, but not given records.
+            counts = "${" in value and (kind != "unknown" or "{" in value.replace("${", ""))
+            return origins.literals if counts else _NO_TEXTS
+        if not isinstance(value, (list, dict)):
+            return _NO_TEXTS
+        if not value:
+            return frozenset({json.dumps(value)}) if self._is_strict else _NO_TEXTS
+        figures_too = self._is_strict and kind != "unknown"
+        is_data = _holds_records(value, figures_too=figures_too)
+        return origins.settled().literals if is_data else _NO_TEXTS
+
+    def _of_leaf(self, leaf: Json) -> Origins:
+        """Return the origins of a field of the result, where figures in words count as well."""
+        origins = self._value(leaf, None)
+        figures = frozenset(label for label in origins.labels if _DIGIT.search(label))
+        return origins.joined(Origins(literals=figures)).settled()
+
+    def _value(self, value: Json, item: Origins | None) -> Origins:
+        match value:
+            case None:
+                return NOTHING
+            case str():
+                return self._text(value, item)
+            case list() | dict() if not value:
+                return Origins(literals=frozenset({json.dumps(value)}))
+            case list():
+                return NOTHING.joined(*(self._value(entry, item) for entry in value))
+            case dict():
+                return NOTHING.joined(*(self._value(entry, item) for entry in value.values()))
+            case _:
+                return Origins(literals=frozenset({json.dumps(value)}))
+
+    def _text(self, text: str, item: Origins | None) -> Origins:
+        if "${" not in text:
+            return Origins(labels=frozenset({_shown(text)}))
+        try:
+            parts = split_references(text)
+        except ExpressionError:
+            return NOTHING
+        return NOTHING.joined(
+            *(
+                self._expression(part.expression, item)
+                if isinstance(part, EmbeddedExpression)
+                else Origins(labels=frozenset({_shown(part)}))
+                for part in parts
+            )
+        )
+
+    def _expression(self, expression: str, item: Origins | None) -> Origins:
+        plain = plain_read(expression)
+        if plain is not None:
+            return self.root(plain.root, plain.name, item)
+        from wavewright.planner.cel.parser import parse_expression
+
+        try:
+            tree = parse_expression(expression)
+        except ExpressionError:
+            return NOTHING
+        return _ExpressionOrigins(self, expression, item, is_strict=self._is_strict).of(tree, {})
+
+    def root(self, root: str, name: str | None, item: Origins | None) -> Origins:
+        """Return the origins of a root of expressions, or of a field right below it."""
+        match root:
+            case "steps" if name is not None:
+                return self.steps.get(StepId(name), NOTHING)
+            case "inputs":
+                return self._input(name)
+            case "item":
+                return item or NOTHING
+            case "index":
+                return Origins(is_read=True)
+            case _:
+                return NOTHING
+
+    def _input(self, name: str | None) -> Origins:
+        """Return the origins of an input: one that the job does not give is the plan's own."""
+        given = self._plan.inputs if self._goal is None else self._goal.inputs
+        own = {
+            each: value
+            for each, value in self._plan.inputs.items()
+            if each not in given and name in (None, each)
+        }
+        literals = frozenset(_shown(json.dumps(value)) for value in own.values())
+        return Origins(
+            inputs=_NO_TEXTS if name in own else frozenset({name or "inputs"}), literals=literals
+        )
+
+
+_DIGIT: Final = re.compile(r"\d")
+_FORMAT_SPECIFIER: Final = re.compile(r"%(?:\.\d+)?[a-zA-Z]")
+_UNITS: Final = frozenset({"1", "1.0", "100", "100.0"})
+"""Figures with which values are counted on, or made percentages; no others are units."""
+_EMPTY_DEFAULTS: Final = frozenset({"0", "0.0", '""', "''", "[]", "{}", "false"})
+_ARITHMETIC: Final = frozenset({"+", "-", "*", "/", "%"})
+_QUESTIONS: Final = frozenset(
+    {"contains", "startsWith", "endsWith", "matches", "indexOf", "lastIndexOf"}
+)
+"""Methods that ask something of a text; what they look for is no part of the answer."""
+_SHAPERS: Final = frozenset(
+    {
+        "join",
+        "split",
+        "substring",
+        "charAt",
+        "slice",
+        "getFullYear",
+        "getMonth",
+        "getDate",
+        "getDayOfMonth",
+        "getDayOfWeek",
+        "getDayOfYear",
+        "getHours",
+        "getMinutes",
+        "getSeconds",
+        "getMilliseconds",
+    }
+)
+"""Methods whose arguments say which part of a value is taken, or how its parts are joined."""
+_CHOOSERS: Final = frozenset({"filter", "sortBy"})
+_CONDITIONS: Final = frozenset({"all", "exists", "exists_one", "existsOne"})
+
+_Locals: TypeAlias = Mapping[str, Origins]
+
+
+@dataclass(frozen=True, slots=True)
+class _ExpressionOrigins:
+    """The origins of one expression's value."""
+
+    plan: PlanProvenance
+    text: str
+    item: Origins | None
+    is_strict: bool
+
+    def of(self, node: ExpressionNode, names: _Locals) -> Origins:
+        """Return the origins of the value that a node gives, with the names that macros gave."""
+        match node:
+            case LiteralValue():
+                return self._literal(node)
+            case Identifier():
+                known = names.get(node.name)
+                return known if known is not None else self.plan.root(node.name, None, self.item)
+            case Select() | Index():
+                return self._selection(node, names)
+            case Parenthesized():
+                return self.of(node.inner, names)
+            case Unary() if node.operator == "-":
+                return self.of(node.operand, names)
+            case Binary() if node.operator in _ARITHMETIC:
+                return self._arithmetic(node, names)
+            case Conditional():
+                return self._conditional(node, names)
+            case ListLiteral() | MapLiteral():
+                return self._composite(node, names)
+            case FunctionCall():
+                return self._call(node, names)
+            case Macro():
+                return self._macro(node, names)
+            case Unary() | Binary() | LogicalOperation() | Has():
+                return self._all(children(node), names).deciding()
+
+    def _all(self, nodes: Iterable[ExpressionNode], names: _Locals) -> Origins:
+        return NOTHING.joined(*(self.of(node, names) for node in nodes))
+
+    def _literal(self, node: LiteralValue) -> Origins:
+        if node.value is None:
+            return NOTHING
+        if isinstance(node.value, str):
+            shown = frozenset({_shown(node.value)})
+            is_figure = self.is_strict and _DIGIT.search(node.value)
+            return Origins(literals=shown) if is_figure else Origins(labels=shown)
+        return Origins(literals=frozenset({_shown(self.text[node.start : node.end])}))
+
+    def _selection(self, node: Select | Index, names: _Locals) -> Origins:
+        operand = without_parens(node.operand)
+        if isinstance(operand, Identifier) and operand.name not in names:
+            if isinstance(node, Select):
+                return self.plan.root(operand.name, node.field, self.item)
+            key = without_parens(node.key)
+            if isinstance(key, LiteralValue) and isinstance(key.value, str):
+                return self.plan.root(operand.name, key.value, self.item)
+        return self.of(operand, names)
+
+    def _arithmetic(self, node: Binary, names: _Locals) -> Origins:
+        left, right = self.of(node.left, names), self.of(node.right, names)
+        if self.is_strict:
+            terms = [node.left, node.right] if node.operator == "+" else []
+            return left.joined(right, self._twice(terms, names))
+        if right.reads and self._source(node.left) in _UNITS:
+            return right
+        if left.reads and self._source(node.right) in _UNITS:
+            return left
+        return left.joined(right)
+
+    def _conditional(self, node: Conditional, names: _Locals) -> Origins:
+        yes, no = self.of(node.yes, names), self.of(node.no, names)
+        is_default = self._source(node.no) in _EMPTY_DEFAULTS and self._is_guard(node)
+        if is_default and not self.is_strict:
+            return yes.settled()
+        return yes.settled().joined(no.settled())
+
+    def _is_guard(self, node: Conditional) -> bool:
+        """Whether a condition only asks `has()` for what its first branch reads."""
+        condition = without_parens(node.condition)
+        if not isinstance(condition, Has):
+            return False
+        asked = self.text[condition.selection.start : condition.selection.end]
+        return asked in self.text[node.yes.start : node.yes.end]
+
+    def _composite(self, node: ListLiteral | MapLiteral, names: _Locals) -> Origins:
+        entries = node.items if isinstance(node, ListLiteral) else [v for _, v in node.entries]
+        if not entries:
+            return Origins(literals=frozenset({self.text[node.start : node.end]}))
+        parts = [self.of(entry, names) for entry in entries]
+        if not self.is_strict:
+            return NOTHING.joined(*parts)
+        return NOTHING.joined(*(part.settled() for part in parts), self._twice(entries, names))
+
+    def _twice(self, terms: Iterable[ExpressionNode], names: _Locals) -> Origins:
+        """Return what is read twice among the terms of a sum or a list, which counts it twice."""
+        sources = [self._source(term) for term in terms if self.of(term, names).reads]
+        twice = {f"{source} twice" for source in sources if sources.count(source) > 1}
+        return Origins(literals=frozenset(twice))
+
+    def _call(self, node: FunctionCall, names: _Locals) -> Origins:
+        if node.function == "now":
+            return Origins(inputs=frozenset({"now()"}))
+        target = () if node.target is None else (node.target,)
+        if node.function in _QUESTIONS:
+            return self._all((*target, *node.arguments), names).deciding()
+        if node.function in _SHAPERS and target:
+            return self._all(target, names).settled()
+        if node.function == "format" and target:
+            shape, filled = self.of(target[0], names), self._all(node.arguments, names)
+            words = {_FORMAT_SPECIFIER.sub("", text) for text in shape.labels | shape.literals}
+            return filled.joined(Origins(labels=frozenset(words))).settled()
+        found = self._all((*target, *node.arguments), names)
+        return found if found.reads else found.settled()
+
+    def _macro(self, node: Macro, names: _Locals) -> Origins:
+        over = self.of(node.range, names)
+        if node.function in _CHOOSERS:
+            return over
+        inner = {**names, **dict.fromkeys(node.variables, over)}
+        if len(node.variables) > 1:
+            inner[node.variables[0]] = over.joined(Origins(is_read=True))
+        made = self.of(node.arguments[-1], inner)
+        if node.function in _CONDITIONS:
+            return over.joined(made).deciding()
+        if node.function == "bind":
+            return made
+        # How many there are follows from the range, so a range of literals is in the value as well.
+        return made.settled().joined(Origins(literals=over.literals))
+
+    def _source(self, node: ExpressionNode) -> str:
+        bare = without_parens(node)
+        return self.text[bare.start : bare.end]
+
+
+def literal_fields(
+    provenance: PlanProvenance, allowed: Iterable[str]
+) -> Iterator[tuple[str, Origins]]:
+    """Yield the fields of the result that hold literals, without those that the goal allows."""
+    names = frozenset(allowed)
+    for field, origins in provenance.of_result().items():
+        if origins.literals and not is_allowed_field(field, names):
+            yield field, origins
+
+
+def is_allowed_field(field: str, allowed: Iterable[str]) -> bool:
+    """Whether a field, or one that holds it, is among those of which the goal allows literals."""
+    plain = _POSITION.sub("", field)
+    return any(plain == name or plain.startswith(f"{name}.") for name in allowed)
+
+
+_POSITION: Final = re.compile(r"\[\d+\]")
+
+
+def _holds_records(value: Json, *, figures_too: bool) -> bool:
+    """Whether a value holds a list of objects, or of numbers where these count as well."""
+    if isinstance(value, dict):
+        return any(_holds_records(entry, figures_too=figures_too) for entry in value.values())
+    if not isinstance(value, list):
+        return False
+    return any(
+        isinstance(entry, dict)
+        or (figures_too and isinstance(entry, (int, float)))
+        or _holds_records(entry, figures_too=figures_too)
+        for entry in value
+    )
+
+
+def _leaves(
+    value: Json, path: tuple[str | int, ...]
+) -> Iterator[tuple[tuple[str | int, ...], Json]]:
+    inner: Iterable[tuple[str | int, Json]] = ()
+    if isinstance(value, dict):
+        fields: JsonObject = value
+        inner = fields.items()
+    elif isinstance(value, list):
+        inner = enumerate(value)
+    is_leaf = True
+    for key, entry in inner:
+        is_leaf = False
+        yield from _leaves(entry, (*path, key))
+    if is_leaf:
+        yield path, value
+
+
+def _path_text(path: tuple[str | int, ...]) -> str:
+    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
+    return text.removeprefix(".") or "result"
+
+
+_MAX_SHOWN: Final = 60
+
+
+def _shown(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_SHOWN else f"{line[: _MAX_SHOWN - 1]}…"

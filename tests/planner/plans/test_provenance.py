@@ -1,0 +1,302 @@
+"""Provenance: literals are found wherever they end up in a value, and what a patch may not supply."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from wavewright.planner.checks.written_results import check_written_result
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.hashing import plan_hash
+from wavewright.planner.language.plan import Plan, PlanPatch
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.binding import bind_plan
+from wavewright.planner.plans.patches import check_patch
+from wavewright.planner.plans.provenance import PlanProvenance
+from wavewright.planner.types import Json, JsonObject, StepId
+
+
+def tool(name: str, *tags: str, **given: Any) -> ToolSignature:
+    return ToolSignature(name=name, tags=frozenset(tags), **given)
+
+
+TOOLS = {
+    one.name: one
+    for one in (
+        tool("list_ids", "data"),
+        tool("read_item", "data"),
+        tool("sum_up", "analysis"),
+        tool("scale", "analysis"),
+        tool("rate", expected_tokens=500),
+        tool("look_up"),
+    )
+}
+STEPS: list[JsonObject] = [
+    {"id": "ids", "tool": "list_ids", "params": {"n": "${inputs.n}"}},
+    {
+        "id": "items",
+        "tool": "read_item",
+        "params": {"id": "${item}"},
+        "for_each": "${steps.ids}",
+    },
+    {"id": "total", "tool": "sum_up", "params": {"items": "${steps.items}"}},
+]
+GATE: JsonObject = {"id": "enough", "on_tool": "sum_up", "check": "output.total > 100.0"}
+
+
+def goal(**given: Any) -> Goal:
+    return Goal.model_validate(
+        {
+            "name": "shop",
+            "job": "shop",
+            "text": "the total",
+            "inputs": {"n": 3},
+            "tools": [{"name": name} for name in TOOLS],
+            **given,
+        }
+    )
+
+
+def plan(*more: JsonObject, result: Json = "${steps.total}", **given: Any) -> Plan:
+    return Plan.model_validate({"steps": [*STEPS, *more], "result": result, **given})
+
+
+def written(
+    result: Json, *more: JsonObject, allowed: tuple[str, ...] = (), **given: Any
+) -> list[str]:
+    wanted = goal(allow_literals=allowed)
+    bound = bind_plan(plan(*more, result=result, **given), wanted, TOOLS)
+    return [found.code for found in check_written_result(bound, wanted, TOOLS)]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        1234.5,
+        "The total is 1234.5",
+        "${1000 + 234.5}",
+        "${1234.5}",
+        "${'1234.5'}",
+        "${true ? 1234.5 : steps.total.total}",
+        "${steps.total.total > 0.0 ? 1234.5 : 0.0}",
+        "${has(steps.total.total) ? steps.total.total : 1234.5}",
+        "${steps.total.total * 0.0 + 1234.5}",
+        "${steps.total.total * 137.17}",
+        "${cel.bind(x, 1234.5, x)}",
+        "${steps.items.map(i, 411.5).sum()}",
+        "${sum([1000.0, 234.5])}",
+        "${max(steps.total.total, 1234.5)}",
+        "${double('1234.5')}",
+        "${string(steps.total.total).replace('9', '1234')}",
+        "${'%s'.format([1234.5])}",
+        "${{'total': 1234.5}['total']}",
+        "${[steps.total.total, 1234.5][1]}",
+        "${steps.items.all(i, i.price > 0.0) ? 'great' : 'bad'}",
+        "The total of ${steps.total.n} items is 1234.5",
+        "${inputs.invented}",
+        "${inputs['invented']}",
+        "${1 == 1}",
+        True,
+        [],
+    ],
+)
+def test_a_literal_in_a_result_of_the_planner_is_refused_however_it_is_written(value: Json) -> None:
+    assert written({"total": value}, inputs={"invented": 1234.5}) == ["E507"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "${steps.total}",
+        "${steps.total.total}",
+        "${steps.total.total / 100.0}",
+        "${1.0 - steps.total.share}",
+        "${inputs.n}",
+        "${steps.items.filter(i, i.price > 0.0)}",
+        "${steps.items.map(i, i.price).sum()}",
+        "${steps.items.size() > 2}",
+        "${steps.items.map(i, i.name).join(', ')}",
+        "Items: ${steps.total.n}, in all ${steps.total.total}",
+        "${'%.2f in all'.format([steps.total.total])}",
+        "${has(steps.total.note) ? steps.total.note : ''}",
+        "${string(now())}",
+        None,
+    ],
+)
+def test_what_reads_data_or_inputs_is_no_literal(value: Json) -> None:
+    assert written({"total": value}) == []
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"items": [{"price": 1000.0}]},
+        {"items": "${[{'price': 1000.0}]}"},
+        {"items": "${steps.items.map(i, {'price': 1000.0})}"},
+        {"items": "${steps.items + [{'price': 1000.0}]}"},
+        {"items": [{"price": 1000.0}], "note": "${steps.ids}"},
+        {"value": 1234.5},
+    ],
+)
+def test_a_literal_is_followed_through_the_step_that_computes_with_it(params: JsonObject) -> None:
+    made_up: JsonObject = {"id": "fed", "tool": "sum_up", "params": params}
+
+    assert written("${steps.fed}", made_up) == ["E507"]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"tool": "scale", "params": {"value": "${steps.total.total}", "by": 2, "as": "percent"}},
+        {"tool": "scale", "params": {"items": "${steps.items}", "fields": ["price", "name"]}},
+        {"tool": "read_item", "params": {"id": 17, "source": "live"}},
+        {"tool": "look_up", "params": {"name": "AUD", "days": 30}},
+        {"tool": "rate", "params": {"items": "${steps.items}", "style": "short"}},
+    ],
+)
+def test_options_and_what_says_which_data_are_no_literals(step: JsonObject) -> None:
+    assert written("${steps.last}", {"id": "last", **step}) == []
+
+
+def test_the_goal_may_allow_the_literal_of_a_field() -> None:
+    result: Json = {"title": "Prices of 2026", "total": "${steps.total.total}"}
+
+    assert (written(result), written(result, allowed=("title",))) == (["E507"], [])
+
+
+def test_each_field_of_a_result_has_its_own_origins() -> None:
+    result: Json = {"total": "${steps.total.total}", "n": "${inputs.n}", "rows": [{"x": 1}]}
+    found = PlanProvenance(bind_plan(plan(result=result), goal(), TOOLS), TOOLS, goal()).of_result()
+
+    assert {field: origins.kinds for field, origins in found.items()} == {
+        "total": ("data",),
+        "n": ("input",),
+        "rows[0].x": ("literal",),
+    }
+    assert found["total"].data == {StepId("items")}
+
+
+def patched(*ops: JsonObject, goal_gates: Sequence[JsonObject] = ()) -> list[str]:
+    """Return the codes of what is wrong with a model's patch of the finished plan."""
+    wanted = goal(gates=[*goal_gates])
+    bound = bind_plan(plan(), wanted, TOOLS)
+    patch = PlanPatch.model_validate({"base": plan_hash(bound), "reason": "mend", "ops": [*ops]})
+    checked = check_patch(
+        bound,
+        patch,
+        finished=[StepId("ids"), StepId("items"), StepId("total")],
+        goal=wanted,
+        tools=TOOLS,
+        written_by_model=True,
+    )
+    return sorted({found.code for found in checked.diagnostics})
+
+
+def total_2(**step: Any) -> JsonObject:
+    return {
+        "op": "add",
+        "step": {"id": "total_2", "tool": "sum_up", "supersedes": "total", **step},
+    }
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [{"price": 1000.0}],
+        [],
+        "${[{'price': 1000.0}]}",
+        "${steps.items.map(i, {'id': i.id, 'price': i.price * 1000.0})}",
+        "${steps.items.map(i, {'id': i.id, 'price': 1000.0})}",
+        "${steps.items + [{'id': 4, 'price': 1000.0}]}",
+        "${steps.items.size() > 5 ? steps.items : [{'price': 1000.0}]}",
+        "${has(steps.items) ? steps.items : []}",
+        "${steps.items + steps.items}",
+        "${[steps.items, steps.items].flatten()}",
+        "${cel.bind(x, [{'price': 1000.0}], x)}",
+        1000,
+        "many",
+    ],
+)
+def test_a_patch_may_not_supply_data(items: Json) -> None:
+    assert patched(total_2(params={"items": items})) == ["E412"]
+
+
+def test_a_patch_may_not_supply_data_through_a_step_of_its_own() -> None:
+    fed: JsonObject = {
+        "op": "add",
+        "step": {"id": "fed", "tool": "scale", "params": {"rows": [{"price": 1000.0}]}},
+    }
+
+    assert patched(fed, total_2(params={"items": "${steps.fed}"})) == ["E412"]
+
+
+def test_a_patch_may_not_put_a_list_in_place_of_the_items_that_were_read() -> None:
+    again: JsonObject = {
+        "op": "add",
+        "step": {
+            "id": "items_2",
+            "tool": "read_item",
+            "params": {"id": "${item}"},
+            "for_each": [],
+            "supersedes": "items",
+        },
+    }
+
+    assert patched(again, total_2(params={"items": "${steps.items}"})) == ["E412"]
+
+
+def test_a_gate_on_data_may_not_come_to_look_at_what_a_model_answers() -> None:
+    rated: JsonObject = {
+        "op": "add",
+        "step": {"id": "rated", "tool": "rate", "params": {"items": "${steps.items}"}},
+    }
+
+    found = patched(rated, total_2(params={"items": "${steps.rated}"}), goal_gates=[GATE])
+
+    assert found == ["E412"]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"tool": "scale", "params": {"items": "${steps.items}"}},
+        {"params": {"items": "${steps.items}"}, "optional": True},
+        {"params": {"items": "${steps.items}"}, "when": "inputs.n > 100"},
+    ],
+)
+def test_a_step_that_stands_for_another_is_asked_as_much(step: JsonObject) -> None:
+    wanted = goal(gates=[GATE])
+    bound = bind_plan(plan(), wanted, TOOLS)
+    op = total_2(**step)
+    patch = PlanPatch.model_validate({"base": plan_hash(bound), "reason": "mend", "ops": [op]})
+    checked = check_patch(
+        bound, patch, finished=["total"], goal=wanted, tools=TOOLS, written_by_model=True
+    )
+
+    assert [found.code for found in checked.diagnostics] == ["E413"]
+
+
+def test_a_patch_that_fetches_again_is_as_good_as_before() -> None:
+    again: JsonObject = {
+        "op": "add",
+        "step": {
+            "id": "items_2",
+            "tool": "read_item",
+            "params": {"id": "${item}", "source": "live"},
+            "for_each": "${steps.ids}",
+            "supersedes": "items",
+        },
+    }
+
+    assert patched(again, total_2(params={"items": "${steps.items}", "note": "from live"})) == []
+
+
+def test_what_people_write_in_a_patch_is_theirs() -> None:
+    bound = bind_plan(plan(), goal(), TOOLS)
+    op = total_2(params={"items": [{"price": 1000.0}]})
+    patch = PlanPatch.model_validate({"base": plan_hash(bound), "reason": "mend", "ops": [op]})
+    checked = check_patch(bound, patch, finished=["total"], goal=goal(), tools=TOOLS)
+
+    assert checked.diagnostics == ()
