@@ -272,7 +272,7 @@ def test_a_step_that_stands_for_another_is_asked_as_much(step: JsonObject) -> No
     op = total_2(**step)
     patch = PlanPatch.model_validate({"base": plan_hash(bound), "reason": "mend", "ops": [op]})
     checked = check_patch(
-        bound, patch, finished=["total"], goal=wanted, tools=TOOLS, written_by_model=True
+        bound, patch, finished=[StepId("total")], goal=wanted, tools=TOOLS, written_by_model=True
     )
 
     assert [found.code for found in checked.diagnostics] == ["E413"]
@@ -297,6 +297,6 @@ def test_what_people_write_in_a_patch_is_theirs() -> None:
     bound = bind_plan(plan(), goal(), TOOLS)
     op = total_2(params={"items": [{"price": 1000.0}]})
     patch = PlanPatch.model_validate({"base": plan_hash(bound), "reason": "mend", "ops": [op]})
-    checked = check_patch(bound, patch, finished=["total"], goal=goal(), tools=TOOLS)
+    checked = check_patch(bound, patch, finished=[StepId("total")], goal=goal(), tools=TOOLS)
 
     assert checked.diagnostics == ()
