@@ -10,7 +10,7 @@ import datetime as dt
 
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Event, GateRecord
-from wavewright.executor.run.execution import execute
+from wavewright.executor.run.execution import Execution, execute
 from wavewright.executor.run.ports import GateView
 from wavewright.executor.store.journal import Journal
 from wavewright.planner.language.plan import Limits, Plan
@@ -81,16 +81,18 @@ async def run_engine(
 ) -> RunState:
     """Run a plan of `add` steps with every feature on."""
     state = await execute(
-        plan,
-        {"add": Tool(ADD, add)},
-        run=RunId(run),
-        now=NOW,
-        journal=journal,
-        verify=ask_gates,
-        schedule=schedule,
-        limits=Limits(max_steps=NO_END, max_waves=NO_END, concurrency=64),
-        graph=graph,
-        on_event=Counter(),
+        Execution(
+            plan,
+            {"add": Tool(ADD, add)},
+            run=RunId(run),
+            now=NOW,
+            journal=journal,
+            verify=ask_gates,
+            schedule=schedule,
+            limits=Limits(max_steps=NO_END, max_waves=NO_END, concurrency=64),
+            graph=graph,
+            on_event=Counter(),
+        )
     )
     failed = [record for record in state.steps.values() if record.status != "ok"]
     if failed or len(state.steps) != len(plan.steps):

@@ -21,7 +21,7 @@ from benchmarks.bare import run_fifo
 from benchmarks.engine import NO_END, NOW, ask_gates
 from benchmarks.measure import show_table
 from benchmarks.shapes import Shape, plan_of
-from wavewright.executor.run.execution import execute
+from wavewright.executor.run.execution import Execution, execute
 from wavewright.planner.language.plan import Limits, Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.graph import PlanGraph
@@ -101,14 +101,16 @@ async def run_engine(
 ) -> None:
     """Run it on the engine."""
     await execute(
-        uneven.plan,
-        tools,
-        run=RunId("bench"),
-        now=NOW,
-        verify=ask_gates,
-        schedule=schedule,
-        limits=Limits(max_steps=NO_END, max_waves=NO_END, concurrency=concurrency),
-        graph=graph,
+        Execution(
+            uneven.plan,
+            tools,
+            run=RunId("bench"),
+            now=NOW,
+            verify=ask_gates,
+            schedule=schedule,
+            limits=Limits(max_steps=NO_END, max_waves=NO_END, concurrency=concurrency),
+            graph=graph,
+        )
     )
 
 

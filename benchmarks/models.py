@@ -30,7 +30,7 @@ from benchmarks.measure import show_table
 from wavewright.config.sections import ModelsSection
 from wavewright.config.settings import Settings, load_settings
 from wavewright.executor.budgets.stores import MemoryBudgetStore
-from wavewright.executor.run.execution import execute
+from wavewright.executor.run.execution import Execution, execute
 from wavewright.planner.language.goals import AvailableTool, Goal
 from wavewright.planner.language.plan import Limits, Plan
 from wavewright.planner.language.signatures import ToolSignature
@@ -291,7 +291,13 @@ class Bench:
             }
         )
         state = await execute(
-            plan, {"note": tool}, run=RunId("bench"), now=NOW, limits=Limits(concurrency=PARALLEL)
+            Execution(
+                plan,
+                {"note": tool},
+                run=RunId("bench"),
+                now=NOW,
+                limits=Limits(concurrency=PARALLEL),
+            )
         )
         [ended] = state.steps.values()
         if ended.status != "ok" or ended.items != (PARALLEL, PARALLEL):

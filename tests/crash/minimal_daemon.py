@@ -42,7 +42,7 @@ from wavewright.engine.service.messages.models import (
 from wavewright.engine.service.operations.logs import StructuredLog
 from wavewright.engine.service.operations.monitoring import Telemetry
 from wavewright.executor.events.types import Event
-from wavewright.executor.run.reuse import JournalReplayCache
+from wavewright.executor.run.kept_answers import JournalReplayCache
 from wavewright.executor.sqlite.journal import SqliteBudgetStore, SqliteJournal
 from wavewright.executor.store.journal import Journal
 from wavewright.planner.types import RunId

@@ -9,7 +9,7 @@ from wavewright.engine.run import session
 from wavewright.engine.run.pipeline.context import Ports, RunContext, RunRequest
 from wavewright.engine.run.pipeline.pipeline import PipelineRun
 from wavewright.engine.run.pipeline.services import open_services
-from wavewright.executor.run.reuse import JournalReplayCache
+from wavewright.executor.run.kept_answers import JournalReplayCache
 from wavewright.executor.store.journal import Journal
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from wavewright.executor.events.state import RunState
-from wavewright.executor.run.execution import execute
+from wavewright.executor.run.execution import Execution, execute
 from wavewright.executor.run.ports import Timer
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
@@ -63,7 +63,7 @@ class ExecutionHarness:
 
     async def run(self, plan: Plan, **options: Any) -> RunState:
         """Execute a plan over these tools."""
-        return await execute(plan, self.tools, run=RUN, now=NOW, **options)
+        return await execute(Execution(plan, self.tools, run=RUN, now=NOW, **options))
 
 
 def echo(call: ToolCall) -> Json:

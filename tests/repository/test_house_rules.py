@@ -56,7 +56,8 @@ BROAD_EXCEPT_ALLOWED = {
     "wavewright.executor.run.failures": (
         "the text and properties of an exception: its class may be a tool's own"
     ),
-    "wavewright.executor.run.step_runner": "the call of a tool",
+    "wavewright.executor.run.calls": "the call of a tool",
+    "wavewright.executor.run.step_gates": "the evaluation of gates: those that raise have failed",
     "wavewright.executor.fleet.remote_calls": (
         "the import of a project's modules, and the call of a tool"
     ),

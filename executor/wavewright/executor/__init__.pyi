@@ -33,17 +33,18 @@ from .fleet.remote_calls import (
     ToolHost as ToolHost,
 )
 from .run.execution import (
+    Execution as Execution,
     execute as execute,
     no_gates as no_gates,
+)
+from .run.kept_answers import (
+    JournalReplayCache as JournalReplayCache,
 )
 from .run.ports import (
     Clock as Clock,
     GateView as GateView,
     LoopClock as LoopClock,
     Verify as Verify,
-)
-from .run.reuse import (
-    JournalReplayCache as JournalReplayCache,
 )
 from .sqlite.journal import (
     SqliteBudgetStore as SqliteBudgetStore,

@@ -16,7 +16,7 @@ from tests.crash.run_size import volume
 from tests.executor.execution_harness import NOW, RUN
 from tests.executor.run.typed_plans import Draft, drafts, values
 from wavewright.executor.events.state import RunState
-from wavewright.executor.run.execution import execute
+from wavewright.executor.run.execution import Execution, execute
 from wavewright.planner.checks.checker import check
 from wavewright.planner.diagnostics.diagnostic import Diagnostic
 from wavewright.planner.types import Json
@@ -49,7 +49,7 @@ def run(draft: Draft, data: st.DataObject) -> RunState:
         return Tool(signature, call)
 
     tools: Mapping[str, Tool] = {name: tool(name) for name in draft.tools}
-    return asyncio.run(execute(draft.plan, tools, run=RUN, now=NOW))
+    return asyncio.run(execute(Execution(draft.plan, tools, run=RUN, now=NOW)))
 
 
 @given(drafts(), st.data())

@@ -25,7 +25,7 @@ from wavewright.config.value_types import is_url
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Event, ItemFinished
 from wavewright.executor.run.ports import LoopClock, Timer
-from wavewright.executor.run.reuse import ReuseSource
+from wavewright.executor.run.rules import ReuseSource
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.journal import RunLost
 from wavewright.executor.store.leases import LEASE_SECONDS

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from wavewright.executor.events.state import RunState
-from wavewright.executor.run.execution import execute
+from wavewright.executor.run.execution import Execution, execute
 from wavewright.executor.run.ports import PersonReply, ReadyCalls
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
@@ -62,13 +62,15 @@ class Bench:
         )
         question = replace(Tool(ToolSignature(name="question"), self._call), asks_person=True)
         return await execute(
-            Plan.model_validate({"steps": steps}),
-            {"read": read, "write": write, "question": question},
-            run=RunId("20261122-060000-abc123"),
-            now=NOW,
-            schedule=schedule,
-            ask=person.ask,
-            prior=prior,
+            Execution(
+                Plan.model_validate({"steps": steps}),
+                {"read": read, "write": write, "question": question},
+                run=RunId("20261122-060000-abc123"),
+                now=NOW,
+                schedule=schedule,
+                ask=person.ask,
+                prior=prior or RunState(),
+            )
         )
 
 

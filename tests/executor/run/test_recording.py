@@ -12,7 +12,7 @@ from tests.executor.execution_harness import RUN, ExecutionHarness, output_of, p
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, GateRecord, ItemFinished, StepFinished
 from wavewright.executor.run.ports import GateView
-from wavewright.executor.run.reuse import ReuseSource
+from wavewright.executor.run.rules import ReuseSource
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.language.plan import Plan

@@ -28,7 +28,7 @@ from wavewright.executor.events.types import (
     RunStarted,
     StepStarted,
 )
-from wavewright.executor.run.execution import execute
+from wavewright.executor.run.execution import Execution, execute
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.journal import Journal, MemoryJournal
 from wavewright.executor.store.transaction import Alongside
@@ -379,7 +379,7 @@ async def test_the_events_of_a_round_carry_on_from_the_state_before() -> None:
     prior = fold([started, accepted, RunFinished(3.0, "interrupted")])
     bench = ExecutionHarness().add(echo)
     state = await execute(
-        plan_of({"id": "a"}), bench.tools, run=RUN, now=NOW, prior=prior, limits=Limits()
+        Execution(plan_of({"id": "a"}), bench.tools, run=RUN, now=NOW, prior=prior, limits=Limits())
     )
 
     assert (state.started, state.rung, state.finished) == (started, "given", None)

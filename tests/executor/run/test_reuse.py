@@ -22,8 +22,9 @@ from tests.executor.execution_harness import (
     plan_of,
     statuses,
 )
-from wavewright.executor.run.execution import execute
-from wavewright.executor.run.reuse import JournalReplayCache, StepKeyBuilder
+from wavewright.executor.run.execution import Execution, execute
+from wavewright.executor.run.kept_answers import JournalReplayCache
+from wavewright.executor.run.step_keys import StepKeyBuilder
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.language.hashing import step_key
 from wavewright.planner.language.signatures import ToolSignature
@@ -107,7 +108,9 @@ async def run_at(
     bench: ExecutionHarness, journal: MemoryJournal, run: str, now: dt.datetime
 ) -> dict[str, str]:
     plan = plan_of({"id": "a", "params": {"v": 1}})
-    return statuses(await execute(plan, bench.tools, run=RunId(run), now=now, journal=journal))
+    return statuses(
+        await execute(Execution(plan, bench.tools, run=RunId(run), now=now, journal=journal))
+    )
 
 
 async def test_another_run_reuses_a_result_as_long_as_the_tool_allows() -> None:
@@ -126,7 +129,7 @@ async def test_a_result_ages_for_a_run_whose_now_stands_still() -> None:
     ended = list[dict[str, str]]()
     for run in ("one", "two", "three"):
         state = await execute(
-            plan, bench.tools, run=RunId(run), now=NOW, journal=journal, clock=clock
+            Execution(plan, bench.tools, run=RunId(run), now=NOW, journal=journal, clock=clock)
         )
         ended.append(statuses(state))
         await clock.sleep(2000)
@@ -180,7 +183,7 @@ async def test_a_stored_output_serves_every_equal_call_of_the_run() -> None:
     journal = MemoryJournal()
     await run_at(bench, journal, "one", NOW)
     bench.calls.clear()
-    again = await execute(SAME, bench.tools, run=RunId("two"), now=NOW, journal=journal)
+    again = await execute(Execution(SAME, bench.tools, run=RunId("two"), now=NOW, journal=journal))
 
     assert statuses(again) == {"a": "reused", "b": "reused"}
     assert bench.calls == []

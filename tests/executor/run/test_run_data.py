@@ -5,6 +5,7 @@ and parallel items.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -12,8 +13,8 @@ import pytest
 from tests.executor.execution_harness import NOW, RUN, plan_of, statuses
 from wavewright.executor.events.state import RunState, fold, written_data
 from wavewright.executor.events.types import Event, PlanAccepted, RunStarted, StepFinished
-from wavewright.executor.run.execution import execute
-from wavewright.executor.run.reuse import ReuseSource
+from wavewright.executor.run.execution import Execution, execute
+from wavewright.executor.run.rules import ReuseSource
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.journal import Journal, MemoryJournal
 from wavewright.planner.language.plan import Plan, Retry
@@ -61,9 +62,11 @@ class Library:
             ]
         )
 
-    async def run(self, plan: Plan, journal: Journal | None = None, **options: object) -> RunState:
+    async def run(self, plan: Plan, journal: Journal | None = None, **options: Any) -> RunState:
         run = RunId(str(options.pop("run", RUN)))
-        return await execute(plan, self.tools(), run=run, now=NOW, journal=journal, **options)  # type: ignore[arg-type]
+        return await execute(
+            Execution(plan, self.tools(), run=run, now=NOW, journal=journal, **options)
+        )
 
 
 def page(letter: str) -> Json:
@@ -252,7 +255,9 @@ async def test_what_is_read_can_be_changed_without_changing_what_others_read() -
         "depends_on": ["store_a"],
     }
 
-    state = await execute(a_plan(stored("a"), spoilt, counted("spoilt")), tools, run=RUN, now=NOW)
+    state = await execute(
+        Execution(a_plan(stored("a"), spoilt, counted("spoilt")), tools, run=RUN, now=NOW)
+    )
 
     assert state.steps[StepId("counted")].output == [f"a: {page('a')}"]
 
@@ -264,7 +269,7 @@ async def test_a_tool_uses_only_the_names_that_it_declares() -> None:
 
     tools = Registry([make_tool(pry)])
     state = await execute(
-        plan_of({"id": "pried", "tool": "pry", "params": {}}), tools, run=RUN, now=NOW
+        Execution(plan_of({"id": "pried", "tool": "pry", "params": {}}), tools, run=RUN, now=NOW)
     )
 
     error = state.steps[StepId("pried")].error
@@ -281,7 +286,7 @@ async def test_values_that_are_no_json_fail_the_call() -> None:
 
     tools = Registry([make_tool(store, writes_data={"pages"})])
     state = await execute(
-        plan_of({"id": "stored", "tool": "store", "params": {}}), tools, run=RUN, now=NOW
+        Execution(plan_of({"id": "stored", "tool": "store", "params": {}}), tools, run=RUN, now=NOW)
     )
 
     error = state.steps[StepId("stored")].error

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from tests.crash.run_size import volume
 from tests.executor.execution_harness import NOW, RUN
 from tests.executor.run.typed_plans import Draft, drafts
-from wavewright.executor.run.execution import execute
+from wavewright.executor.run.execution import Execution, execute
 from wavewright.planner.checks.checker import check
 from wavewright.planner.language.goals import AvailableTool, Goal
 from wavewright.planner.language.plan import Plan
@@ -126,7 +126,7 @@ async def run_often(plan: Plan, signatures: Mapping[str, ToolSignature]) -> list
 
     tools = {name: tool(name) for name in signatures}
     for _ in range(RUNS_OF_A_PLAN):
-        await execute(plan, tools, run=RUN, now=NOW)
+        await execute(Execution(plan, tools, run=RUN, now=NOW))
     return seen
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from tests.executor.execution_harness import NOW, RUN, plan_of, statuses
-from wavewright.executor import execute
+from wavewright.executor import Execution, execute
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Event, Noted
 from wavewright.executor.store.journal import MemoryJournal
@@ -40,7 +40,9 @@ async def run_emitting(emitted: object) -> tuple[RunState, list[Event]]:
     registry.add(work)
     async with MemoryJournal() as journal:
         state = await execute(
-            plan_of({"id": "a", "params": {}}), registry, run=RUN, now=NOW, journal=journal
+            Execution(
+                plan_of({"id": "a", "params": {}}), registry, run=RUN, now=NOW, journal=journal
+            )
         )
         return state, await journal.load(RUN)
 

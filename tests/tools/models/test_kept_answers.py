@@ -13,7 +13,7 @@ from wavewright.engine.rehearsal.fake_model.replies import calling_tool
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
 from wavewright.executor.budgets.stores import MemoryBudgetStore
 from wavewright.executor.events.types import AnswerKept
-from wavewright.executor.run.reuse import JournalReplayCache
+from wavewright.executor.run.kept_answers import JournalReplayCache
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.ports.model_port import LoopLimits, LoopTool
 from wavewright.planner.types import Json, JsonObject, StepId

@@ -301,13 +301,12 @@ class Emissions:
             self._flush_text(call)
         if (printed or traceback) and self._logged[call.step.id] < MAX_LOGGED_ATTEMPTS:
             self._logged[call.step.id] += 1
-            index = None if call.index < 0 else call.index
             self._record(
                 AttemptLogged(
                     self._clock.wall(),
                     call.step.id,
                     call.attempt,
-                    index,
+                    call.item,
                     traceback=traceback,
                     **printed,
                 )
@@ -329,7 +328,7 @@ class Emissions:
         call: ScheduledCall,
         emission: ModelUse | RungRecord | AgentToolCall | LogEvent | EmissionsTaken,
     ) -> Event:
-        at, step, index = self._clock.wall(), call.step.id, None if call.index < 0 else call.index
+        at, step, index = self._clock.wall(), call.step.id, call.item
         match emission:
             case ModelUse():
                 return ModelCalled(at, _with_step(emission, step, index))
@@ -373,8 +372,8 @@ class Emissions:
     def _flush_text(self, call: ScheduledCall) -> None:
         text = self._texts.pop(call)
         text.timer.cancel()
-        index = None if call.index < 0 else call.index
-        self._record(OutputStreamed(self._clock.wall(), call.step.id, "".join(text.parts), index))
+        joined = "".join(text.parts)
+        self._record(OutputStreamed(self._clock.wall(), call.step.id, joined, call.item))
 
 
 def taken_emissions(state: RunState) -> dict[str, int]:

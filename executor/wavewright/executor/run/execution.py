@@ -3,6 +3,10 @@
 It returns the state of the run after every step has ended. Where it is cancelled it first journals
 what has ended and marks the run *interrupted*; resuming is `execute` again with the state from the
 journal.
+
+The way of one call is in four files, in this order: `scheduler.py` (what is ready), `rules.py`
+(whether it is called), `calls.py` (the call, its deadline and its retries), `recording.py` (what is
+recorded of it).
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import cast
 
 import anyio
@@ -17,14 +22,16 @@ import anyio
 from wavewright.config.redaction import Redactor, known_secrets_redactor
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Event, GateRecord, RunFinished, RunStarted
-from wavewright.executor.run.call_executor import CallExecutor
+from wavewright.executor.run.calls import CallRunner, RunFacts
+from wavewright.executor.run.deadlines import Deadlines
 from wavewright.executor.run.emissions import Emissions, capture_suspended, capturing
 from wavewright.executor.run.ports import AskPerson, Clock, DrainSignal, GateView, LoopClock, Verify
 from wavewright.executor.run.program import CompiledPlan
-from wavewright.executor.run.recording import EventRecorder, EventRedactor
-from wavewright.executor.run.reuse import ReuseSource
+from wavewright.executor.run.recording import EventRecorder
+from wavewright.executor.run.redacted_events import EventRedactor
+from wavewright.executor.run.rules import CallRules, ReuseSource, gates_by_step
 from wavewright.executor.run.scheduler import Scheduler
-from wavewright.executor.run.step_runner import StepRunner
+from wavewright.executor.run.step_gates import StepGates
 from wavewright.executor.store.journal import Journal
 from wavewright.planner.language.goals import AvailableTool
 from wavewright.planner.language.plan import Limits, Plan
@@ -39,116 +46,98 @@ def no_gates(step_id: StepId, output: Json, view: GateView) -> tuple[GateRecord,
     return ()
 
 
-async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each with its default
-    plan: Plan,
-    tools: Mapping[str, Tool],
-    *,
-    run: RunId,
-    now: dt.datetime,
-    journal: Journal | None = None,
-    verify: Verify = no_gates,
-    ask: AskPerson | None = None,
-    schedule: Schedule = "waves",
-    limits: Limits | None = None,
-    goal_tools: Iterable[AvailableTool] = (),
-    graph: PlanGraph | None = None,
-    prior: RunState | None = None,
-    retry_failed: bool = False,
-    announces: bool = False,
-    donor: ReuseSource | None = None,
-    on_event: Callable[[Event], None] | None = None,
-    clock: Clock | None = None,
-    drain_signal: DrainSignal | None = None,
-    redactor: Redactor | None = None,
-    is_part: bool = False,
-) -> RunState:
-    """Run every step of a bound plan that can run, and return the state of the run after it.
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What one execution of a plan needs: the plan, its tools, and the ports and policy of the run."""
 
-    Args:
-        plan: The plan, checked and bound to its goal.
-        tools: The tools by name; a step whose tool is missing fails.
-        run: The run that the events belong to.
-        now: The value of `now()` throughout the run.
-        journal: Where events are written; without one only the returned state has them.
-        verify: Evaluates the gates of a step.
-        ask: Asks a person about a step that needs approval or asks a question; without it no
-            approval is asked. Steps that wait for a person have no ending in the returned state.
-        schedule: `waves`, or `dataflow`.
-        limits: Upper bounds; steps beyond one end `cancelled` with the reason.
-        goal_tools: The goal's configuration of its tools.
-        graph: The plan's graph, where the caller has it.
-        prior: The run so far. Calls that ended in it, with the same step id and key, are not made
-            again.
-        retry_failed: Call failed steps of `prior` again; without it a failure is final until a
-            patch replaces it.
-        announces: Journal the start of every call, and not only of those that write.
-        donor: Another run; its successful calls are not made again where they are the same.
-        on_event: Called with every event once it is journaled.
-        clock: Time, timers and random numbers.
-        drain_signal: Lets no further call start, so that calls in progress can end before the run
-            is cancelled.
-        is_part: Whether the run goes on beside this execution: where it is cancelled, no ending is
-            recorded for what has not ended, nor for the run.
-        redactor: Redacts what calls raise, print and log; by default with the secrets of the
-            environment.
+    plan: Plan
+    """Checked and bound to its goal."""
+    tools: Mapping[str, Tool]
+    """By name; a step whose tool is missing fails."""
+    run: RunId
+    """The run that the events belong to."""
+    now: dt.datetime
+    """The value of `now()` throughout the run."""
+    journal: Journal | None = None
+    """Where events are written; without one only the returned state has them."""
+    verify: Verify = no_gates
+    """Evaluates the gates of a step."""
+    ask: AskPerson | None = None
+    """Asks a person about a step that needs approval or asks a question; without it no approval is
+    asked. Steps that wait for a person have no ending in the returned state.
+    """
+    schedule: Schedule = "waves"
+    limits: Limits = field(default_factory=Limits)
+    """Upper bounds; steps beyond one end `cancelled` with the reason."""
+    goal_tools: Iterable[AvailableTool] = ()
+    """The goal's configuration of its tools."""
+    graph: PlanGraph | None = None
+    """The plan's graph, where the caller has it."""
+    prior: RunState = field(default_factory=RunState)
+    """The run so far. Calls that ended in it, with the same step id and key, are not made again."""
+    retry_failed: bool = False
+    """Call failed steps of `prior` again; without it a failure is final until a patch replaces it."""
+    announces: bool = False
+    """Journal the start of every call, and not only of those that write."""
+    donor: ReuseSource | None = None
+    """Another run; its successful calls are not made again where they are the same."""
+    on_event: Callable[[Event], None] | None = None
+    """Called with every event once it is journaled."""
+    clock: Clock = field(default_factory=LoopClock)
+    drain_signal: DrainSignal = field(default_factory=DrainSignal)
+    """Lets no further call start, so that calls in progress can end before the run is cancelled."""
+    redactor: Redactor = field(default_factory=lambda: known_secrets_redactor(None))
+    """Redacts what calls raise, print and log; by default with the secrets of the environment."""
+    is_part: bool = False
+    """Whether the run goes on beside this execution: where it is cancelled, no ending is recorded
+    for what has not ended, nor for the run.
+    """
+
+
+async def execute(execution: Execution) -> RunState:
+    """Run every step of a bound plan that can run, and return the state of the run after it.
 
     Raises:
         JournalError: the journal cannot be written; it holds all events up to the first that
             failed.
     """
-    limits = limits or Limits()
-    prior = prior or RunState()
-    clock = clock or LoopClock()
+    clock, limits = execution.clock, execution.limits
     program = CompiledPlan(
-        plan, tools, limits=limits, goal_tools=goal_tools, graph=graph, asks_people=ask is not None
+        execution.plan,
+        execution.tools,
+        limits=limits,
+        goal_tools=execution.goal_tools,
+        graph=execution.graph,
+        asks_people=execution.ask is not None,
     )
-    journaled = EventRedactor(program.graph, plan.gates, prior)
-    recorder = EventRecorder(run, journal, prior, on_event, clock, journaled.redact)
-
-    def emit(event: Event) -> None:
-        with capture_suspended():
-            recorder.record(event)
-            recorder.commit_now()
-
-    runner = StepRunner(
-        program,
-        run=run,
-        job=_budget_job(prior.started),
-        now=now,
-        verify=verify,
-        emissions=Emissions(emit, clock),
-        clock=clock,
-        donor=donor,
-        redactor=redactor or known_secrets_redactor(None),
+    journaled = EventRedactor(program.graph, execution.plan.gates, execution.prior)
+    recorder = EventRecorder(
+        execution.run,
+        execution.journal,
+        execution.prior,
+        execution.on_event,
+        clock,
+        journaled.redact,
     )
-    calls = CallExecutor(
-        runner,
-        recorder,
-        journal,
-        is_withheld=journaled.is_withheld,
-        prior=prior,
-        retry_failed=retry_failed,
-        announces=announces,
-        donor=donor,
-        clock=clock,
-    )
+    deadlines = Deadlines(clock)
+    rules, calls = _rules_and_calls(execution, program, journaled, recorder, deadlines)
     scheduler = Scheduler(
         program,
-        runner,
         calls,
+        rules,
         recorder,
-        schedule=schedule,
+        schedule=execution.schedule,
         limits=limits,
         clock=clock,
-        drain_signal=drain_signal or DrainSignal(),
-        ask=ask,
+        drain_signal=execution.drain_signal,
+        ask=execution.ask,
     )
     try:
         with capturing():
             async with anyio.create_task_group() as group:
                 if not recorder.is_instant:
                     group.start_soon(recorder.commit_until_closed)
-                with _ended(scheduler, recorder, clock, is_part=is_part):
+                with _ended(scheduler, recorder, clock, is_part=execution.is_part):
                     with anyio.move_on_after(limits.run_timeout) as scope:
                         await scheduler.run()
                     if scope.cancelled_caught:
@@ -157,8 +146,52 @@ async def execute(  # noqa: PLR0913 - the ports and the policy of a run, each wi
     except BaseExceptionGroup as group_error:
         raise _root_cause(group_error) from None
     finally:
-        runner.deadlines.close()
+        deadlines.close()
     return recorder.state
+
+
+def _rules_and_calls(
+    execution: Execution,
+    program: CompiledPlan,
+    journaled: EventRedactor,
+    recorder: EventRecorder,
+    deadlines: Deadlines,
+) -> tuple[CallRules, CallRunner]:
+    """Return the rules of the execution's calls, and what runs them."""
+    prior = execution.prior
+
+    def emit(event: Event) -> None:
+        with capture_suspended():
+            recorder.record(event)
+            recorder.commit_now()
+
+    rules = CallRules(
+        prior,
+        retried=execution.donor,
+        retry_failed=execution.retry_failed,
+        is_withheld=journaled.is_withheld,
+        gates=gates_by_step(execution.plan.gates),
+    )
+    facts = RunFacts(
+        run=execution.run,
+        job=_budget_job(prior.started),
+        now=execution.now,
+        journal=execution.journal,
+        announces=execution.announces,
+        retried=execution.donor,
+    )
+    calls = CallRunner(
+        program,
+        facts,
+        rules,
+        StepGates(execution.plan, execution.verify, deadlines),
+        recorder,
+        deadlines=deadlines,
+        emissions=Emissions(emit, execution.clock),
+        clock=execution.clock,
+        redactor=execution.redactor,
+    )
+    return rules, calls
 
 
 @contextmanager

@@ -3,27 +3,18 @@
 Computed once: the graph, the wave and the priority of each step, and a validator for each schema of
 a tool. A step's own expressions are compiled when the step starts and dropped with it, so a plan of
 100,000 steps needs little more memory than its graph.
-
-A *direct* reference is a whole `${…}` with only fields and indexes, as `${steps.prices[0].close}`.
-It is resolved without the expression parser, which takes less time. Where that finds no value the
-expression is evaluated instead, so values and errors are always those of expressions.
 """
 
 from __future__ import annotations
 
-import datetime as dt
-import re
 from array import array
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, TypeAlias, cast
 
 from wavewright.executor.events.state import RunState, written_data
 from wavewright.executor.events.types import PersonAsk
 from wavewright.planner.cel.embedded import bare_expression
 from wavewright.planner.cel.evaluator import Evaluator, compile_expression
-from wavewright.planner.cel.paths import Variables
 from wavewright.planner.language.goals import AvailableTool
 from wavewright.planner.language.plan import Limits, Plan, Retry, Step
 from wavewright.planner.language.signatures import (
@@ -38,93 +29,6 @@ from wavewright.planner.plans.uses import step_reads
 from wavewright.planner.schemas.validation import Validator, validator_of
 from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.tools.functions.tool import FindCall, Tool, ToolFunction
-
-# Reserved words of expressions are not fields; such references are left to the expression parser.
-_FIELD = r"(?!(?:in|true|false|null)\b)[A-Za-z_][A-Za-z0-9_]*"
-_DIRECT_REFERENCE = re.compile(
-    rf"\$\{{(steps|inputs|item)((?:\.{_FIELD})*)((?:\.{_FIELD}|\[[0-9]{{1,9}}\])*)\}}", re.ASCII
-)
-_KEY = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\[([0-9]+)\]", re.ASCII)
-_SCALARS = (int, float, type(None))
-
-ParamsRenderer: TypeAlias = Callable[[Variables, dt.datetime], Json]
-
-
-def compile_params(params: JsonObject) -> ParamsRenderer:
-    """Return a renderer of parameters, as `compile_render` does, but faster for direct references.
-
-    Raises:
-        ExpressionError: a reference is not closed, or its expression is invalid.
-    """
-    constants: JsonObject = {}
-    renderers: list[tuple[str, Renderer]] = []
-    for name, value in params.items():
-        if isinstance(value, str):
-            if "${" in value:
-                renderers.append((name, _compile_text(value)))
-                continue
-        elif not isinstance(value, _SCALARS):
-            renderers.append((name, compile_render(value, _compile_text)))
-            continue
-        constants[name] = value
-    if not renderers:
-        return lambda _variables, _now: constants
-
-    def render(variables: Variables, now: dt.datetime) -> Json:
-        rendered = dict(params)
-        for name, renderer in renderers:
-            rendered[name] = renderer(variables, now)
-        return rendered
-
-    return render
-
-
-class _Missing:
-    """The value of a reference that leads to nothing."""
-
-
-_MISSING = _Missing()
-
-
-@lru_cache(maxsize=1024)
-def _compile_text(text: str) -> Renderer:
-    direct = _DIRECT_REFERENCE.fullmatch(text)
-    if direct is None:
-        return compile_render(text)
-    root, fields, rest = direct.groups()
-    if not rest:
-        return _follow_names(text, [root, *fields.split(".")[1:]])
-    keys: list[str | int] = [*fields.split(".")[1:]]
-    keys += [field or int(place) for field, place in _KEY.findall(rest)]
-
-    def follow(variables: Variables, now: dt.datetime) -> Json:
-        value = variables.get(root, _MISSING)
-        for key in keys:
-            if isinstance(value, dict) and isinstance(key, str):
-                value = value.get(key, _MISSING)
-            elif isinstance(value, list) and isinstance(key, int) and key < len(value):
-                value = value[key]
-            else:
-                value = _MISSING
-        return compile_render(text)(variables, now) if isinstance(value, _Missing) else value
-
-    return follow
-
-
-def _follow_names(text: str, names: list[str]) -> Renderer:
-    """Return the renderer of a reference without indexes."""
-
-    def follow(variables: Variables, now: dt.datetime) -> Json:
-        value: Any = variables
-        try:
-            for name in names:
-                value = value[name]
-        except (KeyError, TypeError):
-            return compile_render(text)(variables, now)
-        return cast("Json", value)
-
-    return follow
-
 
 _UNKNOWN_TOOL_SECONDS = 1.0
 NO_WAVE = -1
@@ -155,6 +59,10 @@ class CompiledTool:
     """Tells whether a call outlived the process that made it."""
     room: Callable[[], int] | None
     """How many calls others can take now; None where there is no such limit."""
+
+    def fits(self, output: Json) -> bool:
+        """Whether an output from a journal is one that the tool may give today."""
+        return self.returns is None or self.returns.accepts(output)
 
     @property
     def is_repeatable(self) -> bool:
@@ -205,7 +113,7 @@ class CompiledPlan:
         # A tool is given feedback by its parameter, and other calls are not made again because of
         # it.
         self._data_inputs = {
-            name: one for name, one in plan.inputs.items() if not is_feedback_input(name)
+            name: value for name, value in plan.inputs.items() if not is_feedback_input(name)
         }
         self.graph = graph or PlanGraph.of(plan)
         # In arrays by place, since dictionaries would need more memory than all outputs.
@@ -243,7 +151,7 @@ class CompiledPlan:
             if step.when is None
             else compile_expression(bare_expression(step.when).expression),
             None if step.for_each is None else compile_render(step.for_each),
-            compile_params(step.params),
+            compile_render(step.params),
             step.timeout or tool.signature.timeout,
             self._asked_before(step, tool) if self._asks_people else None,
         )

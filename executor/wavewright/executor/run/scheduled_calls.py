@@ -1,24 +1,20 @@
-"""Calls in the scheduler, and their outcomes.
+"""What the scheduler holds of a call while its step runs; results become events.
 
 A *call* is one use of a tool: a plain step is one call, a `for_each` step a *fan-out* of calls, one
-per item. Both exist only while the step runs; results become events.
+per item.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
 
-from wavewright.executor.events.state import SUCCESSES
-from wavewright.executor.events.types import ItemFinished, StepError, StepFinished
-from wavewright.executor.run.ports import Clock, GateRecords, ReadyCalls
+from wavewright.executor.events.types import ItemFinished, StepFinished
+from wavewright.executor.run.ports import GateRecords, ReadyCalls
 from wavewright.executor.run.program import CompiledStep
 from wavewright.planner.language.plan import Step
-from wavewright.planner.types import Json, JsonObject, StepId, StepKey
+from wavewright.planner.types import Json, JsonObject, StepKey
 from wavewright.tools.functions.injected import RunValues
-
-ItemStatus: TypeAlias = Literal["ok", "empty", "failed", "reused"]
 
 _EMPTY: JsonObject = {}
 _NO_DATA: RunValues = {}
@@ -40,14 +36,17 @@ class ScheduledCall:
     """
     order: int
     """The step's position in the plan."""
-    index: int = -1
-    """The item's index; -1 for a plain step and for the head of a fan-out."""
+    item: int | None = None
+    """The item's index; None for a plain step and for the head of a fan-out."""
     fan_out: FanOut | None = None
+    """The fan-out that the call belongs to."""
     compiled: CompiledStep | None = None
+    """None until the call is taken for the first time."""
     visible: JsonObject = field(default_factory=_empty)
     """Outputs that the step may read."""
     params: JsonObject = field(default_factory=_empty)
     key: StepKey | None = None
+    """None until the parameters are there."""
     data: RunValues = field(default_factory=lambda: _NO_DATA)
     """Run data that the step may read."""
     data_digest: str = ""
@@ -59,8 +58,8 @@ class ScheduledCall:
     answer: str | None = None
     """What a person has answered who was asked about the call."""
     attempt: int = 0
-    is_prepared: bool = False
-    """Whether the call has parameters and must be made."""
+    is_decided: bool = False
+    """Whether the rules say that the call is made; only its attempts are left."""
     is_under_way: bool = False
     """Whether the tool is running, so that its emissions are recorded."""
     started: float = 0.0
@@ -68,10 +67,10 @@ class ScheduledCall:
     clock_start: float = 0.0
     """Start on the monotonic clock, in seconds."""
 
-    def take_over(self, record: StepFinished) -> None:
-        """Set what the step's ending is to have of an earlier one."""
-        self.started, self.attempt = record.started or self.started, record.attempts
-        self.withheld, self.written = record.withheld, record.data
+    @property
+    def rank(self) -> tuple[float, int, int]:
+        """Place among ready calls: the most urgent first, items in their order."""
+        return self.urgency, self.order, -1 if self.item is None else self.item
 
 
 @dataclass(slots=True, eq=False)
@@ -93,45 +92,30 @@ class FanOut:
         self.unfinished = len(self.chosen)
 
     @property
-    def step_id(self) -> StepId:
-        """The step's id."""
-        return self.head.step.id
+    def step(self) -> Step:
+        """The step."""
+        return self.head.step
 
+    @property
+    def ended(self) -> list[ItemFinished]:
+        """How its items have ended so far, in their order."""
+        return [ending for ending in self.endings if ending is not None]
 
-def item_call(fan: FanOut, index: int) -> ScheduledCall:
-    """Return the call of one item."""
-    head = fan.head
-    return ScheduledCall(
-        step=head.step,
-        urgency=head.urgency,
-        order=head.order,
-        index=index,
-        fan_out=fan,
-        compiled=fan.compiled,
-        visible=head.visible,
-        data=head.data,
-        data_digest=head.data_digest,
-        answer=head.answer,
-    )
-
-
-def finished_item(
-    call: ScheduledCall, status: ItemStatus, output: Json, error: StepError | None, clock: Clock
-) -> ItemFinished:
-    """Return the ending of an item's call, now."""
-    return ItemFinished(
-        at=clock.wall(),
-        step=call.step.id,
-        index=call.index,
-        key=call.key,
-        status=status,
-        output=output,
-        error=error,
-        seconds=clock.monotonic() - call.clock_start,
-        attempts=call.attempt,
-        withheld=call.withheld,
-        data=call.written,
-    )
+    def call(self, item: int) -> ScheduledCall:
+        """Return the call of one item."""
+        head = self.head
+        return ScheduledCall(
+            step=head.step,
+            urgency=head.urgency,
+            order=head.order,
+            item=item,
+            fan_out=self,
+            compiled=self.compiled,
+            visible=head.visible,
+            data=head.data,
+            data_digest=head.data_digest,
+            answer=head.answer,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +140,7 @@ class PendingQuestion:
 class CallOutcome:
     """What a call has changed, for the scheduler to apply."""
 
-    __slots__ = ("calls", "endings", "pending_gates", "questions", "replayed")
+    __slots__ = ("calls", "endings", "kept", "pending_gates", "questions")
 
     def __init__(self) -> None:
         self.endings: list[StepFinished | ItemFinished] = []
@@ -167,16 +151,5 @@ class CallOutcome:
         self.questions: list[PendingQuestion] = []
         self.calls: list[tuple[ScheduledCall, float]] = []
         """Ready calls, each with the seconds after which it may start."""
-        self.replayed: StepFinished | None = None
+        self.kept: StepFinished | None = None
         """The step's ending in an earlier part of the run, which is in the journal already."""
-
-
-def is_still_valid(record: StepFinished | ItemFinished, *, retry_failed: bool) -> bool:
-    """Whether an ending from an earlier part of the run stands: a failure does, unless failed calls
-    are made again.
-    """
-    if record.status in SUCCESSES:
-        return True
-    # `retry_failed` does not repeat a write that may have taken effect.
-    is_unclear = record.error is not None and record.error.kind == "interrupted"
-    return record.status == "failed" and (is_unclear or not retry_failed)

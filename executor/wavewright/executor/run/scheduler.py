@@ -1,46 +1,58 @@
-"""The scheduler of a compiled plan, in waves or by dataflow.
+"""What is ready: the scheduler of a compiled plan, in waves or by dataflow.
 
 A step becomes ready when the endings that it waits for are committed: in `dataflow` those of its
 own dependencies, in `waves` those of every step of the waves before. Schedule and limits do not
-change how a step ends. Calls that ended in an earlier part of the run are not made again.
+change how a step ends.
 
-A *worker* takes the most urgent call that the limits allow, executes it, applies its outcome and
-takes the next. There are at most as many workers as concurrent calls, and each starts when it is
-needed.
+A *worker* takes the most urgent ready call that the limits allow, runs it (`calls.py`), applies its
+outcome and takes the next. There are at most as many workers as concurrent calls, and each starts
+when it is needed.
+
+Below the scheduler are `StepReadiness`, which says what a step that ends sets free, and
+`CallQueue`, in which ready calls wait for a worker.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Iterable
+import heapq
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Literal, TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup
 
+from wavewright.executor.events.state import SUCCESSES, blocking_gate
 from wavewright.executor.events.types import (
     Event,
+    GateRecord,
     StepError,
     StepFinished,
+    StepStatus,
     WaveFinished,
     WaveStarted,
 )
-from wavewright.executor.run.call_executor import CallExecutor
-from wavewright.executor.run.ports import AskPerson, Clock, DrainSignal
-from wavewright.executor.run.program import CompiledPlan, CompiledStep
-from wavewright.executor.run.readiness import CallQueue, StepReadiness, UnrunnableStatus
+from wavewright.executor.run.calls import CallRunner
+from wavewright.executor.run.ports import AskPerson, Clock, DrainSignal, Timer
+from wavewright.executor.run.program import NO_WAVE, CompiledPlan
 from wavewright.executor.run.recording import EventRecorder
+from wavewright.executor.run.rules import CallRules
 from wavewright.executor.run.scheduled_calls import (
     CallOutcome,
     PendingGates,
     PendingQuestion,
     ScheduledCall,
 )
-from wavewright.executor.run.step_runner import StepRunner
 from wavewright.planner.language.plan import Limits
-from wavewright.planner.types import Schedule, StepId
+from wavewright.planner.types import Json, Schedule, StepId
 from wavewright.tools.functions.injected import values_digest
 
+UnrunnableStatus: TypeAlias = Literal["blocked", "cancelled"]
+
+_LOOK_SECONDS: Final = 1.0
+"""How often limits that may change are read while calls wait because of them."""
+_STATUS_PHRASES = {"failed": "failed", "blocked": "was blocked", "cancelled": "was cancelled"}
 _CALLS_BETWEEN_YIELDS = 64
 """After so many calls a worker whose calls never wait lets the event loop run timers, signals and
 other runs.
@@ -58,8 +70,8 @@ class Scheduler:
     def __init__(
         self,
         program: CompiledPlan,
-        runner: StepRunner,
-        calls: CallExecutor,
+        calls: CallRunner,
+        rules: CallRules,
         recorder: EventRecorder,
         *,
         schedule: Schedule,
@@ -69,8 +81,8 @@ class Scheduler:
         ask: AskPerson | None,
     ) -> None:
         self._program = program
-        self._runner = runner
         self._calls = calls
+        self._rules = rules
         self._recorder = recorder
         self._in_waves = schedule == "waves"
         self._round = recorder.state.round
@@ -119,16 +131,15 @@ class Scheduler:
                 # group.
                 while not self._queue.is_closed:
                     changed = self._queue.next_change()
-                    if self._are_all_awake(group):
-                        await changed
-                    else:
-                        await anyio.lowlevel.checkpoint()
+                    self._wake_workers(group)
+                    await changed
                 for worker in self._idle:
                     _set_done(worker)
         finally:
             self._queue.cancel_timers()
 
     async def _work(self, group: TaskGroup) -> None:
+        """Take calls and run them until the queue is closed: the life of a worker."""
         self._waking -= 1
         calls = 0
         while not self._queue.is_closed:
@@ -138,14 +149,8 @@ class Scheduler:
                 continue
             try:
                 if call.compiled is None:
-                    call.visible = self._program.visible(call.step.id, self._readiness.outputs)
-                    if call.step.tool in self._program.data_readers:
-                        call.data = self._program.visible_data(call.step, self._recorder.state)
-                        call.data_digest = values_digest(call.data)
-                outcome = await self._calls.prepare(call)
-                if isinstance(outcome, CompiledStep):
-                    output = await self._runner.attempt(call, outcome)
-                    outcome = self._calls.conclude(call, outcome, output)
+                    self._set_what_is_visible(call)
+                outcome = await self._calls.advance(call)
                 self._apply_outcome(outcome, group)
             finally:
                 self._queue.release(call)
@@ -156,30 +161,29 @@ class Scheduler:
             self._recorder.commit_now()
             self._drain_signal.notify_if_drained()
 
+    def _set_what_is_visible(self, call: ScheduledCall) -> None:
+        """Set what a step may read: outputs and run data of the steps that it depends on."""
+        call.visible = self._program.visible(call.step.id, self._readiness.outputs)
+        if call.step.tool in self._program.data_readers:
+            call.data = self._program.visible_data(call.step, self._recorder.state)
+            call.data_digest = values_digest(call.data)
+
     async def _wait(self) -> None:
         worker: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._idle.append(worker)
         await worker
         self._waking -= 1
 
-    def _are_all_awake(self, group: TaskGroup) -> bool:
-        """Wake or start workers for the ready calls; return whether no more are needed.
-
-        One at first, then in each turn of the loop as many as have calls in progress, which doubles
-        them. Where calls wait, all workers run after a few turns; where they never do, one worker
-        makes all calls.
-        """
+    def _wake_workers(self, group: TaskGroup) -> None:
+        """Wake or start a worker for each call that could start now."""
         if self._drain_signal.is_draining:
-            return True
-        wanted = self._queue.startable - self._waking
-        now = min(wanted, max(1, self._queue.running))
-        for _ in range(now):
+            return
+        for _ in range(self._queue.startable - self._waking):
             self._waking += 1
             if self._idle:
                 _set_done(self._idle.pop())
             else:
                 group.start_soon(self._work, group)
-        return now >= wanted
 
     def _apply_outcome(self, outcome: CallOutcome, group: TaskGroup) -> None:
         for ending in outcome.endings:
@@ -194,10 +198,10 @@ class Scheduler:
             group.start_soon(self._await_reply, question, group)
         for call, seconds in outcome.calls:
             self._queue.push(call, seconds)
-        if outcome.replayed is not None:
+        if outcome.kept is not None:
             # It is in the journal already.
-            self._note_finished(outcome.replayed)
-            self._settle(outcome.replayed)
+            self._note_finished(outcome.kept)
+            self._settle(outcome.kept)
             self._admit_freed()
             self._close_if_waiting()
 
@@ -222,6 +226,7 @@ class Scheduler:
         finally:
             self._awaiting_replies -= 1
         if reply.answer is None:
+            # Nobody has answered: the step waits, and does not end in this execution.
             self._waiting.add(question.call.step.id)
         else:
             self._apply_outcome(self._calls.apply_reply(question, reply), group)
@@ -264,7 +269,7 @@ class Scheduler:
         for step_id in self._program.graph.steps:
             if self._readiness.is_finished(step_id):
                 continue
-            if step_id in written or not self._calls.is_finished_earlier(step_id):
+            if step_id in written or not self._rules.has_ended_before(step_id):
                 error = _UNCERTAIN_WRITE if step_id in written else None
                 ending = StepFinished(
                     at=self._clock.wall(),
@@ -333,6 +338,248 @@ class Scheduler:
         self._recorder.record(ending)
         self._note_finished(ending)
         self._settle(ending)
+
+
+class StepReadiness:
+    """Endings and outputs so far, and the steps that they free.
+
+    A step is *present* when other steps can read its output: it succeeded and no failed gate blocks
+    it. A step is *blocked* when a dependency of its own is neither present, nor optional, nor
+    skipped.
+    """
+
+    def __init__(self, program: CompiledPlan, max_waves: int) -> None:
+        self.outputs: dict[StepId, Json] = {}
+        """Of the steps that are present."""
+        self.remaining = len(program.graph.steps)
+        """Number of steps that have not settled."""
+        self._program = program
+        self._graph = program.graph
+        self._max_waves = max_waves + program.graph.free_waves
+        self._place = program.place
+        self._wave_of = program.wave_of
+        self._missing = [len(program.graph.dependencies[step_id]) for step_id in program.place]
+        self._ended: list[StepStatus | None] = [None] * len(program.place)
+        self._failed_gates: dict[StepId, GateRecord] = {}
+        self._unended_in_wave = [len(wave) for wave in program.graph.waves]
+
+    @property
+    def roots(self) -> list[StepId]:
+        """The steps without dependencies."""
+        return [step_id for step_id, place in self._place.items() if self._missing[place] == 0]
+
+    @property
+    def unordered(self) -> list[StepId]:
+        """The steps in no wave, because they depend on a cycle."""
+        if self._graph.cycles:
+            return [
+                step_id for step_id, place in self._place.items() if self._wave_of[place] == NO_WAVE
+            ]
+        return []
+
+    def release_dependents(self, ending: StepFinished) -> Iterable[StepId]:
+        """Settle a step; return the steps whose last missing dependency it was."""
+        self.remaining -= 1
+        if ending.status in SUCCESSES:
+            failed = blocking_gate(ending.gates) if ending.gates else None
+            if failed is None:
+                self.outputs[ending.step] = ending.output
+            else:
+                self._failed_gates[ending.step] = failed
+        missing, places = self._missing, self._place
+        freed: list[StepId] = []
+        for waiting in self._graph.dependants[ending.step]:
+            place = places[waiting]
+            missing[place] -= 1
+            if missing[place] == 0:
+                freed.append(waiting)
+        return freed
+
+    def is_finished(self, step_id: StepId) -> bool:
+        """Whether the step has ended."""
+        return self._ended[self._place[step_id]] is not None
+
+    def mark_finished(self, step_id: StepId, status: StepStatus) -> int | None:
+        """Set how a step ended; return the number of its wave where it was the last of its wave."""
+        place = self._place[step_id]
+        self._ended[place] = status
+        wave = self._wave_of[place]
+        if wave == NO_WAVE or wave >= self._max_waves:
+            return None
+        self._unended_in_wave[wave] -= 1
+        return None if self._unended_in_wave[wave] else wave
+
+    def wave_after(self, wave: int) -> Sequence[StepId]:
+        """Return the steps of the next wave; empty after the last one or at the limit."""
+        waves = self._graph.waves[: self._max_waves]
+        return waves[wave + 1] if wave + 1 < len(waves) else ()
+
+    def beyond_limit(self) -> Iterable[StepId]:
+        """Yield the steps of the waves beyond the limit."""
+        for wave in self._graph.waves[self._max_waves :]:
+            yield from wave
+
+    def unrunnable(self, step_id: StepId) -> tuple[UnrunnableStatus, str] | None:
+        """Return how and why a step whose dependencies have ended does not run; None where it does."""
+        wave = self._wave_of[self._place[step_id]]
+        if wave >= self._max_waves:
+            reason = f"it is in wave {wave + 1}, and a run has at most {self._max_waves} waves (max_waves)"
+            return "cancelled", reason
+        outputs = self.outputs
+        for name in self._graph.dependencies[step_id]:
+            if name not in outputs:
+                return self._blocked(step_id)
+        return None
+
+    def _blocked(self, step_id: StepId) -> tuple[UnrunnableStatus, str] | None:
+        steps = self._graph.steps
+        for name in self._program.own_dependencies(steps[step_id]):
+            status = self._ended[self._place[name]]
+            # A skipped dependency blocks nobody: its condition decided that it is not needed.
+            if name in self.outputs or steps[name].optional or status == "skipped":
+                continue
+            failed = self._failed_gates.get(name)
+            if failed is not None:
+                return "blocked", f"gate {failed.gate!r} on {name!r} failed"
+            return "blocked", f"{name!r} {_STATUS_PHRASES[status or 'cancelled']}"
+        return None
+
+
+_Entry: TypeAlias = tuple[tuple[float, int, int], int, ScheduledCall]
+"""A call's rank, a number that is never equal, and the call."""
+
+
+class CallQueue:
+    """Calls of one run that wait for a worker.
+
+    The most urgent of the ready calls starts first, within the concurrency limits of the run and of
+    its tools. A call whose tool is at its limit waits in a queue of that tool, so it does not block
+    other calls. A limit may change while calls run, as with workers on other machines that come and
+    go.
+    """
+
+    def __init__(
+        self,
+        concurrency: int,
+        tool_limits: Mapping[str, int],
+        changing_limits: Mapping[str, Callable[[], int]],
+        clock: Clock,
+        drain_signal: DrainSignal,
+    ) -> None:
+        self.running = 0
+        """Calls that were taken and not released."""
+        self.is_closed = False
+        self._concurrency = concurrency
+        self._tool_limits = tool_limits
+        self._changing_limits = changing_limits
+        self._limited = tool_limits.keys() | changing_limits.keys()
+        self._clock = clock
+        self._drain_signal = drain_signal
+        self._ready: list[_Entry] = []
+        self._waiting_for_tool: dict[str, list[_Entry]] = {}
+        self._busy = Counter[str]()
+        self._timers: dict[int, Timer] = {}
+        self._next_look: Timer | None = None
+        self._change: asyncio.Future[None] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no call runs, and none is ready or waits for its tool or its time."""
+        return not (
+            self.running or self._ready or self._timers or any(self._waiting_for_tool.values())
+        )
+
+    @property
+    def startable(self) -> int:
+        """Number of calls that could start now by the run's limit."""
+        return min(len(self._ready), self._concurrency - self.running)
+
+    def push(self, call: ScheduledCall, after: float = 0.0) -> None:
+        """Add a call, which may start after so many seconds, once a worker and its tool are free."""
+        if after > 0:
+            self._timers[id(call)] = self._clock.call_later(after, lambda: self._push_delayed(call))
+            return
+        heapq.heappush(self._ready, (call.rank, id(call), call))
+        self.notify()
+
+    def _push_delayed(self, call: ScheduledCall) -> None:
+        del self._timers[id(call)]
+        self.push(call)
+
+    def take(self) -> ScheduledCall | None:
+        """Return the most urgent call that may run now, and count it as running; None where there
+        is none.
+        """
+        if self.running >= self._concurrency or self._drain_signal.is_draining:
+            return None
+        while self._ready:
+            entry = heapq.heappop(self._ready)
+            call = entry[2]
+            tool = call.step.tool
+            if tool in self._limited:
+                if self._busy[tool] >= self._limit(tool):
+                    heapq.heappush(self._waiting_for_tool.setdefault(tool, []), entry)
+                    self._plan_look(tool)
+                    continue
+                self._busy[tool] += 1
+            self.running += 1
+            return call
+        return None
+
+    def _limit(self, tool: str) -> int:
+        limits = list[int]()
+        if tool in self._tool_limits:
+            limits.append(self._tool_limits[tool])
+        if tool in self._changing_limits:
+            limits.append(self._changing_limits[tool]())
+        return min(limits)
+
+    def _plan_look(self, tool: str) -> None:
+        if self._next_look is None and tool in self._changing_limits:
+            self._next_look = self._clock.call_later(_LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        """Let calls start for which a limit that has grown leaves room."""
+        self._next_look = None
+        for tool in self._changing_limits:
+            waiting = self._waiting_for_tool.get(tool, [])
+            for _ in range(min(self._limit(tool) - self._busy[tool], len(waiting))):
+                heapq.heappush(self._ready, heapq.heappop(waiting))
+            if waiting:
+                self._plan_look(tool)
+        self.notify()
+
+    def release(self, call: ScheduledCall) -> None:
+        """Count a call that was taken as ended."""
+        self.running -= 1
+        tool = call.step.tool
+        if tool in self._limited:
+            self._busy[tool] -= 1
+            if waiting := self._waiting_for_tool.get(tool):
+                heapq.heappush(self._ready, heapq.heappop(waiting))
+
+    def close(self) -> None:
+        """Make the workers return once their calls have ended."""
+        self.is_closed = True
+        self.notify()
+
+    def next_change(self) -> asyncio.Future[None]:
+        """Return a future that is done when a call was pushed or the queue was closed."""
+        self._change = asyncio.get_running_loop().create_future()
+        return self._change
+
+    def notify(self) -> None:
+        """Complete the future of `next_change`."""
+        if self._change is not None and not self._change.done():
+            self._change.set_result(None)
+
+    def cancel_timers(self) -> None:
+        """Drop the calls that wait for their time."""
+        self._change = None
+        for timer in self._timers.values():
+            timer.cancel()
+        if self._next_look is not None:
+            self._next_look.cancel()
 
 
 def _set_done(future: asyncio.Future[None]) -> None:

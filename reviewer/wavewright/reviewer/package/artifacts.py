@@ -22,7 +22,7 @@ from typing import TypeVar
 from immutables import Map
 
 from wavewright.executor.events.state import RunState
-from wavewright.executor.run.recording import OutputRedactor
+from wavewright.executor.run.redacted_events import OutputRedactor
 from wavewright.planner.types import Json, JsonObject, StepId, as_list, as_object
 from wavewright.reviewer.records import (
     Chart,

@@ -40,7 +40,7 @@ from wavewright.engine.run.pipeline.services import open_services
 from wavewright.engine.run.session import run_request, run_to_end
 from wavewright.engine.service.operations.trace_export import export_traces, traced
 from wavewright.executor.events.state import fold
-from wavewright.executor.run.reuse import JournalReplayCache
+from wavewright.executor.run.kept_answers import JournalReplayCache
 from wavewright.executor.store.journal import RunBusy, RunNotFound, new_run_id
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.executor.stores import journal_of

@@ -47,7 +47,7 @@ from wavewright.engine.run.pipeline.context import Ports, RunRequest
 from wavewright.engine.run.pipeline.services import open_services
 from wavewright.engine.run.session import run_request, run_to_end
 from wavewright.executor.events.types import Event
-from wavewright.executor.run.reuse import JournalReplayCache
+from wavewright.executor.run.kept_answers import JournalReplayCache
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.planner.ports.model_port import ModelError
 from wavewright.tools.models.opening import CassetteError, how_to_record

@@ -32,7 +32,7 @@ from wavewright.engine.interfaces.view.viewed_project import CommandRefused, Per
 from wavewright.executor.events.codec import encode
 from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event
-from wavewright.executor.run.recording import redacted_events
+from wavewright.executor.run.redacted_events import redacted_events
 from wavewright.executor.store.journal import RunNotFound
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import RunId

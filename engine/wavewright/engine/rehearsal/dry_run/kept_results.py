@@ -19,13 +19,13 @@ from typing import Final, Literal, TypeAlias
 
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import StepFinished
-from wavewright.executor.run.program import compile_params
-from wavewright.executor.run.reuse import StepKeyBuilder
+from wavewright.executor.run.step_keys import StepKeyBuilder
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.estimates import known_items
+from wavewright.planner.plans.expressions import compile_render
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.uses import step_texts
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
@@ -249,7 +249,7 @@ def _step_keys(
     items = [None] if step.for_each is None else known_items(plan, step)
     config = next((said.config for said in goal.tools if said.name == tool.name), None)
     maker = StepKeyBuilder(tool, config=config, now=now.timestamp(), run=_NO_RUN_ID)
-    params_of = compile_params(step.params)
+    params_of = compile_render(step.params)
     for index, item in enumerate(items or ()):
         variables: JsonObject = {"inputs": plan.inputs, "steps": {}}
         if step.for_each is not None:

@@ -46,7 +46,7 @@ from wavewright.engine.run.pipeline.services import draft_note, open_services
 from wavewright.engine.run.session import run_request
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import RunStarted, StepFinished
-from wavewright.executor.run.execution import execute
+from wavewright.executor.run.execution import Execution, execute
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.cel.embedded import bare_expression
 from wavewright.planner.cel.errors import ExpressionError
@@ -180,14 +180,16 @@ async def run_steps(simulated: SimulatedPlan, scenario: Scenario) -> RunState:
     """Return how the steps of a plan end."""
     goal, plan = simulated.goal, simulated.plan
     return await execute(
-        plan,
-        {name: scenario.routed(tool, goal) for name, tool in simulated.tools.items()},
-        run=_RUN_ID,
-        now=simulated.now,
-        verify=make_verifier(plan, simulated.signatures, goal, simulated.now),
-        schedule=goal.schedule,
-        limits=goal.limits,
-        goal_tools=goal.tools,
+        Execution(
+            plan,
+            {name: scenario.routed(tool, goal) for name, tool in simulated.tools.items()},
+            run=_RUN_ID,
+            now=simulated.now,
+            verify=make_verifier(plan, simulated.signatures, goal, simulated.now),
+            schedule=goal.schedule,
+            limits=goal.limits,
+            goal_tools=goal.tools,
+        )
     )
 
 

@@ -18,7 +18,7 @@ from wavewright.config.redaction import known_secrets_redactor
 from wavewright.engine.run.pipeline.context import Ports, RunContext
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, ItemFinished, Noted, StepFinished
-from wavewright.executor.run.execution import execute
+from wavewright.executor.run.execution import Execution, execute
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.planning.plan_stream import PlanStream, PrefixFault, startable_steps
@@ -176,20 +176,22 @@ class EarlySteps:
         try:
             now = run_instant(context.state)
             state = await execute(
-                part,
-                context.tools,
-                run=context.run,
-                now=now,
-                journal=self._ports.journal,
-                verify=make_verifier(part, context.signatures, context.goal, now),
-                schedule="dataflow",
-                limits=limits.model_copy(update={"run_timeout": None, "concurrency": slots}),
-                goal_tools=context.goal.tools,
-                prior=self._state,
-                on_event=listen,
-                announces=self._ports.announces_calls,
-                redactor=known_secrets_redactor(self._ports.settings),
-                is_part=True,
+                Execution(
+                    part,
+                    context.tools,
+                    run=context.run,
+                    now=now,
+                    journal=self._ports.journal,
+                    verify=make_verifier(part, context.signatures, context.goal, now),
+                    schedule="dataflow",
+                    limits=limits.model_copy(update={"run_timeout": None, "concurrency": slots}),
+                    goal_tools=context.goal.tools,
+                    prior=self._state,
+                    on_event=listen,
+                    announces=self._ports.announces_calls,
+                    redactor=known_secrets_redactor(self._ports.settings),
+                    is_part=True,
+                )
             )
         finally:
             with anyio.CancelScope(shield=True):

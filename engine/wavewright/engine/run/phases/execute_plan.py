@@ -46,9 +46,9 @@ from wavewright.engine.run.pipeline.services import (
 )
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, Noted
-from wavewright.executor.run.execution import execute
+from wavewright.executor.run.execution import Execution, execute
 from wavewright.executor.run.ports import DrainSignal
-from wavewright.executor.run.reuse import ReuseSource
+from wavewright.executor.run.rules import ReuseSource
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import asks_approval
@@ -220,22 +220,24 @@ class ExecutePlan:
             # The executor does not record the cost of judges: a gate is no tool.
             async with self._open_judge(context) as (judge, uses):
                 state = await execute(
-                    plan,
-                    context.tools,
-                    run=context.run,
-                    now=now,
-                    journal=self.ports.journal,
-                    ask=questions.ask,
-                    verify=make_verifier(plan, context.signatures, goal, now, judge=judge),
-                    schedule=goal.schedule,
-                    limits=goal.limits.model_copy(update={"run_timeout": context.time_left}),
-                    goal_tools=goal.tools,
-                    prior=context.state,
-                    donor=_donor(context),
-                    on_event=self.ports.on_event,
-                    drain_signal=drain_signal,
-                    announces=self.ports.announces_calls,
-                    redactor=redactor,
+                    Execution(
+                        plan,
+                        context.tools,
+                        run=context.run,
+                        now=now,
+                        journal=self.ports.journal,
+                        ask=questions.ask,
+                        verify=make_verifier(plan, context.signatures, goal, now, judge=judge),
+                        schedule=goal.schedule,
+                        limits=goal.limits.model_copy(update={"run_timeout": context.time_left}),
+                        goal_tools=goal.tools,
+                        prior=context.state,
+                        donor=_donor(context),
+                        on_event=self.ports.on_event,
+                        drain_signal=drain_signal,
+                        announces=self.ports.announces_calls,
+                        redactor=redactor,
+                    )
                 )
             if self.ports.services.runtime is not None:
                 await self.ports.services.runtime.forget(context.run)

@@ -57,7 +57,7 @@ from wavewright.engine.service.job_store.stores import Stores, open_stores
 from wavewright.engine.service.messages.delivery import acceptance_rules
 from wavewright.engine.service.operations.health import serve_health
 from wavewright.engine.service.operations.monitoring import Telemetry, WarningBudgetStore
-from wavewright.executor.run.reuse import JournalReplayCache
+from wavewright.executor.run.kept_answers import JournalReplayCache
 from wavewright.tools.models.endpoints import configured_models
 
 GRACE_SECONDS: Final = 3.0

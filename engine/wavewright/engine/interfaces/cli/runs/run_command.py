@@ -50,7 +50,7 @@ from wavewright.engine.service.operations.trace_export import export_traces, tra
 from wavewright.engine.service.requested_jobs import job_of_run
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, Noted, RunFinished
-from wavewright.executor.run.reuse import JournalReplayCache
+from wavewright.executor.run.kept_answers import JournalReplayCache
 from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.language.goals import Goal

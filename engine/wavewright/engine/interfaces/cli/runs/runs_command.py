@@ -32,7 +32,7 @@ from wavewright.engine.run.pipeline.target_waves import TargetWaves, target_wave
 from wavewright.engine.service.job_store.message_retention import RUN_OF_OPEN_JOB
 from wavewright.executor.events.codec import encode
 from wavewright.executor.events.state import RunState, fold
-from wavewright.executor.run.recording import redacted_events
+from wavewright.executor.run.redacted_events import redacted_events
 from wavewright.executor.store.retention import RunRemoval, find_groups, remove_groups
 from wavewright.planner.diagnostics.diagnostic import counted, suggest_name
 from wavewright.planner.diagnostics.rendering import printable, printable_json

@@ -16,7 +16,7 @@ from wavewright.engine.interfaces.cli.common.run_text import use_line
 from wavewright.executor.events.codec import to_json
 from wavewright.executor.events.state import SUCCESSES, RunState, fold
 from wavewright.executor.events.types import AttemptLogged, StepFinished
-from wavewright.executor.run.recording import redacted_events
+from wavewright.executor.run.redacted_events import redacted_events
 from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.planner.diagnostics.rendering import cut_middle, printable, printable_json
 from wavewright.planner.language.plan import Plan, Step
