@@ -34,11 +34,11 @@ class McpToolOverrides(_McpModel):
     effects: (
         Annotated[frozenset[Literal["read", "write", "egress"]], Field(strict=False)] | None
     ) = None
-    """What a call does: `read` looks, `write` changes something, `egress` sends data out; as the
-    server's annotations say where absent.
+    """What a call does: `read` looks, `write` changes something, `egress` sends data out; where
+    absent, `write` and `egress`, or what a trusted server says.
     """
     idempotent: bool | None = None
-    """Whether a call may be repeated; as the server's annotations say where absent."""
+    """Whether a call may be repeated; where absent, only if a trusted server says so."""
     needs_approval: bool | None = None
     """Whether a person must allow each call; where absent, they must if the server says that the
     tool destroys.
@@ -77,7 +77,9 @@ class McpServerSection(_McpModel):
     timeout: Seconds = 60.0
     """How long one call, or the start of the server, may take, as seconds or with a unit."""
     trusted: bool = False
-    """Whether its outputs are trusted text; else they reach no address, recipient, path or command.
+    """Whether its outputs are trusted text, and its claims that a tool only reads, stays within the
+    server or may be repeated are believed; else outputs reach no address, recipient, path or
+    command.
     """
 
     @model_validator(mode="after")

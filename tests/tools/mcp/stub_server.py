@@ -77,14 +77,7 @@ class Stub:
             ),
             *([] if changed and self.fault == "tool gone" else [tool("other")]),
             tool("write", annotations={"readOnlyHint": False}),
-            tool(
-                "typed",
-                outputSchema={
-                    **OBJECT,
-                    "properties": {"n": {"type": "integer"}},
-                    "required": ["n"],
-                },
-            ),
+            tool("typed", outputSchema=OUTPUT_SCHEMAS.get(self.fault, COUNT)),
             *(
                 [tool("null", inputSchema=None), tool("list", inputSchema=[]), {"name": 5}]
                 if self.fault == "bad schemas"
@@ -152,8 +145,11 @@ class Stub:
                 yield result(message, {"content": [text("done")]})
             case "environment":
                 yield result(message, {"content": [text(json.dumps(dict(os.environ)))]})
-            case "wrong type":
-                yield result(message, {"content": [], "structuredContent": {"n": "many"}})
+            case "pattern that backtracks":
+                yield result(message, {"content": [], "structuredContent": {"x": "a" * 40 + "!"}})
+            case "much to compare":
+                rows = list(range(20_000))
+                yield result(message, {"content": [], "structuredContent": {"rows": rows}})
             case _:
                 yield result(message, {"content": [text(json.dumps(params))]})
 
@@ -183,6 +179,17 @@ def notification(name: str, **params: Any) -> Message:
     return {"jsonrpc": "2.0", "method": f"notifications/{name}", "params": params}
 
 
+COUNT = {**OBJECT, "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+OUTPUT_SCHEMAS: dict[str, Message] = {
+    "pattern that backtracks": {
+        **OBJECT,
+        "properties": {"x": {"type": "string", "pattern": "^(a+)+$"}},
+    },
+    "much to compare": {
+        **OBJECT,
+        "properties": {"rows": {"items": {"anyOf": [{"const": {"n": n}} for n in range(1000)]}}},
+    },
+}
 PARTS = [
     text("one"),
     text("two"),

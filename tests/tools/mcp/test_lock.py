@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,6 @@ import pytest
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.mcp.lock import (
     LOCK_NAME,
-    MAX_SCHEMA_BYTES,
     ListedTool,
     McpServerError,
     ServerListing,
@@ -20,6 +20,7 @@ from wavewright.tools.mcp.lock import (
     refuse_changed_tools,
     tool_changes,
 )
+from wavewright.tools.mcp.schemas import MAX_SCHEMA_BYTES
 
 OBJECT: JsonObject = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
 
@@ -57,18 +58,10 @@ def test_a_damaged_lock_is_refused_with_the_command_that_writes_it(tmp_path: Pat
         (None, "no schema of an object"),
         ([1], "no schema of an object"),
         ({"type": "string"}, "no schema of an object"),
-        ({"type": "object", "properties": {"a": {"$ref": "#"}}}, "refers to '#'"),
+        ({"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}}, "refers to '#/$defs/b'"),
         (
             {"type": "object", "properties": {"a": {"$ref": "https://x.example/a.json"}}},
             "refers to 'https",
-        ),
-        (
-            {
-                "type": "object",
-                "properties": {"a": {"$ref": "#/$defs/node"}},
-                "$defs": {"node": {"properties": {"next": {"$ref": "#/$defs/node"}}}},
-            },
-            "'node' contains itself",
         ),
         ({"type": "object", "properties": {"a": {"type": "sentence"}}}, "no valid JSON Schema"),
         (
@@ -79,7 +72,7 @@ def test_a_damaged_lock_is_refused_with_the_command_that_writes_it(tmp_path: Pat
             "larger than 64 KiB",
         ),
     ],
-    ids=["null", "list", "string", "whole", "remote", "recursive", "invalid", "50,000 enums"],
+    ids=["null", "list", "string", "nowhere", "remote", "invalid", "50,000 enums"],
 )
 def test_a_tool_whose_schema_cannot_be_used_is_left_out_and_the_others_are_not(
     schema: Json, reason: str
@@ -121,6 +114,77 @@ def test_references_inside_a_schema_are_put_in_place() -> None:
         "type": "object",
         "properties": {"a": {"type": "string", "maxLength": 9}},
     }
+
+
+@pytest.mark.parametrize("reference", ["#", "#/$defs/node", "#/properties/a"])
+def test_a_parameter_that_contains_itself_is_an_object_that_is_open_at_the_repetition(
+    reference: str,
+) -> None:
+    schema: JsonObject = {
+        "type": "object",
+        "properties": {"a": {"type": "object", "properties": {"next": {"$ref": reference}}}},
+        "$defs": {"node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}},
+    }
+
+    locked = lock_server(listing(search(schema=schema)))
+
+    assert locked.left_out == {}
+    inner = locked.tools["search"].input_schema["properties"]
+    while isinstance(inner, dict) and (step := inner.get("a") or inner.get("next")):
+        assert isinstance(step, dict)
+        assert step["type"] == "object"
+        inner = step.get("properties")
+    assert inner is None
+
+
+def test_definitions_that_all_contain_each_other_are_left_open_where_they_begin() -> None:
+    names = [f"d{n}" for n in range(12)]
+    definitions: JsonObject = {
+        name: {
+            "type": "object",
+            "properties": {other: {"$ref": f"#/$defs/{other}"} for other in names},
+        }
+        for name in names
+    }
+    schema: JsonObject = {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/d0"}},
+        "$defs": definitions,
+    }
+
+    started = time.monotonic()
+    locked = lock_server(listing(search(schema=schema)))
+
+    assert locked.tools["search"].input_schema["properties"] == {"a": {"type": "object"}}
+    assert time.monotonic() - started < 1
+
+
+def test_the_schemas_of_a_server_are_read_up_to_a_size_in_all() -> None:
+    definitions: JsonObject = {
+        f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(30)
+    }
+    bomb: JsonObject = {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/d0"}},
+        "$defs": {**definitions, "d30": {}},
+    }
+    tools = [ListedTool(f"t{n}", input_schema=bomb) for n in range(1000)]
+
+    started = time.monotonic()
+    locked = lock_server(listing(*tools))
+
+    assert "more than 1 MiB" in locked.left_out["t999"].reason
+    assert time.monotonic() - started < 5
+
+
+def test_two_tools_of_one_name_are_left_out_and_both_are_named() -> None:
+    locked = lock_server(listing(search("Search."), search("Delete."), ListedTool("o", "", OBJECT)))
+
+    assert list(locked.tools) == ["o"]
+    assert locked.left_out["search"].reason == "2 tools have its name: 'Search.' and 'Delete.'"
+    refuse_changed_tools(
+        "one", locked, listing(search("Search."), search("Delete."), ListedTool("o", "", OBJECT))
+    )
 
 
 @pytest.mark.parametrize("name", ["a.b", "ä", "", "-a", "a" * 64])

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
@@ -36,11 +37,20 @@ def record(tmp_path: Path) -> Path:
 @pytest.fixture
 def stub(record: Path) -> Callable[..., McpServerSettings]:
     def settings(
-        fault: str, *, timeout: float = 20.0, env: Mapping[str, str] | None = None
+        fault: str,
+        *,
+        timeout: float = 20.0,
+        env: Mapping[str, str] | None = None,
+        trusted: bool = False,
     ) -> McpServerSettings:
         command = ("-S", "-E", stub_server.__file__, fault, str(record))
         return McpServerSettings(
-            "stub", command=sys.executable, args=command, timeout=timeout, env=env or {}
+            "stub",
+            command=sys.executable,
+            args=command,
+            timeout=timeout,
+            env=env or {},
+            trusted=trusted,
         )
 
     return settings
@@ -161,7 +171,9 @@ def test_ms10_the_text_of_an_error_is_cut_and_redacted(
 def test_ms11_a_call_that_reads_is_made_again_once_after_a_crash(
     stub: Callable[..., McpServerSettings], record: Path
 ) -> None:
-    assert call(stub("crash once"), "echo", a=1) == [{"text": '{"a": 1}', "parts": []}]
+    assert call(stub("crash once", trusted=True), "echo", a=1) == [
+        {"text": '{"a": 1}', "parts": []}
+    ]
     assert record.read_text() == "call echo\ncall echo\n"
 
 
@@ -180,11 +192,17 @@ def test_ms11_the_settings_say_before_the_server_whether_a_call_is_made_again(
     assert record.read_text() == f"call {tool}\n" * calls
 
 
-@pytest.mark.parametrize(("tool", "calls"), [("echo", 2), ("write", 1)])
-def test_ms11_a_call_that_writes_is_not_made_again_and_no_child_is_left(
-    stub: Callable[..., McpServerSettings], record: Path, tool: str, calls: int
+@pytest.mark.parametrize(
+    ("tool", "trusted", "calls"), [("echo", True, 2), ("echo", False, 1), ("write", True, 1)]
+)
+def test_ms11_a_call_is_made_again_only_if_a_trusted_server_lets_it_and_no_child_is_left(
+    stub: Callable[..., McpServerSettings],
+    record: Path,
+    tool: str,
+    trusted: bool,  # noqa: FBT001 - a parameter of the test
+    calls: int,
 ) -> None:
-    error = failure(stub("crash always"), tool)
+    error = failure(stub("crash always", trusted=trusted), tool)
 
     assert "it exited with status 3" in str(error)
     assert error.transient
@@ -298,12 +316,26 @@ def test_what_is_no_text_is_kept_as_parts(stub: Callable[..., McpServerSettings]
     ]
 
 
-def test_an_answer_against_its_own_schema_fails_the_call(
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("", "gave no structured content, though it has an output schema"),
+        ("much to compare", "is too large for its own output schema"),
+    ],
+)
+def test_an_answer_that_cannot_be_held_against_its_schema_fails_the_call(
+    stub: Callable[..., McpServerSettings], fault: str, reason: str
+) -> None:
+    assert reason in str(failure(stub(fault), "typed"))
+
+
+def test_a_pattern_of_an_output_schema_does_not_hold_up_the_process(
     stub: Callable[..., McpServerSettings],
 ) -> None:
-    assert "breaks the protocol or its own output schema" in str(
-        failure(stub("wrong type"), "typed")
-    )
+    started = time.monotonic()
+
+    assert call(stub("pattern that backtracks"), "typed") == [{"x": "a" * 40 + "!"}]
+    assert time.monotonic() - started < 5
 
 
 def test_progress_is_passed_to_the_step_and_messages_to_the_log(

@@ -4,12 +4,14 @@ server.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from wavewright.config.mcp_servers import McpServerSection, McpToolOverrides
 from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.functions.errors import ToolDefinitionError
 from wavewright.tools.mcp.lock import (
@@ -29,9 +31,10 @@ def signature(
     output: Json = None,
     *,
     trusted: bool = False,
+    input_schema: JsonObject = INPUT,
     **overrides: object,
 ) -> ToolSignature:
-    listed = ListedTool("open", "Open a page.", INPUT, output, annotations or {})
+    listed = ListedTool("open", "Open a page.", input_schema, output, annotations or {})
     section = McpServerSection(
         command="serve",
         trusted=trusted,
@@ -42,21 +45,47 @@ def signature(
     return mcp_tool("web.open", "web", "open", locked, section, None).signature
 
 
+def violations(schema: JsonObject, value: Json) -> list[str]:
+    return [one.message for one in validator_of(schema).violations(value)]
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        {},
+        {"title": "Open"},
+        {"readOnlyHint": True},
+        {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False},
+        {"destructiveHint": False},
+    ],
+)
+def test_a_server_that_is_not_trusted_loosens_nothing(annotations: JsonObject) -> None:
+    found = signature(annotations)
+
+    assert (set(found.effects), found.idempotent) == ({"write", "egress"}, False)
+
+
+def test_a_claim_that_tightens_counts_from_every_server() -> None:
+    assert signature({"readOnlyHint": True, "destructiveHint": True}).needs_approval
+
+
 @pytest.mark.parametrize(
     ("annotations", "expected"),
     [
         ({}, ({"write", "egress"}, False, False)),
         ({"title": "Open"}, ({"write", "egress"}, False, False)),
         ({"readOnlyHint": True}, ({"read", "egress"}, True, False)),
+        ({"readOnlyHint": True, "destructiveHint": True}, ({"write", "egress"}, False, True)),
+        ({"readOnlyHint": True, "idempotentHint": False}, ({"read", "egress"}, False, False)),
         ({"readOnlyHint": True, "openWorldHint": False}, ({"read"}, True, False)),
         ({"openWorldHint": False, "destructiveHint": False}, ({"write"}, False, False)),
         ({"idempotentHint": True, "destructiveHint": True}, ({"write", "egress"}, True, True)),
     ],
 )
-def test_effects_are_those_of_the_annotations(
+def test_the_effects_of_a_trusted_server_are_those_of_its_annotations_the_stricter_one(
     annotations: JsonObject, expected: tuple[set[str], bool, bool]
 ) -> None:
-    found = signature(annotations)
+    found = signature(annotations, trusted=True)
 
     assert (set(found.effects), found.idempotent, found.needs_approval) == expected
 
@@ -92,6 +121,40 @@ def test_an_output_schema_types_the_output_and_without_one_it_is_text_and_parts(
     assert signature(output=INPUT).output_schema == INPUT
     assert signature().output_schema == TEXT_OUTPUT
     assert signature().timeout == 600
+
+
+@pytest.mark.parametrize("pattern", ["^(a+)+$", "^(?=(a+)+$).*b", "(x+x+)+y", "a" * 300])
+def test_no_pattern_that_takes_long_is_in_a_signature(pattern: str) -> None:
+    bomb: JsonObject = {
+        "type": "object",
+        "properties": {
+            "x": {"type": "string", "pattern": pattern},
+            "y": {"type": "array", "items": {"anyOf": [{"pattern": pattern}]}},
+            "z": {
+                "type": "object",
+                "patternProperties": {pattern: {}},
+                "additionalProperties": False,
+                "propertyNames": {"pattern": pattern},
+            },
+        },
+    }
+
+    found = signature(output=bomb, input_schema=bomb)
+
+    assert pattern not in json.dumps([found.output_schema, found.input_schema])
+    assert violations(found.output_schema, {"x": "!", "z": {"q": 1}}) == []
+
+
+def test_a_pattern_that_bounds_a_parameter_is_held_against_it() -> None:
+    dated: JsonObject = {
+        "type": "object",
+        "properties": {"day": {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$"}},
+    }
+
+    found = signature(input_schema=dated)
+
+    assert violations(found.input_schema, {"day": "monday"}) != []
+    assert violations(found.input_schema, {"day": "2026-11-28"}) == []
 
 
 def test_the_version_follows_what_the_server_says() -> None:

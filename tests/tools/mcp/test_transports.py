@@ -35,6 +35,7 @@ def call(
         url=f"{server.url}/${{env:WORD}}" if word_in_url else server.url,
         headers={} if word_in_url else {"Authorization": "Bearer ${env:WORD}"},
         timeout=timeout,
+        trusted=True,
     )
     settings = server_settings("web", section, Path(), {"WORD": "canary-canary"})
 

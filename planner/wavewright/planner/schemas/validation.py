@@ -129,14 +129,37 @@ class Validator:
         return self._compiled.is_valid(value)
 
     def violations(self, value: Json, pointer: str = "") -> list[SchemaViolation]:
-        """Return every reason why a value does not fit, in the value's order."""
+        """Return every reason why a value does not fit, in the value's order; of a large value the
+        first.
+        """
         if self._compiled.is_valid(value):
             return []
-        return [
-            misfit
-            for error in self._compiled.iter_errors(value)
-            for misfit in _violations_of(error, pointer)
-        ]
+        # The library makes all errors before it gives the first one, and each holds its part.
+        errors = self._first_error(value) if _is_large(value) else self._compiled.iter_errors(value)
+        return [misfit for error in errors for misfit in _violations_of(error, pointer)]
+
+    def _first_error(self, value: Json) -> list[jsonschema_rs.ValidationError]:
+        try:
+            self._compiled.validate(value)
+        except jsonschema_rs.ValidationError as error:
+            return [error]
+        return []
+
+
+_LARGE_PARTS = 2_000
+"""Parts of a value above which one reason why it does not fit is enough."""
+
+
+def _is_large(value: Json) -> bool:
+    parts, waiting = 0, [value]
+    while waiting and parts <= _LARGE_PARTS:
+        part = waiting.pop()
+        parts += 1
+        if isinstance(part, list):
+            waiting += part
+        elif isinstance(part, dict):
+            waiting += part.values()
+    return parts > _LARGE_PARTS
 
 
 def validator_of(schema: JsonSchema) -> Validator:

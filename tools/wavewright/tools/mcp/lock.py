@@ -4,9 +4,8 @@
 server, and a server whose tools differ from it is refused: a description is read by models, so a
 changed one can be an attack.
 
-A tool is left out, and the others of its server are used, where its schema is no schema of an
-object, is larger than `MAX_SCHEMA_BYTES` with every reference in place, refers to itself or to
-another document, or is not valid.
+A tool is left out, and the others of its server are used, where its name, its description or a
+schema of it cannot be used.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -23,11 +22,9 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
-from wavewright.config.errors import WavewrightError
-from wavewright.planner.schemas.validation import InvalidSchemaError, Validator
-from wavewright.planner.types import Json, JsonObject, JsonSchema, as_object
+from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.functions.errors import ToolDefinitionError
-from wavewright.tools.functions.schemas import plain_schema
+from wavewright.tools.mcp.schemas import SchemaAllowance, SchemaRefused, usable_schema
 
 
 class McpServerError(ToolDefinitionError):
@@ -72,86 +69,16 @@ class ServerListing:
     tools: tuple[ListedTool, ...]
 
 
-MAX_SCHEMA_BYTES: Final = 64 * 2**10
-"""Of one schema as JSON with every reference in place: a prompt, a check and the lock hold it
-whole.
-"""
-
-_MAX_DEPTH: Final = 40
-_DEFINITIONS: Final = ("$defs", "definitions")
-
-
-class SchemaRefused(WavewrightError):
-    """A schema that cannot be used; the message says why."""
-
-
-def usable_schema(schema: Json) -> JsonSchema:
-    """Return the plain form of the schema of an object.
-
-    Raises:
-        SchemaRefused: it cannot be used.
-    """
-    if not isinstance(schema, dict) or schema.get("type") != "object":
-        raise SchemaRefused("it is no schema of an object")
-    definitions: JsonSchema = {}
-    for key in _DEFINITIONS:
-        found = schema.get(key)
-        definitions |= as_object(found)
-    body = {key: value for key, value in schema.items() if key not in _DEFINITIONS}
-    if _expanded_size(body, definitions, {}, ()) > MAX_SCHEMA_BYTES:
-        raise SchemaRefused(f"it is larger than {MAX_SCHEMA_BYTES // 2**10} KiB")
-    plain: JsonSchema = {"properties": {}, **plain_schema({**body, "$defs": definitions})}
-    try:
-        Validator(plain)
-    except InvalidSchemaError as error:
-        raise SchemaRefused(f"it is no valid JSON Schema: {error}") from error
-    return plain
-
-
-def _expanded_size(
-    node: Json,
-    definitions: JsonSchema,
-    sizes: dict[str, int],
-    inside: tuple[str, ...],
-    depth: int = 0,
-) -> int:
-    """Return about how many bytes a schema has with its references in place.
-
-    Raises:
-        SchemaRefused: it is nested too deeply, or a reference leads to itself, outside or nowhere.
-    """
-    if depth > _MAX_DEPTH:
-        raise SchemaRefused(f"it is nested more than {_MAX_DEPTH} levels deep")
-    if isinstance(node, list):
-        return 2 + sum(_expanded_size(item, definitions, sizes, inside, depth + 1) for item in node)
-    if not isinstance(node, dict):
-        return len(json.dumps(node))
-    size = 2
-    for key, value in node.items():
-        if key == "$ref" and isinstance(value, str):
-            size += _definition_size(value, definitions, sizes, inside)
-        else:
-            size += len(key) + _expanded_size(value, definitions, sizes, inside, depth + 1)
-    return size
-
-
-def _definition_size(
-    reference: str, definitions: JsonSchema, sizes: dict[str, int], inside: tuple[str, ...]
-) -> int:
-    place, _, name = reference.rpartition("/")
-    if place not in {f"#/{key}" for key in _DEFINITIONS} or name not in definitions:
-        raise SchemaRefused(f"it refers to {reference!r}, which is not among its definitions")
-    if name in inside:
-        raise SchemaRefused(f"its definition {name!r} contains itself")
-    if name not in sizes:
-        sizes[name] = _expanded_size(definitions[name], definitions, sizes, (*inside, name))
-    return sizes[name]
-
-
 LOCK_NAME: Final = "tools.lock.json"
 LOCK_HINT: Final = "look at the changes, then accept them with `wavewright tools --lock`"
 
+HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+"""Annotations that say what a call may do."""
+
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,62}")
+_MAX_NAME: Final = 128
+_MAX_SERVER_NAME: Final = 200
+_MAX_NAMESAKES: Final = 3
 _MAX_DESCRIPTION: Final = 16 * 2**10
 _MAX_SHOWN: Final = 60
 _SHOWN_BEFORE: Final = 15
@@ -240,39 +167,66 @@ def lock_server(listing: ServerListing, allowed: Collection[str] | None = None) 
     """
     tools: dict[str, LockedTool] = {}
     left_out: dict[str, LeftOutTool] = {}
-    for tool in _allowed_tools(listing, allowed):
+    allowance = SchemaAllowance()
+    for name, same_name in _tools_by_name(listing, allowed).items():
         try:
-            tools[tool.name] = _locked_tool(tool)
+            tools[name] = _locked_tool(same_name, allowance)
         except SchemaRefused as error:
-            left_out[tool.name] = LeftOutTool(hash=tool.digest, reason=str(error))
-    return LockedServer(name=listing.name, version=listing.version, tools=tools, left_out=left_out)
+            left_out[name] = LeftOutTool(hash=_digest(same_name), reason=str(error))
+    return LockedServer(
+        name=listing.name[:_MAX_SERVER_NAME],
+        version=listing.version[:_MAX_SERVER_NAME],
+        tools=tools,
+        left_out=left_out,
+    )
 
 
-def _allowed_tools(listing: ServerListing, allowed: Collection[str] | None) -> Iterator[ListedTool]:
-    return (tool for tool in listing.tools if allowed is None or tool.name in allowed)
+def _tools_by_name(
+    listing: ServerListing, allowed: Collection[str] | None
+) -> dict[str, list[ListedTool]]:
+    """Return the tools of a list by their names, cut where they are too long; a name should have
+    one tool.
+    """
+    by_name: dict[str, list[ListedTool]] = {}
+    for tool in listing.tools:
+        if allowed is None or tool.name in allowed:
+            by_name.setdefault(tool.name[: _MAX_NAME + 1], []).append(tool)
+    return by_name
 
 
-def _locked_tool(tool: ListedTool) -> LockedTool:
+def _digest(same_name: list[ListedTool]) -> str:
+    if len(same_name) == 1:
+        return same_name[0].digest
+    return hashlib.sha256("".join(tool.digest for tool in same_name).encode()).hexdigest()
+
+
+def _locked_tool(same_name: list[ListedTool], allowance: SchemaAllowance) -> LockedTool:
+    tool = same_name[0]
+    if len(same_name) > 1:
+        # Which of them a call would reach is not known.
+        described = " and ".join(_excerpt(one.description, 0) for one in same_name[:_MAX_NAMESAKES])
+        raise SchemaRefused(f"{len(same_name)} tools have its name: {described}")
     if not _TOOL_NAME.fullmatch(tool.name):
         raise SchemaRefused(
             "its name has other characters than letters, digits, '_' and '-', or more than 63"
         )
     if len(tool.description) > _MAX_DESCRIPTION:
         raise SchemaRefused(f"its description is longer than {_MAX_DESCRIPTION // 2**10} KiB")
+    output = tool.output_schema
     return LockedTool(
         hash=tool.digest,
         description=tool.description,
-        input_schema=_usable_schema("input", tool.input_schema),
-        output_schema=None
-        if tool.output_schema is None
-        else _usable_schema("output", tool.output_schema),
-        annotations=tool.annotations,
+        input_schema=_usable_schema("input", tool.input_schema, allowance),
+        output_schema=None if output is None else _usable_schema("output", output, allowance),
+        annotations={
+            hint: tool.annotations[hint] for hint in HINTS if tool.annotations.get(hint) is not None
+        },
     )
 
 
-def _usable_schema(part: str, schema: JsonValue) -> JsonSchema:
+def _usable_schema(part: str, schema: JsonValue, allowance: SchemaAllowance) -> JsonSchema:
     try:
-        return usable_schema(schema)
+        return usable_schema(schema, allowance)
     except SchemaRefused as error:
         raise SchemaRefused(f"its {part} schema cannot be used: {error}") from error
 
@@ -296,7 +250,8 @@ def refuse_changed_tools(
     expected = {
         name: value for name, value in locked.hashes.items() if allowed is None or name in allowed
     }
-    if {tool.name: tool.digest for tool in _allowed_tools(listing, allowed)} != expected:
+    listed = {name: _digest(tools) for name, tools in _tools_by_name(listing, allowed).items()}
+    if listed != expected:
         changes = "\n".join(tool_changes(locked, lock_server(listing, allowed), allowed))
         raise McpServerError(
             f"the tools of MCP server {server!r} are not those of {LOCK_NAME}:\n{changes}",

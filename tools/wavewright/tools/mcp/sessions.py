@@ -22,16 +22,17 @@ from anyio.abc import TaskGroup
 from mcp import Client, MCPError
 from mcp.client.session import IncomingMessage
 from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from wavewright.config.redaction import Redactor
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.injected import TextChunk
 from wavewright.tools.functions.tool import ToolCall
 from wavewright.tools.mcp.lock import ListedTool, McpServerError, ServerListing
+from wavewright.tools.mcp.schemas import is_too_much_to_compare, usable_schema
 from wavewright.tools.mcp.stdio_transport import stdio_transport
-from wavewright.tools.mcp.tools import McpServerSettings
+from wavewright.tools.mcp.tools import McpServerSettings, annotated_policy
 from wavewright.tools.mcp.transports import ConnectionState, failure_of, http_transport, output_of
 
 ListingCheck: TypeAlias = Callable[[str, ServerListing], None]
@@ -51,6 +52,9 @@ _LISTING_ERRORS: Final = (
     RuntimeError,
     anyio.ClosedResourceError,
     anyio.BrokenResourceError,
+)
+_CALL_RESULTS: Final = TypeAdapter[mcp_types.CallToolResult | mcp_types.InputRequiredResult](
+    mcp_types.CallToolResult | mcp_types.InputRequiredResult
 )
 _SCHEME: Final = re.compile(r"^(?:basic|bearer|token) +", re.IGNORECASE)
 _MAX_NOTE_CHARS = 200
@@ -182,7 +186,7 @@ class _ServerSessions:
                     output = await session.call(listed, request)
                 except _ConnectionLostError as error:
                     self._failures += 1
-                    if is_last or not self._settings.idempotent.get(tool, _is_repeatable(listed)):
+                    if is_last or not self._may_repeat(listed):
                         raise session.state.error(
                             "it closed the connection during the call",
                             "see the log for what it wrote; a call that writes may have taken effect",
@@ -192,6 +196,11 @@ class _ServerSessions:
                     self._failures = 0
                     return output
         raise AssertionError("unreachable: the second attempt returns or raises")
+
+    def _may_repeat(self, tool: ListedTool) -> bool:
+        """Return whether a call that may have taken effect can be made again."""
+        policy = annotated_policy(tool.annotations, trusted=self._settings.trusted)
+        return self._settings.idempotent.get(tool.name, policy.idempotent)
 
     async def session(self, start: _Start) -> _Session:
         """Return the open session; open one where there is none, after a wait that doubles with
@@ -245,6 +254,7 @@ class _Session:
         self._client: Client | None = None
         self._is_stale = False
         self.listing = ServerListing("", "", ())
+        self._output_schemas: dict[str, JsonSchema] = {}
 
     async def run(self) -> None:
         """Hold the session open until its end; failures are kept as the state's fault."""
@@ -301,6 +311,7 @@ class _Session:
             try:
                 with anyio.fail_after(self._settings.timeout):
                     self.listing = await _list_tools(self._client)
+                self._output_schemas.clear()
             except _LISTING_ERRORS as error:
                 self.state.end(_reason(error))
                 raise self.state.error(
@@ -330,8 +341,16 @@ class _Session:
 
         try:
             with anyio.fail_after(self._settings.timeout):
-                result = await self._client.call_tool(
-                    tool.name, request.params, progress_callback=note
+                # Not `call_tool`: it holds the answer against the server's own schema, with a
+                # matcher that can backtrack for hours.
+                result = await self._client.session.send_request(
+                    mcp_types.CallToolRequest(
+                        params=mcp_types.CallToolRequestParams(
+                            name=tool.name, arguments=request.params
+                        )
+                    ),
+                    _CALL_RESULTS,
+                    progress_callback=note,
                 )
         except TimeoutError:
             raise self.state.error(
@@ -349,11 +368,38 @@ class _Session:
             raise self.state.error(f"{tool.name} failed: {_reason(error)}") from error
         except (RuntimeError, ValidationError) as error:
             raise self.state.error(
-                f"the answer of {tool.name} breaks the protocol or its own output schema: {_reason(error)}",
+                f"the answer of {tool.name} breaks the protocol: {_reason(error)}"
             ) from error
+        if isinstance(result, mcp_types.InputRequiredResult):
+            raise self.state.error(
+                f"{tool.name} asks for input of a person or a model, which no server gets"
+            )
         if result.is_error:
             raise failure_of(tool.name, result, self._redactor)
-        return output_of(result, is_typed=tool.output_schema is not None)
+        return self._checked_output(tool, result)
+
+    def _checked_output(self, tool: ListedTool, result: mcp_types.CallToolResult) -> Json:
+        """Return the output of a result; whoever called holds it against the schema of the lock.
+
+        Raises:
+            ToolError: the tool declares an output and gives none, or one that takes long to check.
+        """
+        if tool.output_schema is None:
+            return output_of(result, is_typed=False)
+        if result.structured_content is None:
+            raise self.state.error(
+                f"{tool.name} gave no structured content, though it has an output schema"
+            )
+        output = output_of(result, is_typed=True)
+        schema = self._output_schemas.get(tool.name)
+        if schema is None:
+            schema = self._output_schemas[tool.name] = usable_schema(tool.output_schema)
+        if is_too_much_to_compare(output, schema):
+            raise self.state.error(
+                f"the answer of {tool.name} is too large for its own output schema",
+                "ask for less at once",
+            )
+        return output
 
     def _is_lost(self, error: Exception) -> bool:
         if self.state.ended.is_set() or not isinstance(error, MCPError):
@@ -397,13 +443,6 @@ def _listed(tool: mcp_types.Tool) -> ListedTool:
     )
     return ListedTool(
         tool.name, tool.description or "", tool.input_schema, tool.output_schema, hints
-    )
-
-
-def _is_repeatable(tool: ListedTool) -> bool:
-    return (
-        tool.annotations.get("readOnlyHint") is True
-        or tool.annotations.get("idempotentHint") is True
     )
 
 

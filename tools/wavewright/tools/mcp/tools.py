@@ -1,11 +1,10 @@
 """MCP servers of the settings, with the values of the environment in place, and their tools as
 tools of plans.
 
-Signatures come from the lock and the settings. Effects come from the annotations of the server,
-with the defaults of the protocol: a tool writes unless it has `readOnlyHint`, sends data out unless
-`openWorldHint` is false, and may be repeated only if it reads or has `idempotentHint`. A tool
-without annotations writes, sends data out and is not repeated. Overrides in the settings go before
-annotations, and an output is untrusted unless the settings trust the server.
+Signatures come from the lock and the settings. What a server says of its tools may only tighten
+what holds for every tool: it writes, sends data out and is not repeated. `trusted` in the settings
+lets it loosen that, and overrides go before all it says. An output is untrusted unless the settings
+trust the server. The rules are in docs/reference/mcp.md.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from wavewright.planner.types import Effect, Json, JsonSchema
 from wavewright.tools.functions.registry import known_parameters, with_allowed_hosts
 from wavewright.tools.functions.tool import Tool, ToolCall
 from wavewright.tools.mcp.lock import LOCK_NAME, LockedTool, McpServerError, ToolsLock
+from wavewright.tools.mcp.schemas import with_bounded_patterns, without_patterns
 
 if TYPE_CHECKING:
     from wavewright.tools.functions.tool import ServerCaller
@@ -42,7 +42,9 @@ class McpServerSettings:
     url: str | None = field(default=None, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     idempotent: Mapping[str, bool] = field(default_factory=dict[str, bool])
-    """Tool → whether a call may be repeated; as the server's annotations say where absent."""
+    """Tool → whether a call may be repeated; as annotations say where absent."""
+    trusted: bool = False
+    """Whether annotations that loosen are believed."""
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
     """Values of environment variables that the settings refer to; never shown."""
     limit: int = 8
@@ -84,6 +86,7 @@ def server_settings(
             for tool, overrides in section.overrides.items()
             if overrides.idempotent is not None
         },
+        trusted=section.trusted,
         secrets=frozenset(environment[variable] for variable in section.secret_variables),
         limit=section.limit,
         timeout=section.timeout,
@@ -104,30 +107,36 @@ TEXT_OUTPUT: Final[JsonSchema] = {
 }
 """Output of a tool whose server gives no output schema."""
 
-_HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
-
 
 @dataclass(frozen=True, slots=True)
 class ToolPolicy:
-    """What a call of a tool may do, as annotations or overrides say."""
+    """What a call of a tool may do, as annotations say."""
 
     effects: frozenset[Effect]
     idempotent: bool
     needs_approval: bool
 
 
-def annotated_policy(annotations: Mapping[str, Json]) -> ToolPolicy:
-    """Return what annotations say a call may do."""
-    if not any(isinstance(annotations.get(hint), bool) for hint in _HINTS):
-        return ToolPolicy(frozenset({"write", "egress"}), idempotent=False, needs_approval=False)
-    reads = annotations.get("readOnlyHint") is True
-    effects: set[Effect] = {"read"} if reads else {"write"}
-    if annotations.get("openWorldHint") is not False:
+def annotated_policy(annotations: Mapping[str, Json], *, trusted: bool) -> ToolPolicy:
+    """Return what holds for a tool, as far as annotations are believed.
+
+    A claim that makes a call need more care counts from every server. One that makes it need less
+    (that it only reads, stays within the server, may be repeated) counts from a trusted one: else
+    a server could lead untrusted text into a tool that acts. Of two hints that contradict each
+    other the stricter one counts.
+    """
+    destroys = annotations.get("destructiveHint") is True
+    only_reads = trusted and annotations.get("readOnlyHint") is True and not destroys
+    stays_within = trusted and annotations.get("openWorldHint") is False
+    repeats = annotations.get("idempotentHint")
+    effects: set[Effect] = {"read"} if only_reads else {"write"}
+    if not stays_within:
         effects.add("egress")
     return ToolPolicy(
         frozenset(effects),
-        idempotent=reads or annotations.get("idempotentHint") is True,
-        needs_approval=not reads and annotations.get("destructiveHint") is True,
+        # A call that reads may be repeated, unless it is said that it may not.
+        idempotent=trusted and (repeats is True or (only_reads and repeats is not False)),
+        needs_approval=destroys,
     )
 
 
@@ -189,15 +198,19 @@ def _signature(
     section: McpServerSection,
     overrides: McpToolOverrides,
 ) -> ToolSignature:
-    policy = annotated_policy(tool.annotations)
+    policy = annotated_policy(tool.annotations, trusted=section.trusted)
     hosts = {parameter: tuple(allowed) for parameter, allowed in overrides.allowed_hosts.items()}
     idempotent, needs_approval = overrides.idempotent, overrides.needs_approval
     try:
         return ToolSignature(
             name=called,
             description=tool.description,
-            input_schema=with_allowed_hosts(called, tool.input_schema, hosts),
-            output_schema=TEXT_OUTPUT if tool.output_schema is None else tool.output_schema,
+            input_schema=with_allowed_hosts(
+                called, with_bounded_patterns(tool.input_schema), hosts
+            ),
+            output_schema=TEXT_OUTPUT
+            if tool.output_schema is None
+            else without_patterns(tool.output_schema),
             effects=policy.effects if overrides.effects is None else overrides.effects,
             idempotent=policy.idempotent if idempotent is None else idempotent,
             version=tool.hash[:12],
