@@ -15,6 +15,7 @@ from wavewright.planner.planning.candidates import (
     error_summary,
     plan_from_calls,
 )
+from wavewright.planner.planning.guided import plan_by_choices
 from wavewright.planner.planning.non_plan_answers import (
     CannotPlan,
     is_prose,
@@ -75,6 +76,10 @@ class PlanningConversation:
         self._turns: list[Turn] = []
         self._end_reason: str | None = None
         """Why no further question is asked."""
+        self._has_declined = False
+        """Whether the model gave no answer, refused, asked a person, or said that there is no plan:
+        it is not asked in another way.
+        """
         self._may_retry = False
 
     # --- rungs
@@ -84,7 +89,7 @@ class PlanningConversation:
         """Ask for a plan; after a transient error again, as often as the rung says."""
         outcome: Candidate | FallbackFailure = FallbackFailure("nothing was asked")
         for _ in range(rung.tries):
-            self._end_reason = None
+            self._end_reason, self._has_declined = None, False
             outcome = await self._ask(rung)
             if isinstance(outcome, Candidate) or self._failed_attempts or not self._may_retry:
                 break
@@ -108,6 +113,27 @@ class PlanningConversation:
                     f"repair round {round_}: {outcome.reason}", outcome.ends_ladder
                 )
         return FallbackFailure("no round of repair is left")
+
+    async def guide(self, rung: Rung) -> Candidate | FallbackFailure:
+        """Let the model make the plan one step at a time, from what is legal next."""
+        if self._has_declined:
+            return FallbackFailure(f"nothing was asked step by step: {self._end_reason}")
+        goal, tools = self._validator.goal, self._validator.tools
+        try:
+            made = await plan_by_choices(
+                goal,
+                tools,
+                self._asking.prompts,
+                await self._call(rung),
+                # What is said is a choice and no plan: it is not streamed to readers of plans.
+                lambda call: self._models.ask(call, on_use=self._asking.on_use),
+                tries=rung.tries,
+            )
+        except ModelError as error:
+            return FallbackFailure(f"{error.kind}: {error}")
+        if isinstance(made, FallbackFailure):
+            return made
+        return self._validator.validate_built(made, "<guided>")
 
     async def use_suggestion(self, _: Rung) -> Candidate | FallbackFailure:
         """Make a plan of suggested calls, or else take the kept plan that the model was shown."""
@@ -151,6 +177,7 @@ class PlanningConversation:
                 lambda: self._smaller_call(rung),
             )
         except ModelError as error:
+            self._has_declined = True
             self._may_retry = error.is_transient
             self._end_reason = (
                 "the model refused" if error.kind == "refused" else "there was no answer"
@@ -224,8 +251,10 @@ class PlanningConversation:
         if not answer.is_truncated:
             said = self._non_plan_outcome(outcome)
             if said is not None:
+                self._has_declined = True
                 return said
             if all_words and is_refusal_prose(answer.text):
+                self._has_declined = True
                 self._end_reason = "the model refused"
                 return FallbackFailure("refused: the model declined in words")
             if all_words and was_all_words:

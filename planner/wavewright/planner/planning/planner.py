@@ -1,9 +1,9 @@
 """The planner: from a goal to a valid plan, or to the reason why there is none.
 
 A model is asked for a plan. Its answer is read tolerantly and checked, and its faults go back to
-the model a limited number of times. After that the *ladder* continues with tool calls that the
-model suggested, the goal template's own plan and a minimal plan. Every answer and rung is recorded,
-and no plan with an error is returned.
+the model a limited number of times. After that the *ladder* continues with a plan that the model
+makes one legal step at a time, with tool calls that it suggested, the goal template's own plan and
+a minimal plan. Every answer and rung is recorded, and no plan with an error is returned.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ async def make_plan(request: PlanningRequest, asking: Asking) -> PlanningResult:
     ways |= {
         "llm": talk.ask_for_plan,
         "repaired": talk.repair,
+        "guided": talk.guide,
         "suggested": talk.use_suggestion,
         "minimal": _minimal_strategy(validator),
     }

@@ -85,12 +85,12 @@ class StepBuilder:
         """Add a call; return False if a required argument of it cannot be found."""
         given = params or {}
         missing = self._missing(tool, given)
-        step = Step(id=self._new_id(wanted_id or tool), why=why, tool=tool, params=given)
+        step = Step(id=new_step_id(wanted_id or tool, self.steps), why=why, tool=tool, params=given)
         for for_each in self._for_each_candidates(tool, missing) if missing else (None,):
             over = step if for_each is None else step.model_copy(update={"for_each": for_each})
             filled = self._filled(over, missing)
             if filled is not None:
-                self.steps.append(self._with_dependencies(filled))
+                self.steps.append(with_dependencies(filled, self.steps, self._goal, self._tools))
                 return True
         return False
 
@@ -224,31 +224,8 @@ class StepBuilder:
     # --- the plan so far
     # --------------------------------------------------------------------------------------
 
-    def _with_dependencies(self, step: Step) -> Step:
-        """Return the step with dependencies on steps that it does not read but must follow."""
-        analyses = step.tool in self._goal.rules.analysis_tools
-        if self._only_reads(step.tool) and not analyses:
-            return step
-        earlier = [one.id for one in self.steps if not analyses or one.tool in self._data]
-        waited_for = self._with_ancestors(step_reads(step))
-        unread: list[StepId] = []
-        for one in reversed(earlier):
-            if one not in waited_for:
-                unread.insert(0, one)
-                waited_for |= self._with_ancestors([one])
-        return step.model_copy(update={"depends_on": tuple(unread)}) if unread else step
-
-    def _with_ancestors(self, ids: Iterable[StepId]) -> set[StepId]:
-        """Return these steps and everything that they depend on."""
-        found = set(ids)
-        for step in reversed(self.steps):
-            if step.id in found:
-                found |= {*step_reads(step), *step.depends_on}
-        return found
-
     def _only_reads(self, tool: str) -> bool:
-        signature = self._tools.get(tool)
-        return signature is not None and signature.only_reads and not signature.needs_approval
+        return _only_reads(self._tools, tool)
 
     def _output(self, step: Step) -> JsonSchema:
         signature = self._tools.get(step.tool)
@@ -260,14 +237,49 @@ class StepBuilder:
             return {}
         return as_object(as_object(signature.input_schema.get("properties")).get(name))
 
-    def _new_id(self, wanted: str) -> StepId:
-        """Return a free id that is as close as possible to the wanted one."""
-        root = re.sub(r"[^A-Za-z0-9_]+", "_", wanted)[:_MAX_ID_LENGTH]
-        if not _ID.fullmatch(root) or root.lower() in RESERVED_IDS:
-            root = f"call_{root}"[:_MAX_ID_LENGTH]
-        taken = {step.id.lower() for step in self.steps}
-        number, name = 1, root
-        while name.lower() in taken:
-            number += 1
-            name = f"{root}_{number}"
-        return StepId(name)
+
+def with_dependencies(
+    step: Step, steps: Sequence[Step], goal: Goal, tools: Mapping[str, ToolSignature]
+) -> Step:
+    """Return the step with dependencies on steps that it does not read but must follow: an analysis
+    follows all data, a call with effects follows everything.
+    """
+    analyses = step.tool in goal.rules.analysis_tools
+    if _only_reads(tools, step.tool) and not analyses:
+        return step
+    data = frozenset(data_tools(goal, tools))
+    earlier = [one.id for one in steps if not analyses or one.tool in data]
+    waited_for = _with_ancestors(step_reads(step), steps)
+    unread: list[StepId] = []
+    for one in reversed(earlier):
+        if one not in waited_for:
+            unread.insert(0, one)
+            waited_for |= _with_ancestors([one], steps)
+    return step.model_copy(update={"depends_on": tuple(unread)}) if unread else step
+
+
+def _with_ancestors(ids: Iterable[StepId], steps: Sequence[Step]) -> set[StepId]:
+    """Return these steps and everything that they depend on."""
+    found = set(ids)
+    for step in reversed(steps):
+        if step.id in found:
+            found |= {*step_reads(step), *step.depends_on}
+    return found
+
+
+def _only_reads(tools: Mapping[str, ToolSignature], tool: str) -> bool:
+    signature = tools.get(tool)
+    return signature is not None and signature.only_reads and not signature.needs_approval
+
+
+def new_step_id(wanted: str, steps: Iterable[Step]) -> StepId:
+    """Return an id that none of the steps has, as close as possible to the wanted one."""
+    root = re.sub(r"[^A-Za-z0-9_]+", "_", wanted)[:_MAX_ID_LENGTH]
+    if not _ID.fullmatch(root) or root.lower() in RESERVED_IDS:
+        root = f"call_{root}"[:_MAX_ID_LENGTH]
+    taken = {step.id.lower() for step in steps}
+    number, name = 1, root
+    while name.lower() in taken:
+        number += 1
+        name = f"{root}_{number}"
+    return StepId(name)

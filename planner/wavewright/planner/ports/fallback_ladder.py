@@ -179,7 +179,7 @@ async def run_ladder(
 
 
 RUNGS_BY_LADDER: Final[Mapping[str, tuple[str, ...]]] = {
-    "planner": ("llm", "repaired", "suggested", "template", "minimal"),
+    "planner": ("llm", "repaired", "guided", "suggested", "template", "minimal"),
     "reviewer": ("model", "code"),
     "worker": ("agent", "suggested", "generated", "forced"),
     "recovery": ("recipe", "model"),

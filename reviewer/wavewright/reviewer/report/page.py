@@ -65,6 +65,7 @@ _RUNGS = {
     "template": "the goal template",
     "llm": "a model",
     "repaired": "a model, repaired",
+    "guided": "a model, one step at a time",
     "suggested": "suggested tool calls",
     "minimal": "the forced minimum",
 }

@@ -127,6 +127,15 @@ _TOOLS: Final = tool_entries(_goal(), {"fetch": ToolSignature(name="fetch")})
 
 _CONTEXTS: Final[Mapping[str, tuple[Context, ...]]] = {
     "planner/instructions": _flag_contexts("may_ask", calls_plans=True),
+    "planner/guided": ({},),
+    "planner/guided_next": (
+        {
+            "fault": "",
+            "step": {"id": "fetch", "tool": "fetch"},
+            "calls": ["write"],
+            "results": ["${steps.fetch}"],
+        },
+    ),
     "planner/repair": _flag_contexts("is_truncated", diagnostics="error[E301]: a fault", more=1),
     "recovery/instructions": ({},),
     "recovery/request": tuple(

@@ -1,0 +1,220 @@
+"""The rung `guided`: a model makes a plan one step at a time, each chosen from what is legal next.
+
+After each step the schema of the next answer is made anew, from the tools, the values and the
+references that the checker accepts there. So a plan cannot be ill-typed, however small the model;
+a model that cannot be held to a schema is told what was wrong, and asked again as often as the
+rung says. Each question begins as the one before, so that servers reuse what they have read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from wavewright.planner.diagnostics.diagnostic import Diagnostic
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.planning.guided_choices import Choice, GuidedPlan, closed_object
+from wavewright.planner.planning.prompt import request_values
+from wavewright.planner.planning.tool_descriptions import tool_entries
+from wavewright.planner.ports.fallback_ladder import FallbackFailure
+from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, Turn
+from wavewright.planner.reading.json_extraction import find_json
+from wavewright.planner.schemas.validation import validator_of
+from wavewright.planner.types import Json, JsonObject, JsonSchema
+from wavewright.prompts.templates import Prompts
+
+END: Final = "done"
+"""The call of an answer that ends the plan."""
+MAX_FAULTS_SHOWN: Final = 5
+
+Ask = Callable[[ModelCall], Awaitable[ModelAnswer]]
+"""Asks a model; raises ModelError where there is no answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """An answer that is none of the choices."""
+
+    reason: str
+    repeats: str | None = None
+    """The choice that would make a call which the plan has already."""
+
+
+async def plan_by_choices(
+    goal: Goal,
+    tools: Mapping[str, ToolSignature],
+    prompts: Prompts,
+    question: ModelCall,
+    ask: Ask,
+    *,
+    tries: int,
+) -> Plan | FallbackFailure:
+    """Return a plan made step by step, unbound, or why there is none.
+
+    Args:
+        goal: What is asked for; its limit of steps ends the plan.
+        tools: Signatures of the tools that are installed.
+        prompts: The planner's templates.
+        question: What every question has in common: role, preference, timeout.
+        ask: Asks a model.
+        tries: How often one step is asked for.
+
+    Raises:
+        ModelError: there is no answer to one of the questions.
+        PromptError: a template is faulty.
+    """
+    entries = tool_entries(goal, tools)
+    question = replace(
+        question,
+        instructions=prompts.render("planner/guided"),
+        prompt=prompts.render("planner/request", **request_values(goal, tools, entries, ())),
+        schema_name="next_step",
+    )
+    made, turns = GuidedPlan(goal, tools), list[Turn]()
+    while True:
+        if not made.choices and not made.results:
+            return FallbackFailure(
+                f"after {len(made.steps)} step(s) nothing legal can follow, and the plan may not end"
+            )
+        following = _only_way(made) or await _ask_for_step(
+            made, question, turns, prompts, ask, tries
+        )
+        if isinstance(following, FallbackFailure | Plan):
+            return following
+        made = following
+
+
+async def _ask_for_step(
+    made: GuidedPlan,
+    question: ModelCall,
+    turns: list[Turn],
+    prompts: Prompts,
+    ask: Ask,
+    tries: int,
+) -> GuidedPlan | Plan | FallbackFailure:
+    """Return what a model chooses; `turns` grows by each answer that chooses nothing.
+
+    A call that the plan has already is no further step, and no schema can exclude it among free
+    values: its choice is taken out, and the step asked for again. That is not one of the tries.
+    """
+    repeated = set[str]()
+    refused = _Refused("nothing was asked")
+    while tries > 0:
+        choices = [choice for choice in made.choices if choice.label not in repeated]
+        if not choices and not made.results:
+            break
+        schema = answer_schema(choices, made.results)
+        answer = await ask(replace(question, schema=schema, turns=tuple(turns)))
+        following = _read_choice(made, answer)
+        turns.append(Turn(answer.text, _reply(prompts, made, following)))
+        if not isinstance(following, _Refused):
+            return following
+        refused = following
+        if refused.repeats is not None and refused.repeats not in repeated:
+            repeated.add(refused.repeats)
+        else:
+            tries -= 1
+    return FallbackFailure(f"step {len(made.steps) + 1}: {refused.reason}")
+
+
+def answer_schema(choices: Iterable[Choice], results: Sequence[str]) -> JsonSchema:
+    """Return the schema of the next answer: one branch for each choice, and one that ends."""
+    branches = [choice.schema() for choice in choices]
+    if results:
+        ending: JsonObject = {"result": {"enum": [*results]}}
+        branches.append(closed_object({"call": {"const": END}, "arguments": closed_object(ending)}))
+    return closed_object({"next": {"anyOf": [*branches]}})
+
+
+def _only_way(made: GuidedPlan) -> GuidedPlan | Plan | None:
+    """Return what follows where there is one way alone, which is worth no question."""
+    if not made.choices and len(made.results) == 1:
+        return made.plan(made.results[0])
+    if made.results or len(made.choices) != 1:
+        return None
+    [choice] = made.choices
+    arguments = choice.only_arguments()
+    if arguments is None:
+        return None
+    following = made.with_step(choice, arguments)
+    return following if isinstance(following, GuidedPlan) else None
+
+
+def _read_choice(made: GuidedPlan, answer: ModelAnswer) -> GuidedPlan | Plan | _Refused:
+    if answer.is_truncated:
+        return _Refused("the answer was cut off before its end")
+    chosen = _chosen_object(answer.text)
+    if chosen is None:
+        return _Refused("the answer holds no choice")
+    arguments = chosen.get("arguments")
+    arguments = arguments if isinstance(arguments, dict) else {}
+    if chosen.get("call") == END:
+        return _ended(made, arguments.get("result"))
+    choice = next((choice for choice in made.choices if choice.label == chosen.get("call")), None)
+    if choice is None:
+        return _Refused(f"{chosen.get('call')!r} is none of the calls that may come next")
+    return _with_step(made, choice, arguments)
+
+
+def _chosen_object(text: str) -> JsonObject | None:
+    """Return the choice in an answer: the last object that names a call, inside `next` or bare."""
+    for found in reversed(find_json(text).values):
+        value = found.value
+        inner = value.get("next") if isinstance(value, dict) else None
+        for candidate in (inner, value):
+            if isinstance(candidate, dict) and isinstance(candidate.get("call"), str):
+                return candidate
+    return None
+
+
+def _ended(made: GuidedPlan, result: Json) -> Plan | _Refused:
+    if result in made.results:
+        return made.plan(result)
+    if not made.results:
+        return _Refused("the plan may not end here: the goal demands more")
+    return _Refused(f"{result!r} is no result that the plan may end with")
+
+
+def _with_step(made: GuidedPlan, choice: Choice, arguments: JsonObject) -> GuidedPlan | _Refused:
+    arguments = {**dict.fromkeys(choice.params), **arguments}
+    violations = validator_of(choice.arguments_schema()).violations(arguments)
+    if violations:
+        said = "; ".join(
+            f"{violation.pointer or 'arguments'}: {violation.message}"
+            for violation in violations[:MAX_FAULTS_SHOWN]
+        )
+        return _Refused(f"arguments of {choice.label!r} do not fit: {said}")
+    unoffered = choice.unoffered_references(arguments)
+    if unoffered:
+        return _Refused(
+            f"{', '.join(unoffered)} of {choice.label!r} read what is not offered there"
+        )
+    following = made.with_step(choice, arguments)
+    if isinstance(following, tuple):
+        return _Refused(_faults_text(following))
+    if following is made:
+        return _Refused(f"the plan has this call of {choice.tool!r} already", choice.label)
+    return following
+
+
+def _faults_text(faults: tuple[Diagnostic, ...]) -> str:
+    shown = (f"{fault.code} {fault.message}" for fault in faults[:MAX_FAULTS_SHOWN])
+    return "the checker refuses the step: " + "; ".join(shown)
+
+
+def _reply(prompts: Prompts, made: GuidedPlan, following: GuidedPlan | Plan | _Refused) -> str:
+    if isinstance(following, Plan):
+        return ""
+    fault = following.reason if isinstance(following, _Refused) else ""
+    after = made if isinstance(following, _Refused) else following
+    last = after.steps[-1] if after.steps else None
+    return prompts.render(
+        "planner/guided_next",
+        fault=fault,
+        step=None if last is None else {"id": last.id, "tool": last.tool},
+        calls=[choice.label for choice in after.choices],
+        results=list(after.results),
+    )

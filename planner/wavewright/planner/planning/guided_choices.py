@@ -1,0 +1,444 @@
+"""What may come next in a plan that is made one step at a time.
+
+A *choice* is a call of one tool, over one list or alone, with the values that each of its
+parameters may have: literals of the parameter's own type, and references whose type fits. What is
+offered is asked of the checker itself, so a plan of choices has no fault in any of its steps; it may
+end where the checker finds none in the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+from typing import Final
+
+from wavewright.planner.checks.checker import check
+from wavewright.planner.checks.types import PlanTypes
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, error_diagnostics
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.planning.candidates import required_tools
+from wavewright.planner.planning.step_building import new_step_id, with_dependencies
+from wavewright.planner.plans.binding import bind_plan, terminal_params
+from wavewright.planner.plans.uses import holds_expression
+from wavewright.planner.schemas.validation import schema_definitions
+from wavewright.planner.schemas.views import (
+    SchemaView,
+    element_schema,
+    field_schema,
+    required_fields,
+    scoped_schema,
+    self_contained_schema,
+    view_schema,
+)
+from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, as_list, as_object
+
+MAX_STEPS: Final = 12
+"""Steps of a plan; the goal's own limits may be lower."""
+FIELD_DEPTH: Final = 2
+"""Levels of fields below an input, an output or an item that references lead into."""
+MAX_REFERENCES: Final = 24
+"""References that one parameter offers, the latest outputs first."""
+MAX_LISTS: Final = 6
+"""Lists over whose items a call may be made."""
+MAX_OPTIONAL: Final = 6
+"""Optional parameters of one call that are offered."""
+MAX_TEXT: Final = 200
+"""Characters of a literal text."""
+MAX_LIST: Final = 5
+"""Elements of a literal list."""
+_RULES_OF_GOAL: Final = "E5"
+"""First letters of the codes of the goal's rules."""
+_BOUNDS: Final = (
+    "pattern", "format", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems",
+    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+)  # fmt: skip
+"""Keywords of a parameter that its literals keep."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A place that an expression can read, and what it gives."""
+
+    path: str
+    """Such as `steps.prices.total`."""
+    schema: JsonSchema
+
+    @property
+    def text(self) -> str:
+        """The reference as a plan writes it."""
+        return f"${{{self.path}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A call that the plan may make next."""
+
+    tool: str
+    for_each: str | None
+    """The list whose items it is made for."""
+    params: Mapping[str, JsonSchema]
+    """Schema of the values that each parameter may have; null leaves an optional one out."""
+
+    @property
+    def label(self) -> str:
+        """Its name in an answer."""
+        return self.tool if self.for_each is None else f"{self.tool} for each of {self.for_each}"
+
+    def arguments_schema(self) -> JsonSchema:
+        """Return the schema of its arguments, all of which an answer names."""
+        return closed_object(dict(self.params))
+
+    def schema(self) -> JsonSchema:
+        """Return the schema of this choice in an answer."""
+        return closed_object({"call": {"const": self.label}, "arguments": self.arguments_schema()})
+
+    def unoffered_references(self, arguments: JsonObject) -> tuple[str, ...]:
+        """Return the names of arguments that hold `${` and are none of the references offered."""
+        return tuple(
+            name
+            for name, value in arguments.items()
+            if holds_expression(value) and value not in _listed_values(self.params[name])
+        )
+
+    def only_arguments(self) -> JsonObject | None:
+        """Return its arguments where each can have one value alone, else None."""
+        if any(_alternatives(values) > 1 for values in self.params.values()):
+            return None
+        return {name: _only_value(values) for name, values in self.params.items()}
+
+
+@dataclass(frozen=True)
+class GuidedPlan:
+    """The steps of a plan so far, and what may follow them."""
+
+    goal: Goal
+    tools: Mapping[str, ToolSignature]
+    steps: tuple[Step, ...] = ()
+
+    @cached_property
+    def choices(self) -> tuple[Choice, ...]:
+        """The calls that may come next, in the goal's order of tools; none where no step is left.
+
+        As many steps as are still needed for the tools that the goal demands are kept for these.
+        """
+        left = self._steps_at_most - len(self.steps)
+        if left <= 0:
+            return ()
+        demanded = [name for name in required_tools(self.goal, self.tools) if not self._calls(name)]
+        wanted = demanded if left <= len(demanded) else [tool.name for tool in self.goal.tools]
+        names = self._allowed_next(wanted)
+        slots = [
+            slot
+            for name in names
+            for for_each in (None, *self._lists)
+            for slot in self._slots(self.tools[name], for_each)
+        ]
+        refused = self._refused_by_checker(slots)
+        choices: list[Choice] = []
+        for name in names:
+            for for_each in (None, *self._lists):
+                text = None if for_each is None else for_each.text
+                own = [slot for slot in slots if (slot.tool, slot.for_each) == (name, text)]
+                choice = _choice(name, text, own, refused)
+                if choice is not None and not self._is_used_up(choice):
+                    choices.append(choice)
+        return tuple(choices)
+
+    @cached_property
+    def results(self) -> tuple[str, ...]:
+        """References that the plan may end with, the last step's first; none where more is needed."""
+        if not self.steps:
+            return ()
+        outputs = [
+            reference
+            for step in reversed(self.steps)
+            for reference in _fields_of(f"steps.{step.id}", self._types.outputs[step.id], 1)
+        ]
+        return tuple(
+            reference.text
+            for reference in outputs[:MAX_REFERENCES]
+            if not self._errors(self.plan(reference.text))
+        )
+
+    def plan(self, result: Json) -> Plan:
+        """Return the plan so far, ending with a result."""
+        return Plan(reasoning="made one step at a time", steps=self.steps, result=result)
+
+    def with_step(
+        self, choice: Choice, arguments: JsonObject
+    ) -> GuidedPlan | tuple[Diagnostic, ...]:
+        """Return the plan with one more step, or what the checker finds in that step.
+
+        A step that is equal to one that is there is no further step: nothing is found, and the
+        plan is the same.
+        """
+        step = self._step(choice, arguments)
+        if any(_is_same_call(step, other) for other in self.steps):
+            return self
+        longer = replace(self, steps=(*self.steps, step))
+        faults = self._faults_of_last(Plan(steps=longer.steps))
+        return longer if not faults else tuple(faults)
+
+    def _allowed_next(self, names: Sequence[str]) -> list[str]:
+        """Return the tools that the goal's rules allow after the steps so far: data before
+        analysis, nothing after the end.
+        """
+        allowed: list[str] = []
+        for name in names:
+            if name in self.tools:
+                step = self._step(Choice(name, None, {}), {})
+                faults = self._faults_of_last(Plan(steps=(*self.steps, step)))
+                if not any(fault.code.startswith(_RULES_OF_GOAL) for fault in faults):
+                    allowed.append(name)
+        return allowed
+
+    # --- what each parameter may be
+
+    def _slots(self, signature: ToolSignature, for_each: Reference | None) -> Iterator[_Slot]:
+        """Yield the parameters of a tool with the references whose type fits them."""
+        schema = signature.input_schema
+        required = as_list(schema.get("required"))
+        set_by_engine = terminal_params(self.goal).get(signature.name, {})
+        text = None if for_each is None else for_each.text
+        items = [] if for_each is None else _fields_of("item", _item_of(for_each), FIELD_DEPTH)
+        for name, part in as_object(schema.get("properties")).items():
+            if name in set_by_engine or not isinstance(part, dict):
+                continue
+            wanted = {**schema_definitions(schema), **part}
+            fitting = (
+                reference.text
+                for reference in (*items, *self._references)
+                if self._types.incompatibility(reference.schema, wanted) is None
+            )
+            texts = tuple(islice(fitting, MAX_REFERENCES))
+            yield _Slot(signature.name, text, name, name in required, wanted, texts)
+
+    def _refused_by_checker(self, slots: Sequence[_Slot]) -> frozenset[tuple[_Slot, str]]:
+        """Return the references that the checker refuses, each asked about in a step of its own.
+
+        Their types fit; what is refused is refused for another reason, such as untrusted text.
+        """
+        asked = [(slot, text) for slot in slots for text in slot.references]
+        probes = tuple(
+            Step(
+                id=StepId(f"probe_{number}"),
+                tool=slot.tool,
+                for_each=slot.for_each,
+                params={slot.name: text},
+            )
+            for number, (slot, text) in enumerate(asked)
+        )
+        places = {
+            f"/steps/{len(self.steps) + number}": (slot, text)
+            for number, (slot, text) in enumerate(asked)
+        }
+        refused = set[tuple[_Slot, str]]()
+        for fault in self._errors(Plan(steps=(*self.steps, *probes))):
+            step, _, member = fault.pointer.removeprefix("/steps/").partition("/")
+            place = places.get(f"/steps/{step}")
+            if place is not None and member.startswith((f"params/{place[0].name}", "for_each")):
+                refused.add(place)
+        return frozenset(refused)
+
+    @cached_property
+    def _references(self) -> list[Reference]:
+        """What an argument outside a fan-out may read: outputs, the latest first, then inputs."""
+        found: list[Reference] = []
+        for step in reversed(self.steps):
+            found += _fields_of(f"steps.{step.id}", self._types.outputs[step.id], FIELD_DEPTH)
+        inputs = self._types.inputs
+        for name, part in as_object(inputs.get("properties")).items():
+            schema = {**schema_definitions(inputs), **as_object(part)}
+            found += _fields_of(f"inputs.{name}", schema, FIELD_DEPTH)
+        return found
+
+    @cached_property
+    def _lists(self) -> list[Reference]:
+        """The lists that a step can be made for each item of, the latest outputs first."""
+        lists = (
+            reference
+            for reference in self._references
+            if view_schema(scoped_schema(reference.schema)).kind == "array"
+        )
+        return [*islice(lists, MAX_LISTS)]
+
+    def _is_used_up(self, choice: Choice) -> bool:
+        """Whether the plan has every call already that the choice could add: it has but one."""
+        arguments = choice.only_arguments()
+        if arguments is None:
+            return False
+        step = self._step(choice, arguments)
+        return any(_is_same_call(step, other) for other in self.steps)
+
+    # --- the plan so far
+
+    @property
+    def _steps_at_most(self) -> int:
+        """As many as can wait for each other, so that no order of steps has too many waves."""
+        limits = self.goal.limits
+        return min(limits.max_steps, limits.max_waves, MAX_STEPS)
+
+    @cached_property
+    def _types(self) -> PlanTypes:
+        plan = Plan(steps=self.steps)
+        return PlanTypes(bind_plan(plan, self.goal, self.tools), self.goal, self.tools)
+
+    def _faults_of_last(self, plan: Plan) -> list[Diagnostic]:
+        """Return what the checker refuses in the last step of a plan."""
+        at = f"/steps/{len(plan.steps) - 1}/"
+        return [fault for fault in self._errors(plan) if f"{fault.pointer}/".startswith(at)]
+
+    def _errors(self, plan: Plan) -> list[Diagnostic]:
+        return error_diagnostics(
+            check(bind_plan(plan, self.goal, self.tools), self.goal, self.tools)
+        )
+
+    def _calls(self, tool: str) -> bool:
+        return any(step.tool == tool for step in self.steps)
+
+    def _step(self, choice: Choice, arguments: JsonObject) -> Step:
+        params: JsonObject = {name: value for name, value in arguments.items() if value is not None}
+        name = new_step_id(choice.tool, self.steps)
+        step = Step(id=StepId(name), tool=choice.tool, params=params, for_each=choice.for_each)
+        return with_dependencies(step, self.steps, self.goal, self.tools)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Slot:
+    """A parameter of a call that may come next."""
+
+    tool: str
+    for_each: str | None
+    name: str
+    is_required: bool
+    wanted: JsonSchema
+    references: tuple[str, ...]
+    """Those whose type fits."""
+
+
+def _choice(
+    tool: str, for_each: str | None, slots: Sequence[_Slot], refused: Container[tuple[_Slot, str]]
+) -> Choice | None:
+    """Return the choice of a call; None where a required parameter has no value, or where a call
+    for each item reads no item.
+    """
+    params: dict[str, JsonSchema] = {}
+    optional = 0
+    reads_item = for_each is None
+    for slot in slots:
+        texts = [text for text in slot.references if (slot, text) not in refused]
+        values = _value_schemas(texts, slot.wanted)
+        if slot.is_required and not values:
+            return None
+        if not slot.is_required:
+            if optional == MAX_OPTIONAL or not values:
+                continue
+            optional += 1
+            values = [{"type": "null"}, *values]
+        reads_item = reads_item or any(text.startswith("${item") for text in texts)
+        params[slot.name] = values[0] if len(values) == 1 else {"anyOf": [*values]}
+    return Choice(tool, for_each, params) if reads_item else None
+
+
+def _fields_of(path: str, schema: JsonSchema, depth: int) -> list[Reference]:
+    """Return a place and the fields below it that are always there."""
+    found = [Reference(path, schema)]
+    view = view_schema(scoped_schema(schema))
+    if depth == 0 or view.kind != "object" or view.nullable:
+        return found
+    for name in sorted(required_fields(view)):
+        part = field_schema(view, name)
+        if part is not None and name.isidentifier():
+            found += _fields_of(f"{path}.{name}", self_contained_schema(part), depth - 1)
+    return found
+
+
+def _item_of(reference: Reference) -> JsonSchema:
+    """Return what an item of a list is."""
+    place = element_schema(view_schema(scoped_schema(reference.schema)))
+    return {} if place is None else self_contained_schema(place)
+
+
+def _value_schemas(references: list[str], wanted: JsonSchema) -> list[JsonSchema]:
+    """Return what an argument may be: one of the references, or a literal of its type."""
+    choices: list[JsonSchema] = []
+    if references:
+        choices.append({"enum": [*references]})
+    literal = _literal_schema(view_schema(scoped_schema(wanted)))
+    if literal is not None:
+        choices.append(literal)
+    return choices
+
+
+def _literal_schema(view: SchemaView) -> JsonSchema | None:
+    """Return the schema of a literal; None for objects and for what is open.
+
+    It has every bound of the parameter, so what fits it fits the parameter; a server whose grammar
+    cannot hold an answer to one of them is told, and asked again.
+    """
+    schema = view.schema
+    for keyword in ("enum", "const"):
+        if keyword in schema:
+            return {keyword: schema[keyword]}
+    bounds: JsonSchema = {word: schema[word] for word in _BOUNDS if word in schema}
+    match view.kind:
+        case "string":
+            return {"type": "string", "maxLength": MAX_TEXT, **bounds}
+        case "boolean" | "integer" | "number":
+            return {"type": view.kind, **bounds}
+        case "array":
+            return _literal_list(view, bounds)
+        case _:
+            return None
+
+
+def _literal_list(view: SchemaView, bounds: JsonSchema) -> JsonSchema | None:
+    place = element_schema(view)
+    if place is None:
+        return None
+    element = view_schema(place)
+    literal = _literal_schema(element)
+    if literal is None or element.kind == "array":
+        return None
+    return {"type": "array", "items": literal, "maxItems": MAX_LIST, **bounds}
+
+
+def _alternatives(values: JsonSchema) -> float:
+    """Return how many values a parameter may have."""
+    if "anyOf" in values:
+        return sum(_alternatives(as_object(branch)) for branch in as_list(values["anyOf"]))
+    if "const" in values or values.get("type") == "null":
+        return 1
+    if "enum" in values:
+        return len(as_list(values["enum"]))
+    return float("inf")
+
+
+def _only_value(values: JsonSchema) -> Json:
+    if "const" in values:
+        return values["const"]
+    listed = as_list(values.get("enum"))
+    return listed[0] if listed else None
+
+
+def _listed_values(values: JsonSchema) -> list[Json]:
+    branches = [as_object(branch) for branch in as_list(values.get("anyOf"))] or [values]
+    return [value for branch in branches for value in as_list(branch.get("enum"))]
+
+
+def _is_same_call(step: Step, other: Step) -> bool:
+    return (step.tool, step.for_each, step.params) == (other.tool, other.for_each, other.params)
+
+
+def closed_object(properties: JsonObject) -> JsonSchema:
+    """Return the schema of an object that has these members and no others."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [*properties],
+        "additionalProperties": False,
+    }
