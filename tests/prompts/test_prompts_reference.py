@@ -9,15 +9,18 @@ import pytest
 from jinja2 import meta
 
 from wavewright.prompts.environments import PromptEnvironment
-from wavewright.prompts.templates import SHIPPED, SUFFIX, Prompts
+from wavewright.prompts.templates import SHIPPED
+from wavewright.tools import project_prompts
 
+PROMPTS = project_prompts()
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "prompts.md").read_text(encoding="utf-8")
 
 
 def variables(name: str) -> set[str]:
-    environment = PromptEnvironment([SHIPPED])
-    text = (SHIPPED / f"{name}{SUFFIX}").read_text(encoding="utf-8")
-    return meta.find_undeclared_variables(environment.parse(text))
+    file = PROMPTS.file_of(name)
+    assert file is not None
+    text = file.read_text(encoding="utf-8")
+    return meta.find_undeclared_variables(PromptEnvironment([SHIPPED], {}).parse(text))
 
 
 def told_of(name: str) -> str:
@@ -31,7 +34,7 @@ def told_of(name: str) -> str:
     return row[0]
 
 
-@pytest.mark.parametrize("name", Prompts().names())
+@pytest.mark.parametrize("name", PROMPTS.names())
 def test_a_shipped_prompt_is_on_the_page_with_its_variables(name: str) -> None:
     said = told_of(name)
 
@@ -41,4 +44,4 @@ def test_a_shipped_prompt_is_on_the_page_with_its_variables(name: str) -> None:
 def test_the_page_names_no_prompt_that_is_not_there() -> None:
     named = re.findall(r"^\| `([a-z]+/[a-z_]+)` \|", PAGE, re.MULTILINE)
 
-    assert sorted(named) == sorted(Prompts().names())
+    assert sorted(named) == sorted(PROMPTS.names())

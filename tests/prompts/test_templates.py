@@ -57,6 +57,40 @@ def test_templates_include_each_other_across_folders(tmp_path: Path) -> None:
     assert "cut off" in Prompts([own]).render("mine", is_truncated=True)
 
 
+def test_a_prompt_of_a_pack_is_found_below_its_name_and_includes_others_of_it(
+    tmp_path: Path,
+) -> None:
+    pack = folder(tmp_path, ask='Of {{ tea }}. {% include "tea/rules.md.j2" %}', rules="Be brief.")
+    prompts = Prompts(packs=lambda: {"tea": pack})
+
+    assert prompts.render("tea/ask", tea="Assam") == "Of Assam. Be brief."
+    assert {"tea/ask", "tea/rules", "planner/request"} <= set(prompts.names())
+
+
+def test_a_template_of_the_project_takes_the_place_of_a_packs_and_may_include_it(
+    tmp_path: Path,
+) -> None:
+    pack = folder(tmp_path / "pack", ask="Which tea?")
+    own = folder(tmp_path / "own", tea__ask='{% include "shipped/tea/ask.md.j2" %} Please.')
+    prompts = Prompts([own], lambda: {"tea": pack})
+
+    assert prompts.render("tea/ask") == "Which tea? Please."
+    assert prompts.file_of("tea/ask") == own / "tea" / "ask.md.j2"
+    assert prompts.file_of("shipped/tea/ask") == pack / "ask.md.j2"
+
+
+def test_packs_are_not_looked_for_where_a_prompt_is_shipped_or_the_projects(
+    tmp_path: Path,
+) -> None:
+    def refused() -> dict[str, Path]:
+        raise AssertionError
+
+    prompts = Prompts([folder(tmp_path, mine="mine")], refused)
+
+    assert prompts.file_of("planner/request")
+    assert prompts.file_of("mine")
+
+
 def test_values_are_never_read_as_templates(tmp_path: Path) -> None:
     prompts = Prompts([folder(tmp_path, show="{{ text }} {{ text | data('text') }}")])
 

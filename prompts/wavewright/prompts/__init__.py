@@ -1,4 +1,4 @@
-"""Prompts for models as Jinja2 files, one folder per package or pack; the public API of
+"""Prompts for models as Jinja2 files, one folder per package; the public API of
 `wavewright.prompts`.
 
 Jinja2 is imported when the first prompt is rendered.

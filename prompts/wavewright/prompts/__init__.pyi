@@ -1,3 +1,6 @@
+from .environments import (
+    page_environment as page_environment,
+)
 from .templates import (
     PromptError as PromptError,
     Prompts as Prompts,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, cast
@@ -61,17 +61,22 @@ _COMPILED_PROMPTS: Final = _CompiledPrompts()
 
 
 class PromptEnvironment(ImmutableSandboxedEnvironment):
-    """A sandboxed environment with templates from several folders, of which the first match counts.
+    """A sandboxed environment with templates from several folders, of which the first match counts;
+    those of packs come last, each below the pack's name.
 
-    Names below `shipped/` are searched in the last folder only, so that a template may include the
-    one that it replaces: `{% include "shipped/planner/instructions.md.j2" %}`.
+    Names below `shipped/` are searched in the last folder and in those of packs only, so that a
+    template may include the one that it replaces:
+    `{% include "shipped/planner/instructions.md.j2" %}`.
     """
 
-    def __init__(self, folders: Sequence[Path]) -> None:
-        found = FileSystemLoader([str(folder) for folder in folders], encoding="utf-8")
-        shipped = FileSystemLoader([str(folder) for folder in folders[-1:]], encoding="utf-8")
+    def __init__(self, folders: Sequence[Path], packs: Mapping[str, Path]) -> None:
+        own = FileSystemLoader([str(folder) for folder in folders[:-1]], encoding="utf-8")
+        of_packs = PrefixLoader(
+            {name: FileSystemLoader(str(folder)) for name, folder in packs.items()}
+        )
+        shipped = ChoiceLoader([FileSystemLoader(str(folders[-1])), of_packs])
         super().__init__(
-            loader=ChoiceLoader([found, PrefixLoader({"shipped": shipped})]),
+            loader=ChoiceLoader([own, shipped, PrefixLoader({"shipped": shipped})]),
             undefined=StrictUndefined,
             autoescape=False,
             trim_blocks=True,

@@ -1,7 +1,8 @@
 """Finding and rendering of prompts' templates, and escaping of the values in them.
 
-A *template* is a Jinja2 file, `planner/request.md.j2` for the prompt `planner/request`. A project's
-own file of the same name replaces the shipped one. Values are never parsed as templates, so text in
+A *template* is a Jinja2 file, `planner/request.md.j2` for the prompt `planner/request`. A pack's
+prompts lie in a folder of its own: `research.md.j2` there is `lore/research` for the pack `lore`. A
+project's own file of the same name replaces either. Values are never parsed as templates, so text in
 a document, an input or an answer cannot run as part of one.
 
 A *data block* is a value as JSON between two marks, so that it cannot be read as instructions. The
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 SUFFIX = ".md.j2"
 SHIPPED = Path(__file__).parent
 """Folder of the templates that come with the package."""
+SHIPPED_PREFIX = "shipped/"
+"""What the name of a template begins with that stands below those of the project."""
 
 
 class PromptError(WavewrightError):
@@ -53,25 +56,45 @@ class PromptError(WavewrightError):
         return f"{where}{self.message}; {self.hint}"
 
 
-class Prompts:
-    """The templates of a project: its own folders first, then what is shipped."""
+def _no_packs() -> Mapping[str, Path]:
+    return {}
 
-    def __init__(self, folders: Sequence[Path] = ()) -> None:
+
+class Prompts:
+    """The templates of a project: its own folders first, then what is shipped, then those of packs.
+
+    `packs` returns the folder of each pack's prompts by the pack's name; it is called when a
+    template is neither the project's nor shipped, and when all are listed.
+    """
+
+    def __init__(
+        self, folders: Sequence[Path] = (), packs: Callable[[], Mapping[str, Path]] = _no_packs
+    ) -> None:
         self.folders = (*folders, SHIPPED)
+        self._find_packs = packs
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all prompts."""
-        found = {
-            file.relative_to(folder).as_posix().removesuffix(SUFFIX)
-            for folder in self.folders
-            for file in folder.rglob(f"*{SUFFIX}")
-        }
-        return tuple(sorted(found))
+        names = {name for folder in self.folders for name in _names_in(folder)}
+        for pack, folder in self._packs.items():
+            names |= {f"{pack}/{name}" for name in _names_in(folder)}
+        return tuple(sorted(names))
 
     def file_of(self, name: str) -> Path | None:
-        """Return the template that a prompt would be rendered from."""
-        files = (folder / f"{name}{SUFFIX}" for folder in self.folders)
-        return next((file for file in files if file.is_file()), None)
+        """Return the template that a prompt would be rendered from.
+
+        A name below `shipped/` is that of the template which a project's own may replace.
+        """
+        is_shipped = name.startswith(SHIPPED_PREFIX)
+        name = name.removeprefix(SHIPPED_PREFIX)
+        for folder in (SHIPPED,) if is_shipped else self.folders:
+            if (file := folder / f"{name}{SUFFIX}").is_file():
+                return file
+        pack, _, prompt = name.partition("/")
+        if not prompt or pack not in self._packs:
+            return None
+        file = self._packs[pack] / f"{prompt}{SUFFIX}"
+        return file if file.is_file() else None
 
     def render(self, name: str, /, **values: object) -> str:
         """Return a rendered prompt.
@@ -101,10 +124,14 @@ class Prompts:
             raise self._explained(error, name, values) from error
 
     @cached_property
+    def _packs(self) -> Mapping[str, Path]:
+        return self._find_packs()
+
+    @cached_property
     def _environment(self) -> PromptEnvironment:
         from wavewright.prompts.environments import PromptEnvironment
 
-        return PromptEnvironment(self.folders)
+        return PromptEnvironment(self.folders, self._packs)
 
     def _explained(self, error: Exception, name: str, values: dict[str, object]) -> PromptError:
         from jinja2 import TemplateSyntaxError, UndefinedError
@@ -144,6 +171,11 @@ class Prompts:
                 place = (Path(file), trace.tb_lineno)
             trace = trace.tb_next
         return place
+
+
+def _names_in(folder: Path) -> Iterator[str]:
+    for file in folder.rglob(f"*{SUFFIX}"):
+        yield file.relative_to(folder).as_posix().removesuffix(SUFFIX)
 
 
 _UNREADABLE_HINT = "fix the template, or remove it so that the shipped one is used"

@@ -51,12 +51,12 @@ def _check_printable(text: str) -> str:
 
 Uuid: TypeAlias = Annotated[str, Field(pattern=UUID_PATTERN), AfterValidator(str.lower)]
 """A UUID, in lower case."""
-Name: TypeAlias = Annotated[
+MessageName: TypeAlias = Annotated[
     str, Field(min_length=1, max_length=128), AfterValidator(_check_printable)
 ]
 """A name on one line."""
-Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=4_000)]
-Depth: TypeAlias = Annotated[int, Field(ge=0, le=5)]
+MessageText: TypeAlias = Annotated[str, Field(min_length=1, max_length=4_000)]
+TargetDepth: TypeAlias = Annotated[int, Field(ge=0, le=5)]
 """Waves of targets after the first."""
 TokenBudget: TypeAlias = Annotated[int, Field(ge=1, le=10_000_000)]
 UncheckedObject: TypeAlias = dict[str, SkipValidation[JsonValue]]

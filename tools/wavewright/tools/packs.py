@@ -3,7 +3,8 @@
 A *pack* is found by its entry point in the group `wavewright.packs`; the engine knows no pack by
 name. A pack is imported only when a job or a plan needs it, or to see whether it brings a tool of
 the same name as another; a module that names its tools in `TOOL_NAMES` is not asked for the pack
-then. Its goal templates lie in the folder `goals` beside its module.
+then. Its goal templates lie in the folder `goals` beside its module, its prompts in the folder
+`prompts`.
 """
 
 from __future__ import annotations
@@ -12,8 +13,6 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -22,10 +21,9 @@ from wavewright.config.errors import WavewrightError
 from wavewright.config.installation import EXTRAS, is_installed
 from wavewright.planner.types import JsonObject
 from wavewright.tools.functions.tool import Tool
+from wavewright.tools.pack_folders import entry_points_of_packs
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
     from pydantic import BaseModel
     from starlette.types import ASGIApp
 
@@ -34,8 +32,6 @@ if TYPE_CHECKING:
     from wavewright.tools.workers.specs import Worker
 
 _Model = TypeVar("_Model", bound="BaseModel")
-
-PACK_GROUP = "wavewright.packs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,14 +152,16 @@ def read_pack_file(file: Path, model: type[_Model], setting: str) -> _Model:
 
 def pack_names() -> tuple[str, ...]:
     """Return the names of the installed packs, without importing one."""
-    return tuple(sorted(_entry_points()))
+    return tuple(sorted(entry_points_of_packs()))
 
 
 def is_listed(name: str, settings: Mapping[str, object]) -> bool:
     """Return whether a pack's tools are listed: it has settings, or the extras of its entry point
     are installed.
     """
-    extras = _entry_points()[name].extras  # those of another distribution are its own business
+    extras = entry_points_of_packs()[
+        name
+    ].extras  # those of another distribution are its own business
     return name in settings or all(extra not in EXTRAS or is_installed(extra) for extra in extras)
 
 
@@ -191,7 +189,7 @@ def pack_tool_names(
 
 
 def _import_pack(name: str) -> PackFunction:
-    entries = _entry_points()
+    entries = entry_points_of_packs()
     if name not in entries:
         known = ", ".join(repr(known) for known in sorted(entries)) or "none"
         raise PackError(f"no pack is called {name!r}", hint=f"installed packs: {known}")
@@ -202,44 +200,3 @@ def _import_pack(name: str) -> PackFunction:
             f"pack {name!r} cannot be imported: {error}",
             hint="install the package that brings it again",
         ) from error
-
-
-def pack_templates() -> Mapping[str, Path]:
-    """Return the goal templates of the installed packs by name, without importing one.
-
-    They are the files `goals/*.yaml` in the folder of a pack's module.
-    """
-    folders = (_folder_of(entry.module) for _, entry in sorted(_entry_points().items()))
-    return {
-        path.stem: path
-        for folder in folders
-        if folder
-        for path in sorted(folder.glob("goals/*.yaml"))
-    }
-
-
-@lru_cache(maxsize=32)
-def _folder_of(module: str) -> Path | None:
-    """Return the folder of a module without importing it; none where it cannot be found."""
-    try:
-        found = find_spec(module)
-    except ImportError:
-        found = None
-    return None if found is None or found.origin is None else Path(found.origin).parent
-
-
-def _entry_points() -> Mapping[str, EntryPoint]:
-    return _entry_points_on(tuple(sys.path))
-
-
-@lru_cache(maxsize=8)
-def _entry_points_on(places: tuple[str, ...]) -> Mapping[str, EntryPoint]:
-    """Return the entry points of what is installed; it reads some hundred files, and a daemon asks
-    for each job.
-    """
-    from importlib.metadata import (
-        entry_points,
-    )  # loads the parser of e-mail: only where packs are asked for
-
-    del places  # they are where it looks
-    return {entry.name: entry for entry in entry_points(group=PACK_GROUP)}

@@ -15,10 +15,11 @@ from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked
 from wavewright.engine.run.project.prompt_checks import UnknownValue, sample_contexts
 from wavewright.planner.types import JsonObject
 from wavewright.prompts import Prompts
+from wavewright.tools.pack_folders import project_prompts
 from wavewright.tools.packs import load_pack, pack_names
 from wavewright.tools.workers.specs import Worker
 
-NAMES = Prompts().names()
+NAMES = project_prompts().names()
 PATCH: JsonObject = {"reason": "again", "ops": [{"op": "remove", "id": "nobody"}]}
 
 
@@ -47,7 +48,7 @@ def test_every_shipped_prompt_is_rendered_with_each_of_its_contexts(name: str) -
     contexts = contexts_of(name)
 
     assert contexts
-    assert all(Prompts().render(name, **context) for context in contexts)
+    assert all(project_prompts().render(name, **context) for context in contexts)
 
 
 @pytest.mark.parametrize("name", NAMES)

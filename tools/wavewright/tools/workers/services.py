@@ -29,17 +29,18 @@ from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.ports.asking import Asking
 from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.planner.types import Json, JsonSchema
-from wavewright.prompts import Prompts
 from wavewright.prompts.templates import SUFFIX
 from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
 from wavewright.tools.functions.registry import check_freshness_field
 from wavewright.tools.functions.schemas import properties
 from wavewright.tools.functions.tool import MODEL_HINT, Tool, ToolCall
+from wavewright.tools.pack_folders import project_prompts
 
 if TYPE_CHECKING:
     from wavewright.planner.ports.budgets import InspectableBudgetStore
     from wavewright.planner.ports.fallback_ladder import Ladder, RungRecord
     from wavewright.planner.ports.model_port import ModelClient, ModelError, OnText, OnUse
+    from wavewright.prompts import Prompts
     from wavewright.tools.functions.tool import Runtime, ServerCaller
     from wavewright.tools.workers.specs import Worker, WorkerSpec
 
@@ -142,7 +143,7 @@ def make_services(
 
     return Services(
         models=models,
-        prompts=Prompts(settings.prompts),
+        prompts=project_prompts(settings.prompts),
         ladder=ladder,
         budget_store=budget_store,
         has_model=settings.model is not None,
@@ -198,7 +199,6 @@ _HINTS = {
 
 
 _DECLARATION_HINT = "fix its declaration; `wavewright schema worker` says what it may hold"
-_SHIPPED_PREFIX = "shipped/"
 _INCLUDE_TAG = re.compile(r"""\{%-?\s*(?:include|extends|import|from)\s+["']([^"']+)["']""")
 _SHARED_PROMPTS = ("workers/instructions", "workers/repair")
 
@@ -339,13 +339,8 @@ def _add_texts(prompt: str, prompts: Prompts, texts: dict[str, bytes]) -> None:
     """Add the text of a prompt and of all that it includes; what is not there is told when it is
     rendered.
     """
-    is_shipped = prompt.startswith(_SHIPPED_PREFIX)
-    file = (
-        prompts.folders[-1] / (prompt.removeprefix(_SHIPPED_PREFIX) + SUFFIX)
-        if is_shipped
-        else prompts.file_of(prompt)
-    )
-    if prompt in texts or file is None or not file.is_file():
+    file = prompts.file_of(prompt)
+    if prompt in texts or file is None:
         return
     texts[prompt] = file.read_bytes()
     for included in _INCLUDE_TAG.findall(texts[prompt].decode(errors="replace")):

@@ -39,9 +39,9 @@ from wavewright.planner.ports.model_port import (
     Role,
 )
 from wavewright.planner.types import StepId
-from wavewright.prompts import Prompts
 from wavewright.prompts.templates import SUFFIX
 from wavewright.tools.models.messages import answer_from_json
+from wavewright.tools.pack_folders import project_prompts
 
 _KINDS: frozenset[str] = frozenset(get_args(ModelErrorKind))
 _REPLAYED_ROLES: frozenset[str] = frozenset({"reviewer", "recovery", "judge"})
@@ -160,7 +160,7 @@ def _checked_folder(folder: Path, settings: Settings) -> Path:
             f"--prompt-dir {str(folder)!r} is no folder",
             "name a folder with prompt templates in it",
         )
-    known = set(Prompts(settings.prompts).names())
+    known = set(project_prompts(settings.prompts).names())
     if known.isdisjoint(_names_in(folder)):
         raise ReplayRejected(
             f"--prompt-dir {str(folder)!r} holds none of the prompts that a run asks with",

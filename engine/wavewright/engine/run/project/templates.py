@@ -17,7 +17,7 @@ from wavewright.planner.diagnostics.diagnostic import (
 )
 from wavewright.planner.language.goals import GoalTemplate
 from wavewright.planner.reading.reader import read_model
-from wavewright.tools.packs import pack_templates
+from wavewright.tools.pack_folders import pack_templates
 
 
 def named_template(name: str, settings: Settings) -> Path | None:

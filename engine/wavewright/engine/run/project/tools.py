@@ -331,9 +331,9 @@ def _prompt_defects(
     if not asking:
         return
     from wavewright.engine.run.project.prompt_checks import find_prompt_defect
-    from wavewright.prompts import Prompts
+    from wavewright.tools.pack_folders import project_prompts
 
-    own = Prompts(settings.prompts)
+    own = project_prompts(settings.prompts)
     for name in sorted(asking):
         used = (workers[name].spec.prompt, *_WORKER_PROMPTS) if name in workers else _AGENT_PROMPTS
         tried = tuple(worker for worker in workers.values() if worker.spec.name == name)

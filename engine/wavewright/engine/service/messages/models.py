@@ -23,15 +23,15 @@ from pydantic import BeforeValidator, Field, PlainSerializer
 from wavewright.engine.service.job_store.records import DecisionId, JobId, MessageId
 from wavewright.planner.types import JsonObject
 from wavewright.tools.message_contract import (
-    Depth,
     JobStatus,
-    Name,
+    MessageName,
+    MessageText,
     PackagePayload,
     Payload,
     RequestedGoal,
     RequestForm,
     RequestPayload,
-    Text,
+    TargetDepth,
     TokenBudget,
     UncheckedObject,
     Uuid,
@@ -123,7 +123,7 @@ class Envelope(WireModel):
 
     message_id: Uuid
     """Two messages with one id are the same message."""
-    source_agent: Name
+    source_agent: MessageName
     """Sender."""
     target_agent: str
     """Recipient; a message for another agent is refused."""
@@ -151,13 +151,13 @@ class GoalRequest(RequestPayload):
 
     message_type: ClassVar = "job_request"
 
-    goal: Text
+    goal: MessageText
     """What is wanted, in words."""
-    depth: Depth
+    depth: TargetDepth
     """Waves of targets after the first."""
     budget_tokens: TokenBudget
     """Tokens that the job may spend on models."""
-    target: Name
+    target: MessageName
     """First target."""
 
 
@@ -214,7 +214,7 @@ class CorrelatedValidationResult(_Verdict):
     and iteration.
     """
 
-    target: Name
+    target: MessageName
     """The target that the package is about."""
 
 
@@ -225,7 +225,7 @@ class UserDecisionResponse(Payload):
 
     decision_id: Uuid
     """The question, by its id."""
-    choice: Text
+    choice: MessageText
     """One of the options; any text where there were none."""
 
 

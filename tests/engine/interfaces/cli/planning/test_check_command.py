@@ -15,7 +15,7 @@ from tests.engine.conftest import REPOSITORY, CommandLine
 from tests.engine.normalized_output import worded
 from tests.support.note_worker import NOTE_WORKER
 from wavewright.planner.types import JsonObject
-from wavewright.tools.packs import pack_templates
+from wavewright.tools import pack_templates
 
 SOUND = '{"steps": [{"id": "a", "tool": "look", "params": {"at": "sky"}}]}'
 UNSOUND = '{"steps": [{"id": "a", "tool": "look", "params": {"att": "sky"}}]}'

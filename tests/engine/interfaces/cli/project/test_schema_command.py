@@ -13,7 +13,7 @@ import yaml
 from tests.engine.conftest import CommandLine
 from wavewright.engine.interfaces.cli.commands.options import SchemaName
 from wavewright.planner.types import JsonObject
-from wavewright.tools.packs import pack_templates
+from wavewright.tools import pack_templates
 
 
 def schema(wavewright: CommandLine, name: str) -> JsonObject:

@@ -60,7 +60,7 @@ def _template_names() -> Iterator[str]:
     project = (_project() or Path.cwd()) / "config" / "goals"
     if project.is_dir():
         yield from (path.stem for path in project.glob("*.yaml"))
-    from wavewright.tools.packs import pack_templates
+    from wavewright.tools.pack_folders import pack_templates
 
     yield from pack_templates()
 

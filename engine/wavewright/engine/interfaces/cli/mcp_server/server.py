@@ -69,8 +69,8 @@ from wavewright.planner.language.goals import AvailableTool, GoalTemplate, Job
 from wavewright.planner.planning.prompt import planner_prompt
 from wavewright.planner.plans.goal_resolution import resolve_goal
 from wavewright.planner.types import as_object
-from wavewright.prompts import Prompts
 from wavewright.reviewer.package.builder import package_bytes
+from wavewright.tools.pack_folders import project_prompts
 from wavewright.tools.packs import PackServer, ServerTool, load_pack, pack_names
 
 TOKEN_VARIABLE = "WAVEWRIGHT_MCP_TOKEN"  # noqa: S105 - the name of the variable
@@ -161,7 +161,7 @@ def plan_prompt(goal: str, settings: Settings) -> str:
     # text.
     template = GoalTemplate.model_construct(name="goal", goal="goal", available_tools=tools)
     resolved = resolve_goal(Job(name="goal"), template).model_copy(update={"text": goal})
-    prompt = planner_prompt(resolved, signatures, Prompts(settings.prompts))
+    prompt = planner_prompt(resolved, signatures, project_prompts(settings.prompts))
     return f"{prompt.instructions}\n\n{prompt.request}\n{_NEXT_STEPS}"
 
 

@@ -34,6 +34,7 @@ from wavewright.planner.ports.fallback_ladder import read_ladders
 from wavewright.planner.types import as_object
 from wavewright.prompts import Prompts
 from wavewright.tools.functions.errors import ToolDefinitionError
+from wavewright.tools.pack_folders import project_prompts
 from wavewright.tools.packs import PackError, load_pack, pack_names
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def _worker_diagnostics(spec: WorkerSpec, settings: Settings) -> Iterator[Diagno
     except ToolDefinitionError as error:
         yield Diagnostic("E107", str(error), "", error.hint)
         return
-    found = find_prompt_defect(spec.prompt, Prompts(settings.prompts), (worker,))
+    found = find_prompt_defect(spec.prompt, project_prompts(settings.prompts), (worker,))
     if found is not None:
         yield Diagnostic(
             "E207",
@@ -175,8 +176,8 @@ def _valid_workers(settings: Settings) -> Iterator[Worker]:
 
 def prompt_findings(settings: Settings) -> Iterator[DoctorFinding]:
     """Yield the findings on the project's own prompt templates."""
-    shipped = set(Prompts().names())
-    own = Prompts(settings.prompts)
+    shipped = set(project_prompts().names())
+    own = project_prompts(settings.prompts)
     names = [name for name in own.names() if _is_project_file(own.file_of(name), settings)]
     if not names:
         return

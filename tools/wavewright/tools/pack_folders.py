@@ -1,0 +1,77 @@
+"""Where packs are: their entry points, and the goal templates and prompts in their folders.
+
+Nothing here imports a pack.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wavewright.prompts.templates import Prompts
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+PACK_GROUP = "wavewright.packs"
+
+
+def entry_points_of_packs() -> Mapping[str, EntryPoint]:
+    """Return the entry points of the installed packs by the packs' names."""
+    return _entry_points_on(tuple(sys.path))
+
+
+def pack_templates() -> Mapping[str, Path]:
+    """Return the goal templates of the installed packs by name, without importing one.
+
+    They are the files `goals/*.yaml` in the folder of a pack's module.
+    """
+    folders = (_folder_of(entry.module) for _, entry in sorted(entry_points_of_packs().items()))
+    return {
+        path.stem: path
+        for folder in folders
+        if folder
+        for path in sorted(folder.glob("goals/*.yaml"))
+    }
+
+
+def pack_prompts() -> Mapping[str, Path]:
+    """Return the folder of each installed pack's prompts by the pack's name, without importing one.
+
+    It is the folder `prompts` in the folder of a pack's module; a pack without it is left out.
+    """
+    folders = {name: _folder_of(entry.module) for name, entry in entry_points_of_packs().items()}
+    prompts = {name: folder / "prompts" for name, folder in folders.items() if folder}
+    return {name: folder for name, folder in prompts.items() if folder.is_dir()}
+
+
+def project_prompts(folders: Sequence[Path] = ()) -> Prompts:
+    """Return the prompts of a project with those of the installed packs; the project's come first."""
+    return Prompts(folders, pack_prompts)
+
+
+@lru_cache(maxsize=32)
+def _folder_of(module: str) -> Path | None:
+    """Return the folder of a module without importing it; none where it cannot be found."""
+    try:
+        found = find_spec(module)
+    except ImportError:
+        found = None
+    return None if found is None or found.origin is None else Path(found.origin).parent
+
+
+@lru_cache(maxsize=8)
+def _entry_points_on(places: tuple[str, ...]) -> Mapping[str, EntryPoint]:
+    """Return the entry points of what is installed; it reads some hundred files, and a daemon asks
+    for each job.
+    """
+    from importlib.metadata import (
+        entry_points,
+    )  # loads the parser of e-mail: only where packs are asked for
+
+    del places  # they are where it looks
+    return {entry.name: entry for entry in entry_points(group=PACK_GROUP)}
