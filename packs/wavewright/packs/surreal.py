@@ -18,9 +18,8 @@ from typing import Annotated, Any, ClassVar, Protocol, Self, TypeAlias, cast
 import anyio
 from pydantic import Field, model_validator
 
-from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
-from wavewright.planner.language.plan import DocumentModel
+from wavewright.config import WavewrightError, exit_codes
+from wavewright.planner import DocumentModel
 
 Row: TypeAlias = dict[str, Any]
 """A record of the database: JSON values, record ids and times."""

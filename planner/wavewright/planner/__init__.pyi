@@ -16,6 +16,7 @@ from .diagnostics.diagnostic import (
     PlanError as PlanError,
     catalogue as catalogue,
     locate_diagnostics as locate_diagnostics,
+    suggest_name as suggest_name,
 )
 from .diagnostics.rendering import (
     render_json as render_json,
@@ -37,6 +38,7 @@ from .language.hashing import (
 )
 from .language.plan import (
     Cap as Cap,
+    DocumentModel as DocumentModel,
     Gate as Gate,
     Limits as Limits,
     Plan as Plan,
@@ -47,6 +49,9 @@ from .language.plan import (
 from .language.signatures import (
     Tools as Tools,
     ToolSignature as ToolSignature,
+)
+from .planning.non_plan_answers import (
+    read_suggested_calls as read_suggested_calls,
 )
 from .planning.planner import (
     make_plan as make_plan,
@@ -116,6 +121,7 @@ from .ports.fallback_ladder import (
     read_ladders as read_ladders,
     run_ladder as run_ladder,
     rung_timeout as rung_timeout,
+    shipped_ladders as shipped_ladders,
 )
 from .ports.model_port import (
     LoopLimits as LoopLimits,
@@ -130,6 +136,13 @@ from .ports.model_port import (
     NamedCall as NamedCall,
     Role as Role,
     Turn as Turn,
+)
+from .ports.replay_cache import (
+    NULL_REPLAY_CACHE as NULL_REPLAY_CACHE,
+    ReplayCache as ReplayCache,
+)
+from .reading.json_extraction import (
+    find_json as find_json,
 )
 from .reading.reader import (
     PlanText as PlanText,
@@ -146,6 +159,7 @@ from .schemas.validation import (
     validator_of as validator_of,
 )
 from .types import (
+    ID_PATTERN as ID_PATTERN,
     GateId as GateId,
     Json as Json,
     JsonObject as JsonObject,
@@ -154,4 +168,6 @@ from .types import (
     RunId as RunId,
     StepId as StepId,
     StepKey as StepKey,
+    as_list as as_list,
+    as_object as as_object,
 )

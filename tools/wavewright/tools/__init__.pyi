@@ -14,6 +14,7 @@ from .functions.injected import (
     LogEvent as LogEvent,
     MemoryRunData as MemoryRunData,
     RunData as RunData,
+    TextChunk as TextChunk,
 )
 from .functions.options import (
     ToolOptions as ToolOptions,
@@ -30,7 +31,6 @@ from .functions.tool import (
     Agents as Agents,
     OpenRuntime as OpenRuntime,
     Runtime as Runtime,
-    TextChunk as TextChunk,
     Tool as Tool,
     ToolCall as ToolCall,
     ToolFunction as ToolFunction,

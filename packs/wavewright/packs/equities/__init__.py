@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from wavewright.planner.types import JsonObject
-    from wavewright.tools.packs import Pack
+    from wavewright.planner import JsonObject
+    from wavewright.tools import Pack
 
 __all__ = ["TOOL_NAMES", "pack"]
 
@@ -25,7 +25,7 @@ def pack(settings: JsonObject, root: Path) -> Pack:
     """
     from wavewright.packs.equities.conclusions import summary_worker
     from wavewright.packs.equities.tools import EquitiesSettings, equity_tools
-    from wavewright.tools.packs import Pack, validated_settings
+    from wavewright.tools import Pack, validated_settings
 
     tools = equity_tools(validated_settings("equities", EquitiesSettings, settings), root)
     return Pack(

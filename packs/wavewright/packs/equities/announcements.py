@@ -29,8 +29,7 @@ from wavewright.packs.equities.documents import (
     one_line,
 )
 from wavewright.packs.equities.prices import parse_date
-from wavewright.tools.folder import Folder, PathRefused
-from wavewright.tools.functions.errors import ToolError
+from wavewright.tools import Folder, PathRefused, ToolError
 
 MAX_FILES = 10_000
 MAX_FILE_BYTES = 2 * 2**20

@@ -17,10 +17,8 @@ from decimal import Decimal
 
 from wavewright.packs.equities.documents import one_line
 from wavewright.packs.equities.summary import BY_CODE_ALONE, require_schema
-from wavewright.planner.types import Json, JsonObject, as_list
-from wavewright.tools.functions.errors import ToolError
-from wavewright.tools.functions.tool import Tool
-from wavewright.tools.workers.specs import AnswerRefused, AnswerToFinish, Worker, WorkerSpec
+from wavewright.planner import Json, JsonObject, as_list
+from wavewright.tools import AnswerRefused, AnswerToFinish, Tool, ToolError, Worker, WorkerSpec
 
 _DATE = re.compile(r"\b\d{4}-\d{2}(?:-\d{2})?\b")
 _NUMBER = re.compile(

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, cast
 
-from wavewright.config.installation import install_hint
+from wavewright.config import install_hint
 from wavewright.packs.equities.prices import (
     Cell,
     PriceColumns,
@@ -32,8 +32,7 @@ from wavewright.packs.equities.prices import (
     read_series,
     unknown_code,
 )
-from wavewright.tools.folder import Folder, PathRefused
-from wavewright.tools.functions.errors import ToolError
+from wavewright.tools import Folder, PathRefused, ToolError
 
 _DELIMITERS = (",", ";", "\t", "|")
 

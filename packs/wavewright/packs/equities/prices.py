@@ -25,13 +25,11 @@ from urllib.parse import quote, urlsplit
 import anyio
 from pydantic import Field
 
-from wavewright.config.errors import did_you_mean
-from wavewright.config.value_types import Seconds
+from wavewright.config import Seconds, did_you_mean
 from wavewright.packs.equities.documents import Point
 from wavewright.packs.web.json_services import fetch_json, key_from_environment
-from wavewright.planner.language.plan import DocumentModel
-from wavewright.planner.types import Json
-from wavewright.tools.functions.errors import ToolError
+from wavewright.planner import DocumentModel, Json
+from wavewright.tools import ToolError
 
 _CODE = re.compile(r"[A-Z0-9^][A-Z0-9.^=_-]{0,19}")
 

@@ -26,7 +26,7 @@ from wavewright.packs.equities.documents import (
 )
 from wavewright.packs.equities.figures import Series, compute_figures, detect_frequency
 from wavewright.packs.equities.prices import PriceSeries
-from wavewright.tools.functions.errors import ToolError
+from wavewright.tools import ToolError
 
 EQUAL_WEIGHT = "EQUAL_WEIGHT"
 """Code of the basket of all codes that the price source has."""

@@ -36,8 +36,8 @@ from wavewright.packs.equities.documents import (
 )
 from wavewright.packs.equities.figures import compare, confidence_by_figure
 from wavewright.packs.equities.series_documents import round_numbers
-from wavewright.planner.types import JsonObject, JsonSchema
-from wavewright.tools.functions.errors import ToolError
+from wavewright.planner import JsonObject, JsonSchema
+from wavewright.tools import ToolError
 
 
 def require_tickers(

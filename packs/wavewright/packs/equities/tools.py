@@ -42,10 +42,8 @@ from wavewright.packs.equities.series_documents import (
 )
 from wavewright.packs.equities.summary import analyze_summary
 from wavewright.packs.web.search import Search, SearchResult, SearchSettings, open_search
-from wavewright.planner.language.plan import DocumentModel, Retry
-from wavewright.tools.functions.errors import ToolError
-from wavewright.tools.functions.registry import make_tool
-from wavewright.tools.functions.tool import Tool, ignore_emission
+from wavewright.planner import DocumentModel, Retry
+from wavewright.tools import Tool, ToolError, ignore_emission, make_tool
 
 
 class BasketSettings(DocumentModel):

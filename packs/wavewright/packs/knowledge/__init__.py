@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from wavewright.planner.types import JsonObject
-    from wavewright.tools.packs import Pack
+    from wavewright.planner import JsonObject
+    from wavewright.tools import Pack
 
 __all__ = ["TOOL_NAMES", "pack"]
 
@@ -43,7 +43,7 @@ def pack(settings: JsonObject, root: Path) -> Pack:
     from wavewright.packs.knowledge.extraction import chunk_extractor
     from wavewright.packs.knowledge.graph.tools import graph_tools
     from wavewright.packs.knowledge.settings import KnowledgeSettings
-    from wavewright.tools.packs import Pack, validated_settings
+    from wavewright.tools import Pack, validated_settings
 
     given = validated_settings("knowledge", KnowledgeSettings, settings)
     return Pack(

@@ -17,18 +17,14 @@ from typing import Annotated, Final
 import anyio.to_thread
 from pydantic import BaseModel, ConfigDict, Field
 
-from wavewright.config.errors import WavewrightError
-from wavewright.config.installation import install_hint, is_installed
+from wavewright.config import WavewrightError, install_hint, is_installed
 from wavewright.packs.knowledge.chunking import NameFinder, TextDocument, chunks_of, known_names
 from wavewright.packs.knowledge.models import Chunk
 from wavewright.packs.knowledge.settings import KnowledgeSettings
 from wavewright.packs.web.guarded_client import WebAnswer
 from wavewright.packs.web.index import markdown_title
 from wavewright.packs.web.pages import decode, parsed, read_answer
-from wavewright.tools.folder import Folder, PathRefused
-from wavewright.tools.functions.errors import ToolError
-from wavewright.tools.functions.registry import make_tool
-from wavewright.tools.functions.tool import Tool
+from wavewright.tools import Folder, PathRefused, Tool, ToolError, make_tool
 
 MAX_DOCUMENTS: Final = 10_000
 MAX_BYTES: Final = 32 * 2**20

@@ -21,14 +21,26 @@ from wavewright.packs.knowledge.models import (
     ChunkRecords,
 )
 from wavewright.packs.text.extract_records import MIN_QUOTE, find_quote
-from wavewright.planner.planning.non_plan_answers import read_suggested_calls
-from wavewright.planner.ports.fallback_ladder import FallbackFailure
-from wavewright.planner.ports.model_port import ModelAnswer
-from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
-from wavewright.tools.functions.schemas import model_schema, schema_of
-from wavewright.tools.workers.conversation import read_answer
-from wavewright.tools.workers.long_inputs import cut_text
-from wavewright.tools.workers.specs import AnswerRefused, AnswerToFinish, Worker, WorkerSpec
+from wavewright.planner import (
+    FallbackFailure,
+    Json,
+    JsonObject,
+    JsonSchema,
+    ModelAnswer,
+    as_list,
+    as_object,
+    read_suggested_calls,
+)
+from wavewright.tools import (
+    AnswerRefused,
+    AnswerToFinish,
+    Worker,
+    WorkerSpec,
+    cut_text,
+    model_schema,
+    read_answer,
+    schema_of,
+)
 
 KEPT_SECONDS: Final = 30 * 86_400.0
 """How long the records of an unchanged chunk serve later runs."""

@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from wavewright.planner.ports.fallback_ladder import shipped_ladders
+from wavewright.planner import shipped_ladders
 
 Origin: TypeAlias = Literal["agent", "suggested", "generated", "forced"]
 """How a record was made: by a model, among a model's words, by code, as the least that there is."""

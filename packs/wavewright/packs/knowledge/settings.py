@@ -6,10 +6,10 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from wavewright.config.mcp_servers import McpServerSection
+from wavewright.config import McpServerSection
 from wavewright.packs.surreal import DatabaseName, SurrealSettings
 from wavewright.packs.web.search import WebSettings
-from wavewright.planner.language.plan import DocumentModel
+from wavewright.planner import DocumentModel
 
 
 class GraphDatabaseSettings(SurrealSettings):

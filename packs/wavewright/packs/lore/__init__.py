@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from wavewright.planner.types import JsonObject
-    from wavewright.tools.packs import Pack
+    from wavewright.planner import JsonObject
+    from wavewright.tools import Pack
 
 __all__ = ["TOOL_NAMES", "pack"]
 
@@ -49,7 +49,7 @@ def pack(settings: JsonObject, root: Path) -> Pack:
     )
     from wavewright.packs.lore.store.server import store_server
     from wavewright.packs.lore.tools import lore_agents, lore_tools
-    from wavewright.tools.packs import Pack
+    from wavewright.tools import Pack
 
     given = read_settings(settings)
     tiers = read_tiers(

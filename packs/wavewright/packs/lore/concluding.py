@@ -38,10 +38,8 @@ from wavewright.packs.lore.recording import (
 )
 from wavewright.packs.lore.settings import DIRECT, Topic
 from wavewright.packs.text.cross_reference import RecordMention, merge_mentions
-from wavewright.planner.types import Json, JsonObject
-from wavewright.tools.functions.errors import ToolError
-from wavewright.tools.functions.injected import RunData
-from wavewright.tools.functions.tool import Agents
+from wavewright.planner import Json, JsonObject
+from wavewright.tools import Agents, RunData, ToolError
 
 _EXCLUSIVE: Final = frozenset(
     {"level_range", "era", "level", "parent_faction_id", "phased_state", "significance"}

@@ -22,11 +22,8 @@ from wavewright.packs.web.addresses import MAX_URL_LENGTH, AddressRefused, read_
 from wavewright.packs.web.guarded_client import WebAnswer
 from wavewright.packs.web.pages import CrawlExecuted, read_answer
 from wavewright.packs.web.search import LocalSearch, Search, SearchExecuted, open_search
-from wavewright.planner.types import JsonObject
-from wavewright.tools.folder import Folder, PathRefused
-from wavewright.tools.functions.errors import ToolError
-from wavewright.tools.functions.injected import Emit, RunData
-from wavewright.tools.functions.tool import Agents
+from wavewright.planner import JsonObject
+from wavewright.tools import Agents, Emit, Folder, PathRefused, RunData, ToolError
 
 if TYPE_CHECKING:
     from wavewright.packs.lore.recording import RecordExtraction

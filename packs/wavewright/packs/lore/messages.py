@@ -28,22 +28,21 @@ from wavewright.packs.lore.models import (
     ZoneData,
     slug,
 )
-from wavewright.planner.language.hashing import canonical_json
-from wavewright.planner.types import Json, JsonObject, as_list
-from wavewright.tools.message_contract import (
+from wavewright.planner import Json, JsonObject, as_list, canonical_json
+from wavewright.tools import (
     CheckpointForm,
-    Depth,
     JobProgress,
     LogForm,
     MessageContract,
-    Name,
+    MessageName,
+    MessageText,
     PackageForm,
     PackagePayload,
     Payload,
     RequestedGoal,
     RequestForm,
     RequestPayload,
-    Text,
+    TargetDepth,
     TokenBudget,
 )
 
@@ -53,13 +52,13 @@ class ZoneRequest(RequestPayload):
 
     message_type: ClassVar = "job_request"
 
-    goal: Text
+    goal: MessageText
     """What is wanted, in words."""
-    depth: Depth
+    depth: TargetDepth
     """Waves of zones after the first."""
     budget_tokens: TokenBudget
     """Tokens that the job may spend on models."""
-    zone_name: Name
+    zone_name: MessageName
     """First zone."""
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar, Final, Literal, Self, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from wavewright.packs.text.cross_reference import normal_name
-from wavewright.planner.types import JsonObject
+from wavewright.planner import JsonObject
 
 Category: TypeAlias = Literal["zone", "npcs", "factions", "lore", "narrative_items"]
 """What is extracted about a zone."""

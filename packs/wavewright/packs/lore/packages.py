@@ -28,9 +28,8 @@ from wavewright.packs.lore.models import (
     slug,
 )
 from wavewright.packs.lore.settings import SourceTiers, domain
-from wavewright.planner.types import Json, JsonObject
-from wavewright.tools.functions.registry import make_tool
-from wavewright.tools.functions.tool import Tool
+from wavewright.planner import Json, JsonObject
+from wavewright.tools import Tool, make_tool
 
 _MIN_ARC: Final = 200
 """Characters of a narrative arc that is more than a caption."""

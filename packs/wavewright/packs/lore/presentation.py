@@ -20,7 +20,7 @@ from wavewright.packs.lore.models import (
     ZoneExtraction,
 )
 from wavewright.packs.text.markdown_tables import markdown_table
-from wavewright.planner.types import Json, JsonObject, as_list
+from wavewright.planner import Json, JsonObject, as_list
 
 _Record = TypeVar("_Record", bound=LoreRecord)
 

@@ -22,10 +22,8 @@ from wavewright.packs.lore.models import (
     slug,
 )
 from wavewright.packs.lore.settings import DIRECT, Topic
-from wavewright.planner.types import Json, JsonObject, as_list
-from wavewright.tools.functions.errors import ToolError
-from wavewright.tools.functions.injected import RunData
-from wavewright.tools.functions.tool import Agents
+from wavewright.planner import Json, JsonObject, as_list
+from wavewright.tools import Agents, RunData, ToolError
 
 EXTRACTED: Final = "extracted"
 """Run data: categories that were extracted, with how."""

@@ -24,10 +24,8 @@ from pydantic import Field
 from wavewright.packs.lore.models import Category, PageReference, Tier
 from wavewright.packs.surreal import DatabaseName, SurrealSettings
 from wavewright.packs.web.search import WebSettings
-from wavewright.planner.language.plan import DocumentModel
-from wavewright.planner.types import ID_PATTERN, JsonObject, as_object
-from wavewright.tools.message_contract import MessageContract
-from wavewright.tools.packs import PackError, read_pack_file, validated_settings
+from wavewright.planner import ID_PATTERN, DocumentModel, JsonObject, as_object
+from wavewright.tools import MessageContract, PackError, read_pack_file, validated_settings
 
 _VARIABLES: Final = ("CRAWL_CONTENT_TRUNCATE_CHARS", "RATE_LIMIT_REQUESTS_PER_MINUTE")
 """Environment variables that stand for `crawl_content_truncate_chars` and

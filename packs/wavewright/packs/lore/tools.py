@@ -25,10 +25,8 @@ from wavewright.packs.lore.models import (
 from wavewright.packs.lore.presentation import present_zone
 from wavewright.packs.lore.recording import EXTRACTED, SUMMARY, RecordExtraction, records_name
 from wavewright.packs.lore.settings import DIRECT, LoreSettings, SourceTiers, Topic
-from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list
-from wavewright.tools.functions.registry import make_tool
-from wavewright.tools.functions.tool import Tool
-from wavewright.tools.workers.named_agents import AgentLimits, AgentSpec
+from wavewright.planner import Json, JsonObject, JsonSchema, as_list
+from wavewright.tools import AgentLimits, AgentSpec, Tool, make_tool
 
 _TIMEOUT: Final = "20m"
 """Of a tool that waits for an agent."""

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-    from wavewright.planner.types import JsonObject
-    from wavewright.tools.packs import Pack
+    from wavewright.planner import JsonObject
+    from wavewright.tools import Pack
 
 __all__ = ["TOOL_NAMES", "pack"]
 
@@ -38,7 +38,7 @@ def pack(settings: JsonObject, root: Path) -> Pack:
         PackError: a setting is unknown or has a wrong value.
     """
     from wavewright.packs.tabletop.settings import plan_tools, read_settings
-    from wavewright.tools.packs import Pack, PackPage
+    from wavewright.tools import Pack, PackPage
 
     return Pack(
         name="tabletop",

@@ -9,17 +9,15 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
-from wavewright.config.settings import Settings, load_settings
+from wavewright.config import Settings, load_settings
 from wavewright.engine import PhaseListener, TwinReport, TwinSettings
 from wavewright.executor import JournalReplayCache, SqliteJournal, budget_store_of
 from wavewright.packs.tabletop.session import Game
 from wavewright.packs.tabletop.settings import TabletopSettings, read_settings
 from wavewright.packs.tabletop.turn.agents import AgentRegistry
 from wavewright.packs.tabletop.turn.header import CREATOR, LEVEL_UP, TurnTwin, standard_registry
-from wavewright.planner.ports.replay_cache import ReplayCache
-from wavewright.planner.types import JsonObject
-from wavewright.tools.models import open_models
-from wavewright.tools.workers import Services, make_services
+from wavewright.planner import JsonObject, ReplayCache
+from wavewright.tools import Services, make_services, open_models
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import anyio
 from anyio.abc import TaskGroup
 
-from wavewright.config.errors import WavewrightError
+from wavewright.config import WavewrightError
 from wavewright.engine import (
     DoneEffects,
     Effects,
@@ -45,10 +45,8 @@ from wavewright.packs.tabletop.turn.header import (
     view_of_turn,
 )
 from wavewright.packs.tabletop.turn.table import TURN_KEY, Draft, GameLog, GameTable
-from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
-from wavewright.planner.types import JsonObject, RunId
-from wavewright.tools.functions.errors import ToolError
-from wavewright.tools.workers import Services
+from wavewright.planner import NULL_REPLAY_CACHE, JsonObject, ReplayCache, RunId
+from wavewright.tools import Services, ToolError
 
 MAX_WAITING: Final = 8
 """Messages that wait at most while a turn is played."""

@@ -10,14 +10,12 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from wavewright.config.sections import LogLevel
+from wavewright.config import LogLevel
 from wavewright.engine import TwinSettings
 from wavewright.packs.tabletop.game.rules import GAME_TOOLS, tool_signatures
 from wavewright.packs.tabletop.game.world import SHIPPED_WORLD, World, read_world
-from wavewright.planner.language.plan import DocumentModel
-from wavewright.planner.types import Json, JsonObject
-from wavewright.tools.functions.tool import Tool, ToolCall
-from wavewright.tools.packs import validated_settings
+from wavewright.planner import DocumentModel, Json, JsonObject
+from wavewright.tools import Tool, ToolCall, validated_settings
 
 AUTO_RUN_CAP: Final = 20
 """Most turns of enemies in one turn of the player, unless a setting says otherwise."""

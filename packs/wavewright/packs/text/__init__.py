@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from wavewright.planner.types import JsonObject
-    from wavewright.tools.packs import Pack
+    from wavewright.planner import JsonObject
+    from wavewright.tools import Pack
 
 __all__ = ["TOOL_NAMES", "pack"]
 
@@ -25,8 +25,7 @@ def pack(settings: JsonObject, root: Path) -> Pack:
     """
     from wavewright.packs.text.cross_reference import cross_referencer
     from wavewright.packs.text.extract_records import extractor
-    from wavewright.tools.packs import Pack, PackError
-    from wavewright.tools.workers.long_inputs import summarizer
+    from wavewright.tools import Pack, PackError, summarizer
 
     del root
     if settings:

@@ -18,10 +18,8 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from wavewright.planner.language.hashing import canonical_json
-from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list
-from wavewright.tools.functions.errors import ToolError
-from wavewright.tools.workers.specs import AnswerRefused, AnswerToFinish, Worker, WorkerSpec
+from wavewright.planner import Json, JsonObject, JsonSchema, as_list, canonical_json
+from wavewright.tools import AnswerRefused, AnswerToFinish, ToolError, Worker, WorkerSpec
 
 _ARTICLES = re.compile(r"^(?:the|a|an)\s+")
 _NON_WORD = re.compile(r"[^\w]+")

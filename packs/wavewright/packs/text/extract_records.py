@@ -17,16 +17,20 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from wavewright.config.sources import ReadLimits, Span
-from wavewright.planner.language.hashing import canonical_json
-from wavewright.planner.ports.fallback_ladder import FallbackFailure
-from wavewright.planner.reading.json_extraction import find_json
-from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
-from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list, as_object
-from wavewright.tools.functions.errors import ToolError
-from wavewright.tools.functions.schemas import properties
-from wavewright.tools.workers.long_inputs import cut_text
-from wavewright.tools.workers.specs import AnswerRefused, AnswerToFinish, Worker, WorkerSpec
+from wavewright.config import ReadLimits, Span
+from wavewright.planner import (
+    FallbackFailure,
+    InvalidSchemaError,
+    Json,
+    JsonObject,
+    JsonSchema,
+    as_list,
+    as_object,
+    canonical_json,
+    find_json,
+    validator_of,
+)
+from wavewright.tools import AnswerRefused, AnswerToFinish, ToolError, Worker, WorkerSpec, cut_text
 
 MIN_QUOTE = 3
 """Characters of a quote that can be evidence of anything."""
@@ -305,8 +309,13 @@ def _lines(text: str) -> Iterator[tuple[str, Span]]:
         offset += len(line)
 
 
+def _fields(schema: JsonSchema) -> JsonObject:
+    """Return the schemas of a record's fields by name."""
+    return as_object(schema.get("properties"))
+
+
 def _records_in_json(text: str, schema: JsonSchema) -> Iterator[PlainRecord]:
-    fields = properties(schema).keys()
+    fields = _fields(schema).keys()
     for value in find_json(text, limits=_LIMITS).values:
         if value.is_certain:
             for candidate in _objects(value.value):
@@ -383,12 +392,12 @@ def _field(name: str, schema: JsonSchema) -> str | None:
     """Return the field that a column or a key is called by."""
     wanted = _JOINTS.sub("", name.strip("* `\"'")).casefold()
     return next(
-        (field for field in properties(schema) if _JOINTS.sub("", field).casefold() == wanted), None
+        (field for field in _fields(schema) if _JOINTS.sub("", field).casefold() == wanted), None
     )
 
 
 def _record(values: dict[str | None, str], schema: JsonSchema) -> JsonObject:
-    fields = properties(schema)
+    fields = _fields(schema)
     return {
         field: _typed_value(text.strip("`"), fields[field])
         for field, text in values.items()

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from wavewright.planner.types import JsonObject
-    from wavewright.tools.packs import Pack
+    from wavewright.planner import JsonObject
+    from wavewright.tools import Pack
 
 __all__ = ["TOOL_NAMES", "pack"]
 
@@ -23,7 +23,7 @@ def pack(settings: JsonObject, root: Path) -> Pack:
     """
     from wavewright.packs.web.search import WebSettings
     from wavewright.packs.web.tools import web_tools
-    from wavewright.tools.packs import Pack, validated_settings
+    from wavewright.tools import Pack, validated_settings
 
     return Pack(
         name="web",

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import idna
 
-from wavewright.tools.functions.errors import ToolError
+from wavewright.tools import ToolError
 
 IpAddress: TypeAlias = "ipaddress.IPv4Address | ipaddress.IPv6Address"
 

@@ -25,8 +25,8 @@ import anyio
 import httpx
 
 from wavewright.packs.web.addresses import IpAddress, WebAddress, read_address, require_public
-from wavewright.planner.types import JsonObject
-from wavewright.tools.functions.errors import ToolError
+from wavewright.planner import JsonObject
+from wavewright.tools import ToolError
 
 MAX_REDIRECTS: Final = 10
 PAGE_TYPES: Final = frozenset({"text/html", "application/xhtml+xml", "text/plain", "text/markdown"})

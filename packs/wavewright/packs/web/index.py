@@ -19,8 +19,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias
 
-from wavewright.config.installation import install_hint
-from wavewright.tools.functions.errors import ToolError
+from wavewright.config import install_hint
+from wavewright.tools import ToolError
 
 Engine: TypeAlias = Literal["fts5", "tantivy"]
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from urllib.parse import urlencode
 
 from wavewright.packs.web.addresses import AddressRefused, WebAddress, place_of
-from wavewright.planner.types import Json, JsonObject
-from wavewright.tools.functions.errors import ToolError
+from wavewright.planner import Json, JsonObject
+from wavewright.tools import ToolError
 
 if TYPE_CHECKING:
     from wavewright.packs.web.guarded_client import StatusError

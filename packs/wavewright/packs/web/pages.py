@@ -23,8 +23,7 @@ from pydantic import BaseModel, ConfigDict
 
 from wavewright.packs.web.addresses import MAX_URL_LENGTH
 from wavewright.packs.web.guarded_client import WebAnswer
-from wavewright.tools.functions.errors import ToolError
-from wavewright.tools.functions.injected import LogEvent
+from wavewright.tools import LogEvent, ToolError
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser

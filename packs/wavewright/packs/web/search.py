@@ -18,14 +18,12 @@ import anyio.to_thread
 from pydantic import AfterValidator, Field, model_validator
 from typing_extensions import TypedDict
 
-from wavewright.config.value_types import Seconds
+from wavewright.config import Seconds
 from wavewright.packs.web.addresses import AddressRefused, read_place
 from wavewright.packs.web.index import Engine, FolderIndex, PageMatch
 from wavewright.packs.web.json_services import Admit, fetch_json, key_from_environment
-from wavewright.planner.language.plan import DocumentModel
-from wavewright.planner.types import Json, JsonObject
-from wavewright.tools.functions.errors import ToolError
-from wavewright.tools.functions.injected import Emit, LogEvent
+from wavewright.planner import DocumentModel, Json, JsonObject
+from wavewright.tools import Emit, LogEvent, ToolError
 
 if TYPE_CHECKING:
     from wavewright.packs.web.reader import WebReader

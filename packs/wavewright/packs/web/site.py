@@ -29,9 +29,7 @@ from wavewright.packs.web.guarded_client import WebAnswer
 from wavewright.packs.web.index import IndexedPage, PageIndex, PageMatch, markdown_title, read_html
 from wavewright.packs.web.pages import PLAIN_TYPES, CrawlExecuted, decode, parsed, read_targets
 from wavewright.packs.web.reader import MAX_WAIT_SECONDS, WebReader, age_of
-from wavewright.tools.functions.errors import ToolError
-from wavewright.tools.functions.injected import Emit, TextChunk
-from wavewright.tools.functions.tool import ignore_emission
+from wavewright.tools import Emit, TextChunk, ToolError, ignore_emission
 
 if TYPE_CHECKING:
     from wavewright.packs.web.search import LocalSearch

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from wavewright.config.installation import install_hint, is_installed
+from wavewright.config import install_hint, is_installed
 from wavewright.packs.web.addresses import MAX_URL_LENGTH
 from wavewright.packs.web.pages import CrawlExecuted, Page
 from wavewright.packs.web.search import (
@@ -21,12 +21,8 @@ from wavewright.packs.web.search import (
     WebSettings,
     open_search,
 )
-from wavewright.planner.language.plan import Retry
-from wavewright.tools.functions.errors import ToolError
-from wavewright.tools.functions.injected import Emit
-from wavewright.tools.functions.registry import make_tool
-from wavewright.tools.functions.tool import Tool
-from wavewright.tools.network import MINUTE_SECONDS
+from wavewright.planner import Retry
+from wavewright.tools import MINUTE_SECONDS, Emit, Tool, ToolError, make_tool
 
 _TIMEOUT_SECONDS: Final = 120.0
 _SECONDS_A_PAGE: Final = 2.0

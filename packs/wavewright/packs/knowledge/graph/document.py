@@ -19,7 +19,7 @@ from wavewright.packs.knowledge.models import (
     origin_ceilings,
 )
 from wavewright.packs.text.markdown_tables import markdown_table
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner import Json, JsonObject
 
 MAX_DRAWN: Final = 200
 """Entities in the picture: those with the most relations."""

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import networkx as nx
 
-from wavewright.config.mcp_servers import McpServerSection
+from wavewright.config import McpServerSection
 from wavewright.packs.knowledge.models import (
     GraphCounts,
     GraphEntity,
@@ -26,10 +26,8 @@ from wavewright.packs.knowledge.models import (
     QuotedEvidence,
 )
 from wavewright.packs.knowledge.settings import GraphDatabaseSettings, GraphSettings
-from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
-from wavewright.tools.folder import Folder, PathRefused
-from wavewright.tools.functions.errors import ToolError
-from wavewright.tools.functions.tool import ToolCall
+from wavewright.planner import Json, JsonObject, RunId, StepId, StepKey
+from wavewright.tools import Folder, PathRefused, ToolCall, ToolError
 
 FileFormat: TypeAlias = Literal["json-ld", "graphml"]
 SinkName: TypeAlias = Literal["mcp", "surrealdb"]
@@ -202,8 +200,7 @@ class _McpSink:
         Raises:
             ToolError: the server cannot be started or reached, or refuses a call.
         """
-        from wavewright.tools.mcp.sessions import McpSessions
-        from wavewright.tools.mcp.tools import server_settings
+        from wavewright.tools import McpSessions, server_settings
 
         names = {entity.id: entity.name for entity in graph.entities}
         calls: list[tuple[str, str, list[Json]]] = [

@@ -29,7 +29,7 @@ from wavewright.packs.knowledge.models import (
 )
 from wavewright.packs.knowledge.settings import EmbeddingSettings
 from wavewright.packs.text.cross_reference import normal_name
-from wavewright.tools.functions.errors import ToolError
+from wavewright.tools import ToolError
 
 _TITLES: Final = word_set(
     "admiral archbishop baron baroness bishop brother captain chancellor chief colonel commander count countess"
@@ -306,7 +306,7 @@ async def embed(settings: EmbeddingSettings, names: Sequence[str]) -> list[list[
     """
     import httpx2  # where a server is asked: it is slow to load
 
-    from wavewright.tools.models.clients import guarded_client
+    from wavewright.tools import guarded_client
 
     found: list[list[float]] = []
     key = os.environ.get(settings.key_env) if settings.key_env else None

@@ -30,8 +30,8 @@ from wavewright.packs.knowledge.models import (
 )
 from wavewright.packs.text.cross_reference import normal_name
 from wavewright.packs.web.index import query_words
-from wavewright.planner.diagnostics.diagnostic import suggest_name
-from wavewright.tools.functions.errors import ToolError
+from wavewright.planner import suggest_name
+from wavewright.tools import ToolError
 
 _NAME_WEIGHT: Final = 8.0
 _Quotes: TypeAlias = Mapping[int, list[QuotedEvidence]]

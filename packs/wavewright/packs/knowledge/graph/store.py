@@ -55,7 +55,7 @@ from wavewright.packs.knowledge.models import (
 )
 from wavewright.packs.text.cross_reference import normal_name
 from wavewright.packs.text.extract_records import find_quote
-from wavewright.tools.functions.errors import ToolError
+from wavewright.tools import ToolError
 
 Stage = Literal["observations", "entities", "relations"]
 

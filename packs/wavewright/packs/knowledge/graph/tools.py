@@ -31,11 +31,8 @@ from wavewright.packs.knowledge.models import (
     UnlinkedRecord,
 )
 from wavewright.packs.knowledge.settings import GraphSettings
-from wavewright.planner.types import JsonObject
-from wavewright.tools.functions.contracts import UserFunction
-from wavewright.tools.functions.injected import Emit, LogEvent
-from wavewright.tools.functions.registry import make_tool
-from wavewright.tools.functions.tool import Tool
+from wavewright.planner import JsonObject
+from wavewright.tools import Emit, LogEvent, Tool, UserFunction, make_tool
 
 Limit: TypeAlias = Annotated[int, Field(ge=1, le=100)]
 

@@ -37,7 +37,7 @@ from wavewright.packs.lore.store.tables import (
     record_fields,
 )
 from wavewright.packs.surreal import Row, SurrealConnection, SurrealStoreError, record_id
-from wavewright.planner.types import Json
+from wavewright.planner import Json
 
 Place: TypeAlias = tuple[str, str]
 """Table and key of a record."""

@@ -19,7 +19,7 @@ from wavewright.packs.lore.settings import StoreSettings
 from wavewright.packs.lore.store.lore_store import LoreStore
 from wavewright.packs.lore.store.tables import CHECKPOINTS, definitions
 from wavewright.packs.surreal import Row, SurrealConnection, record_id
-from wavewright.tools.packs import PackServer, ServerTool
+from wavewright.tools import PackServer, ServerTool
 
 
 class StoredCheckpoint(LoreModel):

@@ -22,7 +22,7 @@ from wavewright.packs.lore.models import (
     slug,
 )
 from wavewright.packs.surreal import Row
-from wavewright.planner.types import Json
+from wavewright.planner import Json
 
 CHECKPOINTS: Final = "research_state"
 """Table of research checkpoints."""

@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import Field, TypeAdapter
 
 from wavewright.packs.tabletop.game.world import Condition, Place, World
-from wavewright.planner.types import JsonObject
+from wavewright.planner import JsonObject
 
 CombatOutcome: TypeAlias = Literal["victory", "defeat"]
 Speech: TypeAlias = Literal["narration", "npc", "system", "ally_suggestion"]

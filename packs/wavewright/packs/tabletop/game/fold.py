@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Final
 
-from wavewright.config.errors import did_you_mean
+from wavewright.config import did_you_mean
 from wavewright.packs.tabletop.game import events as happened
 from wavewright.packs.tabletop.game.events import GameEvent, Rolled
 from wavewright.packs.tabletop.game.state import (
@@ -24,7 +24,7 @@ from wavewright.packs.tabletop.game.state import (
     with_items,
 )
 from wavewright.packs.tabletop.game.world import DICE_PATTERN, GOLD
-from wavewright.tools.functions.errors import ToolError
+from wavewright.tools import ToolError
 
 
 @dataclass(frozen=True, slots=True)

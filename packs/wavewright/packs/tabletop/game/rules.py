@@ -15,10 +15,8 @@ from wavewright.packs.tabletop.game.events import GameEvent
 from wavewright.packs.tabletop.game.fold import D20, DiceExpression, Play, read_dice
 from wavewright.packs.tabletop.game.state import Creature, GameState
 from wavewright.packs.tabletop.game.world import CONDITION_TURNS, GOLD, PLAYER, Place, Side
-from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.types import JsonObject
-from wavewright.tools.functions.errors import ToolError
-from wavewright.tools.functions.registry import make_tool
+from wavewright.planner import JsonObject, ToolSignature
+from wavewright.tools import ToolError, make_tool
 
 GAME_TOOLS: Final = ("start_combat", "attack", "end_combat", "move", "talk", "give", "roll")
 _GROWTH_TOOLS: Final = ("level_up", "create_place")

@@ -24,7 +24,7 @@ from wavewright.packs.tabletop.game.world import (
     Side,
     World,
 )
-from wavewright.planner.types import JsonObject
+from wavewright.planner import JsonObject
 
 _EXPERIENCE_PER_LEVEL: Final = 100
 """A player of level n may rise when it has n times as much experience."""

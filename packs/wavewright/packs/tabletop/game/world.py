@@ -9,8 +9,8 @@ from typing import Annotated, Final, Literal, Self, TypeAlias, get_args
 
 from pydantic import Field, model_validator
 
-from wavewright.planner.language.plan import DocumentModel
-from wavewright.tools.packs import read_pack_file
+from wavewright.planner import DocumentModel
+from wavewright.tools import read_pack_file
 
 SHIPPED_WORLD: Final = Path(__file__).with_name("world.yaml")
 PLAYER: Final = "player"

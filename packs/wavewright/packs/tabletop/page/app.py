@@ -22,17 +22,15 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from wavewright.config.errors import WavewrightError
-from wavewright.config.redaction import known_secrets_redactor
-from wavewright.config.settings import load_settings
+from wavewright.config import WavewrightError, known_secrets_redactor, load_settings
 from wavewright.engine import PipelineMonitor, StructuredLog
 from wavewright.packs.tabletop.page.board import TalkLine, Transcript, board_of, speaker_name
 from wavewright.packs.tabletop.project import open_project_game, pack_settings
 from wavewright.packs.tabletop.session import Game, WaitingMessage
 from wavewright.packs.tabletop.turn.table import Draft
-from wavewright.planner.types import JsonObject
-from wavewright.prompts.environments import page_environment
-from wavewright.tools.functions.errors import ToolError
+from wavewright.planner import JsonObject
+from wavewright.prompts import page_environment
+from wavewright.tools import ToolError
 
 _MAX_MESSAGE: Final = 2000
 """Characters of what a player says in a turn."""

@@ -13,21 +13,25 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from wavewright.config.errors import WavewrightError
+from wavewright.config import WavewrightError
 from wavewright.engine import Effects, Phase
 from wavewright.packs.tabletop.game.events import Option, Said, Speech
 from wavewright.packs.tabletop.game.rules import tool_signatures
 from wavewright.packs.tabletop.game.state import GameState, options_of
 from wavewright.packs.tabletop.turn.context import Guard, TurnContext, reload_context
 from wavewright.packs.tabletop.turn.table import GameTable
-from wavewright.planner.language.plan import Limits
-from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE
-from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
-from wavewright.tools.functions.errors import ToolError
-from wavewright.tools.functions.injected import MemoryRunData
-from wavewright.tools.functions.tool import Tool, ToolCall
-from wavewright.tools.workers import AgentSpec, Services
-from wavewright.tools.workers.named_agents import AgentConcurrency, AgentLimits, NamedAgent
+from wavewright.planner import NULL_REPLAY_CACHE, Json, JsonObject, Limits, RunId, StepId, StepKey
+from wavewright.tools import (
+    AgentConcurrency,
+    AgentLimits,
+    AgentSpec,
+    MemoryRunData,
+    NamedAgent,
+    Services,
+    Tool,
+    ToolCall,
+    ToolError,
+)
 
 NARRATIVE: Final = "narrative"
 COMBAT: Final = "combat"

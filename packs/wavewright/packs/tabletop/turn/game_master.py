@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 from wavewright.packs.tabletop.game.state import Creature, GameState, describe_scene, options_of
 from wavewright.packs.tabletop.game.world import GOLD, PLAYER
 from wavewright.packs.tabletop.turn.agents import AgentRequest, ToolUser
-from wavewright.planner.types import JsonObject
-from wavewright.tools.functions.errors import ToolError
+from wavewright.planner import JsonObject
+from wavewright.tools import ToolError
 
 INTRODUCTION: Final = (
     "No language model is configured: a rule-based game master plays with you. It understands words such as look, "

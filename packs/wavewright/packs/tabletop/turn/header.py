@@ -39,7 +39,7 @@ from wavewright.packs.tabletop.turn.context import (
     needs_initial_prompt,
 )
 from wavewright.packs.tabletop.turn.game_master import IntendedCall, attempt, fight, narrate, speak
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner import Json, JsonObject
 
 _STANDARD_AGENTS: Final = (
     TurnAgent(

@@ -41,7 +41,7 @@ from wavewright.packs.tabletop.turn.context import (
     wrap_ally_action,
 )
 from wavewright.packs.tabletop.turn.table import GameTable
-from wavewright.tools.functions.errors import ToolError
+from wavewright.tools import ToolError
 
 _HALT_AFTER_NPC_DIALOGUE: Final = "HALT_AFTER_NPC_DIALOGUE"
 _ADDRESS: Final = (

@@ -34,10 +34,8 @@ from wavewright.packs.tabletop.game.events import (
 from wavewright.packs.tabletop.game.fold import Timeline, fold_events
 from wavewright.packs.tabletop.game.rules import events_of_call, tool_signatures
 from wavewright.packs.tabletop.game.state import GameState, describe_events
-from wavewright.planner.language.hashing import canonical_json
-from wavewright.planner.schemas.validation import validator_of
-from wavewright.planner.types import Json, JsonObject, RunId
-from wavewright.tools.functions.errors import ToolError
+from wavewright.planner import Json, JsonObject, RunId, canonical_json, validator_of
+from wavewright.tools import ToolError
 
 _TOPIC: Final = "tabletop"
 """Topic of the notes."""
