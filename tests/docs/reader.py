@@ -47,6 +47,8 @@ _SET = re.compile(r"export (?P<name>\w+)=(?P<value>\S+)")
 _UNSET = re.compile(r"unset (?P<names>[\w ]+)")
 _SERVER = re.compile(r"(wavewright fake-model) --port (\d+) (--script \S+) &")
 _APP = re.compile(r"(uvicorn \S+) --port (\d+) &")
+_STOP = re.compile(r"kill (?P<jobs>%\d(?: %\d)*)")
+_INSTALL = re.compile(r"pip install (?P<folder>\./\S+)")
 _DAEMON = re.compile(r"wavewright daemon 2> (?P<log>\S+) &")
 
 
@@ -140,15 +142,8 @@ class Reader:
         if command.startswith("cd "):
             self.folder = (self.folder / command.removeprefix("cd ")).resolve(strict=True)
             return ""
-        if server := _SERVER.fullmatch(command) or _APP.fullmatch(command):
-            self._serve(*server.groups())
-            return ""
-        if daemon := _DAEMON.fullmatch(command):
-            self._begin_daemon(daemon["log"])
-            return ""
-        if command == "kill %1":
-            self._stop_daemon()
-            return ""
+        if (printed := self._keep_running(command)) is not None:
+            return printed
         if setting := _SET.fullmatch(command):
             if setting["name"] == "WAVEWRIGHT_PG_URL":
                 self._named_database = setting["value"]
@@ -165,6 +160,22 @@ class Reader:
         if plain := _PLAIN.fullmatch(typed):
             return self._run_prepared(shlex.split(plain["words"]), plain["file"])
         return self._run(["sh", "-c", typed])
+
+    def _keep_running(self, command: str) -> str | None:
+        """Start or stop what runs beside the reader, or install what runs; None for others."""
+        if server := _SERVER.fullmatch(command) or _APP.fullmatch(command):
+            self._serve(*server.groups())
+            return ""
+        if daemon := _DAEMON.fullmatch(command):
+            self._begin_daemon(daemon["log"])
+            return ""
+        if stop := _STOP.fullmatch(command):
+            for _ in stop["jobs"].split():
+                self._stop_daemon()
+            return ""
+        if install := _INSTALL.fullmatch(command):
+            return self._install(install["folder"])
+        return None
 
     def run_python(self, program: str) -> str:
         """Run a program and return all that it prints."""
@@ -183,6 +194,15 @@ class Reader:
             running.wait()
         for server in self.servers:
             server.output.close()
+
+    def _install(self, folder: str) -> str:
+        """Install a package of the reader's own beside the others, which it leaves as they are."""
+        site = self.home / "site-packages"
+        self.environment["PYTHONPATH"] = str(site)
+        quiet = "--quiet --no-deps --no-build-isolation --no-index --disable-pip-version-check"
+        return self._run(
+            [sys.executable, "-m", "pip", "install", *quiet.split(), "--target", str(site), folder]
+        )
 
     def _begin_daemon(self, name: str) -> None:
         """Start a daemon and wait until it takes jobs, as a reader does who looks into its log."""
