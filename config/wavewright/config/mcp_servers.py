@@ -43,8 +43,12 @@ class McpToolOverrides(_McpModel):
     """Whether a person must allow each call; where absent, they must if the server says that the
     tool destroys.
     """
+    untrusted: list[str] | None = None
+    """Fields of the output that hold untrusted text, where the others do not."""
     accepts_untrusted: list[str] = []
     """Parameters that may hold untrusted text."""
+    destination: list[str] = []
+    """Parameters that choose what is reached: not even a number from outside is safe there."""
     allowed_hosts: dict[str, list[str]] = {}
     """Parameter → hosts that an address in it may name, with their subdomains."""
 

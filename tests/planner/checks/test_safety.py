@@ -20,14 +20,22 @@ TEXT: JsonSchema = {"type": "string"}
 PAGE: JsonSchema = {
     "type": "object",
     "additionalProperties": False,
-    "required": ["text", "status", "kind", "code", "links"],
+    "required": ["text", "status", "kind", "code", "day", "time", "links"],
     "properties": {
         "text": TEXT,
         "status": {"type": "integer"},
         "kind": {"enum": ["news", "wiki"]},
         "code": {"type": "string", "pattern": "^[A-Z]{1,5}$"},
+        "day": {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$"},
+        "time": {"type": "string", "pattern": "^[0-9]{2}:[0-9]{2}$"},
         "links": {"type": "array", "items": TEXT},
     },
+}
+OBJECT: JsonSchema = {"type": "object"}
+MESSAGE: JsonSchema = {
+    "type": "object",
+    "required": ["id", "sender", "body"],
+    "properties": {"id": TEXT, "sender": TEXT, "body": TEXT},
 }
 
 
@@ -64,7 +72,17 @@ TOOLS = {
             effects={"egress", "read"},
             allowed_hosts={"url": ["example.org"]},
         ),
-        tool("mail", {"to": TEXT, "text": TEXT}, effects={"egress"}),
+        tool("mail", {"to": TEXT, "text": TEXT}, effects={"egress"}, accepts_untrusted={"text"}),
+        tool("ask", {"payload": OBJECT, "anything": {}}, effects={"egress", "read"}),
+        tool(
+            "pay",
+            {"account": {"type": "integer"}, "amount": {"type": "number"}},
+            effects={"write"},
+            destination={"account"},
+        ),
+        tool("own", {}, output_schema={"type": "array", "items": TEXT}),
+        tool("inbox", {}, output_schema={"type": "array", "items": MESSAGE}, untrusted={"body"}),
+        tool("letter", {"n": {"type": "integer"}}, output_schema={"type": "integer"}),
         tool(
             "call", {"request": {"type": "object", "properties": {"url": TEXT}}}, effects={"egress"}
         ),
@@ -124,27 +142,172 @@ SINKS = {
     "items of a list of steps": step(
         "send", "post", params={"body": "${item.text}"}, for_each="${[steps.page]}"
     ),
+    "a text of a fixed form": step("send", "post", params={"body": "${steps.page.code}"}),
+    "a number inside text": step("send", "post", params={"body": "+49 ${steps.page.status}"}),
+    "a number inside an expression": step(
+        "send", "post", params={"body": "${'+49' + string(steps.page.status)}"}
+    ),
+    "a date inside text": step("send", "post", params={"body": "/logs/${steps.page.day}"}),
+    "a field of an object of an expression": step(
+        "send", "ask", params={"payload": "${{'q': steps.page.text}}"}
+    ),
+    "a field of an object": step("send", "ask", params={"payload": {"q": "${steps.page.text}"}}),
+    "a key of an object": step("send", "ask", params={"payload": "${{steps.page.text: 1}}"}),
+    "a whole object of a tool": step("send", "ask", params={"payload": "${steps.page}"}),
+    "an integer as the destination": step(
+        "send", "pay", params={"account": "${steps.page.status}", "amount": 1}
+    ),
+    "letters, one by one": step(
+        "send",
+        "post",
+        params={"body": "${lists.range(90).map(i, steps.page.text.charAt(i)).join('')}"},
+    ),
+    "letters, chosen of a constant": step(
+        "send",
+        "post",
+        params={
+            "body": "${steps.page.text.split('').map(c, 'abc'.charAt('abc'.indexOf(c))).join('')}"
+        },
+    ),
+    "a list of numbers": step(
+        "send", "ask", params={"payload": "${{'n': steps.page.links.map(l, l.size())}}"}
+    ),
+    "a list of answers": step(
+        "send", "ask", params={"payload": "${{'n': steps.page.links.map(l, l == 'a')}}"}
+    ),
+    "two numbers": step(
+        "send",
+        "ask",
+        params={"payload": {"a": "${steps.page.status}", "b": "${steps.page.text.size()}"}},
+    ),
+    "more letters than a call may have": step(
+        "send",
+        "post",
+        params={
+            "body": "${lists.range(20).map(i, ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k']"
+            ".filter(c, c == steps.page.text.charAt(i))[0]).join('')}"
+        },
+    ),
+    "the replacement in a constant": step(
+        "send", "post", params={"body": "${'to: X'.replace('X', steps.page.text)}"}
+    ),
+    "a value that format fills in": step(
+        "send", "post", params={"body": "${'to: %s'.format([steps.page.text])}"}
+    ),
+    "a name that is bound": step(
+        "send", "post", params={"body": "${cel.bind(x, steps.page.text, x.trim())}"}
+    ),
+    "the longest of several": step("send", "post", params={"body": "${steps.page.links.max()}"}),
+    "an entry of a new map": step(
+        "send",
+        "ask",
+        params={"payload": "${{'a': 1}.transformMap(k, v, steps.page.text)}"},
+    ),
 }
 
 
 @pytest.mark.parametrize("sink", SINKS.values(), ids=SINKS)
 def test_text_from_outside_is_refused_as(sink: JsonObject) -> None:
-    [fault] = found(sink)
+    [fault] = [one for one in found(sink) if one.severity == "error"]
 
     assert fault.code == "E601"
-    assert fault.pointer.startswith("/steps/1/params/")
-    assert "'fetch' → 'page' → " in fault.message
+    assert fault.pointer.startswith("/steps/1/params")
+    assert "'page' → " in fault.message
     assert "needs_approval: true" in (fault.hint or "")
 
 
+DECIDED = {
+    "a number as text": ("post", "body", "${string(steps.page.status)}"),
+    "one of a few words": ("post", "body", "${steps.page.kind}"),
+    "one of a few words inside text": ("post", "body", "it is ${steps.page.kind}"),
+    "how long it is": ("post", "page", "${steps.page.text.size()}"),
+    "a comparison": ("post", "body", "${string(steps.page.text == 'yes')}"),
+    "a number, by the parameter": ("post", "page", "${steps.page.status}"),
+    "an amount": ("pay", "amount", "${steps.page.status / 2}"),
+    "a day": ("post", "body", "${steps.page.day}"),
+    "a day and a time": ("post", "body", "${steps.page.day} ${steps.page.time}"),
+    "a day and a time of an expression": (
+        "post",
+        "body",
+        "${steps.page.day + 'T' + steps.page.time + ':00Z'}",
+    ),
+    "a later day": (
+        "post",
+        "body",
+        "${string(timestamp(steps.page.day) + duration('4h'))}",
+    ),
+    "a month": ("post", "body", "${steps.page.day.substring(0, 7)}"),
+    "a choice of constants": ("post", "body", "${steps.page.text == 'x' ? 'a' : 'b'}"),
+    "joined choices": (
+        "post",
+        "body",
+        "${[steps.page.text == 'x' ? 'a' : 'b', 'c'].join(', ')}",
+    ),
+    "a trusted value by an index": ("post", "body", "${steps.own[steps.page.status]}"),
+    "a trusted value by a condition": (
+        "post",
+        "body",
+        "${steps.own.filter(o, steps.page.text.contains(o))[0]}",
+    ),
+    "an id of the server's by an index": ("post", "body", "${steps.inbox[steps.page.status].id}"),
+}
+
+
+@pytest.mark.parametrize(("tool", "name", "text"), DECIDED.values(), ids=DECIDED)
+def test_a_warning_is_of(tool: str, name: str, text: str) -> None:
+    own: tuple[JsonObject, ...] = (step("own", "own"), step("inbox", "inbox"))
+
+    [warning] = found(*own, step("send", tool, params={name: text}))
+
+    assert (warning.code, warning.pointer) == ("W809", f"/steps/3/params/{name}")
+    assert f"decides '{name}' of '{tool}'" in warning.message
+    assert found(*own, step("send", tool, params={name: text}, needs_approval=True)) == []
+
+
+def test_a_warning_names_all_that_is_decided_of_a_step() -> None:
+    [warning] = found(
+        step(
+            "send",
+            "post",
+            for_each="${steps.page.links}",
+            when="steps.page.text == 'go'",
+            params={"page": "${steps.page.status}"},
+        )
+    )
+
+    assert "decides whether and how often step 'send' calls 'post', and 'page'" in warning.message
+
+
+def test_a_goal_may_demand_an_approval_of_what_is_decided() -> None:
+    allowed = tuple(AvailableTool(name=name) for name in TOOLS)
+    goal = Goal(name="g", job="j", text="x", inputs={}, tools=allowed, untrusted_writes="approve")
+    often: JsonObject = {"for_each": "${steps.page.links}", "params": {"body": "fixed"}}
+
+    assert [one.code for one in found(step("send", "post", **often), goal=goal)] == ["E604"]
+    assert found(step("send", "post", **often, needs_approval=True), goal=goal) == []
+
+
+def test_fields_that_the_server_makes_are_not_the_senders_text() -> None:
+    inbox = step("inbox", "inbox")
+
+    assert found(inbox, step("send", "post", params={"body": "${steps.inbox[0].sender}"})) == []
+    assert codes(inbox, step("send", "post", params={"body": "${steps.inbox[0].body}"})) == ["E601"]
+    assert codes(inbox, step("send", "post", params={"body": "${steps.inbox[0]}"})) == ["E601"]
+
+
+def test_text_that_goes_through_a_tool_of_numbers_is_text() -> None:
+    coded = step(
+        "coded",
+        "letter",
+        for_each="${steps.page.text.split('').map(c, 'abc'.indexOf(c))}",
+        params={"n": "${item}"},
+    )
+    send = step("send", "post", params={"body": "${steps.coded.map(n, 'abc'.charAt(n)).join('')}"})
+
+    assert "E601" in codes(coded, send)
+
+
 CLEAN = {
-    "a number": step("send", "post", params={"body": "${steps.page.status}"}),
-    "a number inside text": step("send", "post", params={"body": "status ${steps.page.status}"}),
-    "one of a few words": step("send", "post", params={"body": "${steps.page.kind}"}),
-    "a code of a fixed form": step("send", "post", params={"body": "${steps.page.code}"}),
-    "how long it is": step("send", "post", params={"body": "${steps.page.text.size()}"}),
-    "a comparison": step("send", "post", params={"body": "${steps.page.text == 'yes'}"}),
-    "a number, by the parameter": step("send", "post", params={"page": "${steps.page.status}"}),
     "a text that the tool takes as data": step(
         "send", "guarded", params={"body": "${steps.page.text}"}
     ),
@@ -184,14 +347,15 @@ def test_the_whole_way_is_named() -> None:
     assert fault.pointer == "/steps/3/params/body"
 
 
-def test_a_tool_that_gives_no_text_ends_the_way() -> None:
-    assert (
-        codes(
-            step("words", "count", params={"text": "${steps.page.text}"}),
-            step("send", "post", params={"body": "${steps.words} words"}),
-        )
-        == []
-    )
+def test_a_tool_that_gives_a_number_carries_a_number() -> None:
+    assert codes(
+        step("words", "count", params={"text": "${steps.page.text}"}),
+        step("send", "post", params={"body": "${steps.words} words"}),
+    ) == ["E601"]
+    assert codes(
+        step("words", "count", params={"text": "${steps.page.text}"}),
+        step("send", "post", params={"page": "${steps.words}"}),
+    ) == ["W809"]
 
 
 def test_a_parameter_is_reported_once_and_each_of_them() -> None:

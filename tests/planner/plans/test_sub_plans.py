@@ -48,6 +48,7 @@ TOOLS = {
             input_schema=shape(code=STRING, days={"type": "integer"}),
             output_schema=shape(code=STRING, rows=NUMBERS),
             untrusted_output=True,
+            accepts_untrusted=frozenset({"code"}),
             effects=frozenset({"read", "egress"}),
         ),
         ToolSignature(

@@ -349,6 +349,8 @@ def equity_tools(settings: EquitiesSettings, root: Path) -> tuple[Tool, ...]:
         "cache_for": "1h" if over_http else None,
         "retry": Retry(attempts=3),
         "timeout": "2m",
+        # A code that the source does not know is an error of the call, whoever has written it.
+        "accepts_untrusted": {"code"},
         # What is kept for other runs is no answer for a job that names another source.
         "settings": [settings.model_dump(mode="json"), str(root)] if over_http else None,
     }
@@ -365,6 +367,7 @@ def equity_tools(settings: EquitiesSettings, root: Path) -> tuple[Tool, ...]:
         make_tool(
             functions.search_web,
             effects={"read", "egress"},
+            accepts_untrusted={"query"},
             tags={"data"},
             expected_seconds=2.0,
             untrusted_output=True,

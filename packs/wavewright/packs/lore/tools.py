@@ -69,7 +69,13 @@ def lore_tools(
         ),
     }
     return (
-        make_tool(gathering.search, name="lore.search", timeout=_SEARCH_TIMEOUT, **fetches),
+        make_tool(
+            gathering.search,
+            name="lore.search",
+            timeout=_SEARCH_TIMEOUT,
+            accepts_untrusted={"query"},
+            **fetches,
+        ),
         make_tool(
             gathering.crawl_webpage,
             name="lore.crawl_webpage",
@@ -85,6 +91,7 @@ def lore_tools(
             reads_data=pages | records | {SUMMARY},
             writes_data=pages | records,
             calls_agents={"research", *extractors},
+            accepts_untrusted={"topic", "feedback"},
             **fetches,
         ),
         make_tool(

@@ -107,7 +107,11 @@ def web_tools(settings: WebSettings, root: Path) -> tuple[Tool, ...]:
     return (
         _make_web_tool(tools.fetch_page, settings=given),
         _make_web_tool(
-            tools.search_web, settings=[given, str(root)], timeout=_search_seconds(settings)
+            tools.search_web,
+            settings=[given, str(root)],
+            timeout=_search_seconds(settings),
+            # Whoever chooses the words gets no more than results, which are untrusted anyway.
+            accepts_untrusted={"query"},
         ),
     )
 

@@ -267,7 +267,7 @@ def _goal_rules(subject: CheckContext) -> Iterable[Diagnostic]:
 def _safety(subject: CheckContext) -> Iterable[Diagnostic]:
     used = {step.tool for step in subject.plan.steps}
     if not (subject.goal is not None and subject.goal.untrusted_inputs) and not any(
-        tool.untrusted_output or "egress" in tool.effects
+        tool.brings_untrusted or "egress" in tool.effects
         for name, tool in subject.tools.items()
         if name in used
     ):

@@ -130,12 +130,10 @@ def lint(subject: CheckContext) -> Iterator[Diagnostic]:
     yield from _unreachable_steps(subject)
     yield from _template_references(subject)
     yield from _unwritten_data(subject)
-    if any(step.when for step in subject.plan.steps):
-        from wavewright.planner.checks.safety import (
-            untrusted_conditions,
-        )  # few plans have conditions
+    if any(not signature.only_reads for signature in subject.tools.values()):
+        from wavewright.planner.checks.safety import decisions_from_outside  # most plans only read
 
-        yield from untrusted_conditions(subject)
+        yield from decisions_from_outside(subject)
     if any(step.tool == AGENT for step in subject.plan.steps):
         from wavewright.planner.checks.safety import misled_agents  # few plans have agents
 

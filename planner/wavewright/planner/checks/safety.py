@@ -23,13 +23,20 @@ that reads a private file, so this is a warning.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from wavewright.planner.cel.embedded import iterate_strings
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.data_flow import MAX_DEPTH, DataFlow, holds_free_text
+from wavewright.planner.checks.influence import Level
+from wavewright.planner.checks.untrusted_text import (
+    UntrustedFlow,
+    brings_untrusted_text,
+    free_addresses,
+    untrusted_decisions,
+    untrusted_parameters,
+)
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
 from wavewright.planner.language.plan import Step
 from wavewright.planner.language.signatures import (
@@ -40,7 +47,6 @@ from wavewright.planner.language.signatures import (
     asks_approval,
     is_open_to_agents,
 )
-from wavewright.planner.plans.uses import ExpressionText
 from wavewright.planner.schemas.views import (
     ScopedSchema,
     element_schema,
@@ -51,203 +57,38 @@ from wavewright.planner.schemas.views import (
 )
 from wavewright.planner.types import StepId, as_object
 
-_ADDRESS_WORDS: Final = frozenset(
-    {
-        "url",
-        "urls",
-        "uri",
-        "href",
-        "link",
-        "host",
-        "hosts",
-        "hostname",
-        "domain",
-        "endpoint",
-        "server",
-    }
-)
-_ADDRESS_FORMATS: Final = frozenset(
-    {"uri", "uri-reference", "iri", "iri-reference", "hostname", "idn-hostname"}
-)
-_RECIPIENT_WORDS: Final = frozenset(
-    {"to", "cc", "bcc", "recipient", "recipients", "email", "emails", "queue"}
-)
-_PATH_WORDS: Final = frozenset({
-    "path", "paths", "file", "files", "filename", "filepath", "folder", "directory", "dir", "repo", "repository",
-})  # fmt: skip
-_COMMAND_WORDS: Final = frozenset({"command", "commands", "cmd", "shell", "script", "argv", "sql"})
-_WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-
 
 def check_safety(subject: CheckContext) -> Iterator[Diagnostic]:
     """Yield what a plan's data could do."""
-    if _reads_from_outside(subject):
-        yield from _untrusted_parameters(subject)
+    if brings_untrusted_text(subject):
+        flow = UntrustedFlow(subject)
+        yield from untrusted_parameters(subject, flow)
+        if subject.goal is not None and subject.goal.untrusted_writes == "approve":
+            yield from untrusted_decisions(subject, flow)
     if any("egress" in signature.effects for signature in _signatures(subject)):
         yield from _sent_secrets(subject)
 
 
-def untrusted_conditions(subject: CheckContext) -> Iterator[Diagnostic]:
-    """Yield the conditions in which untrusted text decides whether something is written or sent."""
-    if not (any(step.when for step in subject.plan.steps) and _reads_from_outside(subject)):
-        return
-    flow = outside_flow(subject)
-    for found in flow.arrivals():
-        if (
-            found.use.role == "when"
-            and found.signature.effects - {"read"}
-            and not asks_approval(found.step, found.signature)
-        ):
-            source = flow.way(found.origin)[0]
-            what = f"the output of step {source!r}" if source in subject.steps else f"`{source}`"
-            yield make_diagnostic(
-                "W809",
-                found.use.pointer,
-                f"untrusted text, {what}, decides whether step {found.step.id!r} calls {found.step.tool!r}",
-                "decide on an input, or have a person approve the step: `needs_approval: true`",
-            )
-
-
-def _signatures(subject: CheckContext) -> Iterator[ToolSignature]:
-    for step in subject.plan.steps:
-        if (signature := subject.signature(step)) is not None:
-            yield signature
-
-
-def _reads_from_outside(subject: CheckContext) -> bool:
-    return bool(_untrusted_inputs(subject)) or any(
-        signature.untrusted_output for signature in _signatures(subject)
-    )
+def decisions_from_outside(subject: CheckContext) -> Iterator[Diagnostic]:
+    """Yield where untrusted text decides whether, how often or with which values something is
+    written or sent.
+    """
+    if brings_untrusted_text(subject):
+        yield from untrusted_decisions(subject, UntrustedFlow(subject))
 
 
 def untrusted_names(subject: CheckContext, expansion: str) -> bool:
     """Whether the names of further targets, as an expression gives them over the plan's steps, are
     untrusted text.
     """
-    flow = outside_flow(subject)
-    for _ in flow.arrivals():
-        pass
-    return flow.origin_of(ExpressionText("", expansion, "for_each")) is not None
+    names = UntrustedFlow(subject).influence_on(expansion)
+    return names.level is Level.TEXT
 
 
-# -- untrusted text
-
-
-class _Harm(NamedTuple):
-    """What untrusted text could do in a parameter."""
-
-    what: str
-    """Names the parameter by what it decides."""
-    fix: str
-
-
-def outside_flow(subject: CheckContext) -> DataFlow:
-    """Return the flow of untrusted text."""
-    sources = {
-        step_id
-        for step_id, step in subject.steps.items()
-        if (signature := subject.signature(step)) is not None and signature.untrusted_output
-    }
-    return DataFlow(subject, sources=sources, inputs=_untrusted_inputs(subject))
-
-
-def _untrusted_inputs(subject: CheckContext) -> frozenset[str]:
-    return frozenset() if subject.goal is None else subject.goal.untrusted_inputs
-
-
-def _untrusted_parameters(subject: CheckContext) -> Iterator[Diagnostic]:
-    flow, reported = outside_flow(subject), set[tuple[StepId, str]]()
-    for found in flow.arrivals():
-        step, signature = found.step, found.signature
-        if found.use.role != "params" or asks_approval(step, signature):
-            continue
-        harm = _harm(signature, found.names, found.place)
-        if harm is None or (step.id, found.names[0]) in reported:
-            continue
-        reported.add((step.id, found.names[0]))
-        way = flow.way(found.origin)
-        source = subject.steps.get(StepId(way[0]))
-        # The name of a found target is an input; how it is found stands beside the plan.
-        origin = "targets.expand" if source is None else source.tool
-        shown = " → ".join(map(repr, [origin, *way]))
-        yield make_diagnostic(
-            "E601",
-            found.use.pointer,
-            f"untrusted text reaches {harm.what} of {step.tool!r}: {shown} → {found.names[0]!r} of {step.id!r}",
-            f"have a person approve the values (`needs_approval: true` on step {step.id!r}), or {harm.fix}",
-        )
-
-
-def _harm(signature: ToolSignature, names: Sequence[str], place: ScopedSchema) -> _Harm | None:
-    """Return what untrusted text could do in a parameter; nothing where the tool takes it, or where
-    it is data.
-    """
-    name = names[0]
-    if name in signature.accepts_untrusted:
-        return None
-    words, formats = _words(names, place)
-    acts = bool(signature.effects - {"read"})
-    accepting = f"declare that {signature.name!r} takes it as data: `accepts_untrusted: [{name}]`"
-    if acts and _names_address(words, formats):
-        if name in signature.allowed_hosts:
-            return None
-        hosts = f"declare which hosts {signature.name!r} may reach: `allowed_hosts: {{{name}: [example.org]}}`"
-        return _Harm(f"the address {name!r}", hosts)
-    if acts and words & _RECIPIENT_WORDS:
-        return _Harm(f"the recipient {name!r}", accepting)
-    if words & _PATH_WORDS:
-        return _Harm(f"the path {name!r}", accepting)
-    if words & _COMMAND_WORDS:
-        return _Harm(f"the command {name!r}", accepting)
-    if signature.name == AGENT and name == "task":
-        return _Harm(
-            "the instructions 'task'", "pass it as `context`, which the model reads as data"
-        )
-    return _Harm(f"{name!r}, which is written,", accepting) if signature.writes else None
-
-
-def free_addresses(signature: ToolSignature) -> Iterator[str]:
-    """Yield the parameters of a tool by which a call chooses any address."""
-    root = scoped_schema(signature.input_schema)
-    for name, schema in field_schemas(view_schema(root)).items():
-        place = subschema(schema, root.root)
-        is_bounded = name in signature.allowed_hosts or name in signature.accepts_untrusted
-        if not is_bounded and holds_free_text(place) and _names_address(*_words([name], place)):
-            yield name
-
-
-def _names_address(words: Collection[str], formats: Collection[str]) -> bool:
-    return not _ADDRESS_WORDS.isdisjoint(words) or not _ADDRESS_FORMATS.isdisjoint(formats)
-
-
-def _words(names: Sequence[str], place: ScopedSchema) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the words in the names of a parameter and of its parts, and the formats of its texts."""
-    inner, formats = _parts(place)
-    return frozenset(
-        word.lower() for part in (*names, *inner) for word in _WORDS.findall(part)
-    ), formats
-
-
-def _parts(place: ScopedSchema, depth: int = 0) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the names of the fields inside a parameter that can hold free text, and the formats of
-    its texts.
-    """
-    view = view_schema(place)
-    names, formats = set[str](), set[str]()
-    for branch in view.branches or (view,):
-        if isinstance(said := branch.schema.get("format"), str):
-            formats.add(said)
-        fields = field_schemas(branch) if branch.kind == "object" else {}
-        inside = {name: subschema(part, branch.root) for name, part in fields.items()}
-        inside = {name: part for name, part in inside.items() if holds_free_text(part)}
-        names |= inside.keys()
-        elements = element_schema(branch) if branch.kind == "array" else None
-        for part in (*inside.values(), *(() if elements is None else (elements,))):
-            if depth < MAX_DEPTH // 4:
-                found = _parts(part, depth + 1)
-                names |= found[0]
-                formats |= found[1]
-    return frozenset(names), frozenset(formats)
+def _signatures(subject: CheckContext) -> Iterator[ToolSignature]:
+    for step in subject.plan.steps:
+        if (signature := subject.signature(step)) is not None:
+            yield signature
 
 
 # -- secrets
@@ -359,7 +200,7 @@ def misled_agents(subject: CheckContext) -> Iterator[Diagnostic]:
     if not agents:
         return
     private = {step.id for step in subject.steps.values() if _brings_private_data(subject, step)}
-    pages = _origins(outside_flow(subject), agents)
+    pages = _page_origins(UntrustedFlow(subject), agents)
     secrets = _origins(DataFlow(subject, sources=private), agents)
     for step in agents:
         tools = agent_tools(subject, step)
@@ -390,7 +231,7 @@ def agent_tools(subject: CheckContext, step: Step) -> Sequence[ToolSignature]:
     """
     named = step.params.get("tools")
     names = [name for name in named if isinstance(name, str)] if isinstance(named, list) else None
-    wanted = names or sorted(subject.allowed_tools)
+    wanted = sorted(subject.allowed_tools) if names is None else names
     found = (subject.tools[name] for name in wanted if name in subject.tools)
     return [signature for signature in found if is_open_to_agents(signature)]
 
@@ -409,6 +250,17 @@ def _is_private(signature: ToolSignature) -> bool:
     is_derived = signature.expected_tokens > 0 or bool(signature.reads_data - {RUN_INPUTS})
     is_public = signature.untrusted_output and "egress" in signature.effects
     return not (is_public or is_derived) and holds_free_text(scoped_schema(signature.output_schema))
+
+
+def _page_origins(flow: UntrustedFlow, agents: Sequence[Step]) -> dict[StepId, str]:
+    """Return where each agent has untrusted text from, in its `task` or `context`."""
+    wanted = {step.id for step in agents}
+    found: dict[StepId, str] = {}
+    for reading in flow.readings:
+        is_text = reading.role == "params" and reading.influence.level is Level.TEXT
+        if is_text and reading.step.id in wanted:
+            found.setdefault(reading.step.id, flow.way(reading.origin)[0])
+    return found
 
 
 def _origins(flow: DataFlow, agents: Sequence[Step]) -> dict[StepId, str]:

@@ -294,6 +294,10 @@ class GoalTemplate(DocumentModel):
     """Whether recovery patches without a new side effect apply without approval."""
     recovery: RecoveryPolicy = Field(default_factory=RecoveryPolicy)
     """Which recovery patches with side effects apply without approval."""
+    untrusted_writes: Literal["warn", "approve"] = "warn"
+    """`approve`: where untrusted text decides whether something is written, how often, which value
+    or how much, a person must approve the step; else that is a warning.
+    """
     plan: Plan | None = None
     """The template's own plan: the ladder's rung below a planner."""
     sub_plans: dict[Annotated[str, Field(pattern=ID_PATTERN)], str] = {}
@@ -367,6 +371,9 @@ class Goal(DocumentModel):
     limits: Limits = Field(default_factory=Limits)
     auto_approve: bool = True
     recovery: RecoveryPolicy = Field(default_factory=RecoveryPolicy)
+    untrusted_writes: Annotated[
+        Literal["warn", "approve"], Field(exclude_if=lambda value: value == "warn")
+    ] = "warn"
     sub_plans: Annotated[dict[str, Plan], Field(exclude_if=lambda value: not value)] = {}
     """Plans that a planner may call, without sub-plans of their own."""
     allow_literals: Annotated[Names, Field(exclude_if=lambda value: not value)] = frozenset()

@@ -65,10 +65,18 @@ class ToolSignature(DocumentModel):
     """How long another run may reuse a result; never where absent, nor for a tool that writes."""
     untrusted_output: bool = False
     """Whether the output holds text from outside, which is not trusted."""
+    untrusted: Names = frozenset()
+    """Fields of the output, at any depth, that hold such text, where the others do not: ids and
+    dates that the service makes are not the sender's text.
+    """
     needs_approval: bool = False
     """Whether a person must allow each call."""
     accepts_untrusted: Names = frozenset()
     """Parameters that may hold untrusted text: the tool treats it as data, whatever it says."""
+    destination: Names = frozenset()
+    """Parameters that choose what is reached, such as an account, a path or code: not even a number
+    of somebody else's is safe there, also where the tool only reads.
+    """
     allowed_hosts: dict[str, Annotated[tuple[str, ...], Field(strict=False)]] = {}
     """Parameter → hosts that an address in it may name, with their subdomains; a call with another
     is refused.
@@ -90,6 +98,11 @@ class ToolSignature(DocumentModel):
     """Named agents that a call may run, where a model is configured."""
     needs: Names = frozenset()
     """Labels that a worker of the fleet must have to make a call, such as `gpu`."""
+
+    @property
+    def brings_untrusted(self) -> bool:
+        """Whether an output, or a field of it, holds untrusted text."""
+        return self.untrusted_output or bool(self.untrusted)
 
     @property
     def writes(self) -> bool:

@@ -62,8 +62,10 @@ class ToolOptions(TypedDict, total=False):
     freshness_field: str | None
     cache_for: _Duration | None
     untrusted_output: bool
+    untrusted: _Names
     needs_approval: bool
     accepts_untrusted: _Names
+    destination: _Names
     reads_data: _Names
     writes_data: _Names
     output_data: _NamesOf | None

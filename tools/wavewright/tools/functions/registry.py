@@ -108,10 +108,11 @@ def _signature(name: str, contract: Contract, options: ToolOptions) -> ToolSigna
     )
     if declared.freshness_field is not None:
         check_freshness_field(name, declared.freshness_field, contract.output_schema)
-    known_parameters(name, contract.input_schema, declared.accepts_untrusted)
+    known_parameters(name, contract.input_schema, declared.accepts_untrusted | declared.destination)
     completed: dict[str, object] = {
         **dict(declared),
         **_declared_data(name, contract, declared),
+        "untrusted_output": declared.brings_untrusted,
         "input_schema": with_allowed_hosts(name, contract.input_schema, declared.allowed_hosts),
     }
     if "idempotent" not in said:

@@ -217,11 +217,13 @@ def _signature(
             # The session limits each request; a step also waits for a slot, for the start and for a
             # repeat.
             timeout=max(600.0, 4 * section.timeout),
-            untrusted_output=not section.trusted,
+            untrusted_output=not section.trusted or bool(overrides.untrusted),
+            untrusted=frozenset(overrides.untrusted or ()),
             needs_approval=policy.needs_approval if needs_approval is None else needs_approval,
             accepts_untrusted=known_parameters(
                 called, tool.input_schema, overrides.accepts_untrusted
             ),
+            destination=known_parameters(called, tool.input_schema, overrides.destination),
             allowed_hosts=hosts,
         )
     except ValidationError as error:

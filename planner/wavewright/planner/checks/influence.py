@@ -1,0 +1,473 @@
+"""What untrusted text decides of a value.
+
+The *influence* on a value is how much of it somebody outside chose: nothing, which of some trusted
+values it is (`CHOICE`), a date or time (`DATE`), a number (`NUMBER`), or its text (`TEXT`). A list,
+an object or a text that is put together of many small parts can spell anything, so parts are
+counted in bits: beyond `MAX_BITS` they are text.
+
+The rules are those of `docs/explanation/trust.md`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from functools import reduce
+from typing import Final, NamedTuple
+
+from wavewright.planner.schemas.views import (
+    SchemaView,
+    ScopedSchema,
+    allowed_values,
+    element_schema,
+    field_schema,
+    field_schemas,
+    subschema,
+    view_schema,
+)
+
+MAX_BITS: Final = 64
+"""Bits of numbers, dates and joined choices that one call may take from untrusted text."""
+NUMBER_BITS: Final = 64
+"""Bits of a number of which no bounds are known."""
+DATE_BITS: Final = 22
+"""Bits of a day between the years 0 and 9999."""
+TIME_BITS: Final = 17
+"""Bits of a second of a day."""
+CHOICE_BITS: Final = 10
+"""Bits of a choice among trusted values of which it is not known how many there are."""
+_MAX_DEPTH: Final = 12
+_FEW: Final = 1024
+"""A number between bounds that are no further apart is a choice."""
+_DATES: Final = {
+    r"^\d{4}-\d{2}-\d{2}$": DATE_BITS,
+    r"^\d{4}-\d{2}$": DATE_BITS,
+    r"^\d{2}:\d{2}$": TIME_BITS,
+    r"^\d{2}:\d{2}:\d{2}$": TIME_BITS,
+    **{
+        rf"^\d{{4}}-\d{{2}}-\d{{2}}{between}\d{{2}}:\d{{2}}{seconds}{zone}$": DATE_BITS + TIME_BITS
+        for between in ("T", " ", "[T ]")
+        for seconds in ("", r":\d{2}", r"(:\d{2})?", r"(?::\d{2})?")
+        for zone in ("", "Z", "Z?")
+    },
+}
+"""Patterns of dates and times, and how many bits they hold; no other pattern is safe, for an account
+number of somebody else's has the form of one, too.
+"""
+_DIGIT_CLASS: Final = re.compile(r"\[0-9\]|\[\\d\]")
+_REPEATED_DIGIT: Final = re.compile(r"(?:\\d){2,4}(?!\{)")
+
+
+class Level(IntEnum):
+    """How much of a value untrusted text decides."""
+
+    NOTHING = 0
+    CHOICE = 1
+    DATE = 2
+    NUMBER = 3
+    TEXT = 4
+
+
+class Influence(NamedTuple):
+    """What untrusted text decides of one value."""
+
+    level: Level = Level.NOTHING
+    bits: float = 0.0
+    """How many bits it chooses, of what is less than text."""
+    origin: str = ""
+    """The step whose output brings it, or the input (`inputs.NAME`)."""
+
+    def __bool__(self) -> bool:
+        """Whether it decides anything."""
+        return self.level > Level.NOTHING
+
+
+NOTHING: Final = Influence()
+
+
+def choice(origin: str, among: int | None = None) -> Influence:
+    """Return the influence of a choice among so many trusted values."""
+    bits = CHOICE_BITS if among is None else math.log2(max(among, 2))
+    return Influence(Level.CHOICE, bits, origin)
+
+
+def text(origin: str) -> Influence:
+    """Return the influence of text."""
+    return Influence(Level.TEXT, math.inf, origin)
+
+
+def number(origin: str, bits: float = NUMBER_BITS) -> Influence:
+    """Return the influence of a number."""
+    return Influence(Level.NUMBER, bits, origin)
+
+
+def stronger(*influences: Influence) -> Influence:
+    """Return the influence on a value that is one of several: that of the worst of them."""
+    return max(influences, key=lambda influence: (influence.level, influence.bits), default=NOTHING)
+
+
+def together(influences: Iterable[Influence]) -> Influence:
+    """Return the influence on values that one call gets side by side.
+
+    Which of some trusted values each one is adds nothing that somebody outside has made up; numbers
+    and dates add up.
+    """
+    parts = [influence for influence in influences if influence]
+    strongest = stronger(*parts)
+    if strongest.level in {Level.NOTHING, Level.CHOICE, Level.TEXT}:
+        return strongest
+    bits = sum(part.bits for part in parts if part.level > Level.CHOICE)
+    return text(strongest.origin) if bits > MAX_BITS else strongest._replace(bits=bits)
+
+
+_DATE_MARKS: Final = re.compile(r"(?:[-T:Z .,/]|:?00|[+-]\d\d:\d\d)*")
+"""Constant parts of a text that is a date: separators, whole hours and offsets."""
+
+
+def joined(parts: Sequence[Influence | str]) -> Influence:
+    """Return the influence on a text that is put together of parts; a constant part is a text.
+
+    Choices stay a choice within the bits of one call, dates and times stay a date between the marks
+    of dates. A number in a text is text: it can be an account or a telephone number.
+    """
+    dynamic = [part for part in parts if isinstance(part, Influence)]
+    constant = "".join(part for part in parts if isinstance(part, str))
+    strongest = stronger(*dynamic)
+    if strongest.level in {Level.NOTHING, Level.TEXT}:
+        return strongest
+    is_bounded = sum(part.bits for part in dynamic) <= MAX_BITS
+    if strongest.level is Level.NUMBER:
+        is_bounded = len(dynamic) == 1 and not constant
+    elif strongest.level is Level.DATE:
+        is_date = _DATE_MARKS.fullmatch(constant) is not None and all(dynamic)
+        is_bounded = is_bounded and is_date
+    if not is_bounded:
+        return text(strongest.origin)
+    return strongest._replace(bits=sum(part.bits for part in dynamic))
+
+
+def limited(influence: Influence, most: Influence) -> Influence:
+    """Return the influence on a value of a type that can take so much at most."""
+    if (most.level, most.bits) >= (influence.level, influence.bits):
+        return influence
+    level = min(influence.level, most.level)
+    bits = most.bits if level < influence.level else min(influence.bits, most.bits)
+    return Influence(level, bits, influence.origin)
+
+
+def capacity(place: ScopedSchema, depth: int = 0) -> Influence:
+    """Return the most that untrusted text can decide of a value of a schema."""
+    if depth > _MAX_DEPTH:
+        return text("")
+    return _view_capacity(view_schema(place), depth)
+
+
+def _view_capacity(view: SchemaView, depth: int) -> Influence:
+    values = allowed_values(view)
+    if values is not None:
+        return choice("", len(values))
+    if view.branches:
+        return stronger(*(_view_capacity(branch, depth + 1) for branch in view.branches))
+    match view.kind:
+        case "null" | "boolean" | "type":
+            return choice("", 2)
+        case "integer" | "number" | "uint":
+            return _number_capacity(view)
+        case "timestamp":
+            return Influence(Level.DATE, DATE_BITS + TIME_BITS)
+        case "duration":
+            return number("")
+        case "string":
+            return _text_capacity(view)
+        case "array":
+            return _list_capacity(view, depth)
+        case "object":
+            return _object_capacity(view, depth)
+        case _:
+            return text("")
+
+
+def _number_capacity(view: SchemaView) -> Influence:
+    least, most = view.schema.get("minimum"), view.schema.get("maximum")
+    if view.kind == "integer" and isinstance(least, int) and isinstance(most, int):
+        count = max(most - least + 1, 2)
+        return choice("", count) if count <= _FEW else number("", min(math.log2(count), 64))
+    return number("")
+
+
+def _text_capacity(view: SchemaView) -> Influence:
+    pattern = view.schema.get("pattern")
+    bits = date_bits(pattern) if isinstance(pattern, str) else None
+    return text("") if bits is None else Influence(Level.DATE, bits)
+
+
+def date_bits(pattern: str) -> float | None:
+    """Return how many bits a pattern of a date or time admits; nothing where it is no such pattern."""
+    plain = _DIGIT_CLASS.sub(r"\\d", pattern)
+    plain = _REPEATED_DIGIT.sub(lambda digits: rf"\d{{{len(digits[0]) // 2}}}", plain)
+    return _DATES.get(plain)
+
+
+def _list_capacity(view: SchemaView, depth: int) -> Influence:
+    most = view.schema.get("maxItems")
+    first = view.schema.get("prefixItems")
+    elements = element_schema(view)
+    if "type" not in view.schema or isinstance(first, list) or elements is None:
+        return text("")
+    if most == 0:
+        return NOTHING
+    if not isinstance(most, int) or most > MAX_BITS:
+        return text("")
+    return together([capacity(elements, depth + 1)] * most)
+
+
+def _object_capacity(view: SchemaView, depth: int) -> Influence:
+    if not has_fixed_keys(view):
+        return text("")
+    fields = field_schemas(view).values()
+    return together(capacity(subschema(part, view.root), depth + 1) for part in fields)
+
+
+def has_fixed_keys(view: SchemaView) -> bool:
+    """Whether an object of a schema has keys that the schema names, and no others."""
+    return (
+        "type" in view.schema
+        and view.schema.get("additionalProperties") is False
+        and "patternProperties" not in view.schema
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What untrusted text decides of a value and of its parts, as far as they are known.
+
+    At most one of `fields`, `items` and `elements` is there; a value without them is read by
+    `place`.
+    """
+
+    influence: Influence = NOTHING
+    """On the value, and on each part of it that is not known by itself."""
+    place: ScopedSchema | None = None
+    """What is known of its type."""
+    names: frozenset[str] | None = None
+    """The only fields, at any depth, that hold untrusted text; all of it may where absent."""
+    floor: Influence = NOTHING
+    """On the value as a whole, whatever it holds: that it is this one of several."""
+    shape: Influence = NOTHING
+    """On how many elements there are, and which keys."""
+    fields: Mapping[str, Value] | None = None
+    """Of an object."""
+    items: tuple[Value, ...] | None = None
+    """Of a list of known length."""
+    elements: Value | None = None
+    """Each element of a list."""
+    size: int | None = None
+    """The most elements that there can be, where that is known."""
+    is_text: bool = False
+    """Whether it is a string."""
+
+    def field(self, name: str) -> Value:
+        """Return what is known of a field."""
+        if self.fields is not None:
+            found = self.fields.get(name)
+            return self._part(found) if found is not None else Value(self.shape, floor=self.floor)
+        if self.items is not None or self.elements is not None:
+            return Value(self.total())
+        place = None
+        if self.place is not None:
+            place = field_schema(view_schema(self.place), name)
+        names = None if self.names is not None and name in self.names else self.names
+        return replace(self, place=place, names=names, is_text=_is_text(place))
+
+    def element(self, number: int | None = None) -> Value:
+        """Return what is known of an element, or of the one at a place; of an object, of a value."""
+        if self.fields is not None:
+            return self._part(either([*self.fields.values()]))
+        if self.items is not None:
+            if number is not None and -1 < number < len(self.items):
+                return self._part(self.items[number])
+            return self._part(either(self.items))
+        if self.elements is not None:
+            return self._part(self.elements)
+        place = None
+        if self.place is not None:
+            place = self._element_place(view_schema(self.place), number)
+        return replace(self, place=place, is_text=_is_text(place))
+
+    @staticmethod
+    def _element_place(view: SchemaView, number: int | None) -> ScopedSchema | None:
+        if view.kind == "array":
+            return element_schema(view, number)
+        rest = view.schema.get("additionalProperties")
+        if view.kind == "object" and isinstance(rest, dict) and not field_schemas(view):
+            return subschema(rest, view.root)
+        return None
+
+    def key(self) -> Value:
+        """Return what is known of a key of an object, or of what a macro goes over in it."""
+        if self.fields is not None:
+            return Value(self.shape, floor=self.floor, is_text=True)
+        if self.items is not None or self.elements is not None:
+            return self.element()
+        view = None if self.place is None else view_schema(self.place)
+        if view is not None and view.kind == "array":
+            return self.element()
+        if view is not None and view.kind == "object":
+            keys = NOTHING if has_fixed_keys(view) else self.own()
+            return Value(keys, floor=self.floor, is_text=True)
+        return replace(self, place=None, is_text=False)
+
+    def count(self) -> Influence:
+        """Return the influence on how many elements, keys or characters there are."""
+        if self.fields is not None or self.elements is not None:
+            return stronger(self.shape, self.floor)
+        if self.items is not None:
+            return self.floor
+        if self.place is not None:
+            view = view_schema(self.place)
+            if view.kind == "object" and has_fixed_keys(view):
+                return self.floor
+            if view.kind == "array" and self.influence:
+                # Whoever sends messages decides how many there are, whatever fields are his.
+                return stronger(limited(self.influence, number("", NUMBER_BITS)), self.floor)
+        return limited(self.own(), number("", NUMBER_BITS))
+
+    def own(self) -> Influence:
+        """Return the influence on a value of which no parts are known."""
+        influence = self.influence
+        if influence and self.names is not None and not _can_hold(self.place, self.names):
+            influence = NOTHING
+        if influence and self.place is not None:
+            influence = limited(influence, capacity(self.place))
+        return stronger(influence, self.floor)
+
+    def total(self) -> Influence:
+        """Return the influence on all of the value, given to one parameter as it is."""
+        if self.fields is not None:
+            parts = [part.total() for part in self.fields.values()]
+            return stronger(together([*parts, self.shape]), self.floor)
+        if self.items is not None:
+            parts = [part.total() for part in self.items]
+            return stronger(together([*parts, self.shape]), self.floor)
+        if self.elements is None:
+            return self.own()
+        each = self.elements.total()
+        if not each:
+            return stronger(self.shape, self.floor)
+        if self.size is None:
+            # However little each element says, many of them say anything.
+            return text(each.origin)
+        if each.level is Level.CHOICE:
+            each = each._replace(bits=each.bits * self.size)
+            return stronger(each if each.bits <= MAX_BITS else text(each.origin), self.shape)
+        return stronger(together([*[each] * min(self.size, MAX_BITS + 1), self.shape]), self.floor)
+
+    def as_text(self) -> Influence:
+        """Return the influence on what the value is as text."""
+        whole = self.total()
+        is_list = self.items is not None or self.elements is not None
+        if (is_list or self.fields is not None) and whole.level in {Level.DATE, Level.NUMBER}:
+            return text(whole.origin)
+        return whole
+
+    def raised(self, influence: Influence) -> Value:
+        """Return the value as one that was chosen among several."""
+        if not influence:
+            return self
+        return replace(self, floor=stronger(self.floor, influence))
+
+    def within(self, place: ScopedSchema) -> Value:
+        """Return the value as one that also fits a schema, or is refused."""
+        view = view_schema(place)
+        if self.fields is not None and view.kind in {"object", "open"}:
+            parts = {
+                name: part.within(field_schema(view, name) or place)
+                for name, part in self.fields.items()
+            }
+            return replace(self, fields=parts)
+        if self.items is not None and view.kind == "array":
+            each = element_schema(view)
+            if each is not None:
+                return replace(self, items=tuple(part.within(each) for part in self.items))
+        if self.elements is not None and view.kind == "array":
+            each = element_schema(view)
+            if each is not None:
+                return replace(self, elements=self.elements.within(each))
+        whole = self.total()
+        return Value(limited(whole, capacity(place)), is_text=self.is_text)
+
+    def _part(self, part: Value) -> Value:
+        return part.raised(self.floor)
+
+
+TRUSTED: Final = Value()
+
+
+def either(values: Sequence[Value]) -> Value:
+    """Return what is known of a value that is one of several."""
+    return reduce(_either, values) if values else TRUSTED
+
+
+def _either(one: Value, other: Value) -> Value:
+    if one == other:
+        return one
+    floor, shape = stronger(one.floor, other.floor), stronger(one.shape, other.shape)
+    if one.fields is not None and other.fields is not None:
+        names = {**one.fields, **other.fields}
+        parts = {name: _either(one.field(name), other.field(name)) for name in names}
+        return Value(floor=floor, shape=shape, fields=parts)
+    if one.items is not None and other.items is not None and len(one.items) == len(other.items):
+        pairs = zip(one.items, other.items, strict=True)
+        return Value(floor=floor, shape=shape, items=tuple(_either(*pair) for pair in pairs))
+    if _is_list(one) and _is_list(other):
+        sizes = (_size(one), _size(other))
+        size = None if None in sizes else max(size for size in sizes if size is not None)
+        elements = _either(one.element(), other.element())
+        return Value(floor=floor, shape=shape, elements=elements, size=size)
+    # A value that nothing outside decides adds nothing to what is known of the other.
+    for plain, known in ((one, other), (other, one)):
+        if not plain.total():
+            return replace(known, floor=floor)
+    return Value(
+        stronger(one.total(), other.total()), floor=floor, is_text=one.is_text or other.is_text
+    )
+
+
+def _is_list(value: Value) -> bool:
+    return value.items is not None or value.elements is not None
+
+
+def _size(value: Value) -> int | None:
+    return value.size if value.items is None else len(value.items)
+
+
+def _is_text(place: ScopedSchema | None) -> bool:
+    return place is not None and view_schema(place).kind == "string"
+
+
+def _can_hold(place: ScopedSchema | None, names: frozenset[str], depth: int = 0) -> bool:
+    """Whether a value of a schema can have a field of one of these names, at any depth."""
+    if place is None or depth > _MAX_DEPTH:
+        return True
+    view = view_schema(place)
+    return any(_branch_can_hold(branch, names, depth) for branch in view.branches or (view,))
+
+
+def _branch_can_hold(view: SchemaView, names: frozenset[str], depth: int) -> bool:
+    match view.kind:
+        case "array":
+            elements = element_schema(view)
+            return elements is None or _can_hold(elements, names, depth + 1)
+        case "object":
+            fields = field_schemas(view)
+            if not has_fixed_keys(view) or not names.isdisjoint(fields):
+                return True
+            parts = (subschema(part, view.root) for part in fields.values())
+            return any(_can_hold(part, names, depth + 1) for part in parts)
+        case "open":
+            return True
+        case _:
+            return False

@@ -1,0 +1,471 @@
+"""What untrusted text decides of what an expression gives.
+
+The tree of the expression is walked with what is known of the roots (`Value`) in place of their
+values. A function of which nothing is known here passes everything on that its arguments hold.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from wavewright.planner.cel.nodes import (
+    Binary,
+    Conditional,
+    ExpressionNode,
+    FunctionCall,
+    Has,
+    Identifier,
+    Index,
+    ListLiteral,
+    LiteralValue,
+    LogicalOperation,
+    Macro,
+    MapLiteral,
+    Parenthesized,
+    Select,
+    Unary,
+    without_parens,
+)
+from wavewright.planner.checks.influence import (
+    DATE_BITS,
+    NOTHING,
+    TIME_BITS,
+    TRUSTED,
+    Influence,
+    Level,
+    Value,
+    choice,
+    either,
+    joined,
+    limited,
+    number,
+    stronger,
+    text,
+    together,
+)
+
+Scope = Mapping[str, Value]
+"""Names that macros gave, with what they stand for."""
+RootReader = Callable[[str, str | None], Value]
+"""Returns what is known of a root, or of a field of it: `steps`, `inputs`, `item`."""
+
+_QUESTIONS: Final = frozenset(
+    {
+        "contains", "startsWith", "endsWith", "matches", "bool", "type", "math.isNaN", "math.isInf",
+        "math.isFinite", "sets.contains", "sets.equivalent", "sets.intersects",
+    }
+)  # fmt: skip
+"""Functions that answer with one of a few values."""
+_NUMBERS: Final = frozenset({"indexOf", "lastIndexOf", "int", "uint", "double", "duration"})
+"""Functions that make a number of anything."""
+_SMALL_PARTS: Final = frozenset(
+    {"getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getHours"}
+    | {"getMinutes", "getSeconds", "getMilliseconds"}
+)
+"""Parts of a timestamp that are one of a few numbers."""
+_SAME_ELEMENTS: Final = frozenset({"reverse", "distinct", "slice", "sort"})
+_EXTREMES: Final = frozenset({"min", "max", "math.least", "math.greatest"})
+_MARKS: Final = re.compile(r"[-/. :T]+")
+_CLAUSE: Final = re.compile(r"%(?:\.\d*)?[a-zA-Z]|%%")
+_MOST_UNROLLED: Final = 64
+"""Elements of a literal list that a macro is followed over one by one."""
+
+
+def influenced_value(tree: ExpressionNode, read: RootReader) -> Value:
+    """Return what is known of the value of an expression."""
+    return _Walk(read).value(tree, {})
+
+
+class _Walk:
+    def __init__(self, read: RootReader) -> None:
+        self._read = read
+
+    def value(self, node: ExpressionNode, scope: Scope) -> Value:  # noqa: C901, PLR0912 - one case a kind
+        match node:
+            case LiteralValue():
+                return Value(is_text=isinstance(node.value, str))
+            case Parenthesized():
+                return self.value(node.inner, scope)
+            case Identifier():
+                return scope[node.name] if node.name in scope else self._read(node.name, None)
+            case Select():
+                return self._select(node, scope)
+            case Index():
+                return self._index(node, scope)
+            case Has():
+                return self._has(node, scope)
+            case Unary():
+                return self._one_of_few([self.value(node.operand, scope)], node.operator == "!")
+            case LogicalOperation():
+                return self._answer([self.value(operand, scope) for operand in node.operands])
+            case Binary():
+                return self._binary(node, scope)
+            case Conditional():
+                return self._conditional(node, scope)
+            case ListLiteral():
+                return Value(items=tuple(self.value(item, scope) for item in node.items))
+            case MapLiteral():
+                return self._map(node, scope)
+            case Macro():
+                return self._macro(node, scope)
+            case FunctionCall():
+                return self._call(node, scope)
+
+    # -- parts
+
+    def _select(self, node: Select, scope: Scope) -> Value:
+        operand = without_parens(node.operand)
+        if isinstance(operand, Identifier) and operand.name not in scope:
+            return self._read(operand.name, node.field)
+        return self.value(operand, scope).field(node.field)
+
+    def _index(self, node: Index, scope: Scope) -> Value:
+        operand, key = without_parens(node.operand), without_parens(node.key)
+        constant = key.value if isinstance(key, LiteralValue) else None
+        if isinstance(constant, str):
+            if isinstance(operand, Identifier) and operand.name not in scope:
+                return self._read(operand.name, constant)
+            return self.value(operand, scope).field(constant)
+        owner = self.value(operand, scope)
+        if isinstance(constant, int) and not isinstance(constant, bool):
+            # Which element is the first one follows from which elements there are.
+            moved = owner.shape if owner.items is None else NOTHING
+            return owner.element(constant).raised(_as_choice(moved))
+        chooser = stronger(self.value(key, scope).total(), _as_choice(owner.shape))
+        count = len(owner.items) if owner.items is not None else owner.size
+        return owner.element().raised(_as_choice(chooser, count))
+
+    def _has(self, node: Has, scope: Scope) -> Value:
+        selection = node.selection
+        operand = without_parens(selection.operand)
+        if isinstance(operand, Identifier) and operand.name == "steps":
+            # The step is there unless a condition has left it out.
+            return Value(_as_choice(self.value(selection, scope).floor, 2))
+        return self._answer([self.value(operand, scope)])
+
+    def _map(self, node: MapLiteral, scope: Scope) -> Value:
+        fields, computed = dict[str, Value](), list[Influence]()
+        for key, entry in node.entries:
+            name, value = without_parens(key), self.value(entry, scope)
+            if isinstance(name, LiteralValue):
+                fields[str(name.value)] = value
+            else:
+                computed += [self.value(key, scope).total(), value.total()]
+        if not computed:
+            return Value(fields=fields)
+        # A field whose name is computed may be any of them.
+        return Value(together([*computed, *(value.total() for value in fields.values())]))
+
+    def _conditional(self, node: Conditional, scope: Scope) -> Value:
+        condition = self.value(node.condition, scope).total()
+        chosen = either([self.value(node.yes, scope), self.value(node.no, scope)])
+        return chosen.raised(_as_choice(condition, 2))
+
+    # -- operators
+
+    def _binary(self, node: Binary, scope: Scope) -> Value:
+        values = [self.value(node.left, scope), self.value(node.right, scope)]
+        if node.operator not in {"+", "-", "*", "/", "%"}:
+            return self._answer(values)
+        if node.operator != "+":
+            return self._one_of_few(values)
+        if any(_is_list(value) for value in values):
+            return _both_lists(values)
+        if any(value.is_text for value in values):
+            sides = zip((node.left, node.right), values, strict=True)
+            parts = [_part_of_text(side, value) for side, value in sides]
+            return Value(joined(parts), is_text=True)
+        return self._one_of_few(values)
+
+    @staticmethod
+    def _answer(values: Sequence[Value]) -> Value:
+        """Return true or false, which follows from values."""
+        return Value(_as_choice(stronger(*(value.total() for value in values)), 2))
+
+    @staticmethod
+    def _one_of_few(values: Sequence[Value], is_answer: bool = False) -> Value:  # noqa: FBT001, FBT002
+        """Return a number, or an instant, that follows from numbers and instants."""
+        influences = [value.total() for value in values]
+        strongest = stronger(*influences)
+        if is_answer:
+            return Value(_as_choice(strongest, 2))
+        match strongest.level:
+            case Level.NOTHING:
+                return TRUSTED
+            case Level.CHOICE:
+                return Value(_counted(influences, number(strongest.origin)))
+            case Level.DATE:
+                return Value(strongest)
+            case _:
+                return Value(number(strongest.origin))
+
+    # -- macros
+
+    def _macro(self, node: Macro, scope: Scope) -> Value:
+        owner = self.value(node.range, scope)
+        if node.function == "bind":
+            return self.value(node.arguments[0], {**scope, node.variables[0]: owner})
+        is_unrolled = owner.items is not None and len(owner.items) <= _MOST_UNROLLED
+        elements = list(owner.items or ()) if is_unrolled else [owner.key()]
+        if is_unrolled:
+            elements = [element.raised(owner.floor) for element in elements]
+        bodies = [self._bodies(node, owner, element, scope) for element in elements]
+        count = owner.count()
+        size = len(owner.items) if owner.items is not None else owner.size
+        match node.function:
+            case "filter":
+                return self._filtered(owner, [body[-1] for body in bodies], size)
+            case "sortBy":
+                keys = stronger(*(body[-1].total() for body in bodies))
+                return _reordered(owner, _as_choice(keys))
+            case "map" | "transformList":
+                results, conditions = [body[-1] for body in bodies], [body[:-1] for body in bodies]
+                kept = stronger(*(part.total() for body in conditions for part in body))
+                if is_unrolled and not kept:
+                    return Value(items=tuple(results), floor=owner.floor)
+                shape = stronger(count, _as_choice(kept))
+                return Value(elements=either(results), shape=shape, size=size)
+            case "transformMap" | "transformMapEntry":
+                return self._new_map(node, owner, [body[-1] for body in bodies])
+            case _:
+                asked = [body[-1] for body in bodies]
+                return Value(_as_choice(stronger(count, *(answer.total() for answer in asked)), 2))
+
+    def _bodies(self, node: Macro, owner: Value, element: Value, scope: Scope) -> list[Value]:
+        names = node.variables
+        inner = {**scope, names[-1]: element}
+        if len(names) > 1:
+            is_map = owner.fields is not None or not (_is_list(owner) or _is_list_type(owner))
+            inner[names[0]] = owner.key() if is_map else TRUSTED
+            inner[names[1]] = owner.element() if is_map else element
+        return [self.value(body, inner) for body in node.arguments]
+
+    @staticmethod
+    def _filtered(owner: Value, conditions: Sequence[Value], size: int | None) -> Value:
+        kept = _as_choice(stronger(*(condition.total() for condition in conditions)))
+        shape = stronger(owner.count(), kept)
+        return Value(elements=owner.key(), shape=shape, floor=owner.floor, size=size)
+
+    @staticmethod
+    def _new_map(node: Macro, owner: Value, results: Sequence[Value]) -> Value:
+        keys = owner.key().total() if owner.items is None else NOTHING
+        value = either(results)
+        if node.function == "transformMapEntry":
+            # Each result is an object of one entry.
+            keys = stronger(*(result.shape for result in results), value.total())
+            value = value.element()
+        whole = value.total()
+        worst = text(whole.origin) if whole else keys
+        return Value(stronger(worst, keys), floor=owner.floor)
+
+    # -- functions
+
+    def _call(self, node: FunctionCall, scope: Scope) -> Value:  # noqa: C901, PLR0912 - one case a function
+        arguments = [self.value(argument, scope) for argument in node.arguments]
+        target = None if node.target is None else self.value(node.target, scope)
+        values = arguments if target is None else [target, *arguments]
+        whole = stronger(*(value.total() for value in values))
+        name = node.function
+        if not whole and name != "lists.range":
+            return Value(is_text=_gives_text(name, values), size=None)
+        match name:
+            case "dyn":
+                return values[0]
+            case "size":
+                return Value(values[0].count())
+            case "string":
+                return Value(values[0].as_text(), is_text=True)
+            case "timestamp":
+                return Value(limited(whole, Influence(Level.DATE, DATE_BITS + TIME_BITS)))
+            case "lists.range":
+                return _range(node.arguments[0], whole)
+            case "split":
+                return _split(values)
+            case "join":
+                return self._join(node, values)
+            case "format":
+                return self._format(node, values)
+            case "charAt" | "substring":
+                return _cut(node, name, values)
+            case "lowerAscii" | "upperAscii" | "trim":
+                return Value(values[0].total(), is_text=True)
+            case "replace":
+                return _replaced(node, values)
+            case "flatten":
+                return Value(elements=values[0].element().element(), shape=_count(values[0]))
+            case _:
+                return self._other(name, values, whole)
+
+    def _other(self, name: str, values: Sequence[Value], whole: Influence) -> Value:
+        first = values[0]
+        if name in _QUESTIONS:
+            return self._answer(values)
+        if name in _NUMBERS:
+            few = whole.level is Level.CHOICE
+            return Value(whole if few else number(whole.origin))
+        if name == "getFullYear":
+            return Value(limited(whole, Influence(Level.DATE, DATE_BITS)))
+        if name in _SMALL_PARTS and whole.level <= Level.DATE:
+            return Value(_as_choice(whole))
+        if (
+            name in _SAME_ELEMENTS
+            and not first.is_text
+            and (_is_list(first) or _is_list_type(first))
+        ):
+            return _reordered(first, _as_choice(whole))
+        if name in _EXTREMES:
+            chosen = either([*values]) if len(values) > 1 else first.element()
+            return chosen.raised(_as_choice(whole))
+        if name in {"sum", "avg"} or name in _SMALL_PARTS or name.startswith("math."):
+            few = whole.level is Level.CHOICE
+            return Value(whole if few else limited(whole, number(whole.origin)))
+        # Whatever it is, it may hold all that it was made of.
+        return Value(_spelled(whole), is_text=_gives_text(name, values))
+
+    @staticmethod
+    def _join(node: FunctionCall, values: Sequence[Value]) -> Value:
+        listed, separator = values[0], values[1] if len(values) > 1 else None
+        between: Influence | str = ""
+        if separator is not None:
+            between = _part_of_text(node.arguments[0], separator)
+        if listed.items is not None:
+            parts = list[Influence | str]()
+            literal = without_parens(node.target) if node.target is not None else None
+            for place, item in enumerate(listed.items):
+                source = literal.items[place] if isinstance(literal, ListLiteral) else None
+                parts += [between] if place else []
+                parts.append(item.as_text() if source is None else _part_of_text(source, item))
+            return Value(stronger(joined(parts), listed.floor), is_text=True)
+        whole = listed.as_text()
+        if isinstance(between, Influence) and between:
+            whole = joined([whole, between])
+        return Value(_spelled(whole), is_text=True)
+
+    @staticmethod
+    def _format(node: FunctionCall, values: Sequence[Value]) -> Value:
+        form = None if node.target is None else without_parens(node.target)
+        if not isinstance(form, LiteralValue) or not isinstance(form.value, str):
+            return Value(joined([*(value.as_text() for value in values), " "]), is_text=True)
+        listed = values[1]
+        constants = _CLAUSE.split(form.value)
+        filled = (
+            [item.as_text() for item in listed.items]
+            if listed.items is not None
+            else [_spelled(listed.as_text())]
+        )
+        return Value(joined([*filled, *constants]), is_text=True)
+
+
+def text_of_parts(parts: Sequence[Value | str]) -> Influence:
+    """Return the influence on a text with values in it, such as `status ${steps.page.status}`."""
+    return joined([part if isinstance(part, str) else part.as_text() for part in parts])
+
+
+def _as_choice(influence: Influence, among: int | None = None) -> Influence:
+    """Return the influence of what something decides on which of several values is taken."""
+    return choice(influence.origin, among) if influence else NOTHING
+
+
+def _counted(influences: Sequence[Influence], most: Influence) -> Influence:
+    """Return the influence on what is computed of choices: a choice, unless there are too many."""
+    bits = sum(influence.bits for influence in influences)
+    strongest = stronger(*influences)
+    return strongest._replace(bits=bits) if bits <= most.bits else most
+
+
+def _spelled(whole: Influence) -> Influence:
+    """Return the influence on a text made of numbers or dates in a way that is not known."""
+    return text(whole.origin) if whole.level in {Level.DATE, Level.NUMBER} else whole
+
+
+def _part_of_text(node: ExpressionNode, value: Value) -> Influence | str:
+    bare = without_parens(node)
+    if isinstance(bare, LiteralValue):
+        return str(bare.value)
+    return value.as_text()
+
+
+def _is_list(value: Value) -> bool:
+    return value.items is not None or value.elements is not None
+
+
+def _is_list_type(value: Value) -> bool:
+    from wavewright.planner.schemas.views import view_schema
+
+    return value.place is not None and view_schema(value.place).kind == "array"
+
+
+def _count(value: Value) -> Influence:
+    return stronger(value.count(), _as_choice(value.total()))
+
+
+def _both_lists(values: Sequence[Value]) -> Value:
+    known = [value.items for value in values if value.items is not None]
+    if len(known) == len(values):
+        return Value(items=tuple(item for items in known for item in items))
+    return Value(
+        elements=either([value.element() for value in values]),
+        shape=stronger(*(value.count() for value in values)),
+    )
+
+
+def _reordered(owner: Value, order: Influence) -> Value:
+    size = len(owner.items) if owner.items is not None else owner.size
+    shape = stronger(owner.count(), order)
+    return Value(elements=owner.element(), shape=shape, floor=owner.floor, size=size)
+
+
+def _range(node: ExpressionNode, count: Influence) -> Value:
+    literal = without_parens(node)
+    size = None
+    if isinstance(literal, LiteralValue) and isinstance(literal.value, int):
+        size = literal.value
+    return Value(elements=TRUSTED, shape=limited(count, number(count.origin)), size=size)
+
+
+def _split(values: Sequence[Value]) -> Value:
+    whole = together(value.total() for value in values)
+    part = Value(whole, is_text=True)
+    return Value(elements=part, shape=limited(whole, number(whole.origin)))
+
+
+def _cut(node: FunctionCall, name: str, values: Sequence[Value]) -> Value:
+    """Return a part of a text: of a trusted one, one of the parts that it has."""
+    whole = values[0].total()
+    places = stronger(*(value.total() for value in values[1:]))
+    if whole or not places:
+        if places and whole.level in {Level.CHOICE, Level.DATE, Level.NUMBER}:
+            return Value(_counted([whole, _as_choice(places)], text(whole.origin)), is_text=True)
+        return Value(whole, is_text=True)
+    literal = None if node.target is None else without_parens(node.target)
+    length = None
+    if isinstance(literal, LiteralValue) and isinstance(literal.value, str):
+        length = len(literal.value)
+    cut = _as_choice(places, length)
+    ends = 1 if name == "charAt" else len(values) - 1
+    return Value(cut._replace(bits=cut.bits * ends), is_text=True)
+
+
+def _replaced(node: FunctionCall, values: Sequence[Value]) -> Value:
+    whole, *others = (value.total() for value in values)
+    if whole.level is Level.CHOICE or (not whole and all(o.level <= Level.CHOICE for o in others)):
+        return Value(joined([whole, *others]), is_text=True)
+    marks = [without_parens(argument) for argument in node.arguments[:2]]
+    is_date = whole.level is Level.DATE and all(
+        isinstance(mark, LiteralValue)
+        and isinstance(mark.value, str)
+        and _MARKS.fullmatch(mark.value)
+        for mark in marks
+    )
+    return Value(whole if is_date else text(stronger(whole, *others).origin), is_text=True)
+
+
+def _gives_text(name: str, values: Sequence[Value]) -> bool:
+    if name in {"reverse", "min", "max"}:
+        return any(value.is_text for value in values)
+    return name in {
+        "string", "join", "format", "charAt", "substring", "lowerAscii", "upperAscii", "trim",
+        "replace", "strings.quote",
+    }  # fmt: skip
