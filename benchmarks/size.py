@@ -44,19 +44,23 @@ def names(code):
 
 
 async def probe() -> list[str]:
-    """Return the functions on the way here, also those of the task that started this one."""
-    here, frame = [], sys._getframe()
-    while frame is not None:
-        here = [*names(frame.f_code), *here]
-        frame = frame.f_back
+    """Return the functions on the way here, those of the task that started this one before it."""
+    task_code = asyncio.current_task().get_coro().cr_code
+    loop, task, frame = [], [], sys._getframe()
+    while frame is not None and not loop:
+        task = [*names(frame.f_code), *task]
+        is_first, frame = frame.f_code is task_code, frame.f_back
+        while is_first and frame is not None:
+            loop = [*names(frame.f_code), *loop]
+            frame = frame.f_back
     parents, parent = [], anyio.get_current_task().parent_id
-    for task in asyncio.all_tasks():
-        awaited = task.get_coro() if id(task) == parent else None
+    for other in asyncio.all_tasks():
+        awaited = other.get_coro() if id(other) == parent else None
         while awaited is not None:
             code = getattr(awaited, "cr_code", None) or getattr(awaited, "gi_code", None)
             parents += names(code) if code is not None else []
             awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
-    return [*here, *parents]
+    return [*loop, *parents, *task]
 '''
 
 

@@ -31,10 +31,11 @@ from wavewright.engine.interfaces.api.plan_run import CallbackApprover
 from wavewright.engine.rehearsal.fake_model.replies import Reply
 from wavewright.engine.rehearsal.fake_model.request import FakeModelRequest
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
+from wavewright.engine.run.context import RunRequest
 from wavewright.engine.run.jobs.resolving import resolve_job
-from wavewright.engine.run.pipeline.context import Ports, RunRequest, withhold_package
-from wavewright.engine.run.pipeline.services import open_services
-from wavewright.engine.run.session import run_request
+from wavewright.engine.run.ports import Attempt, Means, People, Ports, withhold_package
+from wavewright.engine.run.run_job import run_job
+from wavewright.engine.run.services import open_services
 from wavewright.executor.events.types import Event, ModelCalled, PlanAccepted, StepFinished
 from wavewright.executor.sqlite.journal import SqliteJournal
 
@@ -143,11 +144,12 @@ async def _run(
         open_services(settings) as services,
     ):
         ports = Ports(
-            journal=journal,
-            settings=settings,
-            services=services,
-            approver=CallbackApprover(None),
-            on_event=lambda event: events.append((time.perf_counter() - started, event)),
+            attempt=Attempt(
+                journal=journal,
+                on_event=lambda event: events.append((time.perf_counter() - started, event)),
+            ),
+            means=Means(settings=settings, services=services),
+            people=People(approver=CallbackApprover(None)),
             publish=withhold_package,
         )
         template = {
@@ -158,7 +160,7 @@ async def _run(
         }
         document = read_document(json.dumps(template), "the goal")
         job = resolve_job(document, folder / "job", None, settings)
-        await run_request(RunRequest(resolved_job=job), ports)
+        await run_job(RunRequest(resolved_job=job), ports)
     kinds = {type(event) for _, event in events}
     assert {ModelCalled, PlanAccepted, StepFinished} <= kinds, kinds
     begun = events[0][0]

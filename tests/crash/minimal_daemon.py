@@ -19,8 +19,8 @@ from tests.crash.crash_points import reach
 from tests.crash.crash_project import EXCHANGE, INTAKE, KEY, SENT_AT, VALIDATOR, settings_of
 from tests.crash.file_broker import FileBroker, Sent
 from wavewright.config.settings import Settings
-from wavewright.engine.run.pipeline.cancellation import CancellationToken
-from wavewright.engine.run.pipeline.services import open_services
+from wavewright.engine.run.cancellation import CancellationToken
+from wavewright.engine.run.services import open_services
 from wavewright.engine.service.bus.faults import BrokerHealth, ignore_event
 from wavewright.engine.service.bus.relay import Relay
 from wavewright.engine.service.daemon.budgets import DailyBudget

@@ -23,7 +23,7 @@ from tests.crash import crash_points as points, oracle
 from tests.crash.crash_project import JOURNAL, LEDGER, add_line, settings_of, write_workplace
 from tests.crash.file_broker import FileBroker
 from tests.crash.minimal_daemon import Agreeing, LittleDaemon, World, assemble
-from wavewright.engine.run.pipeline.services import open_services
+from wavewright.engine.run.services import open_services
 from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
 from wavewright.engine.service.job_store.records import JobId, OutgoingMessage
 from wavewright.engine.service.job_store.store import JobStore

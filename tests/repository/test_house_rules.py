@@ -35,7 +35,7 @@ BROAD_EXCEPT_ALLOWED = {
     "wavewright.engine.run.pipeline.twin": (
         "the second pipeline of a twin run: whatever it raises is reported"
     ),
-    "wavewright.engine.run.phases.run_targets": (
+    "wavewright.engine.run.run_targets": (
         "the edge of a target: its fault is journaled, and its neighbours go on"
     ),
     "wavewright.executor.run.emissions": (

@@ -4,8 +4,10 @@ from .interfaces.api.loaded_plan import (
 from .interfaces.api.plan_run import (
     NoResult as NoResult,
     PlanRun as PlanRun,
-    RunPlan as RunPlan,
     RunStream as RunStream,
+)
+from .interfaces.api.run_plan import (
+    RunPlan as RunPlan,
 )
 from .interfaces.api.tool_host import (
     open_tool_host as open_tool_host,
@@ -21,6 +23,8 @@ from .run.pipeline.phase import (
     PhaseRecord as PhaseRecord,
     PhaseResult as PhaseResult,
     PhaseStarted as PhaseStarted,
+    PipelineError as PipelineError,
+    PipelineRun as PipelineRun,
     branch as branch,
     halt as halt,
     proceed as proceed,
@@ -29,8 +33,6 @@ from .run.pipeline.pipeline import (
     GuardedPhases as GuardedPhases,
     Pipeline as Pipeline,
     PipelineBuilder as PipelineBuilder,
-    PipelineError as PipelineError,
-    PipelineRun as PipelineRun,
     maybe as maybe,
     when as when,
 )

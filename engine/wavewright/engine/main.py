@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, NoReturn
 
-from wavewright.engine.run.pipeline.version import __version__
+from wavewright.engine.run.version import __version__
 
 if TYPE_CHECKING:
     from threading import Thread

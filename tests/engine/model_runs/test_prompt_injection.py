@@ -28,9 +28,17 @@ from wavewright.config.settings import Settings, load_settings
 from wavewright.engine.rehearsal.fake_model.replies import Reply
 from wavewright.engine.rehearsal.fake_model.request import FakeModelRequest, FakeToolCall
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
-from wavewright.engine.run.default_pipeline import default_pipeline
-from wavewright.engine.run.pipeline.context import ApprovalRequest, Ports, RunContext, RunRequest
+from wavewright.engine.run.context import RunContext, RunRequest
+from wavewright.engine.run.ports import (
+    ApprovalRequest,
+    Attempt,
+    Means,
+    People,
+    Ports,
+    withhold_package,
+)
 from wavewright.engine.run.project import tool_sources
+from wavewright.engine.run.run_job import run_job
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.planner.language.hashing import plan_hash
@@ -166,16 +174,14 @@ async def run_attacked(
 ) -> RunContext | None:
     """Run the job with an obedient model; nothing is published as files."""
     ports = Ports(
-        journal=MemoryJournal(),
-        settings=settings,
-        services=replace(services, models=Obedient(attacker)),
-        approver=Reader(),
+        attempt=Attempt(journal=MemoryJournal()),
+        means=Means(settings=settings, services=replace(services, models=Obedient(attacker))),
+        people=People(approver=Reader()),
+        publish=withhold_package,
     )
-    pipeline = default_pipeline(ports)
-    unpublished = replace(pipeline, nodes=pipeline.nodes[:-1])
     request = RunRequest(job_file=settings.root / "lore.job.yaml")
     try:
-        return (await unpublished.run(request)).context
+        return (await run_job(request, ports)).context
     except PlanError:
         return None
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from wavewright.config.settings import Settings
 from wavewright.engine.rehearsal.dry_run.outlook import read_remaining_allowance
+from wavewright.engine.run.context import RunRequest
 from wavewright.engine.run.jobs.goal_in_words import find_kept_plan
 from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job_file
-from wavewright.engine.run.pipeline.context import Asker, RunRequest, ignore_event
-from wavewright.engine.run.pipeline.services import open_services, remaining_allowance
+from wavewright.engine.run.ports import Asker, ignore_event
 from wavewright.engine.run.project.tools import signatures_to_check, tools_of_goal
+from wavewright.engine.run.services import open_services, remaining_allowance
 from wavewright.executor.store.journal import new_run_id
 from wavewright.planner.checks.checker import check
 from wavewright.planner.language.goals import Goal

@@ -1,6 +1,4 @@
-"""One run from request to end, in this process: the entry point for the command line and for Python
-callers.
-"""
+"""What surrounds a run: its answers in memory, requests to cancel it, and an event loop of its own."""
 
 from __future__ import annotations
 
@@ -14,74 +12,66 @@ from typing import TypeVar
 
 import anyio
 
-from wavewright.engine.run.default_pipeline import default_pipeline
-from wavewright.engine.run.pipeline.cancellation import end_cancelled
-from wavewright.engine.run.pipeline.context import Ports, RunContext, RunRequest
-from wavewright.engine.run.pipeline.pipeline import PipelineRun
-from wavewright.engine.run.pipeline.services import open_task_group
+from wavewright.engine.run.cancellation import end_cancelled
+from wavewright.engine.run.context import RunContext, RunRequest
+from wavewright.engine.run.pipeline.phase import PipelineRun
+from wavewright.engine.run.ports import Ports
+from wavewright.engine.run.task_groups import open_task_group
 from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event, RunStarted
-from wavewright.planner.types import RunId
 
 T = TypeVar("T")
 
 
-async def run_request(request: RunRequest, ports: Ports) -> PipelineRun[RunContext]:
-    """Run or resume what the request asks for and return the last context.
+@asynccontextmanager
+async def attended(request: RunRequest, ports: Ports) -> AsyncGenerator[Ports]:
+    """Yield the ports of a run that a cancel request interrupts.
 
-    A cancel request that is made meanwhile ends the run as `cancelled`, unless it comes to its own
-    end before.
-
-    Raises:
-        DocumentError, PlanError: a job, a template or a plan is faulty.
-        PromptError: a prompt template is faulty.
-        JournalError: the run cannot be journaled; what was journaled stays.
+    Meanwhile the answers of models to earlier attempts are in memory.
     """
-    memory = ports.services.memory
+    memory = ports.means.services.memory
     if request.run is not None:
         await memory.load(request.run)
-    done: PipelineRun[RunContext] | None = None
     try:
-        async with _cancelled_on_request(request.run, ports) as watched:
-            done = await default_pipeline(watched).run(request, ports.on_phase)
-        assert done is not None, "the context lets exceptions through"
-        return await _end_if_cancelled(done, ports)
+        async with _cancelled_on_request(request, ports) as watched:
+            yield watched
     finally:
         if request.run is not None:
             memory.evict(request.run)
 
 
 @asynccontextmanager
-async def _cancelled_on_request(run: RunId | None, ports: Ports) -> AsyncGenerator[Ports]:
-    """Yield the ports of a run that a cancel request interrupts, where the journal is asked for
-    one.
-    """
-    if ports.find_cancel_request is None:
+async def _cancelled_on_request(request: RunRequest, ports: Ports) -> AsyncGenerator[Ports]:
+    find_cancel_request, attempt, run = ports.find_cancel_request, ports.attempt, request.run
+    if find_cancel_request is None:
         yield ports
         return
 
     def on_event(event: Event) -> None:
         nonlocal run
         if run is None and isinstance(event, RunStarted):
+            # A new run has its id only now.
             run = event.run
-        ports.on_event(event)
+        attempt.on_event(event)
 
     async with open_task_group() as group:
-        group.start_soon(
-            ports.cancellation.cancel_on_request, lambda: run, ports.find_cancel_request
-        )
-        yield replace(ports, on_event=on_event)
+        group.start_soon(attempt.cancellation.cancel_on_request, lambda: run, find_cancel_request)
+        yield replace(ports, attempt=replace(attempt, on_event=on_event))
         group.cancel_scope.cancel()
 
 
-async def _end_if_cancelled(done: PipelineRun[RunContext], ports: Ports) -> PipelineRun[RunContext]:
-    wanted, context = ports.cancellation.request, done.context
-    if wanted is None or not context.state.is_interrupted:
-        return done
-    events = await end_cancelled(ports.journal, context.run, wanted, ports.clock().timestamp())
+async def end_if_cancelled(ended: PipelineRun[RunContext], ports: Ports) -> PipelineRun[RunContext]:
+    """Journal that a run was cancelled for good, where that is why it was interrupted."""
+    attempt, context = ports.attempt, ended.context
+    request = attempt.cancellation.request
+    if request is None or ports.find_cancel_request is None or not context.state.is_interrupted:
+        # A run that came to its own end before the request took effect keeps it; that of a target
+        # is ended with its root run.
+        return ended
+    events = await end_cancelled(attempt.journal, context.run, request, attempt.now())
     for event in events:
-        ports.on_event(event)
-    return replace(done, context=replace(context, state=fold(events, context.state)))
+        attempt.on_event(event)
+    return replace(ended, context=replace(context, state=fold(events, context.state)))
 
 
 def run_to_end(work: Callable[[], Coroutine[object, object, T]]) -> T:

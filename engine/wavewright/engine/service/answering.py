@@ -30,7 +30,7 @@ from wavewright.engine.run.decisions.questions import (
     OpenQuestion,
     pending_question,
 )
-from wavewright.engine.run.pipeline.target_waves import TARGET_PACKAGE_SENT
+from wavewright.engine.run.target_waves import TARGET_PACKAGE_SENT
 from wavewright.engine.service.job_store.records import (
     DecisionId,
     DecisionMade,

@@ -11,8 +11,8 @@ import json
 
 from wavewright.config.documents import Document, read_document
 from wavewright.config.settings import Settings
-from wavewright.engine.run.pipeline.target_waves import target_runs
 from wavewright.engine.run.project.templates import read_template
+from wavewright.engine.run.target_waves import target_runs
 from wavewright.engine.service.job_store.records import JobId, JobRow
 from wavewright.engine.service.job_store.rules import OPEN_STATES
 from wavewright.engine.service.job_store.store import JobStore

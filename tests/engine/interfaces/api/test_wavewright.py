@@ -19,7 +19,7 @@ from tests.engine.model_runs.model_run_project import review
 from wavewright.config.errors import WavewrightError
 from wavewright.engine import LoadedPlan, NoResult, Wavewright
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
-from wavewright.engine.run.pipeline.context import ApprovalRequest
+from wavewright.engine.run.ports import ApprovalRequest
 from wavewright.executor import Event, RunFinished, StepFinished
 from wavewright.planner import Json, PlanError, UserQuestion
 from wavewright.tools import make_tool

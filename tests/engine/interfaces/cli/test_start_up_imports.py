@@ -99,7 +99,7 @@ def test_without_a_model_nothing_of_one_is_imported(
     loaded = modules_after(*of_a_job, *others)
 
     assert project.is_dir()
-    assert "wavewright.engine.run.default_pipeline" in loaded
+    assert "wavewright.engine.run.run_job" in loaded
     assert loaded & OF_MODELS == set()
 
 

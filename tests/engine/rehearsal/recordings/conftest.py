@@ -21,7 +21,8 @@ from wavewright.engine.rehearsal.recordings.job_recording import (
     replay_job,
     write_recording,
 )
-from wavewright.engine.run.pipeline.context import ApprovalRequest, RunRequest
+from wavewright.engine.run.context import RunRequest
+from wavewright.engine.run.ports import ApprovalRequest
 from wavewright.executor.events.types import Event
 from wavewright.executor.sqlite.transaction import JournalReader
 from wavewright.planner.types import RunId

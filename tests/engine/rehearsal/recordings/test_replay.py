@@ -20,7 +20,8 @@ from wavewright.engine.rehearsal.fake_model.replies import ApiError, denied
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.rehearsal.recordings.replay import ReplayResult, replay_run
 from wavewright.engine.rehearsal.recordings.replay_models import ReplayOptions, ReplayRejected
-from wavewright.engine.run.pipeline.context import RunRequest, withhold_package
+from wavewright.engine.run.context import RunRequest
+from wavewright.engine.run.ports import withhold_package
 from wavewright.executor.events.types import Event, PlanAccepted, RunFinished
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.planning.records import UserQuestion

@@ -13,6 +13,7 @@ import pytest
 from tests.engine.run_in_process import run_request
 from wavewright.config.documents import read_document
 from wavewright.config.settings import Settings, load_settings
+from wavewright.engine.run.context import RunContext, RunRequest
 from wavewright.engine.run.decisions.approvals import (
     APPROVAL_GIVEN,
     APPROVAL_SECONDS,
@@ -21,13 +22,8 @@ from wavewright.engine.run.decisions.approvals import (
     approval_answer_note,
 )
 from wavewright.engine.run.decisions.questions import pending_question
-from wavewright.engine.run.pipeline.context import (
-    ApprovalRequest,
-    RunContext,
-    RunRequest,
-    withhold_package,
-)
-from wavewright.engine.run.pipeline.pipeline import PipelineRun
+from wavewright.engine.run.pipeline.phase import PipelineRun
+from wavewright.engine.run.ports import ApprovalRequest, withhold_package
 from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event, Noted, PlanAccepted
 from wavewright.executor.store.journal import MemoryJournal

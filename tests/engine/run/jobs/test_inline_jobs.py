@@ -14,15 +14,11 @@ from tests.engine.stale_quotes_project import take_calls, write_quotes_project
 from wavewright.config.documents import Document, read_document
 from wavewright.config.settings import Settings, load_settings
 from wavewright.config.sources import DocumentError
+from wavewright.engine.run.context import RunContext, RunRequest
 from wavewright.engine.run.decisions.approvals import matches_binding
 from wavewright.engine.run.jobs.inline import leaves_folder, resolve_inline_job
-from wavewright.engine.run.pipeline.context import (
-    ApprovalRequest,
-    RunContext,
-    RunRequest,
-    withhold_package,
-)
-from wavewright.engine.run.pipeline.pipeline import PipelineRun
+from wavewright.engine.run.pipeline.phase import PipelineRun
+from wavewright.engine.run.ports import ApprovalRequest, withhold_package
 from wavewright.executor.events.types import Noted, RunFinished
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.types import JsonObject, RunId

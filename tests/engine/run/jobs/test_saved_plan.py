@@ -21,10 +21,10 @@ from tests.engine.stale_quotes_project import write_quotes_project
 from wavewright.config.documents import read_document
 from wavewright.config.settings import load_settings
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
+from wavewright.engine.run.cancellation import CancellationToken
+from wavewright.engine.run.context import RunRequest
 from wavewright.engine.run.jobs.documents import is_saved_plan
 from wavewright.engine.run.jobs.saved_plan import SavedPlanError, read_saved_plan, save_plan
-from wavewright.engine.run.pipeline.cancellation import CancellationToken
-from wavewright.engine.run.pipeline.context import RunRequest
 from wavewright.executor.events.types import Event, StepFinished
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.language.goals import Goal

@@ -12,7 +12,8 @@ import pytest
 from tests.engine.conftest import CommandLine
 from tests.engine.run_in_process import run_request
 from wavewright.config.settings import load_settings
-from wavewright.engine.run.pipeline.context import ApprovalRequest, RunRequest
+from wavewright.engine.run.context import RunRequest
+from wavewright.engine.run.ports import ApprovalRequest
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.types import JsonObject
 from wavewright.reviewer.package.builder import read_package

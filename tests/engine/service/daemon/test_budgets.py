@@ -13,7 +13,7 @@ from tests.engine.service.daemon.conftest import InProcess
 from tests.engine.service.daemon.daemon_project import REVIEW, BrokerClient, DaemonSite, job
 from wavewright.config.sections import BudgetsSection
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
-from wavewright.engine.run.pipeline.cancellation import CancellationToken
+from wavewright.engine.run.cancellation import CancellationToken
 from wavewright.engine.service.daemon.budgets import (
     DailyBudget,
     PausingBudgetStore,

@@ -13,7 +13,7 @@ import pytest
 from tests.engine.conftest import CommandLine
 from tests.engine.service.daemon.conftest import InProcess
 from tests.engine.service.daemon.daemon_project import PATIENCE, BrokerClient, DaemonSite, job
-from wavewright.engine.run.pipeline import cancellation
+from wavewright.engine.run import cancellation
 from wavewright.engine.service.job_store.records import (
     JobId,
     JobRequested,

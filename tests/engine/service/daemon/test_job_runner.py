@@ -15,11 +15,11 @@ from tests.engine.conftest import CommandLine
 from tests.engine.service.daemon.conftest import InProcess
 from tests.engine.service.daemon.daemon_project import BrokerClient, DaemonSite, job
 from wavewright.config.settings import load_settings
-from wavewright.engine.run.pipeline.cancellation import CancellationToken
-from wavewright.engine.run.pipeline.context import RunContext
-from wavewright.engine.run.pipeline.pipeline import PipelineRun
-from wavewright.engine.run.pipeline.services import open_services
-from wavewright.engine.run.session import run_request
+from wavewright.engine.run.cancellation import CancellationToken
+from wavewright.engine.run.context import RunContext
+from wavewright.engine.run.pipeline.phase import PipelineRun
+from wavewright.engine.run.run_job import run_job
+from wavewright.engine.run.services import open_services
 from wavewright.engine.service.daemon import job_runner as work
 from wavewright.engine.service.daemon.budgets import DailyBudget
 from wavewright.engine.service.daemon.model_circuit import ModelCircuitBreaker
@@ -60,9 +60,9 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Failing:
                 left[0] -= 1
                 message = "the unforeseen"
                 raise RuntimeError(message)
-            return await run_request(*arguments, **named)  # type: ignore[arg-type]
+            return await run_job(*arguments, **named)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(work, "run_request", run)
+        monkeypatch.setattr(work, "run_job", run)
 
     return arrange
 
@@ -155,7 +155,7 @@ async def test_a_fault_of_one_runs_journal_counts_against_its_job_and_not_agains
     async def run(*_: object, **__: object) -> None:
         raise fault
 
-    monkeypatch.setattr(work, "run_request", run)
+    monkeypatch.setattr(work, "run_job", run)
     settings, watch = (
         load_settings(tmp_path, {}),
         Telemetry(StructuredLog(agent="a", domain="d", stream=io.StringIO())),

@@ -283,7 +283,7 @@ async def test_a_spent_cycle_pauses_the_job_at_its_next_call_and_is_no_fall(
     model_server: FakeModelServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("wavewright.engine.run.pipeline.cancellation.STOP_GRACE_SECONDS", 0.1)
+    monkeypatch.setattr("wavewright.engine.run.cancellation.STOP_GRACE_SECONDS", 0.1)
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
         places.environment[name] = value

@@ -28,7 +28,7 @@ from tests.engine.service.messages.sample_messages import JOB, envelope
 from tests.support.rabbitmq import Broker, RunningBroker, clear, contents
 from wavewright.config.sections import DaemonSection, QueuesSection
 from wavewright.config.settings import load_settings
-from wavewright.engine.run.pipeline.services import open_services
+from wavewright.engine.run.services import open_services
 from wavewright.engine.service.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.service.bus.topology import Topology
 from wavewright.engine.service.daemon.budgets import DailyBudget

@@ -15,12 +15,13 @@ from wavewright.config.sources import Source
 from wavewright.engine.rehearsal.dry_run.forecast import DryRun, notebook_bundle
 from wavewright.engine.rehearsal.dry_run.outlook import forecast_job
 from wavewright.engine.rehearsal.planning_session import PlanReport, make_plan_for_request
+from wavewright.engine.run.context import RunRequest
 from wavewright.engine.run.jobs.documents import is_job, is_template
 from wavewright.engine.run.jobs.goal_in_words import job_in_words
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job
-from wavewright.engine.run.pipeline.context import Asker, RunRequest
+from wavewright.engine.run.ports import Asker
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.functions.tool import MODEL_HINT

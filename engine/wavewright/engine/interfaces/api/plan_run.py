@@ -1,5 +1,4 @@
-"""A run, as a program reads it and as a notebook shows it, the stream of its events, and a phase
-that runs a plan.
+"""A run, as a program reads it and as a notebook shows it, and the stream of its events.
 
 People who are asked by a run are functions here: a program's own answers to approvals and
 questions.
@@ -13,7 +12,7 @@ import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast
+from typing import Generic, TypeAlias, TypeVar, cast
 
 import anyio
 import anyio.abc
@@ -21,19 +20,13 @@ import anyio.to_thread
 from pydantic import TypeAdapter, ValidationError
 
 from wavewright.config.errors import WavewrightError
-from wavewright.engine.interfaces.api.loaded_plan import LoadedPlan
-from wavewright.engine.run.pipeline.context import ApprovalRequest
-from wavewright.engine.run.pipeline.phase import PhaseResult, halt, proceed
+from wavewright.engine.run.ports import ApprovalRequest
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Event, StepFinished
 from wavewright.planner.planning.records import UserQuestion
 from wavewright.planner.types import Json
 from wavewright.reviewer.package.builder import stored_package
 from wavewright.reviewer.records import Package
-
-if TYPE_CHECKING:
-    from wavewright.engine.interfaces.api.wavewright import Wavewright
-
 
 R = TypeVar("R")
 _MAX_RESULT = 4_000
@@ -197,44 +190,6 @@ class RunStream:
                 self._scope.cancel()
         if self._failure is not None:
             raise self._failure
-
-
-C = TypeVar("C")
-RUN_INTERRUPTED = "RUN_INTERRUPTED"
-"""Reason of the halt of a phase whose run waits for a person."""
-
-
-@dataclass(frozen=True)
-class RunPlan(Generic[C]):
-    """Run a plan."""
-
-    name: str
-    wavewright: Wavewright
-    plan: LoadedPlan
-    inputs_of: Callable[[C], Mapping[str, Json]]
-    """Returns the plan's inputs."""
-    into: Callable[[C, PlanRun[Json]], C]
-    """Returns the context with what the run has given; also of a run that has not achieved its
-    goal.
-    """
-    run_id_of: Callable[[C], str] | None = None
-    """Returns the run's id, the same where the phase is repeated for the same context after a
-    crash: the run is then continued, and one that has ended is not made again. Without it every
-    execution is a new run.
-    """
-
-    async def run(self, context: C) -> PhaseResult[C]:
-        """Check the plan, run it in the journal, and go on with what it has given.
-
-        Raises:
-            DocumentError, PlanError: the plan is not valid with these inputs.
-        """
-        plan = self.plan.with_inputs(self.inputs_of(context))
-        run_id = None if self.run_id_of is None else self.run_id_of(context)
-        ended = await self.wavewright.run(plan, run=run_id)
-        if ended.status == "interrupted":
-            return halt(context, RUN_INTERRUPTED)
-        return proceed(self.into(context, ended))
 
 
 Q = TypeVar("Q")

@@ -15,8 +15,8 @@ from anyio.from_thread import start_blocking_portal
 
 from wavewright.config.redaction import known_secrets_redactor
 from wavewright.config.settings import Settings, load_settings
-from wavewright.engine.run.pipeline.services import open_services
 from wavewright.engine.run.project.tools import tools_of_goal, tools_with_redacted_outputs
+from wavewright.engine.run.services import open_services
 from wavewright.engine.service.operations.trace_export import export_traces
 from wavewright.executor.fleet.remote_calls import ToolHost
 from wavewright.executor.run.emissions import capturing

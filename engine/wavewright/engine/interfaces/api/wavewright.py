@@ -29,15 +29,19 @@ from wavewright.engine.interfaces.api.plan_run import (
     PlanRun,
     RunStream,
 )
-from wavewright.engine.run.pipeline.context import (
+from wavewright.engine.run.context import RunRequest
+from wavewright.engine.run.ports import (
+    Attempt,
+    Means,
+    People,
     Ports,
-    RunRequest,
     ignore_event,
     withhold_package,
     write_package_files,
 )
-from wavewright.engine.run.pipeline.services import open_services
-from wavewright.engine.run.session import run_request, run_to_end
+from wavewright.engine.run.run_job import run_job
+from wavewright.engine.run.services import open_services
+from wavewright.engine.run.session import run_to_end
 from wavewright.engine.service.operations.trace_export import export_traces, traced
 from wavewright.executor.events.state import fold
 from wavewright.executor.run.kept_answers import JournalReplayCache
@@ -362,22 +366,22 @@ class Wavewright:
             if state.finished is not None and not state.is_interrupted:
                 return PlanRun(state, None, stored_package(state))
         ports = Ports(
-            journal=opened.journal,
-            settings=self._settings,
-            services=opened.services,
-            approver=CallbackApprover(self._approve),
-            asker=None if self._ask is None else CallbackAsker(self._ask),
-            can_ask=self._approve is not None,
-            can_answer=self._ask is not None,
-            on_event=on_event,
+            attempt=Attempt(journal=opened.journal, on_event=on_event),
+            means=Means(settings=self._settings, services=opened.services),
+            people=People(
+                approver=CallbackApprover(self._approve),
+                asker=None if self._ask is None else CallbackAsker(self._ask),
+                can_ask=self._approve is not None,
+                can_answer=self._ask is not None,
+            ),
             find_cancel_request=opened.journal.find_cancel_request,
             publish=withhold_package if self._settings.file is None else write_package_files,
         )
-        run = request.run or new_run_id(ports.clock().timestamp())
+        run = request.run or new_run_id(ports.attempt.now())
         is_held = True
         try:
             with traced(ports) as ports:
-                ended = await run_request(replace(request, run=run), ports)
+                ended = await run_job(replace(request, run=run), ports)
         except RunBusy:
             is_held = False
             raise

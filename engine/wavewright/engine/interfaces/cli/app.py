@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from wavewright.engine.interfaces.cli.commands import planning, project, records, running, service
-from wavewright.engine.run.pipeline.version import __version__
+from wavewright.engine.run.version import __version__
 
 
 class _OrderedGroup(TyperGroup):

@@ -21,7 +21,7 @@ from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.tool import Runtime, Tool, ToolCall
 
 if TYPE_CHECKING:
-    from wavewright.engine.run.pipeline.context import ApprovalRequest
+    from wavewright.engine.run.ports import ApprovalRequest
     from wavewright.planner.language.goals import Goal
     from wavewright.planner.language.signatures import ToolSignature
     from wavewright.planner.planning.records import UserQuestion

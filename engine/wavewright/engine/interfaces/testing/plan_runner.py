@@ -23,7 +23,7 @@ import pytest
 from wavewright.config.settings import Settings, load_settings
 from wavewright.engine.interfaces.api.loaded_plan import LoadedPlan
 from wavewright.engine.interfaces.testing.doubles import Call, CallRecorder, ScriptedUser, Stub
-from wavewright.engine.interfaces.testing.plugin import LIVE_MARKER, model_requests
+from wavewright.engine.interfaces.testing.model_requests import LIVE_MARKER, model_requests
 from wavewright.engine.interfaces.testing.project import (
     Loadable,
     ProjectUnderTest,
@@ -43,9 +43,11 @@ from wavewright.engine.rehearsal.recordings.job_recording import (
     write_recording,
 )
 from wavewright.engine.rehearsal.recordings.recorded_calls import recorded_calls
-from wavewright.engine.run.pipeline.context import Ports, RunRequest
-from wavewright.engine.run.pipeline.services import open_services
-from wavewright.engine.run.session import run_request, run_to_end
+from wavewright.engine.run.context import RunRequest
+from wavewright.engine.run.ports import Attempt, Means, People, Ports
+from wavewright.engine.run.run_job import run_job
+from wavewright.engine.run.services import open_services
+from wavewright.engine.run.session import run_to_end
 from wavewright.executor.events.types import Event
 from wavewright.executor.run.kept_answers import JournalReplayCache
 from wavewright.executor.sqlite.journal import SqliteJournal
@@ -216,15 +218,11 @@ async def _run(
         open_services(settings, memory=JournalReplayCache(journal)) as services,
     ):
         ports = Ports(
-            journal=journal,
-            settings=settings,
-            services=services,
-            approver=people,
-            asker=people,
-            on_event=events.append,
-            runtime=calls,
+            attempt=Attempt(journal=journal, on_event=events.append),
+            means=Means(settings=settings, services=services, runtime=calls),
+            people=People(approver=people, asker=people),
         )
-        ended = await run_request(request, ports)
+        ended = await run_job(request, ports)
     return RunView(
         ended.context,
         tuple(events),

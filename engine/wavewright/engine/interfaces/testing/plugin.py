@@ -10,15 +10,16 @@ fails with what would allow it; one that replays a cassette asks no model.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from wavewright.engine.interfaces.testing.model_requests import LIVE_MARKER, model_requests
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,11 +36,6 @@ if TYPE_CHECKING:
     )
     from wavewright.engine.interfaces.testing.redactions import Redaction
     from wavewright.engine.interfaces.testing.run_view import PackageView, ReviewView
-
-_MODEL_REQUESTS_VARIABLE = "WAVEWRIGHT_MODEL_REQUESTS"
-"""Read by whatever opens the way to models."""
-LIVE_MARKER = "wavewright_live"
-"""The marker of tests that may ask language models."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -114,37 +110,9 @@ def _is_in_wavewright_project(folder: Path) -> bool:
     )
 
 
-@contextmanager
-def model_requests(*, allowed: bool) -> Generator[None]:
-    """Allow or forbid requests to models for a while, of wavewright and of the library that sends
-    them.
-    """
-    before = os.environ.get(_MODEL_REQUESTS_VARIABLE)
-    # The library is never loaded for this.
-    switches = (
-        vars(sys.modules["pydantic_ai.models"]) if "pydantic_ai.models" in sys.modules else {}
-    )
-    switched_before: object = switches.get("ALLOW_MODEL_REQUESTS")
-    _set_variable(None if allowed else "off")
-    if switches:
-        switches["ALLOW_MODEL_REQUESTS"] = allowed
-    try:
-        yield
-    finally:
-        _set_variable(before)
-        if switches:
-            switches["ALLOW_MODEL_REQUESTS"] = switched_before
-
-
 def _model_requests_off(*, unless: bool) -> AbstractContextManager[None]:
     """Forbid requests to models for a while, or leave them as they are."""
     return nullcontext() if unless else model_requests(allowed=False)
-
-
-def _set_variable(value: str | None) -> None:
-    os.environ.pop(_MODEL_REQUESTS_VARIABLE, None)
-    if value is not None:
-        os.environ[_MODEL_REQUESTS_VARIABLE] = value
 
 
 @pytest.fixture

@@ -34,9 +34,10 @@ from wavewright.engine.interfaces.api.loaded_plan import LoadedPlan
 from wavewright.engine.interfaces.cli.common.arguments import parse_instant
 from wavewright.engine.interfaces.cli.common.output import error_text
 from wavewright.engine.rehearsal.dry_run.forecast import DryRun, forecast
+from wavewright.engine.run.context import RunRequest
 from wavewright.engine.run.jobs.documents import no_plan_error
 from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job_file
-from wavewright.engine.run.pipeline.context import RunRequest, utc_now
+from wavewright.engine.run.ports import utc_now
 from wavewright.engine.run.project.tools import signatures_to_check, tools_of_goal
 from wavewright.planner.checks.checker import check
 from wavewright.planner.diagnostics.diagnostic import (

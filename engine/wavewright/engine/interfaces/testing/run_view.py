@@ -25,7 +25,8 @@ from wavewright.executor.events.state import blocking_gate
 from wavewright.planner.types import StepId
 
 if TYPE_CHECKING:
-    from wavewright.engine.run.pipeline.context import ApprovalRequest, RunContext
+    from wavewright.engine.run.context import RunContext
+    from wavewright.engine.run.ports import ApprovalRequest
     from wavewright.executor.events.types import Event, GateRecord, StepFinished
     from wavewright.planner.types import Json
     from wavewright.reviewer.records import (

@@ -20,7 +20,7 @@ from wavewright.engine.interfaces.view.stored_runs import RunQuery, page_of_runs
 from wavewright.engine.interfaces.view.viewed_jobs import JobOverview, SentJob, ViewedJobs
 from wavewright.engine.interfaces.view.viewed_project import DecisionAnswer, Person, ViewedProject
 from wavewright.engine.run.decisions.questions import OpenQuestion
-from wavewright.engine.run.pipeline.version import __version__
+from wavewright.engine.run.version import __version__
 from wavewright.engine.service.job_store.records import JobId
 from wavewright.executor.store.journal import RunNotFound, RunRow
 from wavewright.planner.types import JsonObject, RunId

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict
 from sse_starlette.event import ServerSentEvent
 
 from wavewright.engine.run.decisions.questions import mark_waiting_runs
-from wavewright.engine.run.pipeline.target_waves import TargetWaves, target_waves
+from wavewright.engine.run.target_waves import TargetWaves, target_waves
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.store import run_queries
 from wavewright.executor.store.journal import ENDED_STATUSES, RunRow

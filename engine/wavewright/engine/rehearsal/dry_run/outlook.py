@@ -203,7 +203,7 @@ def forecast_job(
         order, tools, now=now, outlook=outlook, can_ask=can_ask, can_answer=can_answer
     )
     if order.expansion is not None:
-        from wavewright.engine.run.pipeline.target_root import require_valid_expansion
+        from wavewright.engine.run.target_root import require_valid_expansion
 
         require_valid_expansion(order, tools)
     return tools, record

@@ -46,17 +46,19 @@ from wavewright.engine.rehearsal.recordings.recorded_tools import (
     RecordedTools,
     ReusingJournal,
 )
-from wavewright.engine.run.pipeline.context import (
+from wavewright.engine.run.context import RunContext, RunRequest
+from wavewright.engine.run.ports import (
     Approver,
     Asker,
+    Attempt,
+    Means,
+    People,
     Ports,
-    RunContext,
-    RunRequest,
     utc_now,
     withhold_package,
 )
-from wavewright.engine.run.pipeline.services import open_services
-from wavewright.engine.run.session import run_request
+from wavewright.engine.run.run_job import run_job
+from wavewright.engine.run.services import open_services
 from wavewright.executor.events.types import Event, RunStarted
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.types import Json, JsonObject, RunId
@@ -329,16 +331,15 @@ async def _run(
 ) -> JobRecording:
     async with open_services(settings, uses_runtime=True) as services:
         ports = Ports(
-            journal=journal,
-            settings=settings,
-            services=services,
-            approver=approver,
-            asker=asker,
-            clock=utc_now if now is None else partial(dt.datetime.fromtimestamp, now, dt.UTC),
-            runtime=runtime,
+            attempt=Attempt(
+                journal=journal,
+                clock=utc_now if now is None else partial(dt.datetime.fromtimestamp, now, dt.UTC),
+            ),
+            means=Means(settings=settings, services=services, runtime=runtime),
+            people=People(approver=approver, asker=asker),
             publish=withhold_package,
         )
-        ended = await run_request(request, ports)
+        ended = await run_job(request, ports)
     run = ended.context.state.run
     events: Sequence[Event] = await journal.load(run) if run is not None else ()
     return JobRecording(ended.context, tuple(events), ended.halted)

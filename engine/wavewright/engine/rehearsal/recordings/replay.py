@@ -31,17 +31,20 @@ from wavewright.engine.rehearsal.recordings.replay_models import (
     live_roles,
     replay_settings,
 )
-from wavewright.engine.run.pipeline.context import (
+from wavewright.engine.run.context import RunRequest
+from wavewright.engine.run.ports import (
     ApprovalRequest,
+    Attempt,
+    Means,
+    People,
     Ports,
-    RunRequest,
     ignore_event,
     withhold_package,
 )
-from wavewright.engine.run.pipeline.services import open_services
-from wavewright.engine.run.pipeline.target_waves import no_plan_reason
 from wavewright.engine.run.project.tools import tools_of_goal
-from wavewright.engine.run.session import run_request
+from wavewright.engine.run.run_job import run_job
+from wavewright.engine.run.services import open_services
+from wavewright.engine.run.target_waves import no_plan_reason
 from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event, ModelCalled, Noted, PlanAccepted, RunStarted
 from wavewright.executor.store.journal import new_run_id
@@ -191,13 +194,11 @@ async def replay_run(
     async with _services(
         changed_settings, request, models, had_models=had_models, has_model=has_model
     ) as services:
+        respondents = RecordedRespondents.of(events)
         ports = Ports(
-            journal=journal,
-            settings=changed_settings,
-            services=services,
-            approver=(respondents := RecordedRespondents.of(events)),
-            asker=respondents,
-            runtime=tools,
+            attempt=Attempt(journal=journal),
+            means=Means(settings=changed_settings, services=services, runtime=tools),
+            people=People(approver=respondents, asker=respondents),
             publish=withhold_package,
         )
         after, brought = await _replay(ports, replay, plans_anew=plans_anew)
@@ -218,12 +219,12 @@ async def _replay(
     ports: Ports, replay: RunId, *, plans_anew: bool
 ) -> tuple[ComparedRun, dict[str, Tool]]:
     try:
-        ended = await run_request(RunRequest(run=replay), ports)
+        ended = await run_job(RunRequest(run=replay), ports)
     except PlanError as error:
         if not plans_anew:
             raise
         # That there is no valid plan is the outcome of the replay.
-        state = fold(await ports.journal.load(replay))
+        state = fold(await ports.attempt.journal.load(replay))
         first = next((found for found in error.diagnostics if found.severity == "error"), None)
         because = f": {first.code}: {first.message}" if first is not None else ""
         return ComparedRun(state, None, f"there is no valid plan{because}"), {}

@@ -21,7 +21,7 @@ from wavewright.config.errors import WavewrightError
 from wavewright.config.sections import RoleName
 from wavewright.config.settings import Settings
 from wavewright.engine.rehearsal.recordings.recorded_tools import CallMiss
-from wavewright.engine.run.pipeline.context import ignore_event
+from wavewright.engine.run.ports import ignore_event
 from wavewright.executor.events.types import AnswerKept, Event, ModelCalled, RungTaken, StepFinished
 from wavewright.planner.ports.model_port import (
     LoopLimits,

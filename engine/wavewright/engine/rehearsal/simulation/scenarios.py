@@ -34,16 +34,19 @@ from wavewright.engine.rehearsal.simulation.plan_reads import (
     sources_of_gates,
     step_expressions,
 )
+from wavewright.engine.run.context import RunContext, RunRequest
 from wavewright.engine.run.jobs.plan_drafts import PlanDraft
-from wavewright.engine.run.pipeline.context import (
+from wavewright.engine.run.ports import (
     ApprovalRequest,
+    Attempt,
+    Means,
+    People,
     Ports,
-    RunContext,
-    RunRequest,
     withhold_package,
 )
-from wavewright.engine.run.pipeline.services import draft_note, open_services
-from wavewright.engine.run.session import run_request
+from wavewright.engine.run.recording import draft_note
+from wavewright.engine.run.run_job import run_job
+from wavewright.engine.run.services import open_services
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import RunStarted, StepFinished
 from wavewright.executor.run.execution import Execution, execute
@@ -221,14 +224,12 @@ async def run_pipeline(
     try:
         async with open_services(simulated.settings) as services:
             ports = Ports(
-                journal=journal,
-                settings=simulated.settings,
-                services=services,
-                approver=approver,
-                runtime=scenario,
+                attempt=Attempt(journal=journal),
+                means=Means(settings=simulated.settings, services=services, runtime=scenario),
+                people=People(approver=approver),
                 publish=withhold_package,
             )
-            done = await run_request(RunRequest(run=_RUN_ID), ports)
+            done = await run_job(RunRequest(run=_RUN_ID), ports)
     except PlanError:
         return None
     return done.context, approver.asked

@@ -30,8 +30,9 @@ from typing import Final, Literal
 import anyio
 
 from wavewright.config.redaction import Redactor
-from wavewright.engine.run.pipeline.context import ApprovalRequest, PlannedContext, Ports
-from wavewright.engine.run.pipeline.services import record
+from wavewright.engine.run.context import PlannedContext
+from wavewright.engine.run.ports import ApprovalRequest, Attempt, People
+from wavewright.engine.run.recording import record
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Noted
 from wavewright.executor.run.ports import PersonReply, ReadyCalls
@@ -283,7 +284,8 @@ class CallDescriptions:
 class StepQuestions:
     """Asks people about the ready steps of one execution."""
 
-    ports: Ports
+    attempt: Attempt
+    people: People
     state: RunState
     """The state of the run before the execution."""
     redactor: Redactor
@@ -294,7 +296,7 @@ class StepQuestions:
     _asking: anyio.Lock = field(init=False, default_factory=anyio.Lock)
 
     def __post_init__(self) -> None:
-        self._open = _open_step_question(self.ports, self.state)
+        self._open = _open_step_question(self.attempt, self.state)
 
     async def ask(self, ready: ReadyCalls) -> PersonReply:
         """Ask about a step, unless it was answered before, or another question is open."""
@@ -306,15 +308,15 @@ class StepQuestions:
                 self.waiting.add(ready.step.id)
                 return PersonReply(None)
             body: JsonObject = {**_question_body(ready, self.redactor), "binding": binding}
-            answer = await _ask_people(self.ports, body)
-            if answer is None and not self.ports.can_ask and isinstance(body.get("default"), str):
+            answer = await _ask_people(self.people, body)
+            if answer is None and not self.people.can_ask and isinstance(body.get("default"), str):
                 answer = str(body["default"])
             if answer is not None:
                 is_refused = ready.asks == "approval" and answer != APPROVE
-                return PersonReply(answer, is_refused, _answer_note(self.ports, body, answer))
+                return PersonReply(answer, is_refused, _answer_note(self.attempt, body, answer))
             topic = QUESTION if ready.asks == "question" else APPROVAL_WANTED
             self.waiting.add(ready.step.id)
-            self._open = Noted(_now(self.ports), topic, {**body, "binding": with_nonce(binding)})
+            self._open = Noted(self.attempt.now(), topic, {**body, "binding": with_nonce(binding)})
             return PersonReply(None, note=self._open)
 
     def _must_wait(self, binding: JsonObject) -> bool:
@@ -329,23 +331,21 @@ class StepQuestions:
         )
 
 
-async def take_answer(ports: Ports, context: PlannedContext) -> PlannedContext:
+async def take_answer(attempt: Attempt, people: People, context: PlannedContext) -> PlannedContext:
     """Journal the answer to the run's open question about a step, where there is one by now."""
-    asked = _open_step_question(ports, context.state)
+    asked = _open_step_question(attempt, context.state)
     if asked is None:
         return context
     binding = asked.body["binding"]
     assert isinstance(binding, dict)
     body: JsonObject = {**asked.body, "binding": without_nonce(binding)}
-    answer = recorded_answer(context.state, asked) or await _ask_people(ports, body)
-    return (
-        context
-        if answer is None
-        else await record(ports, context, _answer_note(ports, body, answer))
-    )
+    answer = recorded_answer(context.state, asked) or await _ask_people(people, body)
+    if answer is None:
+        return context
+    return await record(attempt, context, _answer_note(attempt, body, answer))
 
 
-def _open_step_question(ports: Ports, state: RunState) -> Noted | None:
+def _open_step_question(attempt: Attempt, state: RunState) -> Noted | None:
     """Return the open question about a step of the current plan; None where it has expired."""
     asked = open_question(state)
     binding = None if asked is None else asked.body.get("binding")
@@ -353,7 +353,7 @@ def _open_step_question(ports: Ports, state: RunState) -> Noted | None:
         return None
     if (binding.get("run"), binding.get("plan_hash")) != (state.run, state.plan_hash):
         return None
-    return None if asked.topic == APPROVAL_WANTED and has_expired(asked, _now(ports)) else asked
+    return None if asked.topic == APPROVAL_WANTED and has_expired(asked, attempt.now()) else asked
 
 
 def _question_body(ready: ReadyCalls, redactor: Redactor) -> JsonObject:
@@ -371,7 +371,7 @@ def _question_body(ready: ReadyCalls, redactor: Redactor) -> JsonObject:
     }
 
 
-async def _ask_people(ports: Ports, body: JsonObject) -> str | None:
+async def _ask_people(people: People, body: JsonObject) -> str | None:
     """Return a person's answer, `APPROVE` or `REFUSE` for an approval; None where there is no
     answer.
     """
@@ -383,28 +383,24 @@ async def _ask_people(ports: Ports, body: JsonObject) -> str | None:
             default=default if isinstance(default, str) else None,
             asked_by=f"step {step!r}",
         )
-        return None if ports.asker is None else await ports.asker.ask(question)
+        return None if people.asker is None else await people.asker.ask(question)
     request = ApprovalRequest(
         "step",
         str(body.get("text", "")),
         tuple(_texts(body.get("needs"))),
         as_object(body.get("binding")),
     )
-    approved = await ports.approver.approve(request)
+    approved = await people.approver.approve(request)
     return None if approved is None else APPROVE if approved else REFUSE
 
 
-def _answer_note(ports: Ports, body: JsonObject, answer: str) -> Noted:
+def _answer_note(attempt: Attempt, body: JsonObject, answer: str) -> Noted:
     if "question" in body:
         kept = {name: body[name] for name in ("question", "options", "binding")}
-        return Noted(_now(ports), ANSWER, {**kept, "answer": answer})
+        return Noted(attempt.now(), ANSWER, {**kept, "answer": answer})
     kept = {name: body[name] for name in ("subject", "needs", "binding")}
-    return Noted(_now(ports), APPROVAL_USED, {**kept, "approved": answer == APPROVE})
+    return Noted(attempt.now(), APPROVAL_USED, {**kept, "approved": answer == APPROVE})
 
 
 def _texts(value: Json) -> list[str]:
     return [str(part) for part in value] if isinstance(value, list) else []
-
-
-def _now(ports: Ports) -> float:
-    return ports.clock().timestamp()

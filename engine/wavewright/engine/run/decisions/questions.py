@@ -28,7 +28,7 @@ from wavewright.engine.run.decisions.approvals import (
     pending_approval,
     recorded_answer,
 )
-from wavewright.engine.run.pipeline.target_waves import target_runs
+from wavewright.engine.run.target_waves import target_runs
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Noted
 from wavewright.executor.store.journal import Journal, JournalError, RunRow, RunStatus

@@ -1,5 +1,1 @@
-"""The pipeline of a run: its phases' order, what they carry from one to the next, and the services
-they share.
-
-The root run of a job with several targets, and the waves of its targets, are here as well.
-"""
+"""Pipelines that projects and packs declare: typed phases in order, and two of them side by side."""

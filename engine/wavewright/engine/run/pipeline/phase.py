@@ -1,11 +1,18 @@
-"""One phase of a pipeline: what it takes and returns, and what is told of it to listeners."""
+"""One phase of a pipeline: what it takes and returns, and what is told of it to listeners.
+
+The road of a run (`run_job`) and declared pipelines (`Pipeline`) record their phases here alike.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic, Protocol, TypeAlias, TypeVar
+
+from wavewright.config.errors import WavewrightError
 
 C = TypeVar("C")
 A_contra = TypeVar("A_contra", contravariant=True)
@@ -102,3 +109,98 @@ class PhaseRecord:
 PhaseEvent: TypeAlias = PhaseStarted | PhaseRecord
 PhaseListener: TypeAlias = Callable[[PhaseEvent], None]
 """Called at the start and at the end of each phase; writes to a log, counts, makes spans."""
+
+
+class PipelineError(WavewrightError):
+    """A pipeline was declared or used wrongly: a duplicate name, an unknown branch target, an
+    endless loop, a run without a job.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineRun(Generic[C_co]):
+    """The last context, and a record of each phase that ran."""
+
+    context: C_co
+    records: tuple[PhaseRecord, ...]
+
+    @property
+    def halted(self) -> str | None:
+        """The reason of the phase that ended the pipeline early."""
+        last = self.records[-1] if self.records else None
+        return last.reason if last is not None and last.outcome is Outcome.HALT else None
+
+
+class PhaseExit(Exception):
+    """A phase that is a function leaves the road by this; what it was is recorded, then it goes on."""
+
+    def __init__(self, result: PhaseResult[object]) -> None:
+        super().__init__(result.reason)
+        self.result = result
+
+
+class PhaseEnd:
+    """Takes how the phase in progress has ended; it is called with the context that comes out."""
+
+    def __init__(self, context: object) -> None:
+        self.result: PhaseResult[object] = PhaseResult(Outcome.CONTINUE, context)
+
+    def __call__(self, context: C, reason: str | None = None) -> C:
+        """Take the context of a phase after which the next one follows, and return it."""
+        self.result = PhaseResult(Outcome.CONTINUE, context, reason)
+        return context
+
+    def record(self, result: PhaseResult[C]) -> C:
+        """Take how the pipeline continues, and return the context."""
+        self.result = result
+        return result.context
+
+
+class PhaseRecorder:
+    """Tells of each phase, its time and its outcome to listeners, and keeps the records.
+
+    Logs, metrics, traces and progress are such listeners.
+    """
+
+    def __init__(self, pipeline: str, *listeners: PhaseListener) -> None:
+        self.records: list[PhaseRecord] = []
+        """One of each phase that has ended, in order."""
+        self._pipeline = pipeline
+        self._listeners = listeners
+
+    @contextmanager
+    def __call__(self, name: str, context: object) -> Generator[PhaseEnd]:
+        """Open the context in which a phase runs; `context` goes in, and `PhaseEnd` takes what
+        comes out.
+
+        A phase that raises is recorded as failed, and its exception goes on.
+        """
+        started, clock = time.time(), time.perf_counter()
+        self._tell(PhaseStarted(name, self._pipeline, labels_of(context)))
+        end = PhaseEnd(context)
+        try:
+            yield end
+        except PhaseExit as left:
+            end.result = left.result
+            raise
+        except BaseException as failure:
+            end.result = PhaseResult(Outcome.FAILED, context, type(failure).__name__)
+            raise
+        finally:
+            ended = end.result
+            record = PhaseRecord(
+                phase=name,
+                outcome=ended.outcome,
+                seconds=time.perf_counter() - clock,
+                reason=ended.reason,
+                target=ended.target,
+                pipeline=self._pipeline,
+                labels=labels_of(ended.context),
+                started=started,
+            )
+            self.records.append(record)
+            self._tell(record)
+
+    def _tell(self, event: PhaseEvent) -> None:
+        for listener in self._listeners:
+            listener(event)

@@ -10,22 +10,20 @@ from __future__ import annotations
 
 import inspect
 import math
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 
-from wavewright.config.errors import WavewrightError
 from wavewright.engine.run.pipeline.phase import (
     Outcome,
     Phase,
     PhaseEvent,
     PhaseListener,
-    PhaseRecord,
+    PhaseRecorder,
     PhaseResult,
-    PhaseStarted,
-    labels_of,
+    PipelineError,
+    PipelineRun,
     proceed,
 )
 
@@ -38,12 +36,6 @@ C = TypeVar("C")
 E = TypeVar("E")
 A_contra = TypeVar("A_contra", contravariant=True)
 C_co = TypeVar("C_co", covariant=True)
-
-
-class PipelineError(WavewrightError):
-    """A pipeline was declared or used wrongly: a duplicate name, an unknown branch target, an
-    endless loop.
-    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +60,6 @@ def when(
 def maybe(guard: Callable[[C], bool], phase: Phase[C, C]) -> GuardedPhases[C]:
     """Return one phase under a guard, to be nested in a group."""
     return GuardedPhases(guard, (phase,))
-
-
-@dataclass(frozen=True, slots=True)
-class PipelineRun(Generic[C_co]):
-    """The last context, and a record of each phase that ran."""
-
-    context: C_co
-    records: tuple[PhaseRecord, ...]
-
-    @property
-    def halted(self) -> str | None:
-        """The reason of the phase that ended the pipeline early."""
-        last = self.records[-1] if self.records else None
-        return last.reason if last is not None and last.outcome is Outcome.HALT else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +91,7 @@ class Pipeline(Generic[A_contra, C_co]):
             PipelineError: a phase branches to a name that is no top-level phase, or branches
                 without end.
         """
-        records: list[PhaseRecord] = []
-
-        def listen(event: PhaseEvent) -> None:
-            if isinstance(event, PhaseRecord):
-                records.append(event)
-            for listener in listeners:
-                listener(event)
-
+        record_phase = PhaseRecorder(self.name, *listeners)
         sequence = _flattened(self.nodes)
         result: PhaseResult[Any] = proceed(start)
         position, branches = 0, 0
@@ -131,25 +102,13 @@ class Pipeline(Generic[A_contra, C_co]):
                 if not phase.holds(context):
                     position += phase.length
                 continue
-            at, clock = time.time(), time.perf_counter()
-            listen(PhaseStarted(phase.name, self.name, labels_of(context)))
-            try:
+            with record_phase(phase.name, context) as done:
                 result = await phase.run(context)
-            except BaseException as failure:
-                failed = PhaseResult(Outcome.FAILED, context, type(failure).__name__)
-                listen(self._record(phase.name, failed, at, clock))
-                raise
-            listen(self._record(phase.name, result, at, clock))
+                done.record(result)
             if result.outcome is Outcome.BRANCH:
                 branches += 1
                 position = self._position_of(result, branches)
-        return PipelineRun(result.context, tuple(records))
-
-    def _record(self, phase: str, result: PhaseResult[Any], at: float, clock: float) -> PhaseRecord:
-        seconds, labels = time.perf_counter() - clock, labels_of(result.context)
-        return PhaseRecord(
-            phase, result.outcome, seconds, result.reason, result.target, self.name, labels, at
-        )
+        return PipelineRun(result.context, tuple(record_phase.records))
 
     @asynccontextmanager
     async def stream(
@@ -171,7 +130,7 @@ class Pipeline(Generic[A_contra, C_co]):
         """
         import anyio
 
-        from wavewright.engine.run.pipeline.services import open_task_group
+        from wavewright.engine.run.task_groups import open_task_group
 
         send, events = anyio.create_memory_object_stream[E | PhaseEvent | PipelineRun[C_co]](
             math.inf

@@ -24,8 +24,8 @@ import anyio
 from pydantic import Field
 
 from wavewright.config.errors import WavewrightError
-from wavewright.engine.run.pipeline.phase import Phase, PhaseListener, PhaseResult
-from wavewright.engine.run.pipeline.pipeline import GuardedPhases, Node, Pipeline, PipelineRun
+from wavewright.engine.run.pipeline.phase import Phase, PhaseListener, PhaseResult, PipelineRun
+from wavewright.engine.run.pipeline.pipeline import GuardedPhases, Node, Pipeline
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.language.json_values import JsonChange, json_changes
 from wavewright.planner.language.plan import DocumentModel

@@ -24,7 +24,7 @@ from typing import Final
 import anyio
 
 from wavewright.config.sections import DaemonSection
-from wavewright.engine.run.pipeline.cancellation import (
+from wavewright.engine.run.cancellation import (
     STOP_GRACE_SECONDS,
     CancellationToken,
     Cycles,

@@ -21,7 +21,7 @@ from typing import Final
 import anyio
 import anyio.abc
 
-from wavewright.engine.run.pipeline.cancellation import CancellationToken
+from wavewright.engine.run.cancellation import CancellationToken
 from wavewright.engine.service.bus.bus import Bus
 from wavewright.engine.service.bus.faults import BusError
 from wavewright.engine.service.daemon.job_runner import JobRunner

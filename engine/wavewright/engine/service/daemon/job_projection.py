@@ -14,7 +14,7 @@ from typing import Final
 
 from immutables import Map
 
-from wavewright.engine.run.pipeline.target_waves import (
+from wavewright.engine.run.target_waves import (
     TARGETS_WANTED,
     TargetWaves,
     initial_waves,

@@ -14,26 +14,28 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Final
+from functools import partial
+from typing import Final, TypeAlias
 
 from wavewright.config.sections import DaemonSection
 from wavewright.config.settings import Settings
+from wavewright.engine.run.cancellation import CancellationToken
+from wavewright.engine.run.context import Feedback, RunContext, RunRequest
 from wavewright.engine.run.decisions.approvals import APPROVE, matches_binding
-from wavewright.engine.run.pipeline.cancellation import CancellationToken
-from wavewright.engine.run.pipeline.context import (
-    PERMANENT_ERRORS,
+from wavewright.engine.run.permanent_errors import PERMANENT_ERRORS, permanent_error_text
+from wavewright.engine.run.pipeline.phase import PhaseEvent
+from wavewright.engine.run.ports import (
     ApprovalRequest,
-    Feedback,
+    Attempt,
+    Means,
     PackageValidation,
     PackageVerdict,
+    People,
     Ports,
-    RunContext,
-    RunRequest,
-    permanent_error_text,
+    TargetPorts,
 )
-from wavewright.engine.run.pipeline.phase import PhaseEvent
-from wavewright.engine.run.pipeline.target_waves import TARGET_COMPLETED, TARGET_FAILED
-from wavewright.engine.run.session import run_request
+from wavewright.engine.run.run_job import run_job
+from wavewright.engine.run.target_waves import TARGET_COMPLETED, TARGET_FAILED
 from wavewright.engine.service.daemon.budgets import (
     CycleBudgetStore,
     DailyBudget,
@@ -150,12 +152,52 @@ async def discard_stale_answers(jobs: JobStore, journal: OutboxJournal) -> None:
 FIRST_RETRY_SECONDS: Final = 2.0
 """Seconds before the next attempt of a job; twice as long after each that failed."""
 MAX_RETRY_SECONDS: Final = 300.0
-_NO_MODEL_PREFIX: Final = "it waits for its model: "
-"""Beginning of the reason of a job that waits for a model."""
-_NEXT_CYCLE_PREFIX: Final = "the next cycle starts at "
-"""Beginning of the reason of a standing job between two cycles."""
 STORE_RETRY_SECONDS: Final = 5.0
 """Seconds before the next attempt of a job whose events could not be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class PausedByDayBudget:
+    """A job continues on the next day, when there are tokens again."""
+
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class PausedForModel:
+    """A job waits until its model answers again."""
+
+    fault: str
+
+
+@dataclass(frozen=True, slots=True)
+class PausedBetweenCycles:
+    """A standing job waits for its next cycle."""
+
+    until: float
+
+
+Pause: TypeAlias = PausedByDayBudget | PausedForModel | PausedBetweenCycles
+"""Why a job that is queued again pauses; its sender is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRelease:
+    """How a job stands that is worked on no more, and why it pauses if it does."""
+
+    change: JobChange
+    pause: Pause | None = None
+
+
+def pause_text(pause: Pause) -> str:
+    """Return why a job pauses, in words."""
+    match pause:
+        case PausedByDayBudget(until):
+            return f"the day's budget is spent; the job continues at {format_instant(until)}"
+        case PausedForModel(fault):
+            return shorten_reason(f"it waits for its model: {fault}")
+        case PausedBetweenCycles(until):
+            return f"the next cycle starts at {format_instant(until)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,15 +241,16 @@ class JobRunner:
         """
         outbox = OutboxJournal(self.journal, job, self.reporter)
         try:
-            change = await self._run_once(job, outbox, cancellation)
-            if not outbox.has_ended and change is not None:
-                await self.jobs.change(change, self._reports_on_release)
+            release = await self._run_once(job, outbox, cancellation)
+            if not outbox.has_ended and release is not None:
+                reports = partial(self._reports_on_release, release.pause)
+                await self.jobs.change(release.change, reports)
         except RunLost as lost:
             # Another daemon has it.
             self.watch.log.write("job_lost", "warning", job_id=job.job, error=lost)
         except (EventDamaged, EventUnwritable) as fault:
             # An error of this run alone, which the next attempt has, too.
-            await self._release_job(self._retry_change(job, fault), job.run)
+            await self._release_job(self._retry(job, fault).change, job.run)
         except JournalError as fault:
             self.note_store_state(fault)
             wait = JobChange(
@@ -221,7 +264,7 @@ class JobRunner:
 
     async def _run_once(
         self, job: JobRow, outbox: OutboxJournal, cancellation: CancellationToken
-    ) -> JobChange | None:
+    ) -> JobRelease | None:
         asks_people = self.settings.daemon.decisions
         answers = StoredAnswers(self.jobs, outbox, self.clock, job.run, asks_people)
         cycles = job_cycles(job, self.settings.daemon, self.clock, cancellation, self.watch.log)
@@ -255,40 +298,43 @@ class JobRunner:
                 return of_target, of_target
 
             try:
-                done = await run_request(
+                done = await run_job(
                     RunRequest(
                         job=job_document(job, self.settings),
                         run=job.run,
                         feedback=job_feedback(job, self.settings.daemon),
                     ),
                     Ports(
-                        journal=outbox,
-                        settings=self.settings,
-                        services=self.services,
-                        approver=answers,
-                        asker=answers,
-                        can_ask=asks_people,
-                        can_answer=asks_people,
-                        on_event=on_event,
+                        attempt=Attempt(
+                            journal=outbox,
+                            on_event=on_event,
+                            cancellation=cancellation,
+                            announces_calls=job.attempts > 1,
+                        ),
+                        means=Means(settings=self.settings, services=self.services),
+                        people=People(
+                            approver=answers,
+                            asker=answers,
+                            can_ask=asks_people,
+                            can_answer=asks_people,
+                        ),
+                        targets=TargetPorts(
+                            people_for_run=people_for_run,
+                            observe=watching,
+                            validation=target_validation(job, self.settings.daemon),
+                            cycles=cycles,
+                        ),
                         on_phase=on_event,
-                        cancellation=cancellation,
                         find_cancel_request=self.jobs.find_cancel_request,
                         publish=outbox.set_package,
-                        people_for_run=people_for_run,
-                        observe_target=watching,
-                        validation=target_validation(job, self.settings.daemon),
-                        cycles=cycles,
-                        announces_calls=job.attempts > 1,
                     ),
                 )
             except JournalError:
                 raise
             except PERMANENT_ERRORS as fault:
-                return JobChange(
-                    job.job, "failed", reason=shorten_reason(permanent_error_text(fault))
-                )
+                return _failed(job, permanent_error_text(fault))
             except Exception as fault:  # noqa: BLE001 - an error of one job must not end the others
-                return self._retry_change(job, fault, cancellation)
+                return self._retry(job, fault, cancellation)
             finally:
                 if cycles is not None and self.cycle_budget is not None:
                     self.cycle_budget.end_attempt(cycles)
@@ -296,11 +342,18 @@ class JobRunner:
             return None if outbox.has_ended else self._next_cycle(job, cycles.resumes_at)
         return await self._outcome(job, done.context, outbox, cancellation)
 
-    def _next_cycle(self, job: JobRow, starts_at: float) -> JobChange:
-        """Return the change of a standing job between two cycles."""
-        reason = f"{_NEXT_CYCLE_PREFIX}{format_instant(starts_at)}"
-        at = max(starts_at, self.daily_budget.paused_until or starts_at)
-        return JobChange(job.job, "queued", reason=reason, not_before=at)
+    def _next_cycle(self, job: JobRow, starts_at: float) -> JobRelease:
+        """Return the release of a standing job between two cycles."""
+        cycle = PausedBetweenCycles(starts_at)
+        day_ends = self.daily_budget.paused_until
+        # Where the day has no tokens left either, that is what the job waits for in the end.
+        pause: Pause = cycle
+        not_before = starts_at
+        if day_ends is not None and day_ends >= starts_at:
+            pause = PausedByDayBudget(day_ends)
+            not_before = day_ends
+        change = JobChange(job.job, "queued", reason=pause_text(cycle), not_before=not_before)
+        return JobRelease(change, pause)
 
     async def _outcome(
         self,
@@ -308,14 +361,14 @@ class JobRunner:
         context: RunContext,
         outbox: OutboxJournal,
         cancellation: CancellationToken,
-    ) -> JobChange | None:
-        """Return the change of a job whose run has returned; None where the run's end has changed
+    ) -> JobRelease | None:
+        """Return the release of a job whose run has returned; None where the run's end has changed
         it.
         """
         if outbox.has_ended:
             return None
         if cancellation.is_cancelled:
-            return self._stopped_change(job)
+            return self._stopped(job)
         if outbox.open_decisions:
             await discard_stale_answers(self.jobs, outbox)
             question = outbox.open_decisions[0].question
@@ -323,15 +376,14 @@ class JobRunner:
                 reason = (
                     f"nobody answers here (`daemon.decisions` is false), and it asks: {question}"
                 )
-                return JobChange(job.job, "failed", reason=shorten_reason(reason))
-            return JobChange(job.job, "waiting", reason=shorten_reason(question))
+                return _failed(job, reason)
+            waiting = JobChange(job.job, "waiting", reason=shorten_reason(question))
+            return JobRelease(waiting)
         if outbox.awaits_verdicts:
-            return JobChange(
-                job.job, "validating", reason="packages of targets wait for their verdicts"
-            )
+            reason = "packages of targets wait for their verdicts"
+            return JobRelease(JobChange(job.job, "validating", reason=reason))
         finished = context.state.finished
-        reason = finished.reason if finished else "the run has not ended"
-        return JobChange(job.job, "failed", reason=shorten_reason(reason))
+        return _failed(job, finished.reason if finished else "the run has not ended")
 
     def _copy_progress(self, outbox: OutboxJournal, event: Event | PhaseEvent, name: str) -> None:
         """Have the job's progress copied after a step, and where one of its targets has ended."""
@@ -342,51 +394,52 @@ class JobRunner:
         elif isinstance(event, StepFinished):
             self.checkpoints.note(outbox.progress(name))
 
-    def _reports_on_release(self, job: JobRow) -> Sequence[OutgoingMessage]:
+    def _reports_on_release(self, pause: Pause | None, job: JobRow) -> Sequence[OutgoingMessage]:
         """Return the messages about a job that is released: that it is paused, or that it has
         failed.
         """
         if job.state in FINAL_STATES:
             return self.reporter.state_reports(job)
-        if job.state != "queued":
-            return ()
-        if job.not_before is not None and job.not_before == self.daily_budget.paused_until:
-            reason = (
-                f"the day's budget is spent; the job continues at {format_instant(job.not_before)}"
-            )
-        elif job.reason.startswith((_NO_MODEL_PREFIX, _NEXT_CYCLE_PREFIX)):
-            reason = job.reason
-        else:
+        if job.state != "queued" or pause is None:
             return ()
         at = job.state_since
-        return (self.reporter.status(job, "JOB_PAUSED", at, repr(at), reason=reason),)
+        return (self.reporter.status(job, "JOB_PAUSED", at, repr(at), reason=pause_text(pause)),)
 
-    def _stopped_change(self, job: JobRow) -> JobChange:
+    def _stopped(self, job: JobRow) -> JobRelease:
+        """Return the release of a job that was stopped from outside, by a spent budget, or because
+        its model does not answer.
+        """
+        day_ends = self.daily_budget.paused_until
+        if day_ends is not None:
+            change = JobChange(job.job, "queued", reason="stopped", not_before=day_ends)
+            return JobRelease(change, PausedByDayBudget(day_ends))
         opened = self.model_circuit.open_circuit
-        if self.daily_budget.paused_until is None and opened is not None:
-            reason = shorten_reason(f"{_NO_MODEL_PREFIX}{opened.reason}")
-            return JobChange(job.job, "queued", reason=reason, not_before=opened.until)
-        return JobChange(
-            job.job, "queued", reason="stopped", not_before=self.daily_budget.paused_until
-        )
+        if opened is not None:
+            pause = PausedForModel(opened.reason)
+            reason = pause_text(pause)
+            change = JobChange(job.job, "queued", reason=reason, not_before=opened.until)
+            return JobRelease(change, pause)
+        return JobRelease(JobChange(job.job, "queued", reason="stopped"))
 
-    def _retry_change(
+    def _retry(
         self, job: JobRow, fault: Exception, cancellation: CancellationToken | None = None
-    ) -> JobChange:
+    ) -> JobRelease:
+        """Return the release of a job whose attempt has failed; the next one begins after a wait."""
         self.watch.log.write(
             "error", "error", job_id=job.job, error=fault, retry_count=job.attempts
         )
         if cancellation is not None and cancellation.is_cancelled:
             # The stop may be the cause, so the attempt does not count as failed.
-            return self._stopped_change(job)
+            return self._stopped(job)
         wait = min(FIRST_RETRY_SECONDS * 2 ** max(0, job.attempts - 1), MAX_RETRY_SECONDS)
-        return JobChange(
+        change = JobChange(
             job.job,
             "queued",
             reason=shorten_reason(f"{type(fault).__name__}: {fault}"),
             not_before=self.clock() + wait,
             is_failed_attempt=True,
         )
+        return JobRelease(change)
 
     async def _release_job(self, change: JobChange, run: RunId) -> None:
         """Release a job whose events cannot be written or read, so that it can be claimed again."""
@@ -396,3 +449,7 @@ class JobRunner:
             # Without its lease the next claim finds the job without an owner.
             with suppress(JournalError):
                 await self.journal.close_run(run)
+
+
+def _failed(job: JobRow, reason: str) -> JobRelease:
+    return JobRelease(JobChange(job.job, "failed", reason=shorten_reason(reason)))

@@ -16,7 +16,7 @@ from wavewright.engine.run.decisions.approvals import (
     REFUSE,
     approval_question,
 )
-from wavewright.engine.run.pipeline.target_waves import (
+from wavewright.engine.run.target_waves import (
     TARGET_COMPLETED,
     TARGET_FAILED,
     TARGET_PACKAGE_JUDGED,

@@ -14,7 +14,7 @@ from typing import Final
 from immutables import Map
 
 from wavewright.engine.run.decisions.approvals import APPROVAL_USED, APPROVAL_WANTED
-from wavewright.engine.run.pipeline.target_waves import (
+from wavewright.engine.run.target_waves import (
     TARGET_COMPLETED,
     TARGET_FAILED,
     TARGET_PACKAGE_JUDGED,

@@ -13,7 +13,7 @@ from typing import Final
 from wavewright.config.redaction import Redactor, known_secrets_redactor, named_secrets
 from wavewright.config.sections import DaemonSection
 from wavewright.config.settings import Settings
-from wavewright.engine.run.pipeline.context import PackageNotPublished
+from wavewright.engine.run.ports import PackageNotPublished
 from wavewright.engine.service.bus.topology import (
     ATTEMPTS_HEADER,
     KIND_HEADER,

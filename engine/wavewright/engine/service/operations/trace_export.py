@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.config.installation import install_hint, is_installed
-from wavewright.engine.run.pipeline.context import Ports
 from wavewright.engine.run.pipeline.phase import PhaseEvent
+from wavewright.engine.run.ports import Ports
 from wavewright.executor.events.types import Event
 
 FLUSH_SECONDS: Final = 2.0
@@ -128,7 +128,7 @@ def traced(ports: Ports, environment: Mapping[str, str] = os.environ) -> Generat
 
         def on_event(event: Event) -> None:
             traces(event)
-            ports.on_event(event)
+            ports.attempt.on_event(event)
 
         def on_phase(event: PhaseEvent) -> None:
             traces(event)
@@ -136,7 +136,7 @@ def traced(ports: Ports, environment: Mapping[str, str] = os.environ) -> Generat
 
         @contextmanager
         def observe_target(target: str) -> Generator[Callable[[Event | PhaseEvent], None]]:
-            with ports.observe_target(target) as listen, trace_run(target) as of_target:
+            with ports.targets.observe(target) as listen, trace_run(target) as of_target:
 
                 def on_target_event(event: Event | PhaseEvent) -> None:
                     of_target(event)
@@ -144,4 +144,9 @@ def traced(ports: Ports, environment: Mapping[str, str] = os.environ) -> Generat
 
                 yield on_target_event
 
-        yield replace(ports, on_event=on_event, on_phase=on_phase, observe_target=observe_target)
+        yield replace(
+            ports,
+            attempt=replace(ports.attempt, on_event=on_event),
+            on_phase=on_phase,
+            targets=replace(ports.targets, observe=observe_target),
+        )

@@ -14,9 +14,10 @@ from tests.engine.conftest import CommandLine
 from tests.engine.run_in_process import run_request
 from tests.engine.terminal_session import Conversation, Thread
 from wavewright.config.settings import load_settings
+from wavewright.engine.run.cancellation import CancellationToken
+from wavewright.engine.run.context import RunRequest
 from wavewright.engine.run.decisions.approvals import APPROVAL_USED
-from wavewright.engine.run.pipeline.cancellation import CancellationToken
-from wavewright.engine.run.pipeline.context import ApprovalRequest, RunRequest, withhold_package
+from wavewright.engine.run.ports import ApprovalRequest, withhold_package
 from wavewright.executor.store.journal import MemoryJournal
 
 

@@ -13,9 +13,9 @@ from tests.engine.conftest import Answer, CommandLine
 from tests.engine.run_in_process import run_request
 from tests.support.postgres import PostgresServer
 from wavewright.config.settings import load_settings
-from wavewright.engine.run.pipeline import cancellation
-from wavewright.engine.run.pipeline.context import RunRequest
-from wavewright.engine.run.pipeline.target_waves import TARGET_STARTED
+from wavewright.engine.run import cancellation
+from wavewright.engine.run.context import RunRequest
+from wavewright.engine.run.target_waves import TARGET_STARTED
 from wavewright.executor.events.types import Event, Noted
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.executor.stores import journal_of

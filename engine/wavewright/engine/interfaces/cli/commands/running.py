@@ -50,7 +50,7 @@ def run(
     """Plan, check, execute, review, repair and package a job."""
     from wavewright.engine.interfaces.cli.common.arguments import input_overrides, parse_instant
     from wavewright.engine.interfaces.cli.runs import run_command
-    from wavewright.engine.run.pipeline.context import RunRequest
+    from wavewright.engine.run.context import RunRequest
 
     request = RunRequest(
         job_file=job,

@@ -205,7 +205,7 @@ async def root_run_of(journal: Journal, run: RunId) -> RunId:
 
 async def _root_run(journal: Journal, rows: Sequence[RunRow], found: RunRow) -> RunId:
     # Not above: a check of a job loads nothing of the executor.
-    from wavewright.engine.run.pipeline.target_waves import target_runs
+    from wavewright.engine.run.target_waves import target_runs
     from wavewright.executor.events.state import fold
     from wavewright.executor.store.journal import ENDED_STATUSES
 

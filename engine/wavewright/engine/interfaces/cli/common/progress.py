@@ -34,7 +34,6 @@ from wavewright.planner.diagnostics.rendering import printable, printable_json
 from wavewright.reviewer.package.call_reports import frame_line
 
 if TYPE_CHECKING:
-    from wavewright.engine.interfaces.cli.common.run_text import ModelLookup
     from wavewright.reviewer.records import Package
 
 
@@ -158,25 +157,6 @@ class JsonProgress(PlainProgress):
 
     def _print(self, body: object) -> None:
         _write(self._out, printable_json(body))
-
-
-def progress_for(
-    *, as_json: bool, is_quiet: bool = False, at_work: ModelLookup | None = None
-) -> Progress:
-    """Return the progress display: JSON or quiet on request, a live table on a terminal, lines
-    elsewhere.
-
-    `at_work` gives the live table the model that a phase waits for.
-    """
-    if as_json:
-        return JsonProgress()
-    if is_quiet:
-        return QuietProgress()
-    if sys.stderr.isatty():
-        from wavewright.engine.interfaces.cli.common.live import LiveProgress
-
-        return LiveProgress(at_work=at_work)
-    return PlainProgress()
 
 
 def print_package(package: Package, files: Sequence[Path]) -> None:

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import anyio.to_thread
 
-from wavewright.engine.run.pipeline.cancellation import CancellationToken, signals_wake_loop
-from wavewright.engine.run.pipeline.context import ApprovalRequest, Approver, Asker
+from wavewright.engine.run.cancellation import CancellationToken, signals_wake_loop
+from wavewright.engine.run.ports import ApprovalRequest, Approver, Asker
 from wavewright.executor.events.types import Event, Noted, PlanAccepted, RunStarted
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.types import RunId

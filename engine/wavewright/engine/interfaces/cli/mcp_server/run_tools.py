@@ -37,13 +37,14 @@ from wavewright.engine.interfaces.cli.mcp_server.plan_tools import (
 from wavewright.engine.interfaces.cli.runs.run_command import find_resumable_run, run_in_project
 from wavewright.engine.interfaces.cli.runs.runs_command import package_of
 from wavewright.engine.rehearsal.dry_run.outlook import forecast_job
+from wavewright.engine.run.cancellation import CancellationToken
+from wavewright.engine.run.context import RunContext, RunRequest
 from wavewright.engine.run.decisions.questions import mark_waiting_runs
 from wavewright.engine.run.jobs.resolving import ResolvedJob
-from wavewright.engine.run.pipeline.cancellation import CancellationToken
-from wavewright.engine.run.pipeline.context import ApprovalRequest, RunContext, RunRequest
-from wavewright.engine.run.pipeline.pipeline import PipelineRun
-from wavewright.engine.run.pipeline.services import open_task_group
+from wavewright.engine.run.pipeline.phase import PipelineRun
+from wavewright.engine.run.ports import ApprovalRequest
 from wavewright.engine.run.project.tools import signatures_to_check
+from wavewright.engine.run.task_groups import open_task_group
 from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event, PlanAccepted, StepFinished
 from wavewright.executor.store.journal import RunRow

@@ -59,8 +59,8 @@ from wavewright.engine.interfaces.cli.mcp_server.plan_tools import Project
 from wavewright.engine.interfaces.cli.mcp_server.run_tools import RUN_URI
 from wavewright.engine.interfaces.cli.project.init_command import AUTHORED_SCHEMAS, schema_text
 from wavewright.engine.interfaces.cli.runs.runs_command import package_of, row_json
-from wavewright.engine.run.pipeline.version import __version__
 from wavewright.engine.run.project.tools import all_tools
+from wavewright.engine.run.version import __version__
 from wavewright.engine.service.operations.trace_export import export_traces
 from wavewright.executor.events.state import fold
 from wavewright.planner.diagnostics.diagnostic import suggest_name

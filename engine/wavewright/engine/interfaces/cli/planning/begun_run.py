@@ -16,11 +16,11 @@ from wavewright.config.sources import Source
 from wavewright.engine.interfaces.cli.common.arguments import open_journal, require_journal
 from wavewright.engine.interfaces.cli.common.output import CommandError
 from wavewright.engine.rehearsal.dry_run.kept_results import BegunRunForecast, rerun_statuses
+from wavewright.engine.run.context import goal_with_feedback
 from wavewright.engine.run.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.run.jobs.resolving import ResolvedJob
-from wavewright.engine.run.pipeline.context import goal_with_feedback
-from wavewright.engine.run.pipeline.target_waves import no_plan_reason
 from wavewright.engine.run.project.tools import signatures_to_check
+from wavewright.engine.run.target_waves import no_plan_reason
 from wavewright.executor.events.state import RunState, fold
 from wavewright.planner.diagnostics.diagnostic import PlanError, locate_diagnostics
 from wavewright.planner.language.goals import Goal

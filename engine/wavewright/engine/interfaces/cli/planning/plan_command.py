@@ -49,6 +49,8 @@ from wavewright.engine.interfaces.cli.planning.plan_report import (
 )
 from wavewright.engine.rehearsal.dry_run.outlook import forecast_job
 from wavewright.engine.rehearsal.planning_session import make_plan_for_request
+from wavewright.engine.run.cancellation import signals_wake_loop
+from wavewright.engine.run.context import RunRequest
 from wavewright.engine.run.jobs.goal_in_words import (
     FoundTemplate,
     find_kept_plan,
@@ -58,8 +60,6 @@ from wavewright.engine.run.jobs.goal_in_words import (
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.run.jobs.resolving import ResolvedJob
-from wavewright.engine.run.pipeline.cancellation import signals_wake_loop
-from wavewright.engine.run.pipeline.context import RunRequest
 from wavewright.engine.run.project.tools import tools_of_goal
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.reviewer.atomic_files import write_atomically

@@ -36,9 +36,9 @@ from wavewright.engine.interfaces.cli.project.project_checks import (
     ladder_findings,
     prompt_findings,
 )
-from wavewright.engine.run.pipeline.version import __version__
 from wavewright.engine.run.project.templates import template_names
 from wavewright.engine.run.project.tools import all_tools
+from wavewright.engine.run.version import __version__
 from wavewright.executor.store.journal import JournalError
 from wavewright.executor.stores import place_of_journal
 from wavewright.planner.diagnostics.diagnostic import PlanError, counted

@@ -32,8 +32,8 @@ from wavewright.engine.interfaces.cli.common.output import CommandError, print_j
 from wavewright.engine.run.jobs.documents import is_job, is_template, misuse_error
 from wavewright.engine.run.jobs.plan_drafts import plan_with_sub_plans
 from wavewright.engine.run.jobs.resolving import resolve_job
-from wavewright.engine.run.pipeline.target_waves import no_plan_reason
 from wavewright.engine.run.project.tools import tools_of_plan
+from wavewright.engine.run.target_waves import no_plan_reason
 from wavewright.executor.events.state import RunState, fold
 from wavewright.planner.diagnostics.diagnostic import PlanError, counted, locate_diagnostics
 from wavewright.planner.diagnostics.rendering import printable

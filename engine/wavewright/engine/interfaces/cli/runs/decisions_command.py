@@ -26,8 +26,8 @@ from wavewright.engine.interfaces.cli.common.arguments import (
 )
 from wavewright.engine.interfaces.cli.common.output import CommandError, instant_text, print_json
 from wavewright.engine.interfaces.cli.common.terminal import chosen_option, local_user
+from wavewright.engine.run.cancellation import cancel_reason, end_cancelled, has_ended
 from wavewright.engine.run.decisions.questions import OpenQuestion
-from wavewright.engine.run.pipeline.cancellation import cancel_reason, end_cancelled, has_ended
 from wavewright.engine.service import answering
 from wavewright.engine.service.daemon.outbox import OutboxJournal
 from wavewright.engine.service.daemon.reports import Reporter

@@ -24,7 +24,8 @@ from wavewright.engine.interfaces.cli.common.arguments import (
     require_journal,
 )
 from wavewright.engine.interfaces.cli.common.output import CommandError, print_error
-from wavewright.engine.interfaces.cli.common.progress import Progress, progress_for
+from wavewright.engine.interfaces.cli.common.progress import Progress
+from wavewright.engine.interfaces.cli.common.progress_choice import progress_for
 from wavewright.engine.interfaces.cli.common.run_text import model_lookup
 from wavewright.engine.interfaces.cli.common.terminal import (
     InterruptHandler,
@@ -34,18 +35,19 @@ from wavewright.engine.interfaces.cli.common.terminal import (
     can_approve,
     local_user,
 )
+from wavewright.engine.run.context import RetryRequest, RunContext, RunRequest
 from wavewright.engine.run.decisions.approvals import QUESTION, open_question
 from wavewright.engine.run.jobs.inputs import InputOverrides
-from wavewright.engine.run.pipeline.context import Ports, RetryRequest, RunContext, RunRequest
-from wavewright.engine.run.pipeline.pipeline import PipelineRun
-from wavewright.engine.run.pipeline.services import open_services
-from wavewright.engine.run.pipeline.target_waves import (
+from wavewright.engine.run.pipeline.phase import PipelineRun
+from wavewright.engine.run.ports import Attempt, Means, People, Ports
+from wavewright.engine.run.run_job import run_job
+from wavewright.engine.run.services import open_services
+from wavewright.engine.run.target_waves import (
     TARGET_COMPLETED,
     TARGET_FAILED,
     TARGET_STARTED,
     target_waves,
 )
-from wavewright.engine.run.session import run_request
 from wavewright.engine.service.operations.trace_export import export_traces, traced
 from wavewright.engine.service.requested_jobs import job_of_run
 from wavewright.executor.events.state import RunState, fold
@@ -59,8 +61,8 @@ from wavewright.reviewer.atomic_files import FileNotWrittenError
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
-    from wavewright.engine.run.pipeline.cancellation import CancellationToken
-    from wavewright.engine.run.pipeline.context import Approver, Asker
+    from wavewright.engine.run.cancellation import CancellationToken
+    from wavewright.engine.run.ports import Approver, Asker
 
 SECONDS_TO_SHOW_END: Final = 1.0
 """For which the live page of a run is served after its end to viewers who open it then."""
@@ -204,19 +206,18 @@ async def run_in_project(
             settings, memory=JournalReplayCache(journal), uses_runtime=True
         ) as services:
             ports = Ports(
-                journal=journal,
-                settings=settings,
-                services=services,
-                approver=approver,
-                asker=asker,
-                can_ask=can_approve(approver),
-                can_answer=can_answer(approver, asker),
-                on_event=on_event,
-                cancellation=cancellation,
+                attempt=Attempt(journal=journal, on_event=on_event, cancellation=cancellation),
+                means=Means(settings=settings, services=services),
+                people=People(
+                    approver=approver,
+                    asker=asker,
+                    can_ask=can_approve(approver),
+                    can_answer=can_answer(approver, asker),
+                ),
                 find_cancel_request=journal.find_cancel_request,
             )
             with traced(ports) as ports:
-                return await run_request(request, ports)
+                return await run_job(request, ports)
 
 
 def _check_started(run_id: RunId, events: Sequence[Event]) -> None:

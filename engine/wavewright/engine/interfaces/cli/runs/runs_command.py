@@ -27,8 +27,8 @@ from wavewright.engine.interfaces.cli.common.output import (
     print_json,
     print_line,
 )
-from wavewright.engine.run.pipeline.run_files import remove_run_files
-from wavewright.engine.run.pipeline.target_waves import TargetWaves, target_waves
+from wavewright.engine.run.run_files import remove_run_files
+from wavewright.engine.run.target_waves import TargetWaves, target_waves
 from wavewright.engine.service.job_store.message_retention import RUN_OF_OPEN_JOB
 from wavewright.executor.events.codec import encode
 from wavewright.executor.events.state import RunState, fold

@@ -25,7 +25,7 @@ from wavewright.engine.interfaces.testing.normal_form import normal_form
 from wavewright.engine.interfaces.testing.redactions import folder_redactions
 from wavewright.engine.rehearsal.fake_model.replies import ApiError
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
-from wavewright.engine.run.pipeline.context import ApprovalRequest
+from wavewright.engine.run.ports import ApprovalRequest
 from wavewright.executor.events.types import (
     EMISSIONS_TAKEN,
     AttemptLogged,

@@ -20,14 +20,10 @@ from wavewright.config.settings import load_settings
 from wavewright.engine.rehearsal.fake_model.replies import denied, silence
 from wavewright.engine.rehearsal.fake_model.request import FakeModelRequest
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
-from wavewright.engine.run.pipeline.cancellation import CancellationToken
-from wavewright.engine.run.pipeline.context import (
-    ApprovalRequest,
-    RunContext,
-    RunRequest,
-    ignore_event,
-)
-from wavewright.engine.run.pipeline.pipeline import PipelineRun
+from wavewright.engine.run.cancellation import CancellationToken
+from wavewright.engine.run.context import RunContext, RunRequest
+from wavewright.engine.run.pipeline.phase import PipelineRun
+from wavewright.engine.run.ports import ApprovalRequest, ignore_event
 from wavewright.executor.events.types import Event, ModelCalled, PlanAccepted, RunFinished
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.reviewer.package.builder import read_package

@@ -4,37 +4,28 @@ from __future__ import annotations
 
 import itertools
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, cast
+from typing import Literal, TypeAlias, cast
 
 import anyio
 
 from wavewright.config.errors import WavewrightError
-from wavewright.engine.run.decisions.approvals import ANSWER, QUESTION, open_question
-from wavewright.engine.run.pipeline.context import (
-    PERMANENT_ERRORS,
+from wavewright.engine.run.context import (
     Feedback,
-    PackageVerdict,
-    Ports,
     RunContext,
     RunRequest,
     feedback_notes,
     goal_with_feedback,
-    permanent_error_text,
 )
-from wavewright.engine.run.pipeline.phase import PhaseResult, halt
-from wavewright.engine.run.pipeline.pipeline import Pipeline
-from wavewright.engine.run.pipeline.services import (
-    draft_note,
-    halt_stopped,
-    halt_waiting,
-    open_task_group,
-    record,
-    record_attempt,
-    record_end,
-)
-from wavewright.engine.run.pipeline.target_root import (
+from wavewright.engine.run.decisions.approvals import ANSWER, QUESTION, open_question
+from wavewright.engine.run.endings import RunHalted, run_ended, run_stopped, run_waits
+from wavewright.engine.run.permanent_errors import PERMANENT_ERRORS, permanent_error_text
+from wavewright.engine.run.pipeline.phase import PipelineRun
+from wavewright.engine.run.ports import PackageVerdict, Ports
+from wavewright.engine.run.project.tools import signatures_to_check
+from wavewright.engine.run.recording import draft_note, record, record_attempt
+from wavewright.engine.run.target_root import (
     TargetRoot,
     TargetsContext,
     found_targets,
@@ -42,7 +33,7 @@ from wavewright.engine.run.pipeline.target_root import (
     require_valid_expansion,
     tokens_used_by,
 )
-from wavewright.engine.run.pipeline.target_waves import (
+from wavewright.engine.run.target_waves import (
     TARGET_COMPLETED,
     TARGET_FAILED,
     TARGET_INTERRUPTED,
@@ -55,8 +46,8 @@ from wavewright.engine.run.pipeline.target_waves import (
     some_names,
     targets_json,
 )
-from wavewright.engine.run.pipeline.version import __version__
-from wavewright.engine.run.project.tools import signatures_to_check
+from wavewright.engine.run.task_groups import open_task_group
+from wavewright.engine.run.version import __version__
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, Noted, RunFinished, RunStarted
 from wavewright.executor.store.journal import (
@@ -72,9 +63,6 @@ from wavewright.planner.types import Json, JsonObject, RunId
 from wavewright.reviewer.package.builder import build_package, last_review
 from wavewright.reviewer.records import Package
 
-if TYPE_CHECKING:
-    from typing_extensions import TypeIs
-
 
 class TargetBudgetSpent(WavewrightError):
     """A target cannot begin because the others have used the job's budget."""
@@ -84,44 +72,46 @@ _TARGET_ERRORS = (TargetBudgetSpent, *PERMANENT_ERRORS)
 """Errors of one target whose message is enough for a user."""
 
 
-def has_targets(context: RunContext) -> TypeIs[TargetsContext]:
-    """Whether the job has several targets, each a run of its own."""
-    return isinstance(context, TargetsContext)
+RunJob: TypeAlias = Callable[[RunRequest, Ports], Awaitable[PipelineRun[RunContext]]]
+"""Runs a job from a request to its end: the run of one target."""
+
+
+async def run_targets(context: TargetsContext, ports: Ports, run_job: RunJob) -> RunHalted:
+    """Run the job for each of its targets, wave by wave; a wave finds the targets of the next one.
+
+    The root run journals how each target begins and ends; a failed target does not stop the others.
+    Returned is the way out: a root run has no plan of its own.
+    """
+    targets = _TargetRuns(ports, run_job)
+    attempt = ports.attempt
+    root = TargetRoot(ports, await targets.open_root(context), context.waves)
+    if root.has_budget:
+        for run in root.waves.runs.values():
+            root.tokens_used[run] = tokens_used_by(fold(await attempt.journal.load(run)))
+    await targets.run_waves(root)
+    context_after = root.context
+    if attempt.cancellation.is_cancelled:
+        return await run_stopped(attempt, context_after)
+    pause = _pause_reason(root)
+    if pause is not None:
+        return await run_waits(attempt, context_after, pause)
+    waves = root.waves
+    if root.waiting_targets or waves.awaiting:
+        # The rest of the wave has ended; the next wave waits for all of it.
+        return await run_ended(attempt, context_after, "interrupted", _waiting_reason(root))
+    return await run_ended(attempt, context_after, _overall_status(waves), waves.summary())
 
 
 @dataclass(frozen=True, slots=True)
-class RunTargets:
-    """Run the job for each of its targets, wave by wave; a wave finds the targets of the next one."""
+class _TargetRuns:
+    """Runs the targets of a root run."""
 
     ports: Ports
-    pipeline: Callable[[Ports], Pipeline[RunRequest, RunContext]]
-    """Returns the pipeline of one target's run."""
-    name: str = "run_targets"
+    run_job: RunJob
 
-    async def run(self, context: TargetsContext) -> PhaseResult[RunContext]:
-        """Journal in the root run how each target begins and ends; a failed target does not stop
-        the others.
-        """
-        root = TargetRoot(self.ports, await self._open(context), context.waves)
-        for run in root.waves.runs.values() if root.has_budget else ():
-            root.tokens_used[run] = tokens_used_by(fold(await self.ports.journal.load(run)))
-        await self._run_waves(root)
-        opened = root.context
-        if self.ports.cancellation.is_cancelled:
-            return await halt_stopped(self.ports, opened)
-        if (reason := _pause_reason(root)) is not None:
-            return await halt_waiting(self.ports, opened, reason)
-        if root.waiting_targets or root.waves.awaiting:
-            # The rest of the wave has ended; the next wave waits for all of it.
-            reason = _waiting_reason(root)
-            return halt(await record_end(self.ports, opened, "interrupted", reason), reason)
-        waves = root.waves
-        summary = waves.summary()
-        return halt(await record_end(self.ports, opened, _overall_status(waves), summary), summary)
-
-    async def _run_waves(self, root: TargetRoot) -> None:
+    async def run_waves(self, root: TargetRoot) -> None:
         """Run targets until all have ended, an answer must be waited for, or the job is stopped."""
-        while not self.ports.cancellation.is_cancelled:
+        while not self.ports.attempt.cancellation.is_cancelled:
             if not await self._choose_next(root):
                 return
             wave = root.runnable_targets()
@@ -143,10 +133,10 @@ class RunTargets:
                 )
             asked = open_question(root.context.state)
             answer = None
-            if self.ports.asker is not None and asked is not None:
+            if self.ports.people.asker is not None and asked is not None:
                 options = tuple(map(str, cast("list[Json]", asked.body["options"])))
-                with self.ports.cancellation.scope():
-                    answer = await self.ports.asker.ask(
+                with self.ports.attempt.cancellation.scope():
+                    answer = await self.ports.people.asker.ask(
                         UserQuestion(str(asked.body["question"]), options, asked_by="the job")
                     )
             if answer is None or asked is None:
@@ -154,21 +144,21 @@ class RunTargets:
             await root.note(ANSWER, {**asked.body, "answer": answer})
         return True
 
-    async def _open(self, context: TargetsContext) -> RunContext:
-        order, waves, now = context.new_job, context.waves, self.ports.clock()
+    async def open_root(self, context: TargetsContext) -> RunContext:
+        order, waves, now = context.new_job, context.waves, self.ports.attempt.clock()
         if order is None:
             body: JsonObject = {
                 "step": len(waves.ends),
                 "queue_size": len(waves.known()) - len(waves.ends),
             }
-            return await record_attempt(self.ports, context, body)
+            return await record_attempt(self.ports.attempt, context, body)
         if order.draft is not None:
             require_valid_expansion(
-                order, signatures_to_check(order.draft.plan, order.goal, self.ports.settings)
+                order, signatures_to_check(order.draft.plan, order.goal, self.ports.means.settings)
             )
         run = context.request.run or new_run_id(now.timestamp())
         if context.request.run is None:
-            await self.ports.journal.open_run(run)
+            await self.ports.attempt.journal.open_run(run)
         started = RunStarted(
             run=run,
             at=now.timestamp(),
@@ -181,14 +171,14 @@ class RunTargets:
         wanted: JsonObject = {"targets": waves.targets.model_dump(mode="json"), "text": order.text}
         # One append: a root run without this note would be resumed as a run without targets.
         events = (started, *given, Noted(now.timestamp(), TARGETS_WANTED, wanted))
-        return await record(self.ports, context, *events, run=run)
+        return await record(self.ports.attempt, context, *events, run=run)
 
     async def _run_wave(self, root: TargetRoot, wave: list[Target]) -> None:
         slots = anyio.Semaphore(root.waves.targets.at_once)
         async with open_task_group() as group:
             for target in wave:
                 await slots.acquire()
-                if self.ports.cancellation.is_cancelled:
+                if self.ports.attempt.cancellation.is_cancelled:
                     break
                 group.start_soon(self._run_target, root, target, slots)
 
@@ -211,13 +201,13 @@ class RunTargets:
 
     def _new_run(self, root: TargetRoot) -> RunId:
         taken = {*root.waves.runs.values(), root.context.run}
-        while (run := new_run_id(self.ports.clock().timestamp())) in taken:
+        while (run := new_run_id(self.ports.attempt.now())) in taken:
             pass
         return run
 
     async def _run_to_end(self, root: TargetRoot, target: Target, run: RunId) -> None:
         body: JsonObject = {"target": target.name, "wave": target.wave, "run": run}
-        events = await self.ports.journal.load(run)
+        events = await self.ports.attempt.journal.load(run)
         state = fold(events)
         sent = root.waves.packages.get(target.name)
         # Targets whose package still waits for its verdict are not run.
@@ -232,7 +222,7 @@ class RunTargets:
             if _needs_run(state, events, verdict):
                 state, package = await self._run_pipeline(root, target, run, verdict)
                 if state.is_interrupted:
-                    if not self.ports.cancellation.is_cancelled:
+                    if not self.ports.attempt.cancellation.is_cancelled:
                         root.waiting_targets.add(target.name)
                     return
             else:
@@ -240,7 +230,7 @@ class RunTargets:
         except Exception as fault:  # noqa: BLE001 - an error of a target must not stop the others
             _raise_journal_error(fault)
             # A cancelled target may fail with any error; it is resumed with the job.
-            is_cut_short = self.ports.cancellation.is_cancelled and not isinstance(
+            is_cut_short = self.ports.attempt.cancellation.is_cancelled and not isinstance(
                 fault, _TARGET_ERRORS
             )
             await root.note(
@@ -288,7 +278,7 @@ class RunTargets:
         """
         if target.wave >= root.waves.targets.depth:
             return [], ""
-        return found_targets(root.waves.targets.expand, state, self.ports.settings)
+        return found_targets(root.waves.targets.expand, state, self.ports.means.settings)
 
     async def _run_pipeline(
         self, root: TargetRoot, target: Target, run: RunId, verdict: PackageVerdict | None
@@ -300,8 +290,12 @@ class RunTargets:
             raise TargetBudgetSpent("the tokens of the job are spent")
         order = job_of_target(root, target, tokens)
         root.tokens_used[run] = before if tokens is None else tokens
-        await self.ports.services.memory.load(run)
         asked = root.context.request
+        feedback: Feedback | None = None
+        if verdict is not None:
+            feedback = Feedback(
+                verdict.package, verdict.iteration, verdict.texts, root.max_packages
+            )
         request = RunRequest(
             resolved_job=order,
             run=run,
@@ -309,29 +303,35 @@ class RunTargets:
             concurrency=asked.concurrency,
             as_of=asked.as_of,
             output_dir=asked.output_dir,
-            feedback=None
-            if verdict is None
-            else Feedback(verdict.package, verdict.iteration, verdict.texts, root.max_packages),
+            feedback=feedback,
         )
-        ports = self.ports
-        if self.ports.people_for_run is not None:
-            approver, asker = self.ports.people_for_run(run)
-            ports = replace(ports, approver=approver, asker=asker)
+        people = self.ports.people
+        if self.ports.targets.people_for_run is not None:
+            approver, asker = self.ports.targets.people_for_run(run)
+            people = replace(people, approver=approver, asker=asker)
         try:
             # Observers of the root run receive events of targets, not those within their runs.
-            with self.ports.observe_target(target.name) as on_event:
-                ports = replace(ports, on_event=on_event, on_phase=on_event)
-                done = await self.pipeline(ports).run(request, ports.on_phase)
+            with self.ports.targets.observe(target.name) as on_event:
+                ports = replace(
+                    self.ports,
+                    attempt=replace(self.ports.attempt, on_event=on_event),
+                    people=people,
+                    on_phase=on_event,
+                    # A request to cancel is made for the root run, which stops its targets.
+                    find_cancel_request=None,
+                )
+                done = await self.run_job(request, ports)
         finally:
-            self.ports.services.memory.evict(run)
-            if self.ports.services.budget_store is not None:
-                self.ports.services.budget_store.limit_run(run, None)
+            if self.ports.means.services.budget_store is not None:
+                self.ports.means.services.budget_store.limit_run(run, None)
             with anyio.CancelScope(shield=True):
                 try:
-                    root.tokens_used[run] = tokens_used_by(fold(await self.ports.journal.load(run)))
+                    root.tokens_used[run] = tokens_used_by(
+                        fold(await self.ports.attempt.journal.load(run))
+                    )
                 finally:
                     # Closed also if it cannot be read: otherwise it could not be opened again.
-                    await self.ports.journal.close_run(run)
+                    await self.ports.attempt.journal.close_run(run)
         return done.context.state, done.context.package
 
     def _package(self, state: RunState, run: RunId) -> Package | None:
@@ -345,7 +345,7 @@ class RunTargets:
         goal = goal_with_feedback(Goal.model_validate(state.started.goal), state)
         plan = Plan.model_validate(state.plan)
         package = build_package(plan, goal, state, last_review(state), {})
-        self.ports.publish(package, self.ports.settings.output_dir / run)
+        self.ports.publish(package, self.ports.means.settings.output_dir / run)
         return package
 
 
@@ -385,7 +385,7 @@ def _pause_reason(root: TargetRoot) -> str | None:
     """Return why a job does not continue now although no target waits for an answer."""
     if (asked := open_question(root.context.state)) is not None:
         return f"a person must choose: {asked.body['question']}"
-    cycles = root.ports.cycles
+    cycles = root.ports.targets.cycles
     if cycles is not None and cycles.resumes_at is not None and root.waves.current():
         return "the next cycle starts after a pause"
     return None

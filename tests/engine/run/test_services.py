@@ -10,8 +10,8 @@ import pytest
 from anyio import lowlevel
 
 from wavewright.config.settings import load_settings
-from wavewright.engine.run.pipeline.context import ApprovalRequest, Ports
-from wavewright.engine.run.pipeline.services import open_recorder
+from wavewright.engine.run.model_phases import open_recorder
+from wavewright.engine.run.ports import ApprovalRequest, Attempt, Means, People, Ports
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.types import RunId
@@ -27,10 +27,9 @@ class NobodyApproves:
 def ports(tmp_path: Path) -> Ports:
     settings = load_settings(tmp_path, {})
     return Ports(
-        journal=MemoryJournal(),
-        settings=settings,
-        services=make_services(settings),
-        approver=NobodyApproves(),
+        attempt=Attempt(journal=MemoryJournal()),
+        means=Means(settings=settings, services=make_services(settings)),
+        people=People(approver=NobodyApproves()),
     )
 
 
@@ -43,7 +42,7 @@ def test_a_program_that_ends_at_once_ends_without_another_fault(ports: Ports) ->
     async def work() -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, fault: faults.append(str(fault)))
-        async with open_recorder(ports, RunId("r")) as recorder:
+        async with open_recorder(ports.attempt, RunId("r")) as recorder:
             await lowlevel.checkpoint()
             loop.call_soon(interrupt)
             try:

@@ -11,9 +11,10 @@ import pytest
 
 from tests.engine.run_in_process import run_request
 from wavewright.config.settings import load_settings
-from wavewright.engine.run.pipeline.cancellation import CancellationToken
-from wavewright.engine.run.pipeline.context import PackageValidation, PackageVerdict, RunRequest
-from wavewright.engine.run.pipeline.target_waves import (
+from wavewright.engine.run.cancellation import CancellationToken
+from wavewright.engine.run.context import RunRequest
+from wavewright.engine.run.ports import PackageValidation, PackageVerdict
+from wavewright.engine.run.target_waves import (
     TARGET_FAILED,
     TARGET_INTERRUPTED,
     TARGET_PACKAGE_JUDGED,

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, replace
 
 from wavewright.config.settings import Settings
 from wavewright.config.sources import Source
+from wavewright.engine.run.context import RunContext
 from wavewright.engine.run.jobs.inputs import TARGET, inputs_of_target
 from wavewright.engine.run.jobs.resolving import ResolvedJob
-from wavewright.engine.run.pipeline.context import PackageVerdict, Ports, RunContext
-from wavewright.engine.run.pipeline.services import pending_draft
-from wavewright.engine.run.pipeline.target_waves import (
+from wavewright.engine.run.ports import PackageVerdict, Ports
+from wavewright.engine.run.project.tools import signatures_to_check
+from wavewright.engine.run.recording import pending_draft
+from wavewright.engine.run.target_waves import (
     CYCLE_ENDED,
     CYCLE_STARTED,
     Target,
@@ -21,7 +23,6 @@ from wavewright.engine.run.pipeline.target_waves import (
     read_targets,
     waves_after,
 )
-from wavewright.engine.run.project.tools import signatures_to_check
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Noted
 from wavewright.planner.cel.errors import ExpressionError
@@ -169,7 +170,7 @@ class TargetRoot:
     @property
     def max_packages(self) -> int:
         """Packages of one target that are validated."""
-        validation, own = self.ports.validation, self.context.goal.limits.iterations
+        validation, own = self.ports.targets.validation, self.context.goal.limits.iterations
         if validation is None:
             return 0
         return validation.max_packages if own is None else own
@@ -179,16 +180,16 @@ class TargetRoot:
         validated no more.
         """
         sent = self.waves.packages[target]
-        if self.ports.validation is None or self.max_packages == 0:
+        if self.ports.targets.validation is None or self.max_packages == 0:
             return PackageVerdict(accepted=True, package="", iteration=sent.iteration)
-        return self.ports.validation.verdict_on(target, sent.iteration)
+        return self.ports.targets.validation.verdict_on(target, sent.iteration)
 
     def runnable_targets(self) -> list[Target]:
         """Return the targets of the current wave that wait for no verdict; at most one where each
         follows the other.
         """
         current = self.waves.current()
-        if self.waves.targets.forks == "ask" or self.ports.cycles is not None:
+        if self.waves.targets.forks == "ask" or self.ports.targets.cycles is not None:
             current = current[:1]
         return [target for target in current if not self._waits(target.name)]
 
@@ -201,7 +202,7 @@ class TargetRoot:
         """Begin a cycle of a standing job, or continue the current one; return whether its time has
         come.
         """
-        cycles, last = self.ports.cycles, self.waves.cycle
+        cycles, last = self.ports.targets.cycles, self.waves.cycle
         if cycles is None:
             return True
         if (
@@ -211,7 +212,9 @@ class TargetRoot:
         ):
             return False
         run = self.waves.runs.get(target.name)
-        used = 0 if run is None else tokens_used_by(fold(await self.ports.journal.load(run)))
+        used = (
+            0 if run is None else tokens_used_by(fold(await self.ports.attempt.journal.load(run)))
+        )
         if last is None or last.resumes_at is not None or last.target != target.name:
             await self.note(CYCLE_STARTED, {"target": target.name, "used": used})
             last = TargetCycle(target.name, used)
@@ -220,15 +223,15 @@ class TargetRoot:
 
     async def end_cycle(self, target: Target) -> None:
         """End the cycle of a standing job where its target has ended or its budget is spent."""
-        cycles = self.ports.cycles
+        cycles = self.ports.targets.cycles
         if cycles is not None and (cycles.is_spent or target.name in self.waves.ends):
             await self.note(CYCLE_ENDED, {"target": target.name, "resumes_at": cycles.end()})
 
     async def note(self, topic: str, body: JsonObject) -> None:
         """Journal one step of it."""
-        noted = Noted(self.ports.clock().timestamp(), topic, body)
-        await self.ports.journal.append(self.context.run, [noted])
-        self.ports.on_event(noted)
+        noted = Noted(self.ports.attempt.now(), topic, body)
+        await self.ports.attempt.journal.append(self.context.run, [noted])
+        self.ports.attempt.on_event(noted)
         # Others may have noted something since this began to be written: it is added to what there
         # is now.
         self.context = replace(self.context, state=fold([noted], self.context.state))

@@ -12,7 +12,8 @@ import pytest
 from tests.engine.run_in_process import run_request
 from tests.engine.stale_quotes_project import take_calls, write_quotes_project
 from wavewright.config.settings import Settings, load_settings
-from wavewright.engine.run.pipeline.context import ApprovalRequest, RunRequest
+from wavewright.engine.run.context import RunRequest
+from wavewright.engine.run.ports import ApprovalRequest
 from wavewright.executor.events.types import Event, ItemFinished, StepFinished
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.types import Schedule

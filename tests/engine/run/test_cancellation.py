@@ -16,7 +16,7 @@ from tests.executor.execution_harness import (
     plan_of,
     statuses,
 )
-from wavewright.engine.run.pipeline.cancellation import CancellationToken, Cycles
+from wavewright.engine.run.cancellation import CancellationToken, Cycles
 from wavewright.executor.events.state import fold
 from wavewright.executor.run.ports import DrainSignal
 from wavewright.executor.store.journal import MemoryJournal

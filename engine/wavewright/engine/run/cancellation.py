@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 
 import anyio
 
-from wavewright.engine.run.pipeline.target_waves import target_runs
+from wavewright.engine.run.target_waves import target_runs
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, Noted, RunFinished
 from wavewright.executor.run.ports import DrainSignal

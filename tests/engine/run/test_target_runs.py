@@ -22,8 +22,9 @@ from tests.engine.run_in_process import run_request
 from tests.support.prepared_command import PipedCommand
 from wavewright.config.settings import load_settings
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
-from wavewright.engine.run.pipeline.context import ApprovalRequest, RunRequest, withhold_package
-from wavewright.engine.run.pipeline.target_waves import (
+from wavewright.engine.run.context import RunRequest
+from wavewright.engine.run.ports import ApprovalRequest, withhold_package
+from wavewright.engine.run.target_waves import (
     Target,
     TargetEnd,
     TargetWaves,

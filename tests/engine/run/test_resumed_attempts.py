@@ -11,7 +11,8 @@ from tests.engine.run_in_process import run_request
 from wavewright.config.settings import Settings, load_settings
 from wavewright.engine.rehearsal.fake_model.request import FakeModelRequest
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
-from wavewright.engine.run.pipeline.context import ApprovalRequest, RunRequest
+from wavewright.engine.run.context import RunRequest
+from wavewright.engine.run.ports import ApprovalRequest
 from wavewright.executor.events.types import AnswerKept, Event, StepFinished
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.types import JsonObject

@@ -15,7 +15,9 @@ import anyio
 from anyio.abc import TaskGroup
 
 from wavewright.config.redaction import known_secrets_redactor
-from wavewright.engine.run.pipeline.context import Ports, RunContext
+from wavewright.config.settings import Settings
+from wavewright.engine.run.context import RunContext
+from wavewright.engine.run.ports import Attempt
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, ItemFinished, Noted, StepFinished
 from wavewright.executor.run.execution import Execution, execute
@@ -74,11 +76,17 @@ class EarlySteps:
     """
 
     def __init__(
-        self, ports: Ports, context: RunContext, group: TaskGroup, allowance: Allowance | None
+        self,
+        attempt: Attempt,
+        settings: Settings,
+        context: RunContext,
+        group: TaskGroup,
+        allowance: Allowance | None,
     ) -> None:
         self.events: list[Event] = []
         """What happened, in order, for the state of the run; outputs are as the tools gave them."""
-        self._ports = ports
+        self._attempt = attempt
+        self._settings = settings
         self._context = context
         self._group = group
         self._allowance = allowance
@@ -113,7 +121,7 @@ class EarlySteps:
             self._context.goal,
             self._context.signatures,
             allowance=self._allowance,
-            passes_effects=self._ports.settings.planner.stream == "on",
+            passes_effects=self._settings.planner.stream == "on",
         )
         steps = {step.id: step for step in bound.steps}
         new = [name for name in found if name not in self._started]
@@ -128,11 +136,11 @@ class EarlySteps:
                 self._group.start_soon(self._run, self._started[name], bound, graph, ready)
 
     def _note(self, topic: str, body: JsonObject) -> Noted:
-        return Noted(self._ports.clock().timestamp(), topic, body)
+        return Noted(self._attempt.now(), topic, body)
 
     async def _journal(self, noted: Noted, ready: anyio.Event) -> None:
-        await self._ports.journal.append(self._context.run, [noted])
-        self._ports.on_event(noted)
+        await self._attempt.journal.append(self._context.run, [noted])
+        self._attempt.on_event(noted)
         self.events.append(noted)
         ready.set()
 
@@ -158,19 +166,19 @@ class EarlySteps:
         needed = {step.id, *graph.ancestors(step.id)}
         part = bound.model_copy(
             update={
-                "steps": tuple(one for one in bound.steps if one.id in needed),
+                "steps": tuple(other for other in bound.steps if other.id in needed),
                 "gates": tuple(gate for gate in bound.gates if gate.on in needed),
                 "caps": (),
             }
         )
         tool = context.signatures[step.tool]
         ceilings = (tool.concurrency, limits.tool_concurrency.get(tool.name), limits.concurrency)
-        limit = min(one for one in ceilings if one is not None)
+        limit = min(ceiling for ceiling in ceilings if ceiling is not None)
         slots = await self._slots.take(tool.name, limit, 1 if step.for_each is None else limit)
         events: list[Event] = []
 
         def listen(event: Event) -> None:
-            self._ports.on_event(event)
+            self._attempt.on_event(event)
             events.append(event)
 
         try:
@@ -181,15 +189,15 @@ class EarlySteps:
                     context.tools,
                     run=context.run,
                     now=now,
-                    journal=self._ports.journal,
+                    journal=self._attempt.journal,
                     verify=make_verifier(part, context.signatures, context.goal, now),
                     schedule="dataflow",
                     limits=limits.model_copy(update={"run_timeout": None, "concurrency": slots}),
                     goal_tools=context.goal.tools,
                     prior=self._state,
                     on_event=listen,
-                    announces=self._ports.announces_calls,
-                    redactor=known_secrets_redactor(self._ports.settings),
+                    announces=self._attempt.announces_calls,
+                    redactor=known_secrets_redactor(self._settings),
                     is_part=True,
                 )
             )

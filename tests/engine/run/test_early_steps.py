@@ -16,11 +16,12 @@ import pytest
 from wavewright.config.sections import PlannerSection
 from wavewright.config.settings import Settings, settings_without_file
 from wavewright.engine.interfaces.api.plan_run import CallbackApprover
+from wavewright.engine.run.context import RunContext, RunRequest
+from wavewright.engine.run.early_steps import PREFIX_TOPIC, STREAMED_TOPIC
 from wavewright.engine.run.jobs.goal_in_words import job_in_words
 from wavewright.engine.run.jobs.inputs import InputOverrides
-from wavewright.engine.run.phases.early_steps import PREFIX_TOPIC, STREAMED_TOPIC
-from wavewright.engine.run.pipeline.context import Ports, RunContext, RunRequest, withhold_package
-from wavewright.engine.run.session import run_request
+from wavewright.engine.run.ports import Attempt, Means, People, Ports, withhold_package
+from wavewright.engine.run.run_job import run_job
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Event, Noted, PlanAccepted, StepFinished
 from wavewright.executor.store.journal import Journal, MemoryJournal
@@ -158,13 +159,12 @@ class Project:
         )
         job = None if run else job_in_words("Add what is looked up", settings, InputOverrides())
         ports = Ports(
-            journal=self.journal,
-            settings=settings,
-            services=make_services(settings, Streamer([*answers])),
-            approver=CallbackApprover(None),
+            attempt=Attempt(journal=self.journal),
+            means=Means(settings=settings, services=make_services(settings, Streamer([*answers]))),
+            people=People(approver=CallbackApprover(None)),
             publish=withhold_package,
         )
-        ended = await run_request(RunRequest(resolved_job=job, run=run), ports)
+        ended = await run_job(RunRequest(resolved_job=job, run=run), ports)
         return ended.context
 
     async def events(self, context: RunContext) -> list[Event]:

@@ -1,0 +1,169 @@
+"""The approval of a patch by a person; steps are approved when they are ready
+(`decisions/approvals.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from wavewright.config.redaction import known_secrets_redactor
+from wavewright.config.settings import Settings
+from wavewright.engine.run.context import CandidatePlan, RunContext
+from wavewright.engine.run.decisions.approvals import (
+    APPROVAL_USED,
+    APPROVAL_WANTED,
+    APPROVE,
+    CallDescriptions,
+    approval_binding,
+    has_expired,
+    matches_binding,
+    pending_approval,
+    recorded_answer,
+    with_nonce,
+)
+from wavewright.engine.run.endings import RunHalted, patch_dropped, run_stopped, run_waits
+from wavewright.engine.run.ports import ApprovalRequest, Attempt, People
+from wavewright.engine.run.recording import record_note
+from wavewright.executor.events.types import Noted
+from wavewright.planner.diagnostics.rendering import printable
+from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.language.signatures import asks_approval
+from wavewright.planner.types import JsonObject, StepId
+from wavewright.reviewer.recovery.recipes import is_feedback
+from wavewright.reviewer.review.results import run_instant
+
+
+async def approve(
+    context: RunContext, attempt: Attempt, settings: Settings, people: People
+) -> RunContext:
+    """Ask a person where a patch brings a new side effect, or a step that needs approval.
+
+    The answer is journaled before the patch is followed.
+
+    Raises:
+        PatchDropped: the patch is refused.
+        RunHalted: nobody has answered yet.
+    """
+    candidate = context.candidate
+    if candidate is None or candidate.patch is None:
+        return context
+    steps = _steps_needing_approval(context, candidate)
+    needs = _approval_reasons(context, candidate, steps)
+    if not needs:
+        return context
+    text = _approval_text(context, candidate.plan, tuple(steps), settings)
+    binding = approval_binding(context.run, candidate.plan, tuple(steps))
+    request = ApprovalRequest("patch", text, needs, binding)
+    approved = _recorded_approval(context, request, attempt.now())
+    if approved is None:
+        with attempt.cancellation.scope() as scope:
+            approved = await people.approver.approve(request)
+        if scope.cancelled_caught:
+            raise await run_stopped(attempt, context)
+    body: JsonObject = {"subject": request.subject, "needs": [*needs]}
+    if approved is None:
+        body |= {"text": text, "steps": len(candidate.plan.steps)}
+        raise await _wait_for_approval(context, body, request, attempt)
+    body["approved"] = approved
+    context = await record_note(attempt, context, APPROVAL_USED, body)
+    if not approved:
+        context = replace(context, candidate=None)
+        raise patch_dropped(context, "the recovery patch was not approved")
+    return context
+
+
+def _recorded_approval(context: RunContext, request: ApprovalRequest, now: float) -> bool | None:
+    """Return the journaled answer to exactly this request."""
+    wanted = _pending_request(context, request, now)
+    answer = None if wanted is None else recorded_answer(context.state, wanted)
+    return None if answer is None else answer == APPROVE
+
+
+def _pending_request(context: RunContext, request: ApprovalRequest, now: float) -> Noted | None:
+    """Return the journaled request for exactly this approval, unless it has expired."""
+    wanted = pending_approval(context.state)
+    if wanted is None or has_expired(wanted, now):
+        return None
+    if not matches_binding(wanted.body.get("binding"), request.binding):
+        return None
+    return wanted
+
+
+async def _wait_for_approval(
+    context: RunContext, body: JsonObject, request: ApprovalRequest, attempt: Attempt
+) -> RunHalted:
+    """Journal the request, so that it can be answered later, and return the way out."""
+    if _pending_request(context, request, attempt.now()) is None:
+        body = {**body, "binding": with_nonce(request.binding)}
+        context = await record_note(attempt, context, APPROVAL_WANTED, body)
+    reason = "a person must agree: " + "; ".join(request.needs)
+    return await run_waits(attempt, context, reason)
+
+
+def _steps_needing_approval(context: RunContext, candidate: CandidatePlan) -> dict[StepId, str]:
+    """Return the steps that need approval, each with the reason."""
+    known = {step.id for step in context.plan.steps} if context.plan else set[str]()
+    asked = {
+        step.id: f"step {step.id!r} calls {step.tool!r}, which needs approval"
+        for step in candidate.plan.steps
+        if step.id not in known
+        and step.tool in context.tools
+        and asks_approval(step, context.tools[step.tool].signature)
+    }
+    for step_id in candidate.side_effects:
+        step = candidate.plan.step(step_id)
+        signature = context.tools[step.tool].signature
+        effects = ", ".join(sorted(signature.effects - {"read"}))
+        if step_id not in asked and effects and not _is_repeated_read(step, context):
+            asked[step_id] = (
+                f"the patch brings step {step_id!r}, which calls {signature.name!r} ({effects})"
+            )
+    return asked
+
+
+def _approval_reasons(
+    context: RunContext, candidate: CandidatePlan, asked: Mapping[StepId, str]
+) -> tuple[str, ...]:
+    if candidate.patch is not None and not context.goal.auto_approve and not asked:
+        return ("the goal lets no patch apply without a person's word",)
+    return tuple(asked.values())
+
+
+def _is_repeated_read(step: Step, context: RunContext) -> bool:
+    """Whether a step repeats a read of the plan, as a recipe of the goal or a validator says.
+
+    Each parameter is the old one, comes from the recipe, or is the feedback on a package.
+    """
+    plan = context.plan
+    if plan is None or step.supersedes is None or context.tools[step.tool].signature.writes:
+        return False
+    old = plan.step(step.supersedes)
+    allowed = [old.params, *(recipe.set_params for recipe in context.goal.recipes)]
+    if (step.tool, step.for_each) != (old.tool, old.for_each):
+        return False
+    for name, value in step.params.items():
+        is_known = any(name in params and params[name] == value for params in allowed)
+        if not is_known and not is_feedback(name, value):
+            return False
+    return True
+
+
+def _approval_text(
+    context: RunContext, plan: Plan, asked: Collection[StepId], settings: Settings
+) -> str:
+    """Return the steps or changes as text, with the parameters of the steps that need approval, or
+    of all new ones.
+    """
+    if context.plan is not None:
+        from wavewright.planner.plans.diff import diff_plans
+
+        lines = str(diff_plans(context.plan, plan, context.signatures)).split("\n")
+    else:
+        lines = [f"{step.id}: {step.tool}" for step in plan.steps]
+    redactor = known_secrets_redactor(settings)
+    calls = CallDescriptions(plan, context.state, run_instant(context.state), redactor)
+    known = {step.id for step in context.plan.steps} if context.plan else set[StepId]()
+    for step_id in asked or [step.id for step in plan.steps if step.id not in known]:
+        lines += ["", *calls.lines(plan.step(step_id))]
+    return "\n".join(printable(line) for line in lines)

@@ -1,0 +1,125 @@
+"""The check of a plan before it is followed: the first one, a patched one, that of a resumed run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from wavewright.config.sources import Source
+from wavewright.engine.run.context import PlannedContext, RunContext
+from wavewright.engine.run.endings import patch_dropped, record_end
+from wavewright.engine.run.jobs.plan_drafts import PlanDraft
+from wavewright.engine.run.ports import Attempt, Means, People
+from wavewright.engine.run.project.tools import find_obstacles, signatures_to_check
+from wavewright.engine.run.recording import record_refusal
+from wavewright.engine.run.services import remaining_allowance
+from wavewright.executor.events.state import SUCCESSES, RunState
+from wavewright.planner.checks.checker import check
+from wavewright.planner.checks.feasibility import check_readiness
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, error_diagnostics
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.ports.budgets import Allowance
+from wavewright.planner.types import StepId
+
+
+async def check_plan(
+    context: RunContext, attempt: Attempt, means: Means, people: People
+) -> RunContext:
+    """Check the candidate, and stop with every fault that it has.
+
+    Raises:
+        PlanError: an author's plan has faults, each at its place.
+        PatchDropped: a patch makes faults; the run is packaged as it is.
+    """
+    if context.candidate is None:
+        return context
+    plan = context.candidate.plan
+    if context.draft is not None:
+        return await _check_draft(context, plan, context.draft, attempt, means, people)
+    faults = await _check_begun(context, plan, means)
+    errors = error_diagnostics(faults)
+    if errors:
+        context = await record_refusal(attempt, context, "patch_refused", faults)
+        context = replace(context, candidate=None)
+        raise patch_dropped(context, f"the recovery patch makes {len(errors)} faults")
+    return replace(context, diagnostics=tuple(faults))
+
+
+async def recheck_plan(context: PlannedContext, means: Means) -> PlannedContext:
+    """Check that the plan of a resumed run is still valid with the tools as they are now.
+
+    Raises:
+        PlanError: a change of a tool has made the plan invalid; nothing was called.
+    """
+    faults = await _check_begun(context, context.plan, means)
+    if error_diagnostics(faults):
+        raise PlanError(tuple(faults), Source(f"the plan of run {context.run}", ""))
+    return context
+
+
+async def _check_draft(
+    context: RunContext,
+    candidate: Plan,
+    draft: PlanDraft,
+    attempt: Attempt,
+    means: Means,
+    people: People,
+) -> RunContext:
+    tools: Mapping[str, ToolSignature] = context.signatures
+    if not all(step.tool in tools for step in draft.plan.steps):
+        # The plan names tools that are not allowed; the diagnostics say whether they exist.
+        tools = signatures_to_check(draft.plan, context.goal, means.settings)
+    faults = check(
+        candidate,
+        context.goal,
+        tools,
+        allowance=await _plan_allowance(context, candidate, means),
+        can_ask=people.can_ask,
+        can_answer=people.can_answer,
+    )
+    unready = _unready_steps(candidate, tools, means)
+    diagnostics = draft.origin.place([*faults, *unready])
+    if error_diagnostics(diagnostics):
+        context = await record_refusal(attempt, context, "plan_refused", diagnostics)
+        await record_end(attempt, context, "failed", "the plan is not valid")
+        raise PlanError(diagnostics, draft.origin.document.source)
+    return replace(context, diagnostics=tuple(diagnostics))
+
+
+def _unready_steps(
+    plan: Plan, tools: Mapping[str, ToolSignature], means: Means
+) -> Sequence[Diagnostic]:
+    """Return diagnostics of steps that cannot work here; replaced tools need nothing."""
+    if means.runtime is not None:
+        return ()
+    obstacles = find_obstacles(plan, tools, means.settings)
+    return tuple(check_readiness(plan, obstacles, is_run=True))
+
+
+async def _check_begun(context: RunContext, plan: Plan, means: Means) -> list[Diagnostic]:
+    """Check a plan whose steps have partly been executed."""
+    return check(
+        plan,
+        context.goal,
+        context.signatures,
+        allowance=await _plan_allowance(context, plan, means),
+        finished=context.state.finished_steps(),
+        items_done=_items_done(context.state),
+    )
+
+
+async def _plan_allowance(context: RunContext, plan: Plan, means: Means) -> Allowance | None:
+    return await remaining_allowance(
+        means.services, means.settings, context.goal, run=context.run, plan=plan
+    )
+
+
+def _items_done(state: RunState) -> dict[StepId, int]:
+    """Return the number of items with an output, by step; a resumed run does not pay for them
+    again.
+    """
+    done: dict[StepId, int] = {}
+    for step, items in state.items.items():
+        done[step] = sum(1 for item in items.values() if item.status in SUCCESSES)
+    return done

@@ -1,0 +1,109 @@
+"""Phases that ask a language model.
+
+Such a phase may take long, may be cancelled and runs under the run's time limit; each model call is
+journaled as soon as it has ended, so a crash loses no cost.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+import anyio
+
+from wavewright.engine.run.context import RunContext
+from wavewright.engine.run.ports import Attempt
+from wavewright.engine.run.task_groups import open_task_group
+from wavewright.executor.events.state import fold
+from wavewright.executor.events.types import Event, ModelCalled, RungTaken
+from wavewright.planner.ports.fallback_ladder import RungRecord
+from wavewright.planner.ports.model_port import ModelUse
+from wavewright.planner.types import RunId
+
+C = TypeVar("C", bound=RunContext)
+T = TypeVar("T")
+
+
+class ModelEventRecorder:
+    """Takes the events of model calls without waiting; a task of its own journals them."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self.journaled: list[Event] = []
+        """What is durable so far, in order."""
+        self._attempt = attempt
+        self._send, self._events = anyio.create_memory_object_stream[Event](math.inf)
+
+    def record_use(self, use: ModelUse) -> None:
+        """Record what a model call cost."""
+        self._send_event(ModelCalled(self._attempt.now(), use))
+
+    def record_rung(self, rung: RungRecord) -> None:
+        """Record a rung that was tried."""
+        self._send_event(RungTaken(self._attempt.now(), rung))
+
+    def _send_event(self, event: Event) -> None:
+        # If the program is ended by a second signal, the journaling task may have ended already;
+        # then only the budget store has the cost of the call.
+        with suppress(anyio.BrokenResourceError):
+            self._send.send_nowait(event)
+
+    def close(self) -> None:
+        """Take no more events; `journal` returns once the rest is durable."""
+        self._send.close()
+
+    async def journal(self, run: RunId) -> None:
+        """Journal events until `close`; shielded, so that a cancelled run still journals what it
+        has spent.
+        """
+        with anyio.CancelScope(shield=True):
+            async with self._events:
+                async for event in self._events:
+                    await self._attempt.journal.append(run, [event])
+                    self._attempt.on_event(event)
+                    self.journaled.append(event)
+
+
+@asynccontextmanager
+async def open_recorder(attempt: Attempt, run: RunId) -> AsyncGenerator[ModelEventRecorder]:
+    """Open a recorder; on leaving the context, everything that it took is durable."""
+    recorder = ModelEventRecorder(attempt)
+    async with open_task_group() as group:
+        group.start_soon(recorder.journal, run)
+        try:
+            yield recorder
+        finally:
+            recorder.close()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPhaseResult(Generic[C, T]):
+    """The result of work that asks a model."""
+
+    context: C
+    """With the events of the work folded in, and its time counted."""
+    value: T | None
+    """None if the work was cancelled."""
+    was_stopped: bool = False
+    """Whether it was cancelled from outside; otherwise the run's time limit was reached."""
+
+
+async def run_model_phase(
+    attempt: Attempt, context: C, work: Callable[[ModelEventRecorder], Awaitable[T]]
+) -> ModelPhaseResult[C, T]:
+    """Do the work and journal its events; cancel it from outside or at the run's time limit."""
+    started = time.monotonic()
+    value: T | None = None
+    async with open_recorder(attempt, context.run) as recorder:
+        with attempt.cancellation.scope(), anyio.move_on_after(context.time_left):
+            value = await work(recorder)
+    state = fold(recorder.journaled, context.state)
+    executed = context.executed_seconds + time.monotonic() - started
+    return ModelPhaseResult(
+        replace(context, state=state, executed_seconds=executed),
+        value,
+        attempt.cancellation.is_cancelled,
+    )

@@ -1,0 +1,74 @@
+"""The first events of a run, or of another attempt at it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import platform
+from typing import TypeVar
+
+from wavewright.engine.run.context import RunContext
+from wavewright.engine.run.ports import Attempt
+from wavewright.engine.run.recording import draft_note, record, record_resumed
+from wavewright.engine.run.version import __version__
+from wavewright.executor.events.types import Event, RunStarted
+from wavewright.executor.store.journal import new_run_id
+from wavewright.planner.types import RunId
+from wavewright.tools.workers.services import Services
+
+C = TypeVar("C", bound=RunContext)
+
+
+async def open_run(context: C, attempt: Attempt, services: Services) -> C:
+    """Open the run in the journal, so that no other process works on it.
+
+    Its start is journaled, with its user-supplied plan if there is one, or that it is resumed.
+    """
+    if context.state.started is not None:
+        _limit_spending(context, context.run, services)
+        return await record_resumed(attempt, context)
+    now = attempt.clock()
+    run = context.request.run
+    if run is None:
+        run = new_run_id(now.timestamp())
+        await attempt.journal.open_run(run)
+    _limit_spending(context, run, services)
+    first_events: list[Event] = [_run_started(context, run, now)]
+    if context.draft is not None:
+        first_events.append(draft_note(context.draft, now.timestamp()))
+    # One append: a run that is stopped before its plan is accepted can still be resumed with that
+    # plan.
+    return await record(attempt, context, *first_events, run=run)
+
+
+def _run_started(context: RunContext, run: RunId, now: dt.datetime) -> RunStarted:
+    """Return the event that a run starts, with the versions and the code that it starts with."""
+    versions = {"wavewright": __version__, "python": platform.python_version()}
+    tool_code: dict[str, str] = {}
+    for name, tool in sorted(context.tools.items()):
+        versions[f"tool {name}"] = tool.signature.version
+        if tool.code:
+            tool_code[name] = tool.code
+    return RunStarted(
+        run=run,
+        at=now.timestamp(),
+        job=context.goal.title,
+        goal=context.goal.model_dump(mode="json", by_alias=True),
+        now=_run_instant(context, now),
+        versions=versions,
+        tool_code=tool_code,
+        retry=context.retry,
+    )
+
+
+def _run_instant(context: RunContext, now: dt.datetime) -> float:
+    """Return the instant that `now()` returns; a retry uses that of the run it repeats."""
+    donor = context.donor
+    if context.request.as_of is None and donor is not None and donor.started is not None:
+        return donor.started.now
+    return (context.goal.as_of or now).timestamp()
+
+
+def _limit_spending(context: RunContext, run: RunId, services: Services) -> None:
+    """Limit the cost of models to the goal's own budget."""
+    if services.budget_store is not None:
+        services.budget_store.limit_run(run, context.goal.limits.budget)

@@ -1,1 +1,0 @@
-"""The phases of a run, one file each, in the order of the pipeline."""

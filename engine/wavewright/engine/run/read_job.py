@@ -1,0 +1,150 @@
+"""The beginning of a run: its job is read, or what the journal has of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from wavewright.config.settings import Settings
+from wavewright.engine.run.context import (
+    PlannedContext,
+    RetryRequest,
+    RunContext,
+    RunRequest,
+    extended,
+    goal_with_feedback,
+)
+from wavewright.engine.run.jobs.inline import resolve_inline_job
+from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job_file
+from wavewright.engine.run.pipeline.phase import PipelineError
+from wavewright.engine.run.ports import Attempt
+from wavewright.engine.run.recording import pending_draft
+from wavewright.engine.run.target_root import TargetsContext
+from wavewright.engine.run.target_waves import TargetWaves, target_waves
+from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.events.types import RetryOf, RunStarted
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.types import StepId
+
+
+async def read_job(request: RunRequest, attempt: Attempt, settings: Settings) -> RunContext:
+    """Read the job of a new run, or the events of one that is resumed or repeated."""
+    if request.run is not None:
+        # Opened before it is read: what another process still appends would be missing here.
+        await attempt.journal.open_run(request.run)
+        state = fold(await attempt.journal.load(request.run))
+        if state.started is not None:
+            # What was journaled is the run: the job's file may have changed since, and is not read.
+            return await _resumed(request, state, state.started, attempt, settings)
+    if request.retry is not None:
+        return await _retried(request, request.retry, attempt, settings)
+    job = _resolved_job(request, settings)
+    goal = _as_requested(job.goal, request, settings)
+    if job.targets is not None:
+        waves = TargetWaves(job.targets, job.text)
+        return TargetsContext(request, goal, draft=job.draft, waves=waves, new_job=job)
+    return RunContext(request, goal, draft=job.draft)
+
+
+async def _resumed(
+    request: RunRequest,
+    state: RunState,
+    started: RunStarted,
+    attempt: Attempt,
+    settings: Settings,
+) -> RunContext:
+    """Return the context of a run as it follows from its events."""
+    retry = started.retry
+    donor: RunState | None = None
+    if retry is not None:
+        donor = fold(await attempt.journal.load(retry.run))
+    goal = goal_with_feedback(Goal.model_validate(started.goal), state)
+    context = RunContext(
+        request,
+        _as_requested(goal, request, settings),
+        state=state,
+        donor=donor,
+        retry=retry,
+    )
+    waves = target_waves(state)
+    if waves is not None:
+        context = extended(TargetsContext, context, waves=waves, new_job=None)
+    if state.plan is None:
+        # It was stopped before its plan was accepted; a draft that was made is not paid for again.
+        return replace(context, draft=pending_draft(state))
+    return extended(PlannedContext, context, plan=Plan.model_validate(state.plan))
+
+
+async def _retried(
+    request: RunRequest, retried: RetryRequest, attempt: Attempt, settings: Settings
+) -> RunContext:
+    """Return the context of a new run that repeats another one.
+
+    Raises:
+        PipelineError: that run has not begun.
+    """
+    donor = fold(await attempt.journal.load(retried.run))
+    if donor.started is None:
+        raise PipelineError(
+            f"run {retried.run!r} has not begun; a run that has ended can be repeated"
+        )
+    goal = Goal.model_validate(donor.started.goal)
+    goal = goal.model_copy(update={"inputs": {**goal.inputs, **retried.inputs}})
+    draft = pending_draft(donor)
+    if draft is not None:
+        # Saved, so that no planner replaces the plan that is repeated.
+        draft = replace(draft, is_saved=True)
+    earlier = donor.started.retry
+    retry = RetryOf(
+        run=retried.run,
+        # Keys of writes are those of the first run of the chain, so that servers know the calls.
+        origin=retried.run if earlier is None else earlier.origin,
+        anew=steps_to_repeat(donor, retried.start),
+        by=request.by,
+    )
+    return RunContext(
+        request,
+        _as_requested(goal, request, settings),
+        draft=draft,
+        donor=donor,
+        retry=retry,
+    )
+
+
+def steps_to_repeat(donor: RunState, start: StepId | None) -> tuple[StepId, ...]:
+    """Return a step of the run's plan and all that depend on it, in the plan's order; empty if
+    `start` is None.
+    """
+    if start is None or donor.plan is None:
+        return ()
+    plan = Plan.model_validate(donor.plan)
+    graph = PlanGraph.of(plan)
+    if start not in graph.steps:
+        return ()
+    repeated = {start, *graph.descendants(start)}
+    return tuple(step.id for step in plan.steps if step.id in repeated)
+
+
+def _resolved_job(request: RunRequest, settings: Settings) -> ResolvedJob:
+    if request.resolved_job is not None:
+        return request.resolved_job
+    if request.job is not None:
+        return resolve_inline_job(request.job, settings)
+    if request.job_file is not None:
+        return resolve_job_file(request.job_file, request.plan_file, settings, request.inputs)
+    raise PipelineError("a request for a new run names no job; give it `job_file` or `job`")
+
+
+def _as_requested(goal: Goal, request: RunRequest, settings: Settings) -> Goal:
+    """Return the goal with the overrides of the request, or else of the settings."""
+    limits = goal.limits
+    if concurrency := request.concurrency or settings.concurrency:
+        limits = limits.model_copy(update={"concurrency": concurrency})
+    return goal.model_copy(
+        update={
+            "limits": limits,
+            "schedule": request.schedule or settings.schedule or goal.schedule,
+            "as_of": request.as_of or goal.as_of,
+        }
+    )

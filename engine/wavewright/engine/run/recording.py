@@ -1,0 +1,110 @@
+"""What phases write into the journal of a run.
+
+A recorded event goes into the journal, then to the listener, then into the state.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TypeVar
+
+from wavewright.config.documents import read_document
+from wavewright.engine.run.context import RunContext
+from wavewright.engine.run.jobs.plan_drafts import PlanDraft, PlanOrigin
+from wavewright.engine.run.ports import Attempt
+from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.events.types import Event, Noted
+from wavewright.planner.diagnostics.diagnostic import Diagnostic
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.types import Json, JsonObject, RunId
+from wavewright.reviewer.package.call_reports import token_shares
+
+C = TypeVar("C", bound=RunContext)
+
+
+async def record(attempt: Attempt, context: C, *events: Event, run: RunId | None = None) -> C:
+    """Journal events and return the context with them folded in; they are durable when this
+    returns.
+    """
+    await attempt.journal.append(run or context.run, events)
+    for event in events:
+        attempt.on_event(event)
+    return replace(context, state=fold(events, context.state))
+
+
+async def record_note(attempt: Attempt, context: C, topic: str, body: JsonObject) -> C:
+    """Journal what a phase did or decided."""
+    return await record(attempt, context, Noted(attempt.now(), topic, body))
+
+
+async def record_resumed(attempt: Attempt, context: C) -> C:
+    """Journal that another attempt begins, whether it announces its calls, and what observers need
+    of earlier ones.
+    """
+    state = context.state
+    steps = () if state.plan is None else Plan.model_validate(state.plan).steps
+    finished = state.finished_steps()
+    ended = [step.id for step in steps if step.id in finished]
+    orchestrator, worker = token_shares(state)
+    body: JsonObject = {
+        "tools": {str(step.id): step.tool for step in steps},
+        "ended": list[Json](ended),
+        "step": len(ended),
+        "queue_size": len(steps) - len(ended),
+        "orchestrator_tokens": orchestrator,
+        "worker_tokens": worker,
+    }
+    return await record_attempt(attempt, context, body)
+
+
+async def record_attempt(attempt: Attempt, context: C, body: JsonObject) -> C:
+    """Journal that another attempt begins, with what observers need of earlier ones."""
+    if attempt.announces_calls:
+        body = {"announced": True, **body}
+    if context.request.by is not None:
+        body = {**body, "by": context.request.by}
+    return await record_note(attempt, context, "resumed", body)
+
+
+async def record_refusal(
+    attempt: Attempt, context: C, topic: str, faults: Iterable[Diagnostic]
+) -> C:
+    """Journal why a plan or a patch is not accepted."""
+    return await record_note(attempt, context, topic, {"diagnostics": [*diagnostics_json(faults)]})
+
+
+def draft_note(draft: PlanDraft, at: float) -> Noted:
+    """Return the note of a plan as its author wrote it, with its rung."""
+    plan = draft.plan.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    body: JsonObject = {"plan": plan, "rung": draft.rung}
+    return Noted(at, "draft", {**body, "is_saved": True} if draft.is_saved else body)
+
+
+def pending_draft(state: RunState) -> PlanDraft | None:
+    """Return the draft of a run that is not accepted yet."""
+    body = next((noted.body for noted in reversed(state.notes) if noted.topic == "draft"), None)
+    if body is None:
+        return None
+    document = read_document(
+        json.dumps(body["plan"], indent=2), f"the plan given to run {state.run}"
+    )
+    plan = Plan.model_validate(document.value)
+    return PlanDraft(
+        plan, PlanOrigin(document), str(body["rung"]), is_saved=body.get("is_saved") is True
+    )
+
+
+def diagnostics_json(diagnostics: Iterable[Diagnostic]) -> list[JsonObject]:
+    """Return diagnostics as the journal keeps them: what and where, without the source text."""
+    return [
+        {
+            "code": diagnostic.code,
+            "severity": diagnostic.severity,
+            "message": diagnostic.message,
+            "pointer": diagnostic.pointer,
+            "hint": diagnostic.hint,
+        }
+        for diagnostic in diagnostics
+    ]

@@ -1,0 +1,77 @@
+"""The review of a run: its verdict and its confidence, by code and then by a model."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from wavewright.engine.run.context import PlannedContext
+from wavewright.engine.run.endings import run_stopped
+from wavewright.engine.run.model_phases import ModelEventRecorder, run_model_phase
+from wavewright.engine.run.ports import Attempt, Means
+from wavewright.engine.run.recording import record, record_note
+from wavewright.executor.events.types import RungTaken
+from wavewright.planner.ports.fallback_ladder import RungRecord
+from wavewright.reviewer.package.artifacts import RedactedRun
+from wavewright.reviewer.records import ReviewResult
+from wavewright.reviewer.review.by_code import review_by_code
+from wavewright.reviewer.review.caps import CODE_REVIEW_CEILING
+from wavewright.reviewer.review.results import ReviewedRun
+from wavewright.tools.workers.services import Services
+
+
+async def review_run(context: PlannedContext, attempt: Attempt, means: Means) -> PlannedContext:
+    """Judge the run by its gates and outputs, ask a model what code cannot tell, compute and cap
+    the confidence.
+
+    A configured model reads the result too and can only lower the verdict.
+
+    Raises:
+        RunHalted: the run was stopped.
+    """
+    review = review_by_code(context.plan, context.goal, context.state, context.signatures)
+    if means.services.models is not None:
+        work = _review_by_model(context, review, means.services)
+        phase = await run_model_phase(attempt, context, work)
+        context = phase.context
+        if phase.was_stopped:
+            raise await run_stopped(attempt, context)
+        if phase.value is None:
+            # The review by code stands, under the ceiling of a review without a model.
+            context = await _record_time_limit(context, attempt)
+        else:
+            review = phase.value
+    shown = RedactedRun(context.state).review(review)
+    context = await record_note(attempt, context, "review", shown.model_dump(mode="json"))
+    return replace(context, review=review)
+
+
+def _review_by_model(
+    context: PlannedContext, by_code: ReviewResult, services: Services
+) -> Callable[[ModelEventRecorder], Awaitable[ReviewResult]]:
+    # Imported here: a run without a model does not need it.
+    from wavewright.reviewer.review.by_model import review_by_model
+
+    async def work(recorder: ModelEventRecorder) -> ReviewResult:
+        run = ReviewedRun(context.plan, context.goal, context.state, context.signatures)
+        asking = services.asking(
+            "reviewer", on_use=recorder.record_use, on_rung=recorder.record_rung
+        )
+        return await review_by_model(run, by_code, asking)
+
+    return work
+
+
+async def _record_time_limit(context: PlannedContext, attempt: Attempt) -> PlannedContext:
+    """Journal that the review by code is final because the run's time limit was reached."""
+    at = attempt.now()
+    reason = "the run's time limit was reached"
+    fallen = RungRecord("reviewer", "model", "fallen", reason)
+    reached = RungRecord(
+        "reviewer",
+        "code",
+        "reached",
+        ceiling=CODE_REVIEW_CEILING.max,
+        because=CODE_REVIEW_CEILING.because,
+    )
+    return await record(attempt, context, RungTaken(at, fallen), RungTaken(at, reached))

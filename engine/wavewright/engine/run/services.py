@@ -1,0 +1,151 @@
+"""The models, budgets and sessions with servers that runs share, opened as far as configured."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from wavewright.config.installation import install_hint, is_installed
+from wavewright.config.settings import Settings
+from wavewright.engine.run.runtimes import open_runtime
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.ports.budgets import Allowance, BudgetScope, InspectableBudgetStore
+from wavewright.planner.ports.model_port import ALWAYS_CLOSED, CircuitBreaker, ModelError
+from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
+from wavewright.planner.types import RunId
+from wavewright.tools.functions.errors import ToolDefinitionError
+from wavewright.tools.functions.tool import ServerCaller
+from wavewright.tools.models import model_configured
+from wavewright.tools.workers.services import Services, make_services
+
+if TYPE_CHECKING:
+    from wavewright.tools.mcp.lock import ServerListing
+
+
+async def remaining_allowance(
+    services: Services, settings: Settings, goal: Goal, *, run: RunId, plan: Plan | None = None
+) -> Allowance | None:
+    """Return what a run's steps may still spend; None if no model is configured.
+
+    If a budget of money is set, also by a step of the plan, the allowance holds the price of a
+    token of the model that a worker without a preference would ask.
+    """
+    if services.budget_store is None:
+        return None
+    allowance = await services.budget_store.left(BudgetScope(run=run, job=goal.job, role="worker"))
+    steps = plan.steps if plan is not None else ()
+    if not allowance.bounds_usd and all(
+        step.budget is None or step.budget.usd is None for step in steps
+    ):
+        return allowance
+    return replace(allowance, usd_per_1000_tokens=_worker_price(services, settings, goal))
+
+
+def _worker_price(services: Services, settings: Settings, goal: Goal) -> float | None:
+    """Return the price of 1,000 tokens; None if it is unknown: such calls are then refused when
+    they are made.
+    """
+    from wavewright.tools.models.pricing import price_per_1000_tokens
+
+    if services.models is None:
+        return None
+    try:
+        return price_per_1000_tokens(
+            services.models.choose(goal.model_preference, "worker").model, settings, os.environ
+        )
+    except ModelError:
+        return None
+
+
+@asynccontextmanager
+async def open_services(
+    settings: Settings,
+    budget_store: InspectableBudgetStore | None = None,
+    memory: ReplayCache = NULL_REPLAY_CACHE,
+    circuit: CircuitBreaker = ALWAYS_CLOSED,
+    *,
+    uses_runtime: bool = False,
+) -> AsyncGenerator[Services]:
+    """Open the configured models under the configured budgets, and sessions with MCP servers, as
+    far as configured.
+
+    Args:
+        settings: The project's.
+        budget_store: Keeps the budgets; by default the store of the journal.
+        memory: Answers from earlier attempts of the runs.
+        circuit: Stops calls to a provider that fails.
+        uses_runtime: Whether the fleet or the runtime of the settings makes calls, where there is
+            one.
+
+    Raises:
+        RuntimeNotOpened: the settings name a fleet or a runtime that there cannot be.
+        ModelConfigError: a model's name, its key or an address is wrong or missing.
+        DocumentError: a ladder of the settings is faulty.
+        PlanError: the calibration of the settings is absent or faulty.
+        JournalError: the journal's file, which keeps the budgets, cannot be used.
+        ToolDefinitionError: the extra `mcp` is not installed, and the settings have a server.
+    """
+    async with (
+        _mcp_sessions(settings) as sessions,
+        _open_models(settings, budget_store, memory, circuit) as services,
+        open_runtime(settings) if uses_runtime else nullcontext() as runtime,
+    ):
+        yield replace(services, mcp=sessions, runtime=runtime)
+
+
+@asynccontextmanager
+async def _mcp_sessions(settings: Settings) -> AsyncGenerator[ServerCaller | None]:
+    """Open sessions with the MCP servers of the settings; each is started at its first call."""
+    if not settings.mcp.servers:
+        yield None
+        return
+    if not is_installed("mcp"):
+        raise ToolDefinitionError("the extra 'mcp' is not installed", install_hint("mcp"))
+    from wavewright.tools.mcp.lock import McpServerError, read_lock, refuse_changed_tools
+    from wavewright.tools.mcp.sessions import McpSessions
+    from wavewright.tools.mcp.tools import McpServerSettings, server_settings
+
+    sections = settings.mcp.servers
+    servers, unusable = list[McpServerSettings](), dict[str, McpServerError]()
+    for name, section in sections.items():
+        try:
+            servers.append(server_settings(name, section, settings.root))
+        except McpServerError as error:
+            unusable[name] = error
+
+    def verify(server: str, listing: ServerListing) -> None:
+        # The lock may have been written since: a daemon lives for long.
+        locked = read_lock(settings.root).servers.get(server)
+        refuse_changed_tools(server, locked, listing, sections[server].tools)
+
+    async with McpSessions(servers, verify, unusable) as sessions:
+        yield sessions
+
+
+@asynccontextmanager
+async def _open_models(
+    settings: Settings,
+    budget_store: InspectableBudgetStore | None,
+    memory: ReplayCache,
+    circuit: CircuitBreaker,
+) -> AsyncGenerator[Services]:
+    if not model_configured(settings):
+        yield make_services(settings)
+        return
+    from wavewright.executor.stores import budget_store_of
+    from wavewright.reviewer.gates.judge import read_calibration
+    from wavewright.tools.models import open_models
+
+    if settings.calibration is not None:
+        read_calibration(settings.calibration)  # reports faults before a plan is paid for
+    async with (
+        budget_store_of(settings) if budget_store is None else nullcontext(budget_store) as kept,
+        open_models(settings, kept, memory=memory, circuit=circuit) as models,
+    ):
+        services = make_services(settings, models, kept, memory)
+        services.ladder("planner")  # reports faulty ladders before a run begins
+        yield services

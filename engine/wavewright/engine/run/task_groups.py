@@ -1,0 +1,29 @@
+"""Task groups whose use is not seen in what they raise."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, cast
+
+import anyio
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+
+@asynccontextmanager
+async def open_task_group() -> AsyncGenerator[TaskGroup]:
+    """Open a task group that raises the first exception in it alone."""
+    try:
+        async with anyio.create_task_group() as group:
+            yield group
+    except BaseExceptionGroup as failures:
+        raise single_exception(failures) from None
+
+
+def single_exception(failure: BaseException) -> BaseException:
+    """Return the first exception of a group, however deep: that a task group was used is internal."""
+    while isinstance(failure, BaseExceptionGroup):
+        failure = cast("BaseExceptionGroup[BaseException]", failure).exceptions[0]
+    return failure
