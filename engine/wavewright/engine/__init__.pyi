@@ -46,6 +46,10 @@ from .run.pipeline.twin import (
     TwinSettings as TwinSettings,
     open_twin as open_twin,
 )
+from .run.ports import (
+    Approval as Approval,
+    ApprovalRequest as ApprovalRequest,
+)
 from .service.operations.logs import (
     StructuredLog as StructuredLog,
 )

@@ -6,9 +6,14 @@ value* is what plans, parameters and tool outputs are made of.
 
 from __future__ import annotations
 
+import re
+import uuid
 from typing import Final, Literal, NewType, TypeAlias, get_args
 
 from pydantic import JsonValue
+
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError
 
 StepId = NewType("StepId", str)
 GateId = NewType("GateId", str)
@@ -67,3 +72,38 @@ def as_object(value: Json) -> JsonObject:
 def as_list(value: Json) -> list[Json]:
     """Return a list; an empty one in place of any other value."""
     return value if isinstance(value, list) else []
+
+
+RUN_ID_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
+"""Ids of runs: names of folders, too, so that no id leads out of the folder that it is put into."""
+
+
+class RunIdRefused(WavewrightError):
+    """What was given can be no id of a run."""
+
+    exit_code = exit_codes.MISUSE
+
+
+def read_run_id(value: object) -> RunId:
+    """Return what a caller, an address, a message or a database gives as the id of a run.
+
+    A UUID or an integer becomes its text.
+
+    Raises:
+        RunIdRefused: it is no text, or not of `RUN_ID_PATTERN`.
+    """
+    text = value
+    if isinstance(value, uuid.UUID) or (isinstance(value, int) and not isinstance(value, bool)):
+        text = str(value)
+    if isinstance(text, str) and re.fullmatch(RUN_ID_PATTERN, text) is not None:
+        return RunId(str(text))
+    shown = ascii(value)
+    if len(shown) > _SHOWN_CHARACTERS:
+        shown = f"{shown[:_SHOWN_CHARACTERS]}… ({len(shown):,} characters)"
+    raise RunIdRefused(
+        f"{shown} can be no id of a run",
+        "an id begins with a letter or a digit, and has at most 128 of A-Z, a-z, 0-9, '.', '_' and '-'",
+    )
+
+
+_SHOWN_CHARACTERS: Final = 60

@@ -23,7 +23,7 @@ from wavewright.engine.run.decisions.approvals import (
     with_nonce,
 )
 from wavewright.engine.run.endings import RunHalted, patch_dropped, run_stopped, run_waits
-from wavewright.engine.run.ports import ApprovalRequest, Attempt, People
+from wavewright.engine.run.ports import Approval, ApprovalRequest, Attempt, People, ask_approver
 from wavewright.engine.run.recording import record_note
 from wavewright.executor.events.types import Noted
 from wavewright.planner.diagnostics.rendering import printable
@@ -55,29 +55,33 @@ async def approve(
     text = _approval_text(context, candidate.plan, tuple(steps), settings)
     binding = approval_binding(context.run, candidate.plan, tuple(steps))
     request = ApprovalRequest("patch", text, needs, binding)
-    approved = _recorded_approval(context, request, attempt.now())
-    if approved is None:
+    approval = _recorded_approval(context, request, attempt.now())
+    if approval is None:
         with attempt.cancellation.scope() as scope:
-            approved = await people.approver.approve(request)
+            approval = await ask_approver(people.approver, request)
         if scope.cancelled_caught:
             raise await run_stopped(attempt, context)
     body: JsonObject = {"subject": request.subject, "needs": [*needs]}
-    if approved is None:
+    if approval is None:
         body |= {"text": text, "steps": len(candidate.plan.steps)}
         raise await _wait_for_approval(context, body, request, attempt)
-    body["approved"] = approved
+    body["approved"] = approval.approved
+    if approval.reason:
+        body["reason"] = approval.reason
     context = await record_note(attempt, context, APPROVAL_USED, body)
-    if not approved:
+    if not approval.approved:
         context = replace(context, candidate=None)
-        raise patch_dropped(context, "the recovery patch was not approved")
+        raise patch_dropped(context, approval.reason or "the recovery patch was not approved")
     return context
 
 
-def _recorded_approval(context: RunContext, request: ApprovalRequest, now: float) -> bool | None:
+def _recorded_approval(
+    context: RunContext, request: ApprovalRequest, now: float
+) -> Approval | None:
     """Return the journaled answer to exactly this request."""
     wanted = _pending_request(context, request, now)
     answer = None if wanted is None else recorded_answer(context.state, wanted)
-    return None if answer is None else answer == APPROVE
+    return None if answer is None else Approval(answer == APPROVE)
 
 
 def _pending_request(context: RunContext, request: ApprovalRequest, now: float) -> Noted | None:

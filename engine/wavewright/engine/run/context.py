@@ -25,7 +25,7 @@ from wavewright.planner.diagnostics.diagnostic import Diagnostic
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, PlanPatch
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.types import Json, JsonObject, RunId, Schedule, StepId
+from wavewright.planner.types import Json, JsonObject, RunId, Schedule, StepId, read_run_id
 from wavewright.reviewer.records import Package, ReviewResult
 from wavewright.tools.functions.tool import Tool
 
@@ -115,6 +115,16 @@ class RunRequest:
     """The rejection of the run's last package, if it was rejected."""
     by: str | None = None
     """Who resumes the run or repeats another one; it is journaled."""
+
+    def __post_init__(self) -> None:
+        """Refuse an id that can be none: every way to a run, from Python, the command line, the
+        API, a message or a database, comes by here before anything is called.
+
+        Raises:
+            RunIdRefused: `run` can be no id of a run.
+        """
+        if self.run is not None:
+            read_run_id(self.run)
 
 
 @dataclass(frozen=True, slots=True)

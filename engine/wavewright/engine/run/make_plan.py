@@ -19,7 +19,7 @@ from wavewright.engine.run.model_phases import (
     ModelPhaseResult,
     run_model_phase,
 )
-from wavewright.engine.run.ports import Attempt, Means, People
+from wavewright.engine.run.ports import Attempt, Means, People, ask_asker
 from wavewright.engine.run.recording import draft_note, record, record_note, record_refusal
 from wavewright.engine.run.services import remaining_allowance
 from wavewright.executor.events.state import RunState, fold
@@ -231,9 +231,8 @@ class _Planning:
             # twice.
             context = await record_note(self.attempt, context, "question", body)
         answer: str | None = None
-        if self.people.asker is not None:
-            with self.attempt.cancellation.scope():
-                answer = await self.people.asker.ask(question)
+        with self.attempt.cancellation.scope():
+            answer = await ask_asker(self.people.asker, question)
         if answer is None:
             reason = f"the planner asks: {question.question}"
             raise await run_waits(self.attempt, context, reason)

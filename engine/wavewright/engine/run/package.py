@@ -9,6 +9,7 @@ from wavewright.engine.run.context import PackagedContext, PlannedContext, exten
 from wavewright.engine.run.endings import record_end
 from wavewright.engine.run.ports import Attempt, Publish
 from wavewright.engine.run.recording import record_note
+from wavewright.engine.run.run_files import run_folder
 from wavewright.reviewer.package.builder import build_package as package_of_run
 
 
@@ -34,7 +35,7 @@ async def publish_package(
         PackageNotPublished: it cannot be published; the run is left without an end.
     """
     package = context.package
-    folder = (context.request.output_dir or settings.output_dir) / context.run
+    folder = run_folder(context.request.output_dir or settings.output_dir, context.run)
     files = publish(package, folder)
     if files:
         paths = [str(path) for path in files]

@@ -9,6 +9,7 @@ from wavewright.engine.run.jobs.saved_plan import SavedPlanError
 from wavewright.engine.run.ports import PackageNotPublished
 from wavewright.planner.diagnostics.diagnostic import PlanError, error_diagnostics
 from wavewright.planner.ports.model_port import ModelError
+from wavewright.planner.types import RunIdRefused
 from wavewright.prompts import PromptError
 from wavewright.tools.functions.errors import ToolDefinitionError
 from wavewright.tools.packs import PackError
@@ -22,6 +23,7 @@ PERMANENT_ERRORS: Final = (
     PromptError,
     ModelError,
     PackageNotPublished,
+    RunIdRefused,
 )
 
 

@@ -13,10 +13,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from pydantic import JsonValue
 
+from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
 from wavewright.engine.run.cancellation import CancellationToken, Cycles, FindCancelRequest
@@ -89,10 +90,19 @@ class ApprovalRequest:
     """
 
 
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """The answer to a request for approval."""
+
+    approved: bool
+    reason: str = ""
+    """Why it is not approved, where no person has said so; the failed step has it."""
+
+
 class Approver(Protocol):
     """Answers approval requests: a terminal, a policy, or a stored answer."""
 
-    async def approve(self, request: ApprovalRequest) -> bool | None:
+    async def approve(self, request: ApprovalRequest) -> Approval | bool | None:
         """Return whether the request is approved; None if there is no answer yet, and the run has
         to wait.
         """
@@ -105,6 +115,55 @@ class Asker(Protocol):
     async def ask(self, question: UserQuestion) -> str | None:
         """Return the answer; None where no person can give one."""
         ...
+
+
+async def ask_approver(approver: Approver, request: ApprovalRequest) -> Approval | None:
+    """Return the answer to a request for approval; None if there is none yet.
+
+    Only `True` and an `Approval` that says so approve. Approvers are also functions of programs,
+    and what is merely true, such as the text "no", approves nothing.
+    """
+    answer: object = await approver.approve(request)
+    if answer is None:
+        return None
+    if answer is True or answer is False:
+        return Approval(answer)
+    if isinstance(answer, Approval):
+        return Approval(answer.approved is True, answer.reason)
+    shown = ascii(answer)[:_SHOWN_CHARACTERS]
+    return Approval(
+        approved=False,
+        reason=f"the answer to the request was {shown}, and only True or Approval(True) approves",
+    )
+
+
+class AnswerUnusable(WavewrightError):
+    """A program's function has answered a question with what is no text."""
+
+    exit_code = exit_codes.MISUSE
+
+
+async def ask_asker(asker: Asker | None, question: UserQuestion) -> str | None:
+    """Return the answer to a question; None where there is none.
+
+    Only text is an answer: 0, False or a list would become one that nobody has given.
+
+    Raises:
+        AnswerUnusable: a function has answered with something else.
+    """
+    if asker is None:
+        return None
+    answer: object = await asker.ask(question)
+    if answer is None or isinstance(answer, str):
+        return answer
+    shown = ascii(answer)[:_SHOWN_CHARACTERS]
+    raise AnswerUnusable(
+        f"{question.asked_by} asked {question.question!r}, and the answer was {shown}, which is no text",
+        "return the answer as text, or None where the run has to wait",
+    )
+
+
+_SHOWN_CHARACTERS: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,9 +22,10 @@ from wavewright.engine.run.decisions.approvals import ANSWER, QUESTION, open_que
 from wavewright.engine.run.endings import RunHalted, run_ended, run_stopped, run_waits
 from wavewright.engine.run.permanent_errors import PERMANENT_ERRORS, permanent_error_text
 from wavewright.engine.run.pipeline.phase import PipelineRun
-from wavewright.engine.run.ports import PackageVerdict, Ports
+from wavewright.engine.run.ports import PackageVerdict, Ports, ask_asker
 from wavewright.engine.run.project.tools import signatures_to_check
 from wavewright.engine.run.recording import draft_note, record, record_attempt
+from wavewright.engine.run.run_files import run_folder
 from wavewright.engine.run.target_root import (
     TargetRoot,
     TargetsContext,
@@ -136,8 +137,9 @@ class _TargetRuns:
             if self.ports.people.asker is not None and asked is not None:
                 options = tuple(map(str, cast("list[Json]", asked.body["options"])))
                 with self.ports.attempt.cancellation.scope():
-                    answer = await self.ports.people.asker.ask(
-                        UserQuestion(str(asked.body["question"]), options, asked_by="the job")
+                    answer = await ask_asker(
+                        self.ports.people.asker,
+                        UserQuestion(str(asked.body["question"]), options, asked_by="the job"),
                     )
             if answer is None or asked is None:
                 return False
@@ -345,7 +347,8 @@ class _TargetRuns:
         goal = goal_with_feedback(Goal.model_validate(state.started.goal), state)
         plan = Plan.model_validate(state.plan)
         package = build_package(plan, goal, state, last_review(state), {})
-        self.ports.publish(package, self.ports.means.settings.output_dir / run)
+        folder = run_folder(self.ports.means.settings.output_dir, run)
+        self.ports.publish(package, folder)
         return package
 
 

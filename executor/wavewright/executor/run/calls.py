@@ -487,10 +487,11 @@ class CallRunner:
         outcome = CallOutcome()
         call, fan = question.call, question.fan_out
         call.answer = reply.answer
+        refused = REFUSED if not reply.refusal else replace(REFUSED, message=reply.refusal)
         if reply.is_refused and fan is not None:
-            self._finish_step(call, "failed", None, outcome, error=REFUSED)
+            self._finish_step(call, "failed", None, outcome, error=refused)
         elif reply.is_refused:
-            self._fail(call, REFUSED, outcome)
+            self._fail(call, refused, outcome)
         elif fan is not None:
             self._push_items(fan, outcome)
         else:

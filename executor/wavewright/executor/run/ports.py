@@ -144,6 +144,8 @@ class PersonReply:
     """
     is_refused: bool = False
     """Whether the calls may not be made."""
+    refusal: str = ""
+    """Why they may not, where that is not a person's word."""
     note: Noted | None = None
     """To be journaled before anything follows from the reply."""
 

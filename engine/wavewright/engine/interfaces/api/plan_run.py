@@ -20,7 +20,7 @@ import anyio.to_thread
 from pydantic import TypeAdapter, ValidationError
 
 from wavewright.config.errors import WavewrightError
-from wavewright.engine.run.ports import ApprovalRequest
+from wavewright.engine.run.ports import Approval, ApprovalRequest
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Event, StepFinished
 from wavewright.planner.planning.records import UserQuestion
@@ -194,9 +194,11 @@ class RunStream:
 
 Q = TypeVar("Q")
 
-Approve: TypeAlias = Callable[[ApprovalRequest], bool | Awaitable[bool | None] | None]
+Approve: TypeAlias = Callable[
+    [ApprovalRequest], Approval | bool | Awaitable[Approval | bool | None] | None
+]
 """Returns whether a request is approved; None leaves it open, and the run waits for `wavewright
-answer`.
+answer`. Only `True` and `Approval(True)` approve: everything else refuses.
 """
 Ask: TypeAlias = Callable[[UserQuestion], str | Awaitable[str | None] | None]
 """Returns the answer to a question; None if there is none, and the run waits."""
@@ -208,7 +210,7 @@ class CallbackApprover:
 
     function: Approve | None
 
-    async def approve(self, request: ApprovalRequest) -> bool | None:
+    async def approve(self, request: ApprovalRequest) -> Approval | bool | None:
         """Return the function's answer."""
         return None if self.function is None else await _answer(self.function, request)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -48,7 +49,7 @@ from wavewright.executor.run.kept_answers import JournalReplayCache
 from wavewright.executor.store.journal import RunBusy, RunNotFound, new_run_id
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.executor.stores import journal_of
-from wavewright.planner.types import Json, JsonObject, RunId
+from wavewright.planner.types import Json, JsonObject, read_run_id
 from wavewright.reviewer.package.builder import stored_package
 from wavewright.tools.functions.contracts import UserFunction
 from wavewright.tools.functions.tool import OpenRuntime, Tool
@@ -229,16 +230,22 @@ class Wavewright:
 
     @overload
     async def run(
-        self, plan: LoadedPlan | Place, *, result_type: type[R], run: str | None = None
+        self,
+        plan: LoadedPlan | Place,
+        *,
+        result_type: type[R],
+        run: str | uuid.UUID | int | None = None,
     ) -> PlanRun[R]: ...
     @overload
-    async def run(self, plan: LoadedPlan | Place, *, run: str | None = None) -> PlanRun[Json]: ...
+    async def run(
+        self, plan: LoadedPlan | Place, *, run: str | uuid.UUID | int | None = None
+    ) -> PlanRun[Json]: ...
     async def run(
         self,
         plan: LoadedPlan | Place,
         *,
         result_type: type[R] | None = None,
-        run: str | None = None,
+        run: str | uuid.UUID | int | None = None,
     ) -> PlanRun[R] | PlanRun[Json]:
         """Run a plan to its end.
 
@@ -251,11 +258,12 @@ class Wavewright:
 
         Raises:
             DocumentError, PlanError: the plan is not valid.
+            RunIdRefused: the id can be none.
             JournalError: the run cannot be journaled.
         """
         loaded = plan if isinstance(plan, LoadedPlan) else self.load(plan)
         ended = await self._execute(
-            RunRequest(resolved_job=loaded.job, run=None if run is None else RunId(run))
+            RunRequest(resolved_job=loaded.job, run=None if run is None else read_run_id(run))
         )
         return ended if result_type is None else _typed(ended, result_type)
 
@@ -277,18 +285,24 @@ class Wavewright:
             RunRequest(resolved_job=unplanned_job(self._settings, goal, inputs, tools))
         )
 
-    async def resume(self, run: str) -> PlanRun[Json]:
+    async def resume(self, run: str | uuid.UUID | int) -> PlanRun[Json]:
         """Continue an interrupted run, or return one that has ended as it is.
 
         Raises:
             RunNotFound: the journal has no such run.
+            RunIdRefused: the id can be none.
         """
-        if not await self._open.journal.load(RunId(run)):
-            raise RunNotFound(f"there is no run {run!r}", hint="`wavewright runs` lists them")
-        return await self._execute(RunRequest(run=RunId(run)))
+        known = read_run_id(run)
+        if not await self._open.journal.load(known):
+            raise RunNotFound(f"there is no run {known!r}", hint="`wavewright runs` lists them")
+        return await self._execute(RunRequest(run=known))
 
     def stream(
-        self, plan: LoadedPlan | Place, *, run: str | None = None, after: int | None = None
+        self,
+        plan: LoadedPlan | Place,
+        *,
+        run: str | uuid.UUID | int | None = None,
+        after: int | None = None,
     ) -> RunStream:
         """Run a plan while its events are read: `async for event in ww.stream(plan)`.
 
@@ -300,21 +314,27 @@ class Wavewright:
                 are.
         """
         loaded = plan if isinstance(plan, LoadedPlan) else self.load(plan)
-        request = RunRequest(resolved_job=loaded.job, run=None if run is None else RunId(run))
+        request = RunRequest(resolved_job=loaded.job, run=None if run is None else read_run_id(run))
         return RunStream(lambda listen: self._execute(request, listen, after), self._open.group)
 
     @overload
     def run_sync(
-        self, plan: LoadedPlan | Place, *, result_type: type[R], run: str | None = None
+        self,
+        plan: LoadedPlan | Place,
+        *,
+        result_type: type[R],
+        run: str | uuid.UUID | int | None = None,
     ) -> PlanRun[R]: ...
     @overload
-    def run_sync(self, plan: LoadedPlan | Place, *, run: str | None = None) -> PlanRun[Json]: ...
+    def run_sync(
+        self, plan: LoadedPlan | Place, *, run: str | uuid.UUID | int | None = None
+    ) -> PlanRun[Json]: ...
     def run_sync(
         self,
         plan: LoadedPlan | Place,
         *,
         result_type: type[R] | None = None,
-        run: str | None = None,
+        run: str | uuid.UUID | int | None = None,
     ) -> PlanRun[R] | PlanRun[Json]:
         """Run a plan to its end, outside `async with`; otherwise as `run`."""
 

@@ -22,7 +22,12 @@ from starlette.routing import Route
 from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.view.api import Api
-from wavewright.engine.interfaces.view.run_pages import RunPages, StepPages, render_fragment
+from wavewright.engine.interfaces.view.run_pages import (
+    RunPages,
+    StepPages,
+    render_fragment,
+    run_of_address,
+)
 from wavewright.engine.interfaces.view.served_pages import (
     page,
     reason_of,
@@ -41,7 +46,6 @@ from wavewright.engine.interfaces.view.viewed_project import DecisionAnswer, Per
 from wavewright.engine.service.job_store.records import JobId
 from wavewright.engine.service.job_store.store import JobStore
 from wavewright.executor.stores import budget_store_of, journal_of
-from wavewright.planner.types import RunId
 
 _INPUT: Final = "input."
 """Beginning of the name of a field that is an input."""
@@ -91,7 +95,7 @@ class _JobPages:
 
     async def _cancel(self, request: Request) -> Response:
         """End the job of a run for good, and lead back to the jobs."""
-        run = RunId(request.path_params["run"])
+        run = run_of_address(request.path_params["run"])
         return await self._steer(request, partial(self.jobs.project.cancel, run))
 
     async def _send_again(self, request: Request) -> Response:

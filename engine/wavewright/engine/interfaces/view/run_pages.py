@@ -35,7 +35,7 @@ from wavewright.executor.events.types import Event
 from wavewright.executor.run.redacted_events import redacted_events
 from wavewright.executor.store.journal import RunNotFound
 from wavewright.planner.language.plan import Plan
-from wavewright.planner.types import RunId
+from wavewright.planner.types import RunId, RunIdRefused, read_run_id
 from wavewright.reviewer.package.builder import stored_package
 from wavewright.reviewer.package.comparison import ComparedRun, compare
 from wavewright.reviewer.package.summary import (
@@ -115,7 +115,7 @@ class RunPages:
 
     async def _compare(self, request: Request) -> Response:
         """Answer with what is different between two runs."""
-        runs = [RunId(run) for run in request.query_params.getlist("run")]
+        runs = [run_of_address(run) for run in request.query_params.getlist("run")]
         if len(runs) != 2:
             raise HTTPException(
                 400, f"two runs are compared, not {len(runs)}: choose two in the list of runs"
@@ -222,7 +222,19 @@ class RunPages:
 
 
 def _run_of(request: Request) -> RunId:
-    return RunId(request.path_params["run"])
+    return run_of_address(request.path_params["run"])
+
+
+def run_of_address(text: str) -> RunId:
+    """Return the id of a run from an address.
+
+    Raises:
+        HTTPException: there can be no such run.
+    """
+    try:
+        return read_run_id(text)
+    except RunIdRefused as error:
+        raise HTTPException(404, error.message) from error
 
 
 def _drawings_of(request: Request) -> Drawings:
@@ -258,7 +270,7 @@ class StepPages:
         """Answer with one step: parameters, outputs, attempts with what they printed and raised,
         models, gates.
         """
-        run, name = RunId(request.path_params["run"]), request.path_params["step"]
+        run, name = _run_of(request), request.path_params["step"]
         events = await self._events(run)
         state = fold(events)
         plan = (
@@ -280,7 +292,7 @@ class StepPages:
 
     async def _why(self, request: Request) -> Response:
         """Answer with how the confidence in a field of the result came about."""
-        run, field = RunId(request.path_params["run"]), request.path_params["field"]
+        run, field = _run_of(request), request.path_params["field"]
         package = stored_package(fold(await self._events(run)))
         if (
             package is None
@@ -293,7 +305,7 @@ class StepPages:
 
     async def _messages(self, request: Request) -> Response:
         """Answer with what planner, workers and reviewer were asked, and what they answered."""
-        run = RunId(request.path_params["run"])
+        run = _run_of(request)
         messages = model_messages(await self._events(run))
         return page("messages.html.j2", title=f"Messages of {run}", run=run, messages=messages)
 

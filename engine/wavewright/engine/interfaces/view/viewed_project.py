@@ -29,7 +29,7 @@ from wavewright.engine.service.job_store.store import JobStore
 from wavewright.engine.service.questions import find_question, list_questions
 from wavewright.executor.store.journal import RunNotFound
 from wavewright.executor.store.stored_journal import StoredJournal
-from wavewright.planner.types import RunId
+from wavewright.planner.types import RunId, RunIdRefused, read_run_id
 
 _SECONDS_TO_BEGIN: Final = 10.0
 """Within which a run that is resumed or repeated begins, or says why it does not."""
@@ -74,7 +74,11 @@ class ViewedProject:
         Raises:
             RunNotFound: there is no such run.
         """
-        snapshot = await read_run(self.journal, run)
+        try:
+            snapshot = await read_run(self.journal, read_run_id(run))
+        except RunIdRefused as error:
+            # What stands in an address can be anything.
+            raise RunNotFound(error.message, hint=error.hint) from error
         if snapshot is None:
             raise RunNotFound(
                 f"there is no run {run!r}", hint="the list of runs shows those of this journal"

@@ -24,14 +24,14 @@ import datetime as dt
 import json
 import secrets
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 import anyio
 
 from wavewright.config.redaction import Redactor
 from wavewright.engine.run.context import PlannedContext
-from wavewright.engine.run.ports import ApprovalRequest, Attempt, People
+from wavewright.engine.run.ports import ApprovalRequest, Attempt, People, ask_approver, ask_asker
 from wavewright.engine.run.recording import record
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Noted
@@ -124,15 +124,33 @@ def open_question(state: RunState) -> Noted | None:
     return last if last is not None and last.topic in {QUESTION, APPROVAL_WANTED} else None
 
 
-def answer_to_binding(state: RunState, binding: JsonObject) -> str | None:
+@dataclass(frozen=True, slots=True)
+class GivenAnswer:
+    """What a person, or whoever answers in their place, has answered."""
+
+    text: str
+    """`APPROVE` or `REFUSE` for an approval."""
+    reason: str = ""
+    """Why it is refused, where that is not a person's word."""
+
+    def reply(self, ready: ReadyCalls) -> PersonReply:
+        """Return it as the reply about a ready step."""
+        is_refused = ready.asks == "approval" and self.text != APPROVE
+        return PersonReply(self.text, is_refused, self.reason if is_refused else "")
+
+
+def answer_to_binding(state: RunState, binding: JsonObject) -> GivenAnswer | None:
     """Return the journaled answer that is bound to this; None where there is none."""
     for noted in reversed(state.notes):
-        if noted.topic in {ANSWER, APPROVAL_USED} and matches_binding(
-            noted.body.get("binding"), binding
-        ):
-            if noted.topic == ANSWER:
-                return str(noted.body["answer"])
-            return APPROVE if noted.body.get("approved") is True else REFUSE
+        if noted.topic not in {ANSWER, APPROVAL_USED}:
+            continue
+        if not matches_binding(noted.body.get("binding"), binding):
+            continue
+        if noted.topic == ANSWER:
+            return GivenAnswer(str(noted.body["answer"]))
+        if noted.body.get("approved") is True:
+            return GivenAnswer(APPROVE)
+        return GivenAnswer(REFUSE, str(noted.body.get("reason", "")))
     return None
 
 
@@ -301,8 +319,10 @@ class StepQuestions:
     async def ask(self, ready: ReadyCalls) -> PersonReply:
         """Ask about a step, unless it was answered before, or another question is open."""
         binding = step_binding(self.state, ready)
-        if (given := answer_to_binding(self.state, binding)) is not None:
-            return PersonReply(given, is_refused=ready.asks == "approval" and given != APPROVE)
+        # An answer that was journaled before a crash is used, and nobody is asked twice.
+        given = answer_to_binding(self.state, binding)
+        if given is not None:
+            return given.reply(ready)
         async with self._asking:
             if self._must_wait(binding):
                 self.waiting.add(ready.step.id)
@@ -310,10 +330,10 @@ class StepQuestions:
             body: JsonObject = {**_question_body(ready, self.redactor), "binding": binding}
             answer = await _ask_people(self.people, body)
             if answer is None and not self.people.can_ask and isinstance(body.get("default"), str):
-                answer = str(body["default"])
+                # Nobody can be asked here: the question says what holds then.
+                answer = GivenAnswer(str(body["default"]))
             if answer is not None:
-                is_refused = ready.asks == "approval" and answer != APPROVE
-                return PersonReply(answer, is_refused, _answer_note(self.attempt, body, answer))
+                return replace(answer.reply(ready), note=_answer_note(self.attempt, body, answer))
             topic = QUESTION if ready.asks == "question" else APPROVAL_WANTED
             self.waiting.add(ready.step.id)
             self._open = Noted(self.attempt.now(), topic, {**body, "binding": with_nonce(binding)})
@@ -339,7 +359,8 @@ async def take_answer(attempt: Attempt, people: People, context: PlannedContext)
     binding = asked.body["binding"]
     assert isinstance(binding, dict)
     body: JsonObject = {**asked.body, "binding": without_nonce(binding)}
-    answer = recorded_answer(context.state, asked) or await _ask_people(people, body)
+    recorded = recorded_answer(context.state, asked)
+    answer = await _ask_people(people, body) if recorded is None else GivenAnswer(recorded)
     if answer is None:
         return context
     return await record(attempt, context, _answer_note(attempt, body, answer))
@@ -371,9 +392,11 @@ def _question_body(ready: ReadyCalls, redactor: Redactor) -> JsonObject:
     }
 
 
-async def _ask_people(people: People, body: JsonObject) -> str | None:
-    """Return a person's answer, `APPROVE` or `REFUSE` for an approval; None where there is no
-    answer.
+async def _ask_people(people: People, body: JsonObject) -> GivenAnswer | None:
+    """Return a person's answer; None where there is none.
+
+    Raises:
+        AnswerUnusable: a function has answered with what is no text.
     """
     if "question" in body:
         default, step = body.get("default"), str(body.get("step"))
@@ -383,23 +406,29 @@ async def _ask_people(people: People, body: JsonObject) -> str | None:
             default=default if isinstance(default, str) else None,
             asked_by=f"step {step!r}",
         )
-        return None if people.asker is None else await people.asker.ask(question)
+        answer = await ask_asker(people.asker, question)
+        return None if answer is None else GivenAnswer(answer)
     request = ApprovalRequest(
         "step",
         str(body.get("text", "")),
         tuple(_texts(body.get("needs"))),
         as_object(body.get("binding")),
     )
-    approved = await people.approver.approve(request)
-    return None if approved is None else APPROVE if approved else REFUSE
+    approval = await ask_approver(people.approver, request)
+    if approval is None:
+        return None
+    return GivenAnswer(APPROVE if approval.approved else REFUSE, approval.reason)
 
 
-def _answer_note(attempt: Attempt, body: JsonObject, answer: str) -> Noted:
+def _answer_note(attempt: Attempt, body: JsonObject, answer: GivenAnswer) -> Noted:
     if "question" in body:
         kept = {name: body[name] for name in ("question", "options", "binding")}
-        return Noted(attempt.now(), ANSWER, {**kept, "answer": answer})
+        return Noted(attempt.now(), ANSWER, {**kept, "answer": answer.text})
     kept = {name: body[name] for name in ("subject", "needs", "binding")}
-    return Noted(attempt.now(), APPROVAL_USED, {**kept, "approved": answer == APPROVE})
+    kept["approved"] = answer.text == APPROVE
+    if answer.reason:
+        kept["reason"] = answer.reason
+    return Noted(attempt.now(), APPROVAL_USED, kept)
 
 
 def _texts(value: Json) -> list[str]:

@@ -25,6 +25,7 @@ from wavewright.engine.run.decisions.approvals import APPROVE, matches_binding
 from wavewright.engine.run.permanent_errors import PERMANENT_ERRORS, permanent_error_text
 from wavewright.engine.run.pipeline.phase import PhaseEvent
 from wavewright.engine.run.ports import (
+    Approval,
     ApprovalRequest,
     Attempt,
     Means,
@@ -113,12 +114,14 @@ class StoredAnswers:
             return None
         return await self._stored_choice(wanted)
 
-    async def approve(self, request: ApprovalRequest) -> bool | None:
+    async def approve(self, request: ApprovalRequest) -> Approval | None:
         """Return whether exactly this plan or patch was approved or refused; None where there is no
         answer.
         """
         if not self.are_given:
-            return False
+            return Approval(
+                approved=False, reason="nobody answers here: `daemon.decisions` is false"
+            )
         wanted = self.journal.open_decision_of(self.run)
         if (
             wanted is None
@@ -127,7 +130,7 @@ class StoredAnswers:
         ):
             return None
         choice = await self._stored_choice(wanted)
-        return None if choice is None else choice == APPROVE
+        return None if choice is None else Approval(choice == APPROVE)
 
     async def _stored_choice(self, wanted: Decision) -> str | None:
         known = await self.jobs.find_decision(wanted.id)

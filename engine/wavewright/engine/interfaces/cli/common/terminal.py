@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Protocol
 import anyio.to_thread
 
 from wavewright.engine.run.cancellation import CancellationToken, signals_wake_loop
-from wavewright.engine.run.ports import ApprovalRequest, Approver, Asker
+from wavewright.engine.run.ports import Approval, ApprovalRequest, Approver, Asker
 from wavewright.executor.events.types import Event, Noted, PlanAccepted, RunStarted
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.types import RunId
@@ -167,12 +167,16 @@ class FixedApprover:
     answer: bool | None = None
     because: str = ""
 
-    async def approve(self, request: ApprovalRequest) -> bool | None:
-        """Return the fixed answer."""
+    async def approve(self, request: ApprovalRequest) -> Approval | None:
+        """Return the fixed answer; the reason of a refusal is that nobody was asked."""
         word = "approved" if self.answer else "not approved"
         how = "waits for approval" if self.answer is None else f"{word} ({self.because})"
         self.progress.print_line(f"{request.subject} {how}: {'; '.join(request.needs)}")
-        return self.answer
+        if self.answer is None:
+            return None
+        if self.answer:
+            return Approval(approved=True)
+        return Approval(approved=False, reason=f"nobody was asked for approval: {self.because}")
 
 
 @dataclass(frozen=True, slots=True)
