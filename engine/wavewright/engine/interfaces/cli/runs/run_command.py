@@ -49,7 +49,6 @@ from wavewright.engine.run.target_waves import (
     target_waves,
 )
 from wavewright.engine.service.operations.trace_export import export_traces, traced
-from wavewright.engine.service.requested_jobs import job_of_run
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, Noted, RunFinished
 from wavewright.executor.run.kept_answers import JournalReplayCache
@@ -235,7 +234,9 @@ async def find_resumable_run(prefix: str | None, settings: Settings) -> RunId:
         CommandError: there are no runs yet, or the run belongs to a job of a daemon.
         RunNotFound: there is no such run.
     """
+    # A run that is not resumed needs no job store.
     from wavewright.engine.service.job_store.stores import open_stores
+    from wavewright.engine.service.requested_jobs import job_of_run
 
     async with open_stores(require_journal(settings)) as stores:
         run = await find_run(stores.journal, prefix)
