@@ -34,8 +34,16 @@ class Sent:
     body: JsonObject
 
 
+class _Intake:
+    """What a daemon asks of its queue."""
+
+    empty_at: float | None = None
+
+
 class FileBroker:
     """One intake queue and one log of what went out."""
+
+    intake = _Intake()
 
     def __init__(self, folder: Path) -> None:
         """Use a folder, and make it where there is none."""

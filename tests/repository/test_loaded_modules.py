@@ -30,17 +30,17 @@ MAX_LINES = 35_000
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Modules in the order in which the run has loaded them."""
     folder = tmp_path_factory.mktemp("starter")
-    for command in (["-m", "wavewright.engine.main"], ["-c", _PROGRAM]):
-        arguments = [*command, "init", "."] if command[0] == "-m" else command
-        done = subprocess.run(
+    said = ""
+    for arguments in (["-m", "wavewright.engine.main", "init", "."], ["-c", _PROGRAM]):
+        said = subprocess.run(
             [sys.executable, *arguments],
             cwd=folder,
             capture_output=True,
             text=True,
             timeout=120,
             check=True,
-        )
-    (line,) = [line for line in done.stdout.splitlines() if line.startswith("LOADED ")]
+        ).stdout
+    (line,) = [line for line in said.splitlines() if line.startswith("LOADED ")]
     return line.split()[1:]
 
 

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from uuid import uuid4
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from wavewright.config.settings import load_settings
@@ -59,7 +61,7 @@ async def park_with_expired_question(stores: Stores) -> JobRow:
 
 
 def renewal_of(stores: Stores) -> ApprovalRenewal:
-    return ApprovalRenewal(stores.jobs, stores.journal, lambda: NOW)
+    return ApprovalRenewal(stores.jobs, stores.journal, lambda: NOW, anyio.lowlevel.checkpoint)
 
 
 async def test_a_job_that_could_not_be_queued_can_be_queued_the_next_time(

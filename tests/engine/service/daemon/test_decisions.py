@@ -8,6 +8,7 @@ import time
 from uuid import uuid4
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
@@ -271,7 +272,7 @@ async def answer_late(site: DaemonSite, asked: JsonObject) -> tuple[str, list[in
     async with open_stores(site.settings) as stores:
         made = DecisionMade(DecisionId(str(asked["decision_id"])), "approve", "somebody")
         receipt = await stores.jobs.decide(made)
-        renewal = ApprovalRenewal(stores.jobs, stores.journal, time.time)
+        renewal = ApprovalRenewal(stores.jobs, stores.journal, time.time, anyio.lowlevel.checkpoint)
         renewed = [await renewal.renew(), await renewal.renew()]
     return receipt.action, renewed
 

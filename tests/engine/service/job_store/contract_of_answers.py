@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.engine.service.job_store.job_examples import (
@@ -254,6 +256,21 @@ class AnswersContract(StoresTestCase):
 
         assert receipt.action == "ignore_stale"
         assert await one.jobs.take_answer(asked.id) is None
+
+    async def test_an_answer_that_the_broker_got_in_time_counts_however_late_it_is_read(
+        self, one: Stores
+    ) -> None:
+        asked = await self._ask(one, expires=1_000.0)
+        made = DecisionMade(asked.id, "yes", "ada")
+        late = replace(received(made, message=8), arrived=1_000.0)
+        in_time = replace(received(made, message=9), arrived=999.0)
+
+        receipts = [(await one.jobs.receive(message)).action for message in (late, in_time)]
+        taken = await one.jobs.take_answer(asked.id)
+
+        assert receipts == ["ignore_stale", "accept"]
+        assert taken is not None
+        assert taken.choice == "yes"
 
     async def test_an_answer_to_an_unknown_decision_is_refused_at_the_command_line(
         self, one: Stores

@@ -162,6 +162,8 @@ class PullConsumer:
         self._queue = queue
         self._place = place
         self._deadline = anyio.current_time() + CONSUME_SECONDS
+        self._waiting = set[anyio.CancelScope]()
+        """Of the tasks that wait for a message."""
         self._users = 0
         """Tasks that take a message, and messages that are not settled."""
         self._is_retired = False
@@ -192,6 +194,12 @@ class PullConsumer:
         Several tasks may wait at once. Raises what `get` raises.
         """
         return await self._take(self._consume_one)
+
+    def end_waiting(self) -> None:
+        """Let all that wait for a message return now, with None where none comes meanwhile."""
+        self._deadline = anyio.current_time()
+        for scope in self._waiting:
+            scope.deadline = self._deadline
 
     async def retire(self) -> None:
         """Close the channel once nothing on it is waited for or unsettled."""
@@ -228,12 +236,16 @@ class PullConsumer:
 
     async def _consume_one(self) -> AbstractIncomingMessage | None:
         consumer = Consumer(self._channel, self._queue, self._place, most=1)
+        scope = anyio.CancelScope(deadline=self._deadline)
+        self._waiting.add(scope)
         try:
             await consumer.start()
-            with anyio.CancelScope(deadline=self._deadline):
+            scope.deadline = self._deadline
+            with scope:
                 return await consumer.next()
             return await consumer.stop_and_drain()
         finally:
+            self._waiting.discard(scope)
             await consumer.stop()
 
 
@@ -266,6 +278,15 @@ class IntakeQueue:
         self._opening = anyio.Lock()
         self._may_take = False
         """Whether reading the queue has worked before."""
+        self.empty_at: float | None = None
+        """When the queue was last seen empty, by the event loop's clock: no message that the broker
+        had got before is left in it.
+        """
+
+    def look_again(self) -> None:
+        """Ask the broker now whether a message is in the queue, also where none comes."""
+        if self._shared is not None:
+            self._shared.end_waiting()
 
     async def take(self) -> Delivery:
         """Return the next message, waiting for it, also through losses of the connection.
@@ -316,7 +337,11 @@ class IntakeQueue:
     async def _take_once(self, *, declares: bool) -> Delivery | None:
         consumer = await self._idle_consumer(declares=declares)
         try:
-            delivery = await consumer.get() or await self._wait(declares=declares)
+            asked = anyio.current_time()
+            delivery = await consumer.get()
+            if delivery is None:
+                self.empty_at = max(asked, self.empty_at or asked)
+                delivery = await self._wait(declares=declares)
         except BusError:
             await consumer.retire()
             raise

@@ -275,7 +275,7 @@ class DaemonTasks:
             group.start_soon(consume)
             group.start_soon(work)
             group.start_soon(relay)
-            self._start_maintenance(group, dispatcher)
+            self._start_maintenance(group, dispatcher, intake)
             if (models := self.runner.services.models) is not None:
                 group.start_soon(self.runner.model_circuit.run, models)
             group.start_soon(self._update_metrics, dispatcher)
@@ -297,7 +297,9 @@ class DaemonTasks:
                 await self.bus.relay.flush(jobs)
             group.cancel_scope.cancel()
 
-    def _start_maintenance(self, group: TaskGroup, dispatcher: Dispatcher) -> None:
+    def _start_maintenance(
+        self, group: TaskGroup, dispatcher: Dispatcher, intake: MessageHandler
+    ) -> None:
         """Start the periodic tasks of the store."""
         settings, clock = self.runner.settings, self.runner.clock
         section, jobs, journal = settings.daemon, self.stores.jobs, self.stores.journal
@@ -306,7 +308,9 @@ class DaemonTasks:
         async def reject_unjudged() -> None:
             assert timeout is not None
             report = self.runner.reporter.state_reports
-            for verdict in await reject_overdue(jobs, timeout, clock(), report):
+            for verdict in await reject_overdue(
+                jobs, timeout, clock(), report, intake.wait_drained
+            ):
                 self.runner.watch.log.write(
                     "verdict_overdue", "warning", job_id=verdict.job, iteration=verdict.iteration
                 )
@@ -322,7 +326,7 @@ class DaemonTasks:
                 journal, settings, self.runner.watch.log, clock() - settings.retention
             )
 
-        renewal = ApprovalRenewal(jobs, journal, clock)
+        renewal = ApprovalRenewal(jobs, journal, clock, intake.wait_drained)
         group.start_soon(repeat, renewal.renew, RENEWAL_POLL_SECONDS, on_fault)
         group.start_soon(repeat, remove_old_ids, PRUNE_POLL_SECONDS, on_fault)
         if timeout is not None:

@@ -1,20 +1,20 @@
 """Brings incoming messages into the job store, and jobs from there into the free slots of a daemon.
 
 A message is acknowledged right after its effect is committed to the job store. An invalid message
-is dead-lettered with the reason; it is neither repaired nor requeued.
+is dead-lettered with the reason; it is neither repaired nor requeued. Messages are taken as they
+come, whether a slot is free or not: a verdict or an answer never waits for a job, and a job that
+waits is seen, counted and can be cancelled. Only jobs are held back, unacknowledged, while
+`MAX_WAITING_JOBS` wait in the store.
 
 A *slot* runs one job. The dispatcher claims the next job whenever a slot is free, one claim at a
 time; of three slots or more, the last free one is kept for small jobs while large ones hold the
-others. A message is consumed only where a slot is free for the job that it may bring, so jobs that
-this daemon cannot start stay at the broker for other daemons. Jobs in the store come first: one may
-take that slot while the message arrives, and then the message's job waits in the store, where any
-daemon may claim it.
+others.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -62,12 +62,6 @@ class Dispatcher:
         self._runner = job_runner
         self._slots = slots
         self._running = dict[JobId, _RunningJob]()
-        self._reserved = 0
-        """Messages that are being consumed; each may bring a job."""
-        self._backlog = 0
-        """Received jobs that have not started."""
-        self._waiting_large = 0
-        """Received jobs that wait because the last free slot is kept for small ones."""
         self._is_drained = False
         """Whether the store has no other job that may start now."""
         self._changed = anyio.Event()
@@ -88,33 +82,6 @@ class Dispatcher:
         """Look for a job in the store now."""
         self._is_drained = False
         self._notify_changed()
-
-    def add_waiting_job(self) -> None:
-        """Count a received job that waits to be started."""
-        self._backlog += 1
-        self._notify_changed()
-
-    @asynccontextmanager
-    async def reserve_slot(self) -> AsyncGenerator[None]:
-        """Wait for a free slot for the job of one message; no other message gets it while the block
-        runs.
-        """
-        await self._wait_until(lambda: self._has_free_slot)
-        self._reserved += 1
-        try:
-            yield
-        finally:
-            self._reserved -= 1
-            self._notify_changed()
-
-    @property
-    def _has_free_slot(self) -> bool:
-        return (
-            self._is_drained
-            and self._runner.daily_budget.paused_until is None
-            and self._waiting_large < self._slots
-            and len(self._running) + self._backlog + self._reserved < self._slots
-        )
 
     def wind_down(self) -> None:
         """Start no more jobs, and no more calls of running ones; `run` returns when they have
@@ -142,37 +109,25 @@ class Dispatcher:
             await self._runner.daily_budget.wait_available()
             await self._runner.model_circuit.wait_available()
             with anyio.move_on_after(CLAIM_POLL_SECONDS):
-                await self._wait_until(lambda: self._backlog > 0 or not self._is_drained)
+                await self._wait_until(lambda: not self._is_drained)
             if (
                 self._runner.daily_budget.paused_until is not None
                 or not self._runner.model_circuit.is_available
             ):
                 # It changed while waiting, so received jobs keep waiting.
                 continue
-            most = self._max_weight()
-            job = await self._claim(most)
-            self._update_backlog(job, most)
+            # Before the claim: a job that comes in meanwhile is looked for again.
+            self._is_drained = True
+            job = await self._claim(self._max_weight())
             if job is None:
                 continue
+            self._is_drained = False
             if job.attempts > 1:
                 self._runner.watch.metrics.count_restarted()
             running = self._running[job.job] = _RunningJob(job, CancellationToken())
             if self._is_stopping:
                 running.cancellation.cancel()
             tasks.start_soon(self._run_job, running)
-
-    def _update_backlog(self, job: JobRow | None, most: float | None) -> None:
-        """Update the counts of waiting jobs after a claim."""
-        if job is None:
-            self._is_drained = True
-            self._waiting_large = self._waiting_large + self._backlog if most is not None else 0
-            self._backlog = 0
-        elif self._backlog:
-            self._backlog -= 1
-        else:
-            # The store had a job that was not just received, so there may be more.
-            self._is_drained = False
-        self._notify_changed()
 
     async def _claim(self, most: float | None) -> JobRow | None:
         pause = FIRST_PAUSE
@@ -207,9 +162,8 @@ class Dispatcher:
             await self._runner.run_job(running.job, running.cancellation)
         finally:
             del self._running[running.job.job]
-            # Waiting large jobs may start now.
-            self._is_drained = self._is_drained and self._waiting_large == 0
-            self._notify_changed()
+            # A large job that waited for more than the last slot may start now.
+            self.wake()
 
     async def _wait_until(self, condition: Callable[[], bool]) -> None:
         while not condition():
@@ -229,49 +183,125 @@ class _RunningJob:
 
 
 MAX_IN_FLIGHT: Final = 32
-"""Messages that are consumed concurrently; each needs a free slot for its job."""
+"""Messages that are consumed concurrently."""
+MAX_WAITING_JOBS: Final = 1_000
+"""Jobs that wait in the store, above which further ones are left to the broker."""
+MAX_HELD_JOBS: Final = 200
+"""Further jobs that are held unacknowledged, so that verdicts and answers behind them are read."""
+ROOM_POLL_SECONDS: Final = 1.0
+DRAIN_POLL_SECONDS: Final = 0.2
 MAX_RECEIVE_PAUSE: Final = 30.0
 
 
-@dataclass(frozen=True, slots=True)
 class MessageHandler:
     """Decodes messages and commits their effects."""
 
-    bus: Bus
-    runner: JobRunner
-    rules: AcceptanceRules
-    dispatcher: Dispatcher
+    def __init__(
+        self, bus: Bus, runner: JobRunner, rules: AcceptanceRules, dispatcher: Dispatcher
+    ) -> None:
+        """Take messages of the bus into the runner's job store, for the dispatcher."""
+        self.bus = bus
+        self.runner = runner
+        self.rules = rules
+        self.dispatcher = dispatcher
+        self._in_hand = 0
+        """Messages whose effect is not committed yet, without jobs that are held back."""
+        self._room = 0
+        """Jobs that may be taken in before those that wait are counted again."""
+        self._admission = anyio.Lock()
+        """Jobs are taken in one by one, in their order."""
+        self._held = anyio.Semaphore(MAX_HELD_JOBS)
 
     async def run(self) -> None:
         """Handle messages concurrently until this is cancelled."""
         async with anyio.create_task_group() as tasks:
             for _ in range(MAX_IN_FLIGHT):
-                tasks.start_soon(self._take_loop)
+                tasks.start_soon(self._take_loop, tasks)
 
-    async def _take_loop(self) -> None:
+    async def _take_loop(self, tasks: anyio.abc.TaskGroup) -> None:
         while True:
-            async with self.dispatcher.reserve_slot():
-                await self.handle(await self.bus.intake.take())
+            delivery = await self.bus.intake.take()
+            self._in_hand += 1
+            try:
+                received = await self._decoded(delivery)
+                if received is not None and not isinstance(received.request, JobRequested):
+                    await self._commit(received, delivery)
+            finally:
+                self._in_hand -= 1
+            if received is not None and isinstance(received.request, JobRequested):
+                await self._held.acquire()
+                tasks.start_soon(self._admit, received, delivery)
+
+    async def _admit(self, received: ReceivedMessage, delivery: Delivery) -> None:
+        """Take a job in once there is room for it."""
+        try:
+            async with self._admission:
+                await self._wait_for_room()
+                self._room -= 1
+            await self._commit(received, delivery)
+        finally:
+            self._held.release()
+
+    async def _wait_for_room(self) -> None:
+        while self._room <= 0:
+            try:
+                waiting = await self.runner.jobs.count_queued()
+            except JournalError as fault:
+                self.runner.note_store_state(fault)
+            else:
+                self._room = MAX_WAITING_JOBS - waiting
+            if self._room <= 0:
+                await anyio.sleep(ROOM_POLL_SECONDS)
+
+    async def wait_drained(self) -> None:
+        """Wait until every message that the broker has got before now has had its effect."""
+        asked = anyio.current_time()
+        while True:
+            empty_at = self.bus.intake.empty_at
+            if not self._in_hand and empty_at is not None and empty_at >= asked:
+                return
+            self.bus.intake.look_again()
+            await anyio.sleep(DRAIN_POLL_SECONDS)
 
     async def handle(self, delivery: Delivery) -> None:
         """Commit the effect of one message, or dead-letter it."""
-        metrics = self.runner.watch.metrics
+        if (received := await self._decoded(delivery)) is not None:
+            await self._commit(received, delivery)
+
+    async def _decoded(self, delivery: Delivery) -> ReceivedMessage | None:
+        """Return the message of a delivery; one that is not valid is dead-lettered."""
+        now = self.runner.clock()
         try:
-            received = decode(delivery, self.rules, self.runner.clock())
+            received = decode(delivery, self.rules, now)
         except MessageRejected as refusal:
-            metrics.count_received("unknown", Receipt("dead_letter", refusal.kind))
-            return await self._dead_letter(delivery, refusal.kind, refusal.reason)
+            self.runner.watch.metrics.count_received(
+                "unknown", Receipt("dead_letter", refusal.kind)
+            )
+            await self._dead_letter(delivery, refusal.kind, refusal.reason)
+            return None
+        return replace(received, arrived=self._arrival(received.at, now))
+
+    def _arrival(self, sent: float, now: float) -> float:
+        """Return when the broker has got a message that is read now.
+
+        It came after the queue was last empty; in between, its sender's time is believed.
+        """
+        empty_at = self.bus.intake.empty_at
+        if empty_at is None:
+            return min(sent, now)
+        return min(max(sent, now - (anyio.current_time() - empty_at)), now)
+
+    async def _commit(self, received: ReceivedMessage, delivery: Delivery) -> None:
+        """Commit the effect of a message, and then acknowledge it."""
         received, receipt = await self._receive(received, delivery)
-        metrics.count_received(received.kind, receipt)
+        self.runner.watch.metrics.count_received(received.kind, receipt)
         if receipt.action == "dead_letter":
-            return await self._dead_letter(delivery, receipt.kind or "bad_payload", receipt.reason)
+            await self._dead_letter(delivery, receipt.kind or "bad_payload", receipt.reason)
+            return
         await delivery.ack()
         if receipt.action == "accept":
             self.runner.wake_relay()
-            if isinstance(received.request, JobRequested):
-                self.dispatcher.add_waiting_job()
-            else:
-                self.dispatcher.wake()
+            self.dispatcher.wake()
             await self._log_received(received)
         else:
             self.runner.watch.log.write(
@@ -281,7 +311,6 @@ class MessageHandler:
                 action=receipt.action,
                 kind=receipt.kind,
             )
-        return None
 
     async def _log_received(self, received: ReceivedMessage) -> None:
         """Log a message that had an effect."""

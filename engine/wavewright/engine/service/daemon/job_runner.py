@@ -139,7 +139,11 @@ class StoredAnswers:
         return known.choice
 
     def _has_expired(self, decision: Decision) -> bool:
-        return decision.expires is not None and self.clock() >= decision.expires
+        """Return whether the answer came too late; one that came in time counts however long its
+        job waited for a slot.
+        """
+        given = self.clock() if decision.answered is None else decision.answered
+        return decision.expires is not None and given >= decision.expires
 
 
 async def discard_stale_answers(jobs: JobStore, journal: OutboxJournal) -> None:

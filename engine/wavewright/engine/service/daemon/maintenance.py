@@ -61,6 +61,8 @@ class ApprovalRenewal:
     jobs: JobStore
     journal: StoredJournal
     clock: Callable[[], float]
+    drained: Callable[[], Awaitable[None]]
+    """Waits for the effect of every message that the broker has got before."""
     _renewed: set[DecisionId] = field(default_factory=set[DecisionId])
     """Questions whose jobs were queued here and that are still open."""
 
@@ -72,12 +74,15 @@ class ApprovalRenewal:
         """
         now, renewed = self.clock(), 0
         found = await self.jobs.list_decisions()
+        if any(_is_expired(decision, now) for decision in found):
+            # Their answers may have come in time and wait at the broker.
+            await self.drained()
+            found = await self.jobs.list_decisions()
         self._renewed.intersection_update([decision.id for decision in found])
         # Questions before the last one of a run are not waited for.
         for decision in {decision.run: decision for decision in found}.values():
-            is_expired = decision.expires is not None and decision.expires <= now
             if (
-                is_expired
+                _is_expired(decision, now)
                 and decision.id not in self._renewed
                 and await self._requeue_job(decision)
             ):
@@ -112,12 +117,20 @@ class ApprovalRenewal:
         return is_queued
 
 
+def _is_expired(decision: Decision, now: float) -> bool:
+    return decision.expires is not None and decision.expires <= now
+
+
 VERDICT_POLL_SECONDS: Final = 30.0
 """How often packages without a verdict are searched for."""
 
 
 async def reject_overdue(
-    jobs: JobStore, seconds: float, now: float, project: ProjectJob
+    jobs: JobStore,
+    seconds: float,
+    now: float,
+    project: ProjectJob,
+    drained: Callable[[], Awaitable[None]],
 ) -> list[VerdictGiven]:
     """Reject the packages of jobs that have waited so many seconds for verdicts alone; return the
     verdicts.
@@ -127,11 +140,15 @@ async def reject_overdue(
         seconds: Time that a package waits at most.
         now: Seconds since the epoch.
         project: Makes the messages about the jobs.
+        drained: Waits for the effect of every message that the broker has got before: a verdict
+            that came in time is judged first, and the first verdict stands.
     """
     rejected = list[VerdictGiven]()
-    for job in await jobs.list_jobs(("validating",)):
-        if now - job.state_since < seconds:
-            continue
+    validating = await jobs.list_jobs(("validating",))
+    overdue = [job for job in validating if now - job.state_since >= seconds]
+    if overdue:
+        await drained()
+    for job in overdue:
         for sent in job.sent or (SentPackage(job.package or "", job.iteration),):
             reason = f"no verdict came within {seconds:g} seconds"
             verdict = VerdictGiven(

@@ -93,6 +93,8 @@ class ReceivedMessage:
     source: str
     at: float
     request: Request
+    arrived: float | None = None
+    """When the broker had got it, as far as that is known; deadlines are judged by it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,13 +77,19 @@ def receipt_for(message: ReceivedMessage, view: ReceptionView) -> Receipt:
         case VerdictGiven():
             return _receipt_for_verdict(message.request, view)
         case DecisionMade():
-            return receipt_for_answer(message.request, view)
+            return receipt_for_answer(message.request, view, message.arrived)
         case _:
             assert_never(message.request)
 
 
-def receipt_for_answer(made: DecisionMade, view: ReceptionView) -> Receipt:
-    """Return the receipt of a person's answer, by message or command."""
+def receipt_for_answer(
+    made: DecisionMade, view: ReceptionView, arrived: float | None = None
+) -> Receipt:
+    """Return the receipt of a person's answer, by message or command.
+
+    An answer that came in time counts, however late it is read.
+    """
+    given = view.now if arrived is None else min(arrived, view.now)
     decision = view.decision
     if decision is None:
         return Receipt("defer", "unknown_correlation", "no such decision is known here yet")
@@ -93,7 +99,7 @@ def receipt_for_answer(made: DecisionMade, view: ReceptionView) -> Receipt:
         )
     if view.job is not None and view.job.state in FINAL_STATES:
         return Receipt("ignore_stale", "stale", f"the job of this decision is {view.job.state}")
-    if decision.expires is not None and view.now >= decision.expires:
+    if decision.expires is not None and given >= decision.expires:
         return Receipt("ignore_stale", "stale", "the time for this decision is over")
     if decision.subject != "question" and not made.is_vouched_for:
         return Receipt(

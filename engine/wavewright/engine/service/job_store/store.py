@@ -365,6 +365,10 @@ class JobStore(_Outbox):
             lambda transaction: JobTables(transaction).count_ended(since)
         )
 
+    async def count_queued(self) -> int:
+        """Return the number of jobs that wait to be started."""
+        return await self._journal.read(lambda transaction: JobTables(transaction).count_queued())
+
     async def count_states(self) -> dict[JobState, int]:
         """Return the number of jobs in each state."""
         return await self._journal.read(transactions.count_states)

@@ -76,9 +76,12 @@ _INSERT_DECISION: Final = f"""
     INSERT INTO decision ({DECISION_COLUMNS})
     VALUES ({", ".join(f"${place + 1}" for place in range(len(DECISION_COLUMNS.split(", "))))})
     ON CONFLICT (id) DO NOTHING"""  # noqa: S608 - names and numbers of our own
-_IS_ANSWERED: Final = "choice IS NOT NULL AND used IS NULL AND (expires IS NULL OR expires > $1)"
+# An answer that was given in time counts, also where its job waits for a slot until it is late.
+_IS_ANSWERED: Final = (
+    "choice IS NOT NULL AND used IS NULL AND (expires IS NULL OR expires > answered)"
+)
 _TAKE: Final = f"UPDATE decision SET used = $1 WHERE id = $2 AND {_IS_ANSWERED} RETURNING no"  # noqa: S608 - constants
-_UNTAKEN: Final = f"SELECT 1 FROM decision WHERE {_IS_ANSWERED} AND job = $2 LIMIT 1"  # noqa: S608 - constants
+_UNTAKEN: Final = f"SELECT 1 FROM decision WHERE {_IS_ANSWERED} AND job = $1 LIMIT 1"  # noqa: S608 - constants
 
 # The same message again is the same bytes: it changes nothing, and one that was sent gets no body.
 _PUT_MESSAGE: Final = """
@@ -242,6 +245,13 @@ class JobTables:
         rows = await self._transaction.fetch("SELECT state, count(*) FROM job GROUP BY state")
         return dict(map(tuple, rows))
 
+    async def count_queued(self) -> int:
+        """Return how many jobs wait to be started."""
+        ((count,),) = await self._transaction.fetch(
+            "SELECT count(*) FROM job WHERE state = 'queued'"
+        )
+        return int(count)
+
     async def count_ended(self, since: float) -> dict[JobState, int]:
         """Return how many jobs have ended since an instant, in each state that has any."""
         query = "SELECT state, count(*) FROM job WHERE finished >= $1 GROUP BY state"
@@ -383,6 +393,6 @@ class JobTables:
         """Mark an answer as taken; return whether it was there to be taken."""
         return await self._transaction.has_rows(_TAKE, now, decision)
 
-    async def has_untaken_answer(self, job: JobId, now: float) -> bool:
+    async def has_untaken_answer(self, job: JobId) -> bool:
         """Return whether there is an answer to a question of the job that the job has not read yet."""
-        return await self._transaction.has_rows(_UNTAKEN, now, job)
+        return await self._transaction.has_rows(_UNTAKEN, job)

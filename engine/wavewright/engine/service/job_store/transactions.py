@@ -66,6 +66,8 @@ async def receive(
     view = await _view(tables, message.request, now, message=message.message)
     receipt = receipt_for(message, view)
     if receipt.action == "accept":
+        if message.arrived is not None and isinstance(message.request, DecisionMade):
+            view = replace(view, now=min(message.arrived, now))
         is_done = await _apply(transaction, message.request, view, project)
         await tables.remember(message, now, is_kept=not is_done)
     elif receipt.action == "defer":
@@ -311,7 +313,7 @@ async def changed_job(tables: JobTables, job: JobRow, wanted: JobChange, now: fl
         JournalError: it has another end.
     """
     job = change_job(job, wanted, now)
-    is_answered = job.state == "waiting" and await tables.has_untaken_answer(job.job, now)
+    is_answered = job.state == "waiting" and await tables.has_untaken_answer(job.job)
     return resume_job(job, now) if is_answered else job
 
 
