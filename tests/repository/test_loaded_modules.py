@@ -22,8 +22,8 @@ code = main()
 print("LOADED", *(name for name in sys.modules if name.startswith("wavewright")))
 sys.exit(code)
 """
-MAX_MODULES = 242
-MAX_LINES = 35_000
+MAX_MODULES = 250
+MAX_LINES = 36_000
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,9 @@ def test_a_run_loads_the_report_when_its_steps_have_ended(loaded: list[str]) -> 
         at for at, name in enumerate(loaded) if name.startswith("wavewright.reviewer.report")
     )
 
-    assert first > loaded.index("wavewright.executor.run.step_runner")
+    assert first > max(
+        at for at, name in enumerate(loaded) if name.startswith("wavewright.executor.run.")
+    )
     assert all(name.startswith("wavewright.reviewer.") for name in loaded[first:])
 
 
