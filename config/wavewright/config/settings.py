@@ -249,6 +249,7 @@ def _resolve_settings(
     default_state: Path | None,
 ) -> Settings:
     root = folder if file is None else file.parent
+    url_of_file = given.models.base_url
     given = _with_environment(given, from_environment, folder)
     if default_state is None or from_environment.state_dir is not None:
         default_state = root / Path(given.state_dir).expanduser()
@@ -266,7 +267,9 @@ def _resolve_settings(
         concurrency=given.concurrency,
         model=given.model,
         model_is_forced=from_environment.model is not None,
-        models=given.models,
+        # The address of the environment is for the default model's provider, that of the file for
+        # `openai-chat` alone: they are kept apart.
+        models=given.models.model_copy(update={"base_url": url_of_file}),
         base_url=given.models.base_url,
         api_key=from_environment.api_key,
         cassette=_resolve_path(root, given.models.cassette),

@@ -184,7 +184,7 @@ def build_model(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
             return TotallingResponsesModel(
                 endpoint.name, provider=OpenAIProvider(openai_client=client)
             )
-        case "openai-chat" | "ollama" | "vllm":
+        case "openai-chat" | "ollama" | "vllm" | "llamacpp" | "lmstudio":
             return _openai_chat(endpoint, http)
         case "anthropic":
             return _anthropic(endpoint, http)
@@ -221,7 +221,7 @@ def _openai_chat(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
         )
     if endpoint.provider == "vllm":
         provider: Provider[AsyncOpenAI] = VLLMProvider(openai_client=client)
-    elif endpoint.is_foreign:
+    elif endpoint.is_foreign or endpoint.is_self_hosted:
         provider = OpenAICompatibleProvider("openai-compatible", openai_client=client)
     else:
         provider = OpenAIProvider(openai_client=client)
@@ -245,8 +245,7 @@ def _chat_profile(endpoint: Endpoint) -> ModelProfile:
     )
     return OpenAIModelProfile(
         openai_chat_streaming_requires_finish_reason=True,
-        openai_chat_supports_max_completion_tokens=is_openai
-        and endpoint.provider not in {"ollama", "vllm"},
+        openai_chat_supports_max_completion_tokens=is_openai and not endpoint.is_self_hosted,
     )
 
 

@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import Final, Literal, cast, get_args
+from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import BaseModel, ConfigDict
 
@@ -57,7 +58,16 @@ PROVIDERS: Mapping[str, Provider] = {
     "google": Provider(("GOOGLE_API_KEY", "GEMINI_API_KEY"), "GOOGLE_GEMINI_BASE_URL"),
     "ollama": Provider(("OLLAMA_API_KEY",), "OLLAMA_BASE_URL", False, "http://localhost:11434/v1"),
     "vllm": Provider(("VLLM_API_KEY",), "VLLM_BASE_URL", False, "http://localhost:8000/v1"),
+    "llamacpp": Provider(
+        ("LLAMACPP_API_KEY",), "LLAMACPP_BASE_URL", False, "http://localhost:8080/v1"
+    ),
+    "lmstudio": Provider(
+        ("LMSTUDIO_API_KEY",), "LMSTUDIO_BASE_URL", False, "http://localhost:1234/v1"
+    ),
 }
+
+SELF_HOSTED: Final = frozenset(name for name, known in PROVIDERS.items() if not known.needs_key)
+"""Servers that users run themselves: slow ones are waited for, and answers are held to a schema."""
 
 NO_KEY = "no-key-needed"
 """Sent in place of a key where none is needed, because the libraries require one."""
@@ -86,6 +96,20 @@ class Endpoint:
     """Whether the address comes from the user; it may be any server that implements the provider's
     API.
     """
+
+    @property
+    def is_self_hosted(self) -> bool:
+        """Whether it is a server that users run themselves."""
+        return self.provider in SELF_HOSTED
+
+    @property
+    def shown_address(self) -> str | None:
+        """The address without what may be a password, where it is not the provider's own."""
+        if self.url is None or not (self.is_foreign or self.is_self_hosted):
+            return None
+        parts = urlsplit(self.url)
+        host = parts.netloc.rpartition("@")[2]
+        return urlunsplit((parts.scheme, host, parts.path, "", ""))
 
 
 def split_model(model: str) -> tuple[str, str]:

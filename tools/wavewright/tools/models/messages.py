@@ -48,12 +48,12 @@ from wavewright.planner.ports.model_port import LoopTool, ModelAnswer, ModelCall
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.models.cassette.model import CassetteAnswer, record_answer, restore_answer
 from wavewright.tools.models.cassette.requests import render_request, request_hash
-from wavewright.tools.models.endpoints import Endpoint
+from wavewright.tools.models.endpoints import SELF_HOSTED, Endpoint
 from wavewright.tools.models.errors import PROVIDER_ERRORS
 
 OutputMode: TypeAlias = Literal["native", "tool", "prompted"]
 
-_GUIDED_PROVIDERS = frozenset({"ollama", "vllm"})
+_GUIDED_PROVIDERS = SELF_HOSTED
 """Providers that enforce any schema while the model writes."""
 _STRICT_PROVIDERS = frozenset({"openai", "google", "anthropic"})
 """Providers that enforce a schema that names every field; they refuse an open object, or return it

@@ -84,10 +84,19 @@ class UsageTracker:
     started: float = math.inf
     """When the question was put; never before its models are made."""
 
-    def start(self, seconds: float) -> None:
+    clock: anyio.CancelScope | None = None
+    seconds: float = math.inf
+
+    def start(self, seconds: float, clock: anyio.CancelScope) -> None:
         """Start the clock, which gives the question this many seconds."""
         self.started = anyio.current_time()
-        self.deadline = self.started + seconds
+        self.seconds, self.clock = seconds, clock
+        self.deadline = clock.deadline = self.started + seconds
+
+    def restart_clock(self) -> None:
+        """Give the question all of its time again: its answer is arriving."""
+        assert self.clock is not None, "the question was put"
+        self.deadline = self.clock.deadline = anyio.current_time() + self.seconds
 
     def seconds_left(self) -> float:
         """Return how long the question may still take."""

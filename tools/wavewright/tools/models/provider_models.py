@@ -38,7 +38,14 @@ from wavewright.planner.ports.model_port import (
     model_question,
 )
 from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
-from wavewright.tools.models.endpoints import Endpoint, choose_model, find_endpoint, thinking_level
+from wavewright.tools.models.endpoints import (
+    SELF_HOSTED,
+    Endpoint,
+    choose_model,
+    find_endpoint,
+    split_model,
+    thinking_level,
+)
 from wavewright.tools.models.errors import (
     ModelFault,
     RequestFailed,
@@ -66,6 +73,8 @@ from wavewright.tools.models.retrying import (
 )
 from wavewright.tools.network import RateLimiter
 
+SELF_HOSTED_SECONDS = 600.0
+"""How long a self-hosted model may be silent, where the settings say nothing of it."""
 _MAX_CHARS_PER_TOKEN = 16
 """Characters per token of the ceiling: a longer answer ignored its ceiling, and is cut."""
 _CEILING_FACTOR = 2
@@ -148,7 +157,7 @@ class ProviderModels:
             call, choice.model, sent_text(call), on_text if redactor is None else redactor.add
         )
         chain = self.fallback_chain(choice, meter)
-        seconds = self.settings.models.call_seconds(call.timeout)
+        seconds = self._seconds_of(call, choice)
         response = await self.metered_response(
             meter,
             lambda: model_request(
@@ -163,6 +172,19 @@ class ProviderModels:
         if redactor is not None:
             redactor.close()
         return self.model_answer(response, call, meter)
+
+    def _seconds_of(self, call: ModelCall, choice: ModelChoice) -> float:
+        """Return how long a question may take; of a self-hosted model, how long it may be silent.
+
+        Such a server may need minutes to load a model and to read a long prompt, which no clock
+        that was made for services knows; the settings may say less.
+        """
+        section = self.settings.models
+        seconds = section.call_seconds(call.timeout)
+        is_self_hosted = split_model(choice.model)[0] in SELF_HOSTED
+        if not is_self_hosted or "request_seconds" in section.model_fields_set:
+            return seconds
+        return max(seconds, SELF_HOSTED_SECONDS)
 
     async def work(
         self,
@@ -265,8 +287,8 @@ class ProviderModels:
         project = on_use or _ignore_use
         await self.circuit.enter(meter.call, meter.model)
         try:
-            with anyio.fail_after(seconds):
-                meter.start(seconds)
+            with anyio.fail_after(seconds) as clock:
+                meter.start(seconds, clock)
                 response = await answer()
         except TimeoutError:
             fault = ModelFault(

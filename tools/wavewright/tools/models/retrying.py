@@ -24,12 +24,16 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings, merge_model_settings
 
 from wavewright.config.sections import ModelsSection
-from wavewright.tools.models.endpoints import Endpoint
+from wavewright.tools.models.endpoints import PROVIDERS, Endpoint
 from wavewright.tools.models.errors import PROVIDER_ERRORS, ModelFault, RequestFailed, fault_of
 from wavewright.tools.models.messages import read_stream, visible_text
 from wavewright.tools.models.metering import RequestCharge, UsageTracker
 from wavewright.tools.models.opening import CassetteError
 from wavewright.tools.network import RateLimiter
+
+
+def _ignore_text(_: str) -> None:
+    """Show an answer to nobody as it arrives."""
 
 
 class ProviderLimiter:
@@ -175,10 +179,21 @@ class RetryingModel(WrapperModel):
                 )
                 raise self._request_failed(usage, fault) from error
             except PROVIDER_ERRORS as error:
-                raise self._request_failed(
-                    usage, fault_of(error, self._name, self._usage.sent_text)
-                ) from error
+                fault = fault_of(error, self._name, self._usage.sent_text)
+                raise self._request_failed(usage, self._with_address(fault)) from error
             return response
+
+    def _with_address(self, fault: ModelFault) -> ModelFault:
+        """Return a fault of the connection with the address that was tried, and who sets it."""
+        endpoint = self._served.endpoint
+        if fault.kind != "unreachable" or endpoint.shown_address is None:
+            return fault
+        variable = PROVIDERS[endpoint.provider].url_variable
+        return replace(
+            fault,
+            message=f"{fault.message} at {endpoint.shown_address}",
+            hint=f"start the server, or set its address in {variable} or WAVEWRIGHT_BASE_URL",
+        )
 
     def _request_failed(self, usage: RequestCharge, fault: ModelFault) -> RequestFailed:
         self._usage.record_failure(usage, fault)
@@ -190,14 +205,20 @@ class RetryingModel(WrapperModel):
         settings: ModelSettings | None,
         parameters: ModelRequestParameters,
     ) -> ModelResponse:
+        is_self_hosted = self._served.endpoint.is_self_hosted
         on_text = self._usage.on_text
-        with anyio.fail_after(self._section.attempt_seconds) as clock:
+        if on_text is None and is_self_hosted:
+            # A stream shows that a slow server is at work.
+            on_text = _ignore_text
+        with anyio.fail_after(self._attempt_seconds()) as clock:
             if on_text is None:
                 return await self.wrapped.request(messages, settings, parameters)
 
             def begun() -> None:
                 # From here on only the call's own clock counts: a long answer is not a late one.
                 clock.deadline = math.inf
+                if is_self_hosted:
+                    self._usage.restart_clock()
 
             answer_tool = None if self._form is None else self._usage.call.schema_name
             on_text("")
@@ -205,6 +226,17 @@ class RetryingModel(WrapperModel):
                 response, is_whole = await read_stream(stream, answer_tool, on_text, begun)
                 self._usage.is_cut = not is_whole
                 return response
+
+    def _attempt_seconds(self) -> float:
+        """Return how long one request may take before it begins to answer.
+
+        A server of one's own reads a long prompt for minutes; it would begin anew if it were asked
+        again, so the call's own clock alone counts there, unless the settings say otherwise.
+        """
+        is_set = "attempt_seconds" in self._section.model_fields_set
+        if self._served.endpoint.is_self_hosted and not is_set:
+            return math.inf
+        return self._section.attempt_seconds
 
     def _require_usable(self, response: ModelResponse) -> None:
         if response.finish_reason == "content_filter":
