@@ -6,7 +6,6 @@ them with its version. What a tool raised comes back as the failure that the wor
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,36 +18,21 @@ from wavewright.executor.events.json_values import clean_json
 from wavewright.executor.run.emissions import CURRENT_CAPTURE
 from wavewright.executor.run.failures import UNCLEAR, AttemptFailure, ReportedFailure
 from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelUse
-from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
+from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.functions.injected import LogEvent, MemoryRunData, TextChunk
-from wavewright.tools.functions.tool import AgentToolCall, Emission, Tool, ToolCall
+from wavewright.tools.functions.tool import AgentToolCall, CallDescription, Emission, Tool, ToolCall
 
 
-@dataclass(frozen=True, slots=True)
-class CallRequest:
+@dataclass(slots=True, kw_only=True)
+class CallRequest(CallDescription):
     """A call as it is sent to a worker."""
 
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
-    run: RunId
-    step: StepId
-    tool: str
     version: str
     """Of the tool, as the coordinator has it."""
-    params: JsonObject
-    key: StepKey
-    now: dt.datetime
-    index: int | None = None
-    attempt: int = 1
-    timeout: float | None = None
-    """Seconds that the call may take."""
-    worker_type: str | None = None
-    config: JsonObject | None = None
-    job: str | None = None
-    budget: Budget | None = None
     data: dict[str, JsonObject] | None = None
     """The run data that the tool reads."""
     goal: Goal | None = None
@@ -68,20 +52,8 @@ class CallRequest:
             else {name: dict(call.data.visible(name)) for name in sorted(reads)}
         )
         return cls(
-            run=call.run,
-            step=call.step,
-            tool=call.tool,
+            **call.description(),
             version=tool.signature.version,
-            params=call.params,
-            key=call.key,
-            now=call.now,
-            index=call.index,
-            attempt=call.attempt,
-            timeout=call.timeout,
-            worker_type=call.worker_type,
-            config=call.config,
-            job=call.job,
-            budget=call.budget,
             data=data,
             goal=goal,
             trace=trace or None,
@@ -104,23 +76,7 @@ class CallRequest:
         data = MemoryRunData(
             values=self.data or {}, reads=signature.reads_data, writes=signature.writes_data
         )
-        call = ToolCall(
-            run=self.run,
-            step=self.step,
-            tool=self.tool,
-            params=self.params,
-            key=self.key,
-            now=self.now,
-            index=self.index,
-            attempt=self.attempt,
-            timeout=self.timeout,
-            worker_type=self.worker_type,
-            config=self.config,
-            job=self.job,
-            budget=self.budget,
-            emit=emit,
-            data=data,
-        )
+        call = ToolCall(**self.description(), emit=emit, data=data)
         return call, data
 
 

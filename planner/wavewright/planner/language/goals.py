@@ -253,15 +253,9 @@ class KeptRun(DocumentModel):
     """Tokens that the planner took for the plan."""
 
 
-class GoalTemplate(DocumentModel):
-    """A kind of work: shipped under `config/`, or the user's own."""
+class GoalTerms(DocumentModel):
+    """What a goal template decides for the goals of its jobs."""
 
-    version: Literal[1] = 1
-    """Version of this format."""
-    name: Annotated[str, Field(pattern=ID_PATTERN)]
-    """Name that jobs call it by."""
-    goal: Annotated[str, Field(min_length=1)]
-    """What a run is to achieve, in words; may hold `${inputs.…}`."""
     thinking_level: ThinkingLevel = "medium"
     """How much thought a model should spend."""
     model_preference: str = "auto"
@@ -272,8 +266,6 @@ class GoalTemplate(DocumentModel):
     """JSON Schema of the inputs that plans may refer to."""
     output_tags: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Tags of what the run makes."""
-    available_tools: Annotated[tuple[AvailableTool, ...], Field(strict=False, min_length=1)]
-    """The allow-list: no plan calls any other tool."""
     output_schema: JsonSchema | None = None
     """JSON Schema of the terminal output."""
     rules: Rules = Field(default_factory=Rules)
@@ -294,10 +286,25 @@ class GoalTemplate(DocumentModel):
     """Whether recovery patches without a new side effect apply without approval."""
     recovery: RecoveryPolicy = Field(default_factory=RecoveryPolicy)
     """Which recovery patches with side effects apply without approval."""
-    untrusted_writes: Literal["warn", "approve"] = "warn"
+    untrusted_writes: Annotated[
+        Literal["warn", "approve"], Field(exclude_if=lambda value: value == "warn")
+    ] = "warn"
     """`approve`: where untrusted text decides whether something is written, how often, which value
     or how much, a person must approve the step; else that is a warning.
     """
+
+
+class GoalTemplate(GoalTerms):
+    """A kind of work: shipped under `config/`, or the user's own."""
+
+    version: Literal[1] = 1
+    """Version of this format."""
+    name: Annotated[str, Field(pattern=ID_PATTERN)]
+    """Name that jobs call it by."""
+    goal: Annotated[str, Field(min_length=1)]
+    """What a run is to achieve, in words; may hold `${inputs.…}`."""
+    available_tools: Annotated[tuple[AvailableTool, ...], Field(strict=False, min_length=1)]
+    """The allow-list: no plan calls any other tool."""
     plan: Plan | None = None
     """The template's own plan: the ladder's rung below a planner."""
     sub_plans: dict[Annotated[str, Field(pattern=ID_PATTERN)], str] = {}
@@ -349,31 +356,18 @@ class Job(DocumentModel):
 _MAX_TITLE_LENGTH: Final = 200
 
 
-class Goal(DocumentModel):
+class Goal(GoalTerms):
     """A job and its template, folded: what one run is asked to do and may do."""
 
     name: str
+    """Of the template."""
     job: str
+    """Name of the job."""
     text: str
+    """What the run is to achieve, in words."""
     inputs: JsonObject
-    inputs_schema: JsonSchema = {}
-    targets: Targets = Field(default_factory=Targets)
     tools: Annotated[tuple[AvailableTool, ...], Field(strict=False)]
-    thinking_level: ThinkingLevel = "medium"
-    model_preference: str = "auto"
-    output_tags: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    output_schema: JsonSchema | None = None
-    rules: Rules = Field(default_factory=Rules)
-    gates: Annotated[tuple[Gate, ...], Field(strict=False)] = ()
-    caps: Annotated[tuple[Cap, ...], Field(strict=False)] = ()
-    recipes: Annotated[tuple[Recipe, ...], Field(strict=False)] = ()
-    schedule: Schedule = "waves"
-    limits: Limits = Field(default_factory=Limits)
-    auto_approve: bool = True
-    recovery: RecoveryPolicy = Field(default_factory=RecoveryPolicy)
-    untrusted_writes: Annotated[
-        Literal["warn", "approve"], Field(exclude_if=lambda value: value == "warn")
-    ] = "warn"
+    """The allow-list."""
     sub_plans: Annotated[dict[str, Plan], Field(exclude_if=lambda value: not value)] = {}
     """Plans that a planner may call, without sub-plans of their own."""
     allow_literals: Annotated[Names, Field(exclude_if=lambda value: not value)] = frozenset()
@@ -397,7 +391,3 @@ class Goal(DocumentModel):
     def tool_names(self) -> frozenset[str]:
         """The allow-list."""
         return frozenset(tool.name for tool in self.tools)
-
-
-SHARED_FIELDS: Final = Goal.model_fields.keys() & GoalTemplate.model_fields.keys()
-"""Fields that a goal and a goal template both have."""

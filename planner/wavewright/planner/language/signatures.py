@@ -22,7 +22,30 @@ ASK_PERSON: Final = "ask_person"
 """Name of the tool that asks a person."""
 
 
-class ToolSignature(DocumentModel):
+class CallPolicy(DocumentModel):
+    """How calls of a tool are made, whoever answers them: code or a model."""
+
+    tags: Names = frozenset()
+    """What goal rules speak of: `data`, `analysis`, or a pack's own words."""
+    expected_seconds: Seconds = 1.0
+    """Prior of one call's duration; orders ready steps and draws the critical path."""
+    timeout: Seconds = 600.0
+    """Of one attempt."""
+    retry: Retry = Retry(attempts=1)
+    """How failed calls are tried again, where a step says nothing else."""
+    concurrency: Annotated[int, Field(ge=1)] | None = None
+    """How many calls of this tool run at once in one process."""
+    max_items: Annotated[int, Field(ge=1)] = 1000
+    """Greatest number of items of one `for_each` over it."""
+    freshness_field: str | None = None
+    """Dotted path, in an output, of the time that its data is of (ISO 8601 date or date-time)."""
+    cache_for: Seconds | None = None
+    """How long another run may reuse a result; never where absent, nor for a tool that writes."""
+    needs_approval: bool = False
+    """Whether a person must allow each call."""
+
+
+class ToolSignature(CallPolicy):
     """The contract of one tool, as the checker, the planner's prompt and the executor read it.
 
     `input_schema` is a JSON Schema of an object; `output_schema` of any value, `{}` where nothing
@@ -43,34 +66,16 @@ class ToolSignature(DocumentModel):
     """Whether a call with the same idempotency key may be repeated after a crash."""
     version: str = "1"
     """Part of the step key: a new version makes earlier results unusable."""
-    tags: Names = frozenset()
-    """What goal rules speak of: `data`, `analysis`, or a pack's own words."""
-    expected_seconds: Seconds = 1.0
-    """Prior of one call's duration; orders ready steps and draws the critical path."""
     expected_tokens: Annotated[int, Field(ge=0)] = 0
     """Prior of the model tokens of one call, read and written; what the budget is checked against
     beforehand.
     """
-    timeout: Seconds = 600.0
-    """Of one attempt."""
-    retry: Retry = Retry(attempts=1)
-    """How failed calls are tried again, where a step says nothing else."""
-    concurrency: Annotated[int, Field(ge=1)] | None = None
-    """How many calls of this tool run at once in one process."""
-    max_items: Annotated[int, Field(ge=1)] = 1000
-    """Greatest number of items of one `for_each` over it."""
-    freshness_field: str | None = None
-    """Dotted path, in an output, of the time that its data is of (ISO 8601 date or date-time)."""
-    cache_for: Seconds | None = None
-    """How long another run may reuse a result; never where absent, nor for a tool that writes."""
     untrusted_output: bool = False
     """Whether the output holds text from outside, which is not trusted."""
     untrusted: Names = frozenset()
     """Fields of the output, at any depth, that hold such text, where the others do not: ids and
     dates that the service makes are not the sender's text.
     """
-    needs_approval: bool = False
-    """Whether a person must allow each call."""
     accepts_untrusted: Names = frozenset()
     """Parameters that may hold untrusted text: the tool treats it as data, whatever it says."""
     destination: Names = frozenset()

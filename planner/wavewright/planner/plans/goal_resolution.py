@@ -26,7 +26,7 @@ from wavewright.planner.diagnostics.diagnostic import (
     make_diagnostic,
     suggest_name,
 )
-from wavewright.planner.language.goals import SHARED_FIELDS, Goal, GoalTemplate, Job
+from wavewright.planner.language.goals import Goal, GoalTemplate, GoalTerms, Job
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.uses import ExpressionText
@@ -67,8 +67,8 @@ def resolve_goal(
     if faults:
         raise _plan_error(faults, document)
     return Goal(
-        # Sub-plans are read first.
-        **{name: getattr(template, name) for name in SHARED_FIELDS - {"sub_plans"}},
+        **{name: getattr(template, name) for name in GoalTerms.model_fields},
+        name=template.name,
         job=job.name or template.name,
         text=_goal_text(job, template, inputs, document, inputs_follow=inputs_follow),
         inputs=inputs,

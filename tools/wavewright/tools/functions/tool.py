@@ -15,7 +15,7 @@ import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
@@ -71,8 +71,9 @@ def ignore_emission(emission: Emission) -> None:
 
 
 @dataclass(slots=True)
-class ToolCall:
-    """A child job: which tool, for which step of which run, with which resolved parameters.
+class CallDescription:
+    """A call as any process can make it: which tool, for which step of which run, with which
+    resolved parameters.
 
     Made for every attempt, so it is not frozen.
     """
@@ -97,6 +98,16 @@ class ToolCall:
     """Seconds that the call may take; the executor ends it then."""
     budget: Budget | None = None
     """What the step may spend on models."""
+
+    def description(self) -> dict[str, Any]:
+        """Return the fields that describe the call, for the same call in another form."""
+        return {field.name: getattr(self, field.name) for field in fields(CallDescription)}
+
+
+@dataclass(slots=True)
+class ToolCall(CallDescription):
+    """A child job: a call, and what the process that makes it adds."""
+
     emit: Callable[[Emission], None] = ignore_emission
     """Lets something be known while the tool works; never waits."""
     answer: str | None = None

@@ -23,7 +23,8 @@ from wavewright.config.model_validation import read_as_model
 from wavewright.config.sources import DocumentError
 from wavewright.config.value_types import Seconds
 from wavewright.planner.language.goals import ThinkingLevel
-from wavewright.planner.language.plan import DocumentModel, Names, Retry
+from wavewright.planner.language.plan import DocumentModel
+from wavewright.planner.language.signatures import CallPolicy
 from wavewright.planner.ports.fallback_ladder import FallbackFailure
 from wavewright.planner.ports.model_port import ModelAnswer
 from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
@@ -67,7 +68,7 @@ def checked_schema(schema: JsonSchema) -> JsonSchema:
 _CheckedSchema: TypeAlias = Annotated[JsonSchema, AfterValidator(checked_schema)]
 
 
-class WorkerSpec(DocumentModel):
+class WorkerSpec(CallPolicy):
     """A worker as data: the file format of `config/workers/*.yaml`."""
 
     version: Literal[1] = 1
@@ -119,26 +120,10 @@ class WorkerSpec(DocumentModel):
     """
     stream: bool = False
     """Whether the answer is shown while it is being written."""
-    tags: Names = frozenset()
-    """What goal rules speak of."""
     expected_seconds: Seconds = 20.0
     """Prior of one call's duration."""
     expected_tokens: Annotated[int, Field(ge=0)] | None = None
     """Prior of the tokens of one call, read and written; the ceiling of its answer where absent."""
-    timeout: Seconds = 600.0
-    """Of one attempt."""
-    retry: Retry = Retry(attempts=1)
-    """How a failed call is tried again, beyond what is tried again within one call of a model."""
-    concurrency: Annotated[int, Field(ge=1)] | None = None
-    """How many calls of it run at once in one process."""
-    max_items: Annotated[int, Field(ge=1)] = 1000
-    """Greatest number of items of one `for_each` over it."""
-    freshness_field: str | None = None
-    """Dotted path, in the output, of the time that its data is of."""
-    cache_for: Seconds | None = None
-    """How long other runs may reuse a result; never where absent."""
-    needs_approval: bool = False
-    """Whether a person must allow each call."""
 
     @field_validator("input_schema")
     @classmethod

@@ -34,7 +34,7 @@ from wavewright.engine.run.project.tools import all_tools
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.checker import check
 from wavewright.planner.diagnostics.diagnostic import PlanError, error_diagnostics, suggest_name
-from wavewright.planner.language.goals import SHARED_FIELDS, Goal, GoalTemplate, KeptRun
+from wavewright.planner.language.goals import Goal, GoalTemplate, GoalTerms, KeptRun
 from wavewright.planner.language.hashing import canonical_json, content_hash
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import AGENT, ASK_PERSON, ToolSignature
@@ -277,7 +277,10 @@ def kept_template(name: str, plan: Plan, goal: Goal, kept: KeptRun) -> GoalTempl
         ),
         plan=plan,
         kept=kept,
-        **{field: getattr(goal, field) for field in SHARED_FIELDS - {"name", "inputs_schema"}},
+        **{
+            field: getattr(goal, field)
+            for field in GoalTerms.model_fields.keys() - {"inputs_schema"}
+        },
     )
 
 

@@ -126,8 +126,10 @@ def _refuse_changed(plan: Plan, versions: dict[str, str], tools: dict[str, ToolS
 
 def _template_json(template: GoalTemplate) -> JsonObject:
     written: JsonObject = template.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    # What a reader looks for first comes first, the plan last.
+    head = {name: written.pop(name) for name in ("name", "goal")}
     plan = written.pop("plan")
-    return {"version": template.version, **written, "plan": plan}
+    return {"version": template.version, **head, **written, "plan": plan}
 
 
 def _check(plan: Plan, goal: Goal, tools: dict[str, ToolSignature], text: str, file: Path) -> None:
