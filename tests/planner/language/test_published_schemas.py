@@ -265,7 +265,7 @@ SHIPPED = {
     },
     **{
         path: "goal"
-        for folder in (ROOT / "tools", STARTER)
+        for folder in (ROOT / "packs", STARTER)
         for path in sorted(folder.rglob("goals/*.yaml"))
     },
 }
