@@ -292,6 +292,13 @@ class GoalTerms(DocumentModel):
     """`approve`: where untrusted text decides whether something is written, how often, which value
     or how much, a person must approve the step; else that is a warning.
     """
+    allow_literals: Annotated[Names, Field(exclude_if=lambda value: not value)] = frozenset()
+    """Fields of the result that a planner may write itself, such as `title`; their confidence is 0.3
+    at most. Every other field is read from a step or an input.
+    """
+    may_drop: Annotated[Names, Field(exclude_if=lambda value: not value)] = frozenset()
+    """Gates, or tools, of whose items a recovery may leave some out; the confidence falls with them.
+    """
 
 
 class GoalTemplate(GoalTerms):
@@ -310,13 +317,6 @@ class GoalTemplate(GoalTerms):
     sub_plans: dict[Annotated[str, Field(pattern=ID_PATTERN)], str] = {}
     """Plans that steps of a planner's plan may call, by the names that it knows them by: files,
     relative to this one, or goal templates.
-    """
-    allow_literals: Names = frozenset()
-    """Fields of the result that a planner may write itself, such as `title`; their confidence is 0.3
-    at most. Every other field is read from a step or an input.
-    """
-    may_drop: Names = frozenset()
-    """Gates, or tools, of whose items a recovery may leave some out; the confidence falls with them.
     """
     kept: KeptRun | None = None
     """Where the plan comes from, if `wavewright keep` wrote the template."""
@@ -370,8 +370,6 @@ class Goal(GoalTerms):
     """The allow-list."""
     sub_plans: Annotated[dict[str, Plan], Field(exclude_if=lambda value: not value)] = {}
     """Plans that a planner may call, without sub-plans of their own."""
-    allow_literals: Annotated[Names, Field(exclude_if=lambda value: not value)] = frozenset()
-    may_drop: Annotated[Names, Field(exclude_if=lambda value: not value)] = frozenset()
     as_of: Instant | None = None
     packs: JsonObject = {}
     """Settings of packs by pack name, as the project and the job give them."""
