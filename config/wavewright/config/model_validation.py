@@ -74,6 +74,10 @@ _PATTERNS = {
     r"^[A-Za-z][A-Za-z0-9_]{0,62}$": (
         "begin with a letter and hold letters, digits and underscores only (ASCII, 63 at most)"
     ),
+    r"^[A-Za-z][A-Za-z0-9_]{0,62}(?:\.[A-Za-z][A-Za-z0-9_]{0,62}|\[(?:\*|[0-9]{1,9})\]){0,16}$": (
+        "begin with a letter and hold letters, digits and underscores only (ASCII, 63 at most), or be a path "
+        "of such names, as in 'returns[*].volatility'"
+    ),
     r"^[A-Za-z][A-Za-z0-9_-]{0,62}(?:\.[A-Za-z0-9_][A-Za-z0-9_-]{0,62})?$": (
         "begin with a letter and hold letters, digits, '_', '-' and at most one dot (ASCII, 63 on each side)"
     ),

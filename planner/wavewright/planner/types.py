@@ -43,6 +43,10 @@ TOOL_NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_-]{0,62}(?:\.[A-Za-z0-9_][A-Za-z0-9_-]
 """Names of tools: a word, or the word of a pack or an MCP server, a dot and the tool's name there.
 """
 
+FIELD_PATH_PATTERN = (
+    r"^[A-Za-z][A-Za-z0-9_]{0,62}(?:\.[A-Za-z][A-Za-z0-9_]{0,62}|\[(?:\*|[0-9]{1,9})\]){0,16}$"
+)
+"""Names of fields from the outermost, with positions in lists; `[*]` stands for every position."""
 STEP_ID_PATTERN = r"^[A-Za-z][A-Za-z0-9_]{0,62}(?:\.[A-Za-z0-9_]{1,63}){0,8}$"
 """Ids of steps: those that come from a sub-plan have the id of the step that calls it before a dot.
 """

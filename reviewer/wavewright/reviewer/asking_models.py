@@ -161,8 +161,17 @@ def read_answer(text: str, shape: type[M], keys: Collection[str]) -> M:
     Raises:
         AnswerMisfit: there is none, more than one, or it has another shape.
     """
+    return read_as_answer(find_object(text, keys), shape)
+
+
+def read_as_answer(document: Document, shape: type[M]) -> M:
+    """Return the object of an answer in its shape.
+
+    Raises:
+        AnswerMisfit: it has another shape.
+    """
     try:
-        return read_as_model(find_object(text, keys), shape)
+        return read_as_model(document, shape)
     except DocumentError as error:
         raise AnswerMisfit(*(fault.message for fault in error.faults[:_MAX_FAULTS])) from error
 

@@ -88,6 +88,22 @@ class RefusedAction(Record):
     why: str
 
 
+class FieldProvenance(Record):
+    """Where one field of the result comes from."""
+
+    field: str
+    data: tuple[StepId, ...] = ()
+    """Steps that fetched what it is made of."""
+    inputs: tuple[str, ...] = ()
+    """Inputs of the job."""
+    models: tuple[StepId, ...] = ()
+    """Steps in which a model answered."""
+    literals: tuple[str, ...] = ()
+    """What the author of the plan wrote."""
+    is_by_planner: bool = False
+    """Whether that author is a model."""
+
+
 class Opinion(Record):
     """A model's opinion of a run: it can lower a verdict or a confidence, and raise none."""
 
@@ -97,6 +113,8 @@ class Opinion(Record):
     confidence: float
     summary: str
     missing_data: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """How its answer was read, where it was not as it should be, or contradicted itself."""
 
 
 class ReviewResult(Record):
@@ -121,6 +139,16 @@ class ReviewResult(Record):
     """Why the result is not valid: failed mandatory steps, missing parts, or violations of the
     goal's output schema.
     """
+    mandatory_gates: tuple[int, int] = (0, 0)
+    """How many gates that block passed on data, and how many there are."""
+    coverage: float = 0.0
+    """How much of what the plan set out to produce is there, from 0 to 1."""
+    has_result: bool = True
+    """Whether there is a result."""
+    data: Confidence | None = None
+    """The confidence in the data alone: what the steps produced, whatever the goal is."""
+    provenance: tuple[FieldProvenance, ...] = ()
+    """Where each field of the result comes from."""
     unread_because: tuple[str, ...] = ()
     """Why a model's answer was no review; the goal is then not achieved."""
 
@@ -128,6 +156,20 @@ class ReviewResult(Record):
     def applied_caps(self) -> list[CapRecord]:
         """The caps whose condition held, or could not be evaluated."""
         return [cap for cap in self.caps if cap.applied]
+
+
+class RoundSummary(Record):
+    """What came of one round: the first execution, or that of a recovery patch."""
+
+    round: int
+    goal_achieved: bool
+    confidence: float
+    mandatory_gates: tuple[int, int]
+    coverage: float
+    result: str
+    """The shape of its result, in a few words."""
+    is_packaged: bool
+    """Whether the package has its result."""
 
 
 class OutputDocument(Record):
@@ -315,6 +357,11 @@ class Package(Record):
     warnings: tuple[str, ...] = ()
     review: ReviewResult | None = None
     earlier_reviews: tuple[ReviewResult, ...] = ()
+    """Reviews of the other rounds."""
+    round: int = 0
+    """The round that the result is from: the best, which need not be the last."""
+    rounds: tuple[RoundSummary, ...] = ()
+    """Every round that was reviewed, where there are several."""
     gates: tuple[GateRecord, ...] = ()
     plan: JsonObject
     plan_hash: str

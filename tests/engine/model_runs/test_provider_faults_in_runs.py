@@ -218,7 +218,7 @@ def test_an_echoed_secret_is_in_nothing_that_planning_leaves(
 
 
 @row("ls15")
-@pytest.mark.parametrize("confidence", ["0.9", 1.7, -0.1, None, True], ids=str)
+@pytest.mark.parametrize("confidence", ["high", 1.7, -0.1, None, True], ids=str)
 def test_a_review_whose_confidence_is_no_figure_is_asked_for_again_and_then_fails_safe(
     row_id: str, confidence: Json, model_project: ModelRunProject, model_server: FakeModelServer
 ) -> None:
@@ -242,7 +242,7 @@ def test_a_review_that_is_right_at_its_second_try_counts(
     model_project: ModelRunProject, model_server: FakeModelServer
 ) -> None:
     model_server.answer(PLAN, when=asked_for("plan"))
-    model_server.answer(review(confidence="0.9"), review(), when=asked_for("review"))
+    model_server.answer(review(confidence="high"), review(), when=asked_for("review"))
 
     ran, package = model_project.run()
 

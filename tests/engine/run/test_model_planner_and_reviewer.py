@@ -193,6 +193,8 @@ def test_the_patch_of_a_model_is_shown_like_any_other(
     wavewright: CommandLine, planning: FakeModelServer, project: Path, snapshot: SnapshotAssertion
 ) -> None:
     (project / "notes" / "empty.md").write_text("")
+    goal = project / "config" / "goals" / "word_ranking.yaml"
+    goal.write_text(goal.read_text() + "may_drop: [has_text]\n")
     planning.answer(PLAN, when=asked_for("plan"))
     planning.answer(PATCH, when=asked_for("patch"))
 

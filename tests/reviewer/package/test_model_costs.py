@@ -26,6 +26,7 @@ from wavewright.reviewer import (
     review_by_code,
 )
 from wavewright.reviewer.package.call_reports import money_text, sum_costs
+from wavewright.reviewer.records import EVERY_FIELD
 
 MODEL_FIELDS = ("model_uses", "orchestrator_tokens", "worker_tokens", "rungs", "loop_calls")
 
@@ -160,10 +161,11 @@ def test_what_was_refused_to_a_reviewing_model_is_among_the_warnings() -> None:
 
 
 def ceilings(run: ScriptedRun, *more: Event) -> list[tuple[float, str]]:
-    """Return the caps of the engine but that of the review by code."""
+    """Return the caps of the engine on all fields, but that of the review by code."""
     state = fold((*run.events, *more))
     review = review_by_code(run.plan, run.goal, state, run.tools)
-    return [(cap.max, cap.because) for cap in review.caps if cap.origin == "engine"][:-1]
+    engine = [cap for cap in review.caps if cap.origin == "engine" and cap.field == EVERY_FIELD]
+    return [(cap.max, cap.because) for cap in engine][:-1]
 
 
 def taken(

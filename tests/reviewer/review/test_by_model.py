@@ -132,17 +132,67 @@ async def test_a_model_can_lower_a_verdict_and_never_raise_one(
     )
     run = run_plan(plan, {"a": {"x": 1, "confidence": stated}})
     by_code = review_by_code(run.plan, run.goal, run.state, run.tools)
-    found, _, _ = await review(run, {**GOOD, "goal_achieved": achieved, "confidence": claim})
+    answer: JsonObject = {**GOOD, "goal_achieved": achieved, "confidence": claim}
+    found, _, _ = await review(run, answer, answer)
 
-    assert found.goal_achieved == (by_code.goal_achieved and achieved)
-    assert found.confidence <= min(claim, ceiling)
+    assert found.goal_achieved <= (by_code.goal_achieved and achieved)
+    assert found.goal_achieved == (by_code.goal_achieved and achieved and claim >= 0.5)
     raw_by_code = next(each.raw for each in by_code.confidences if each.field == "overall")
-    assert found.confidence == min(claim, ceiling, raw_by_code)
+    assert found.confidence <= min(claim, ceiling, raw_by_code)
+    if found.goal_achieved:
+        assert found.confidence == min(claim, ceiling, raw_by_code)
     assert set(by_code.missing_data) <= set(found.missing_data)
     assert set(by_code.recovery_actions) <= set(found.recovery_actions)
 
 
-@pytest.mark.parametrize("claim", ["0.9", 1.7, None, -0.1, True, float("nan")])
+@pytest.mark.parametrize(
+    ("claim", "figure"),
+    [("0.9", 0.9), (90, 0.9), ("90%", 0.9), ("90 %", 0.9), ("0,9", 0.9), (1, 1.0), (100, 1.0)],
+)
+async def test_a_figure_in_another_form_is_read_with_a_note(claim: Json, figure: float) -> None:
+    found, models, _ = await review(simple_run(), {**GOOD, "confidence": claim})
+
+    assert len(models.asked) == 1
+    assert found.opinion is not None
+    assert found.opinion.confidence == figure
+    assert bool(found.opinion.notes) == (claim != 1)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"goal_achieved": True, "confidence": 0.05},
+        {"goal_achieved": "yes", "confidence": "5 %"},
+        {"goal_achieved": True, "confidence": 0.9, "missing_data": ["the total"]},
+        {"goal_achieved": True, "confidence": 0.9, "missing_data": "the total"},
+        {"goal_achieved": False, "confidence": 0.97},
+    ],
+)
+async def test_a_review_that_contradicts_itself_is_asked_for_once_more_and_read_strictly(
+    said: JsonObject,
+) -> None:
+    mended, models, _ = await review(simple_run(), {**GOOD, **said}, GOOD)
+    kept, again, _ = await review(simple_run(), *[{**GOOD, **said}] * 3)
+
+    assert mended.goal_achieved
+    assert "`goal_achieved` is" in models.asked[1].turns[0].reply
+    assert not kept.goal_achieved
+    assert kept.confidence <= 0.6
+    assert len(again.asked) == 2
+    assert kept.opinion is not None
+    assert "contradicts itself" in kept.opinion.notes[-1]
+
+
+async def test_a_review_that_contradicts_itself_counts_where_it_cannot_be_asked_for_again() -> None:
+    found, _, _ = await review(
+        simple_run(), {**GOOD, "confidence": 0.1}, ModelError("overloaded", "later")
+    )
+
+    assert not found.goal_achieved
+    assert found.reviewer == "model"
+
+
+@pytest.mark.parametrize("claim", [1.7, None, -0.1, True, float("nan")])
 async def test_a_figure_of_a_wrong_type_or_range_is_told_asked_again_and_then_not_achieved(
     claim: Json,
 ) -> None:

@@ -40,13 +40,17 @@ def check_caps(subject: CheckContext) -> Iterator[Diagnostic]:
         return
     known = _confidence_fields(subject)
     for number, cap in own if known is not None else ():
-        if known is not None and cap.field not in {_OVERALL, *known}:
+        names = _POSITION.sub("", cap.field).split(".")
+        if known is not None and not {_OVERALL, *known}.issuperset(names):
             yield make_diagnostic(
                 "W808",
                 f"/caps/{number}/field",
                 f"the cap on {cap.field!r} bounds nothing: neither the result nor a last step's output has that field",
                 suggest_name(cap.field, sorted({_OVERALL, *known}), what="fields"),
             )
+
+
+_POSITION = re.compile(r"\[[^\]]*\]")
 
 
 def _confidence_fields(subject: CheckContext) -> frozenset[str] | None:

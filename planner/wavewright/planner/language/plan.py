@@ -23,9 +23,9 @@ from pydantic import (
 
 from wavewright.config.value_types import Seconds
 from wavewright.planner.types import (
+    FIELD_PATH_PATTERN,
     GATE_ID_PATTERN,
     GATE_KINDS,
-    ID_PATTERN,
     STEP_ID_PATTERN,
     GateId,
     GateKind,
@@ -53,7 +53,7 @@ class DocumentModel(BaseModel):
     )
 
 
-_StepIdText = Annotated[str, Field(pattern=ID_PATTERN)]
+_FieldPath = Annotated[str, Field(pattern=FIELD_PATH_PATTERN)]
 Expression = Annotated[str, Field(min_length=1)]
 SORTED: Final = PlainSerializer(sorted, return_type=list[str], when_used="json")
 """Writes a set in alphabetical order, so that equal documents are equal as JSON."""
@@ -281,8 +281,10 @@ class Gate(DocumentModel, defer_build=False):
 class Cap(DocumentModel, defer_build=False):
     """A ceiling that code puts on a confidence: `field` is at most `max` while `when` holds."""
 
-    field: _StepIdText
-    """The field of the result whose confidence is bounded; `overall` is always there."""
+    field: _FieldPath
+    """The field of the result whose confidence is bounded, or a path to it, such as
+    `returns[*].volatility`; `overall` is always there.
+    """
     when: Expression = "true"
     """A condition (bare CEL); the cap holds where it is true."""
     max: Annotated[float, Field(ge=0, le=1)]

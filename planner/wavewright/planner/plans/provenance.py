@@ -175,7 +175,7 @@ class PlanProvenance:
         }
         if kind != "unknown":
             found["for_each"] = _NO_TEXTS if item is None else item.literals
-            if not self._has_reading(step, item):
+            if kind == "computed" and not self._has_reading(step, item):
                 # Nothing brings data: what would be options is all that the output is made of.
                 for name, value in step.params.items():
                     found[name] |= self._value(value, item).settled().literals

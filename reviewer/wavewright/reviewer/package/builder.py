@@ -34,6 +34,12 @@ from wavewright.reviewer.package.call_reports import (
     sum_uses,
     token_shares,
 )
+from wavewright.reviewer.package.rounds import (
+    best_round,
+    reviews_by_round,
+    state_as_of,
+    summarize_rounds,
+)
 from wavewright.reviewer.records import (
     KeptPlanUse,
     Package,
@@ -68,6 +74,8 @@ def build_package(
 ) -> Package:
     """Return the package of a run, with secrets in the outputs redacted.
 
+    Its result, documents and verdict are those of the best round; how it was made is told of all.
+
     Args:
         plan: The current bound plan, including patches.
         goal: The goal of the run.
@@ -78,10 +86,18 @@ def build_package(
     shown = RedactedRun(state)
     state, review = shown.state, None if review is None else shown.review(review)
     assert state.started is not None
-    run, outputs = ReviewedRun(plan, goal, state, tools), state.outputs()
-    counted = (step.id for step in plan.steps if step.id in outputs and step.id not in run.replaced)
+    run = ReviewedRun(plan, goal, state, tools)
+    reviews = reviews_by_round(state, review)
+    number = state.round if review is None else best_round(state, reviews)
+    if review is not None:
+        review = reviews[number]
+    best = _run_of_round(run, number)
+    outputs = best.state.outputs()
+    counted = (
+        step.id for step in best.plan.steps if step.id in outputs and step.id not in best.replaced
+    )
     found = collect_artifacts(
-        ((step_id, outputs[step_id]) for step_id in counted), terminal_steps(plan)
+        ((step_id, outputs[step_id]) for step_id in counted), terminal_steps(best.plan)
     )
     caps = () if review is None else review.caps
     orchestrator_tokens, worker_tokens = token_shares(state)
@@ -93,7 +109,7 @@ def build_package(
         goal=goal.text,
         status=_package_status(state, review),
         reason=state.finished.reason if state.finished else "" if review else _NO_END_REASON,
-        result=shown.value(_capped_result(plan, read_result(run), review)),
+        result=shown.value(_capped_result(best.plan, read_result(best), review)),
         documents=tuple(
             document.model_copy(update={"content": cap_stated_confidence(document.content, caps)})
             for document in found.documents
@@ -103,7 +119,9 @@ def build_package(
         conflicts=found.conflicts,
         warnings=tuple(dict.fromkeys((*_warnings(run), *found.warnings))),
         review=review,
-        earlier_reviews=_earlier_reviews(state, review),
+        earlier_reviews=tuple(each for each in reviews.values() if each is not review),
+        round=number,
+        rounds=summarize_rounds(run, reviews, number),
         gates=state.gates,
         plan=plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)
         | {"version": plan.version},
@@ -219,22 +237,13 @@ def _noted_before(state: RunState, at: float) -> bool:
     return all(note.at <= at for note in state.notes if note.topic == "review")
 
 
-def _earlier_reviews(state: RunState, last: ReviewResult | None) -> tuple[ReviewResult, ...]:
-    """Return the reviews of the rounds before the last one, one a round: a resumed run may review a
-    round again.
-    """
-    noted: dict[int, ReviewResult] = {}
-    for note in state.notes:
-        if note.topic != "review":
-            continue
-        try:
-            review = ReviewResult.model_validate_json(json.dumps(note.body))
-        except ValidationError:
-            # Written by another version: the last review still stands, so the package is none the
-            # worse.
-            continue
-        noted[review.round] = review
-    return tuple(noted[number] for number in sorted(noted) if last is None or number < last.round)
+def _run_of_round(run: ReviewedRun, number: int) -> ReviewedRun:
+    """Return a run as it was when a round was reviewed."""
+    if number == run.state.round:
+        return run
+    state = state_as_of(run.state, number)
+    plan = Plan.model_validate_json(json.dumps(state.plan))
+    return ReviewedRun(plan, run.goal, state, run.tools)
 
 
 def _warnings(run: ReviewedRun) -> list[str]:

@@ -32,10 +32,18 @@ from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.ports.model_port import ModelQuestion
 from wavewright.planner.types import JsonObject, StepId
 from wavewright.reviewer.package.call_reports import cost_lines, frame_line, params_of_call
-from wavewright.reviewer.records import CapRecord, Confidence, Package, ReviewResult, StepReport
+from wavewright.reviewer.records import (
+    CapRecord,
+    Confidence,
+    FieldProvenance,
+    Package,
+    ReviewResult,
+    RoundSummary,
+    StepReport,
+)
 from wavewright.reviewer.review.caps import confidence_in, is_cap_on
 from wavewright.reviewer.review.results import run_instant
-from wavewright.reviewer.values import duration_text, shorten, visible
+from wavewright.reviewer.values import duration_text, listing, shorten, visible
 
 _MAX_LINES = 30
 _MAX_TEXT_LINES = 200
@@ -190,6 +198,13 @@ def _lines(package: Package, result: Sequence[str] | None, width: int) -> Iterat
             yield f"  {shorten(found.field, 30):<30} {found.capped:.2f}{raw}"
             for why in found.why:
                 yield from _wrapped(why, width, "      ")
+        if review.data is not None and review.data.capped != review.confidence:
+            yield f"  {'of the data alone':<30} {review.data.capped:.2f}"
+        written = [each for each in review.provenance if each.literals]
+        yield from _section("Written, not read", map(provenance_text, written), width)
+        yield from _section("Rounds", map(_round_line, package.rounds), width)
+        if review.opinion is not None:
+            yield from _section("How the review was read", review.opinion.notes, width)
         yield from _section("Missing", review.missing_data, width)
         yield from _section(
             "What would fix it",
@@ -209,6 +224,29 @@ def _lines(package: Package, result: Sequence[str] | None, width: int) -> Iterat
     )
     yield from _section(
         "Sources", (_source_line(source.name, source.as_of) for source in package.sources), width
+    )
+
+
+def provenance_text(found: FieldProvenance) -> str:
+    """Return where a field of the result comes from, in words."""
+    author = "the planner" if found.is_by_planner else "the plan's author"
+    parts = [
+        f"data of {listing(found.data, 4)}" if found.data else "",
+        f"inputs {listing(found.inputs, 4)}" if found.inputs else "",
+        f"a model's answer in {listing(found.models, 4)}" if found.models else "",
+        f"written by {author}: {listing(found.literals, 4)}" if found.literals else "",
+    ]
+    return f"{found.field}: {', '.join(part for part in parts if part) or 'nothing'}"
+
+
+def _round_line(found: RoundSummary) -> str:
+    passed, mandatory = found.mandatory_gates
+    verdict = "achieved" if found.goal_achieved else "not achieved"
+    gates = f", {passed} of {mandatory} mandatory gates" if mandatory else ""
+    chosen = " (this is the result above)" if found.is_packaged else ""
+    return (
+        f"round {found.round}: {verdict}, confidence {found.confidence:.2f}{gates}, "
+        f"coverage {found.coverage:.2f}, result {found.result}{chosen}"
     )
 
 
@@ -359,6 +397,9 @@ def _answer_text(answer: JsonObject) -> str:
 def reviewed_fields(package: Package, review: ReviewResult) -> list[str]:
     """Return the fields of a result that have a confidence, `overall` first."""
     result = package.plan.get("result")
+    if not isinstance(result, dict):
+        # The whole result is one value, such as the output of a step: its fields are the result's.
+        result = package.result
     members = [name for name in result if name != "confidence"] if isinstance(result, dict) else []
     reached = [name for cap in review.caps for name in (*cap.ways, *cap.spares)]
     return [*dict.fromkeys((*(found.field for found in review.confidences), *members, *reached))]
@@ -387,6 +428,7 @@ class ConfidenceProof:
         """
         found = self.found
         yield f"{found.field} {found.capped:.2f}"
+        yield from (f"  from {provenance_text(origin)}" for origin in self._origins())
         yield f"  raw {found.raw:.2f}: {found.why[0]}"
         yield from (f"    {line}" for line in found.why[1:] if not line.startswith("at most "))
         for cap in self.caps:
@@ -405,6 +447,13 @@ class ConfidenceProof:
         lowest = self.caps[-1] if self.caps and self.caps[-1].max < found.raw else None
         why = ", as no cap lowers it" if lowest is None else f": {lowest.because}"
         yield f"so {found.field} is {found.capped:.2f}{why}"
+
+    def _origins(self) -> Iterator[FieldProvenance]:
+        """Yield where the field comes from, and what holds it or is inside it."""
+        for origin in self.review.provenance:
+            names = {origin.field, origin.field.partition(".")[0].partition("[")[0]}
+            if self.found.field in names or origin.field == "result":
+                yield origin
 
     def _way_lines(self, cap: CapRecord) -> Iterator[str]:
         """Yield a line for each step from the one that a cap is about to the one that the field
@@ -433,6 +482,7 @@ class ConfidenceProof:
             "raw": self.found.raw,
             "confidence": self.found.capped,
             "why": [*self.found.why],
+            "provenance": [origin.model_dump(mode="json") for origin in self._origins()],
             "caps": [
                 {
                     **cap.model_dump(mode="json", include={"max", "because", "origin"}),

@@ -12,7 +12,7 @@ words; the review by a model starts from the same one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from wavewright.executor.events.state import SUCCESSES, RunState
@@ -22,11 +22,13 @@ from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import recipes_for_gate
 from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.provenance import PlanProvenance
 from wavewright.planner.types import GateKind, StepId
 from wavewright.reviewer.records import (
     Action,
     CapRecord,
     Confidence,
+    FieldProvenance,
     RecoveryAction,
     ReviewResult,
     StepConfidence,
@@ -37,15 +39,21 @@ from wavewright.reviewer.review.caps import (
     Ceiling,
     compute_confidences,
     confidence_claims,
+    data_confidence,
     evaluate_caps,
+    patch_rungs,
     stated_confidence,
     step_ceilings,
+    verdict_caps,
+    written_caps,
 )
 from wavewright.reviewer.review.findings import (
+    DroppedItems,
     FailedGate,
     StepProblem,
     confidence_sources,
     data_writers,
+    dropped_items,
     failed_gates,
     field_feeders,
     step_problems,
@@ -54,7 +62,10 @@ from wavewright.reviewer.review.findings import (
 from wavewright.reviewer.review.results import (
     ReviewedRun,
     RunResult,
+    Standing,
+    has_result,
     measure_evidence,
+    raw_overall,
     read_result,
     result_faults,
 )
@@ -77,14 +88,23 @@ class Assessment:
     """The problems that do."""
     absent_steps: tuple[StepId, ...]
     """Optional steps without an output."""
+    dropped: tuple[DroppedItems, ...]
+    """Items that a recovery left out, and the goal does not let it."""
+    standing: Standing
+    provenance: tuple[FieldProvenance, ...]
+    """Where each field of the result comes from."""
 
     @property
     def is_achieved(self) -> bool:
-        """Whether every block gate that counts passed, nothing is missing and the result fits its
-        schema.
+        """Whether every block gate that counts passed, nothing is missing or left out, and the
+        result fits its schema.
         """
         return not (
-            self.stopping_gates or self.failing_problems or self.result.missing or self.faults
+            self.stopping_gates
+            or self.failing_problems
+            or self.result.missing
+            or self.faults
+            or self.dropped
         )
 
     @property
@@ -112,36 +132,91 @@ def assess(run: ReviewedRun) -> Assessment:
     ends = step_problems(run)
     result = read_result(run)
     optional = {step.id for step in run.plan.steps if step.optional}
+    stopping = tuple(
+        gate for gate in gates if gate.severity == "block" and gate.step not in optional
+    )
     return Assessment(
         gates=gates,
         problems=ends,
         result=result,
         faults=result_faults(run, result),
-        stopping_gates=tuple(
-            gate for gate in gates if gate.severity == "block" and gate.step not in optional
-        ),
+        stopping_gates=stopping,
         failing_problems=tuple(end for end in ends if _fails_the_run(end)),
         absent_steps=_absent_steps(gates, ends, optional),
+        dropped=tuple(found for found in dropped_items(run) if not found.is_allowed),
+        standing=_standing(run, result, stopping, optional),
+        provenance=_provenance(run),
+    )
+
+
+def _standing(
+    run: ReviewedRun,
+    result: RunResult,
+    stopping: Sequence[FailedGate],
+    optional: Collection[StepId],
+) -> Standing:
+    """Return how far a run has come; a mandatory gate whose step has no output has not passed."""
+    failed = {(gate.gate, gate.step) for gate in stopping}
+    asked = {
+        (gate.id, gate.on)
+        for gate in run.plan.gates
+        if gate.on is not None
+        and gate.severity == "block"
+        and gate.judge is None
+        and gate.on not in optional
+        and gate.on not in run.replaced
+        and run.state.status(gate.on) != "skipped"
+    }
+    lacking = {(gate, step) for gate, step in asked if not run.state.is_present(step)}
+    every = asked | failed
+    passed = len(every - failed - lacking)
+    coverage = raw_overall(measure_evidence(run))
+    return Standing(passed, len(every), coverage, has_result(run, result))
+
+
+_MODEL_RUNGS = frozenset({"llm", "repaired", "suggested"})
+"""Rungs of the planner on which a model wrote the plan."""
+
+
+def _provenance(run: ReviewedRun) -> tuple[FieldProvenance, ...]:
+    """Return where each field of the result comes from."""
+    is_by_planner = run.state.rung in _MODEL_RUNGS or any(
+        rung is not None and rung.rung == "model" for rung in patch_rungs(run.state)
+    )
+    found = PlanProvenance(run.plan, run.tools, run.goal).of_result()
+    return tuple(
+        FieldProvenance(
+            field=field,
+            data=tuple(sorted(origins.data)),
+            inputs=tuple(sorted(origins.inputs)),
+            models=tuple(sorted(origins.models)),
+            literals=tuple(sorted(origins.literals)),
+            is_by_planner=is_by_planner and bool(origins.literals),
+        )
+        for field, origins in found.items()
     )
 
 
 def settle_confidences(
     run: ReviewedRun,
-    result: RunResult,
+    found: Assessment,
     *,
     ceiling: Ceiling | None,
+    is_achieved: bool,
     claims: Mapping[str, float] | None = None,
 ) -> SettledConfidences:
     """Return the confidences of a run under every cap.
 
     Args:
         run: The run.
-        result: What came out.
+        found: What code finds for and against it.
         ceiling: The ceiling of the review's own rung.
+        is_achieved: Whether the goal counts as achieved, by code and by the model where one was
+            asked.
         claims: Further claims of the overall confidence, by source; the lowest counts, and none
             raises a figure.
     """
-    state = run.state
+    state, result = run.state, found.result
     stated = stated_confidence(confidence_claims(result.terminal, state, result.value))
     claimants: dict[str, list[StepId]] = {field: [] for field in stated if field != OVERALL}
     for step in result.terminal:
@@ -149,7 +224,11 @@ def settle_confidences(
         for field in stated_confidence([(step, output)]).keys() & claimants.keys():
             claimants[field].append(step)
     feeders = field_feeders(run.plan, claimants, data_writers(run), run.tools)
-    caps = evaluate_caps(run, review=ceiling, feeders=feeders)
+    caps = (
+        *evaluate_caps(run, review=ceiling, feeders=feeders),
+        *written_caps(found.provenance, run.goal),
+        *verdict_caps(found.standing, is_achieved=is_achieved),
+    )
     if claims:
         stated[OVERALL] = {**stated.get(OVERALL, {}), **claims}
     return SettledConfidences(compute_confidences(measure_evidence(run), stated, caps), caps)
@@ -181,6 +260,7 @@ def missing_data(found: Assessment) -> tuple[str, ...]:
     listed = [end for end in found.problems if end.status != "blocked"]
     lines += [f"{_step_label(end.step, end.labels)}: {_problem_text(end)}" for end in listed]
     named = {end.step for end in listed} | {gate.step for gate in found.gates}
+    lines += [f"{dropped.step}: {dropped.text}" for dropped in found.dropped]
     lacking = (*found.result.missing, *found.result.absent)
     lines += [line for line in lacking if line.partition(":")[0] not in named]
     lines += found.faults
@@ -200,6 +280,12 @@ def invalid_because(found: Assessment) -> tuple[str, ...]:
     return (*lines,) or (*found.result.missing, *found.faults)
 
 
+def success_clause(found: Assessment) -> str:
+    """Return what code finds of a run that has reached its goal, without a full stop."""
+    evaluated = " that was evaluated" if any(gate.is_unevaluated for gate in found.gates) else ""
+    return f"every mandatory gate{evaluated} passed and everything that the result needs is there"
+
+
 def failure_sentences(found: Assessment) -> Iterator[str]:
     """Yield sentences on why the goal is not achieved."""
     for gate in found.stopping_gates[:5]:
@@ -208,6 +294,8 @@ def failure_sentences(found: Assessment) -> Iterator[str]:
         )
     for end in [end for end in found.failing_problems if end.status != "blocked"][:5]:
         yield with_full_stop(f"Step {_step_label(end.step, end.labels)!r} {_problem_text(end)}")
+    for dropped in found.dropped[:5]:
+        yield with_full_stop(f"By step {dropped.step!r} {dropped.text}")
     blocked = [end for end in found.problems if end.status == "blocked"]
     lacking = (*found.result.missing, *found.faults)
     if blocked:
@@ -275,7 +363,9 @@ def review_by_code(
     """
     run = ReviewedRun(plan, goal, state, tools)
     found = assess(run)
-    settled = settle_confidences(run, found.result, ceiling=CODE_REVIEW_CEILING)
+    settled = settle_confidences(
+        run, found, ceiling=CODE_REVIEW_CEILING, is_achieved=found.is_achieved
+    )
     return ReviewResult(
         goal_achieved=found.is_achieved,
         confidence=settled.overall.capped,
@@ -288,15 +378,17 @@ def review_by_code(
         caps=settled.caps,
         steps=_step_confidences(run),
         round=state.round,
+        mandatory_gates=(found.standing.passed, found.standing.mandatory),
+        coverage=found.standing.coverage,
+        has_result=found.standing.has_result,
+        data=data_confidence(measure_evidence(run)),
+        provenance=found.provenance,
     )
 
 
 def _summary_sentences(found: Assessment, settled: SettledConfidences, goal: Goal) -> Iterator[str]:
     if found.is_achieved:
-        evaluated = (
-            " that was evaluated" if any(gate.is_unevaluated for gate in found.gates) else ""
-        )
-        yield f"Goal achieved: every mandatory gate{evaluated} passed and everything that the result needs is there."
+        yield f"Goal achieved: {success_clause(found)}."
     else:
         yield "Goal not achieved."
         yield from failure_sentences(found)
@@ -322,8 +414,13 @@ def _step_confidences(run: ReviewedRun) -> tuple[StepConfidence, ...]:
             if ceiling.step == step
         )
         handed_on = (
-            found[one].model_copy(update={"step": step, "way": (*found[one].way, step)})
-            for one in sorted(sources[step] & found.keys())
+            StepConfidence(
+                step=step,
+                confidence=found[source].confidence,
+                because=found[source].because,
+                way=(*found[source].way, step),
+            )
+            for source in sorted(sources[step] & found.keys())
         )
         least = min((*own, *handed_on), key=lambda each: each.confidence, default=None)
         if least is not None and least.confidence < 1:

@@ -43,6 +43,7 @@ from wavewright.reviewer.review.by_code import (
     fix_sentences,
     remark_sentences,
     settle_confidences,
+    success_clause,
     with_full_stop,
 )
 from wavewright.reviewer.review.caps import CODE_REVIEW_CEILING, Ceiling, ceiling_of
@@ -50,10 +51,11 @@ from wavewright.reviewer.review.dialogue import (
     ACTIONS,
     Digest,
     ReviewAnswer,
+    ReviewReader,
     accept_actions,
     digest_run,
-    read_review,
     review_schema,
+    stricter_reading,
     to_opinion,
 )
 from wavewright.reviewer.review.results import ReviewedRun
@@ -137,25 +139,25 @@ class _AssessedRun:
         """
         opinion = to_opinion(answer.value, answer.model)
         actions, refused = accept_actions(answer.value, self.run.plan, self.run.goal)
-        claims = {f"the reviewing model ({opinion.model})": opinion.confidence}
-        settled = self._settled_confidences(ceiling, claims)
         is_achieved = by_code.goal_achieved and opinion.goal_achieved
+        settled = settle_confidences(
+            self.run,
+            self.assessment,
+            ceiling=ceiling,
+            is_achieved=is_achieved,
+            claims={f"the reviewing model ({opinion.model})": opinion.confidence},
+        )
         sentences = [*self._verdict(by_code, opinion), confidence_sentence(settled.overall)]
-        return by_code.model_copy(
-            update={
-                "goal_achieved": is_achieved,
-                "confidence": settled.overall.capped,
-                "summary": " ".join(sentences),
-                "missing_data": tuple(
-                    dict.fromkeys((*by_code.missing_data, *opinion.missing_data))
-                ),
-                "recovery_actions": tuple(dict.fromkeys((*by_code.recovery_actions, *actions))),
-                "reviewer": "model",
-                "confidences": settled.confidences,
-                "caps": settled.caps,
-                "opinion": opinion,
-                "refused_actions": refused,
-            }
+        return _changed(
+            by_code,
+            settled,
+            goal_achieved=is_achieved,
+            summary=" ".join(sentences),
+            missing_data=tuple(dict.fromkeys((*by_code.missing_data, *opinion.missing_data))),
+            recovery_actions=tuple(dict.fromkeys((*by_code.recovery_actions, *actions))),
+            reviewer="model",
+            opinion=opinion,
+            refused_actions=refused,
         )
 
     def without_model(
@@ -164,34 +166,39 @@ class _AssessedRun:
         """Return the review by code under the ceiling of its rung; not achieved if a model's answer
         was invalid.
         """
-        review = by_code
-        if ceiling is not None and ceiling.max < CODE_REVIEW_CEILING.max:
-            settled = self._settled_confidences(ceiling)
-            review = by_code.model_copy(
-                update={
-                    "confidence": settled.overall.capped,
-                    "confidences": settled.confidences,
-                    "caps": settled.caps,
-                }
-            )
+        is_lower = ceiling is not None and ceiling.max < CODE_REVIEW_CEILING.max
+        if not (is_lower or unread):
+            return by_code
+        settled = settle_confidences(
+            self.run,
+            self.assessment,
+            ceiling=ceiling if is_lower else CODE_REVIEW_CEILING,
+            is_achieved=by_code.goal_achieved and not unread,
+        )
         if not unread:
-            return review
-        reason = "The reviewing model gave no valid review, so the goal does not count as achieved."
-        summary = review.summary.removeprefix("Goal achieved: ").removeprefix("Goal not achieved. ")
-        return review.model_copy(
-            update={
-                "goal_achieved": False,
-                "summary": f"Goal not achieved. {reason} By the gates alone: {summary[:1].lower()}{summary[1:]}",
-                "missing_data": (*review.missing_data, f"review: {unread[0]}"),
-                "recovery_actions": (*review.recovery_actions, _UNREVIEWED_ACTION),
-                "unread_because": unread,
-            }
+            return _changed(by_code, settled)
+        return _changed(
+            by_code,
+            settled,
+            goal_achieved=False,
+            summary=" ".join(self._unread_sentences(settled)),
+            missing_data=(*by_code.missing_data, f"review: {unread[0]}"),
+            recovery_actions=(*by_code.recovery_actions, _UNREVIEWED_ACTION),
+            unread_because=unread,
         )
 
-    def _settled_confidences(
-        self, ceiling: Ceiling | None, claims: Mapping[str, float] | None = None
-    ) -> SettledConfidences:
-        return settle_confidences(self.run, self.assessment.result, ceiling=ceiling, claims=claims)
+    def _unread_sentences(self, settled: SettledConfidences) -> Iterator[str]:
+        yield "Goal not achieved."
+        yield "The reviewing model gave no valid review, so the goal does not count as achieved."
+        if self.assessment.is_achieved:
+            yield f"By the gates alone: {success_clause(self.assessment)}."
+        else:
+            yield from failure_sentences(self.assessment)
+        yield from remark_sentences(self.assessment)
+        if not self.assessment.is_achieved:
+            yield from fix_sentences(self.assessment, self.run.goal)
+        yield confidence_sentence(settled.overall)
+        yield "Reviewed by code from the gates and the steps' ends; no model read the result."
 
     def _verdict(self, by_code: ReviewResult, opinion: Opinion) -> Iterator[str]:
         if by_code.goal_achieved and opinion.goal_achieved:
@@ -208,6 +215,19 @@ class _AssessedRun:
         if not by_code.goal_achieved:
             yield from fix_sentences(self.assessment, self.run.goal)
         yield with_full_stop(f"{opinion.model} says: {opinion.summary}")
+
+
+def _changed(review: ReviewResult, settled: SettledConfidences, **changes: object) -> ReviewResult:
+    """Return a review with settled confidences and other changes, validated like any other."""
+    return ReviewResult.model_validate(
+        {
+            **dict(review),
+            "confidence": settled.overall.capped,
+            "confidences": settled.confidences,
+            "caps": settled.caps,
+            **changes,
+        }
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,16 +254,24 @@ class _ReviewQuestion:
             timed = replace(
                 call, timeout=await rung_seconds(rung, call, self.models, self.asking.history)
             )
+            reader = ReviewReader()
             try:
-                return await ask_until_fit(
+                answer = await ask_until_fit(
                     self.models,
                     timed,
-                    read_review,
+                    reader.read,
                     tries=rung.tries,
                     repair=self._repair,
                     on_use=self.asking.on_use,
                 )
+                if isinstance(answer, NoFittingAnswer) and reader.contradictory is not None:
+                    return FittingAnswer(stricter_reading(reader.contradictory), answer.model)
+                return answer
             except ModelError as error:
+                if reader.contradictory is not None:
+                    # What it has said counts, although it could not be asked once more.
+                    model = self.models.choose(timed.preference, timed.role).model
+                    return FittingAnswer(stricter_reading(reader.contradictory), model)
                 if error.kind not in _TOO_LARGE_KINDS:
                     raise
                 smaller = await anyio.to_thread.run_sync(self._smaller_call, rung, call, tokens)

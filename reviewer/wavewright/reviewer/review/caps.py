@@ -9,23 +9,33 @@ applies, and nothing raises a figure. Outputs that a patch replaced no longer co
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import RungTaken
 from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Cap
 from wavewright.planner.plans.expressions import evaluate
+from wavewright.planner.plans.provenance import is_allowed_field
 from wavewright.planner.plans.uses import condition_use
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.types import Json, StepId
-from wavewright.reviewer.records import EVERY_FIELD, CapRecord, Confidence, ReviewResult
-from wavewright.reviewer.review.findings import Feeders, way_of
+from wavewright.reviewer.records import (
+    EVERY_FIELD,
+    CapRecord,
+    Confidence,
+    FieldProvenance,
+    ReviewResult,
+)
+from wavewright.reviewer.review.findings import Feeders, dropped_items, way_of
 from wavewright.reviewer.review.results import (
     WARNED_SHARE,
     ReviewedRun,
+    Standing,
     StepEvidence,
     raw_overall,
     warned_shares,
@@ -35,6 +45,16 @@ from wavewright.reviewer.values import brief, shorten
 PLANNER = "planner"
 REVIEWER = "reviewer"
 _RECOVERY = "recovery"
+OVERALL = "overall"
+_NOT_EVALUATED_MAX = 0.5
+"""The ceiling of every confidence where a gate had no items to evaluate."""
+_WRITTEN_MAX = 0.3
+"""The ceiling of a field that the planner wrote itself."""
+_NO_RESULT_MAX = 0.2
+_NOT_ACHIEVED_MAX = 0.6
+"""The ceiling of `overall` where the goal does not count as achieved."""
+_DROPPED_MAX = 0.8
+"""The ceiling where a recovery left out items, however few."""
 
 _MadeOf: TypeAlias = Mapping[StepId, Mapping[str, frozenset[str]]]
 """By step and field of its output: the run data that the field is made of."""
@@ -55,6 +75,9 @@ class Ceiling:
     """The step that it is about; only what that step feeds is under it."""
     data: frozenset[str] = frozenset()
     """The run data that it is about, where that is known."""
+
+
+CODE_REVIEW_CEILING = Ceiling(0.8, "reviewed by code alone; no model read the result")
 
 
 def ceiling_of(record: RungRecord) -> Ceiling | None:
@@ -130,14 +153,6 @@ def _ceilings(records: Iterable[RungRecord | None]) -> Iterator[Ceiling]:
             yield ceiling
 
 
-OVERALL = "overall"
-
-_NOT_EVALUATED_MAX = 0.5
-"""The ceiling of every confidence where a gate had no items to evaluate."""
-
-CODE_REVIEW_CEILING = Ceiling(0.8, "reviewed by code alone; no model read the result")
-
-
 def evaluate_caps(
     run: ReviewedRun, *, review: Ceiling | None, feeders: Mapping[str, Feeders]
 ) -> tuple[CapRecord, ...]:
@@ -164,6 +179,39 @@ def evaluate_caps(
     ceilings = (*dict.fromkeys(of_rungs), *_gate_ceilings(run), *of_review)
     made_of = {step.id: tools[step.tool].output_data for step in plan.steps if step.tool in tools}
     return (*asked, *(_engine_cap(ceiling, feeders, made_of) for ceiling in ceilings))
+
+
+def verdict_caps(standing: Standing, *, is_achieved: bool) -> Iterator[CapRecord]:
+    """Yield the caps on `overall` that follow from the verdict: it is the confidence that the goal is
+    achieved with this result.
+    """
+    if not standing.has_result:
+        yield _overall_cap(_NO_RESULT_MAX, "there is no result")
+    if standing.passed < standing.mandatory:
+        because = f"{standing.passed} of {standing.mandatory} mandatory gates passed"
+        yield _overall_cap(round(standing.gate_share, 4), because)
+    if not is_achieved:
+        yield _overall_cap(_NOT_ACHIEVED_MAX, "the goal does not count as achieved")
+
+
+def written_caps(provenance: Sequence[FieldProvenance], goal: Goal) -> Iterator[CapRecord]:
+    """Yield the caps on the fields that a planner wrote itself, and on all where nothing else is in
+    the result or the goal does not allow it.
+    """
+    written = [found for found in provenance if found.literals and found.is_by_planner]
+    for found in written:
+        is_allowed = is_allowed_field(found.field, goal.allow_literals)
+        is_all = len(written) == len(provenance)
+        name = "the result" if found.field == "result" else repr(found.field)
+        because = f"{name} was written by the planner"
+        field = found.field if is_allowed and not is_all else EVERY_FIELD
+        yield CapRecord(
+            field=field, max=_WRITTEN_MAX, because=because, applied=True, origin="engine"
+        )
+
+
+def _overall_cap(most: float, because: str) -> CapRecord:
+    return CapRecord(field=OVERALL, max=most, because=because, applied=True, origin="engine")
 
 
 def compute_confidences(
@@ -237,7 +285,9 @@ def cap_stated_confidence(
                 else of_value(member, (name, *fields))
                 for name, member in node.items()
             }
-        return [of_value(entry, fields) for entry in node] if isinstance(node, list) else node
+        if isinstance(node, list):
+            return [of_value(entry, (f"[{place}]", *fields)) for place, entry in enumerate(node)]
+        return node
 
     def of_claim(claim: Json, fields: tuple[str, ...], *, is_top: bool = False) -> Json:
         if isinstance(claim, dict):
@@ -247,7 +297,7 @@ def cap_stated_confidence(
             }
         if isinstance(claim, (int, float)) and not isinstance(claim, bool):
             bounds = [cap.max for cap in holding if is_cap_on(cap, *fields)]
-            own = figures.get(fields[0], math.inf) if is_top else math.inf
+            own = figures.get(_names(fields)[0], math.inf) if is_top else math.inf
             return min(claim, own, *bounds)
         return of_value(claim, fields)
 
@@ -303,6 +353,9 @@ def _gate_ceilings(run: ReviewedRun) -> Iterator[Ceiling]:
     and only warns.
     """
     state = run.state
+    for dropped in dropped_items(run):
+        share = round(dropped.kept / dropped.total, 4)
+        yield Ceiling(min(_DROPPED_MAX, share), dropped.text, dropped.step)
     for gate in state.gates:
         if gate.verdict == "not_evaluated" and gate.step not in run.replaced:
             yield Ceiling(_NOT_EVALUATED_MAX, f"gate {gate.gate!r} was {gate.message}", gate.step)
@@ -350,15 +403,36 @@ def _is_of_other_data(
 
 
 def is_cap_on(cap: CapRecord, *fields: str) -> bool:
-    """Whether a cap is on a figure, by the fields that hold it from the innermost to the outermost."""
+    """Whether a cap is on a figure, by the fields that hold it from the innermost to the outermost;
+    positions in lists stand among them as `[0]`.
+    """
     if cap.field != EVERY_FIELD:
-        return cap.field == fields[0]
+        parts = _PATH_PART.findall(cap.field)
+        if len(parts) < 2:
+            return cap.field in (fields[0], _names(fields)[0])
+        return cap.field == fields[0] or _matches(parts[::-1], fields)
     known = [field for field in fields if field in cap.spares or field in cap.ways]
     return not known or known[-1] not in cap.spares
 
 
+_PATH_PART = re.compile(r"\[[^\]]*\]|[^.\[\]]+")
+
+
+def _names(fields: Sequence[str]) -> list[str]:
+    """Return fields without the positions among them."""
+    return [field for field in fields if not field.startswith("[")]
+
+
+def _matches(parts: Sequence[str], fields: Sequence[str]) -> bool:
+    """Whether a path, from its end, leads to a figure; `[*]` stands for every position."""
+    return len(parts) <= len(fields) and all(
+        part == field or (part == "[*]" and field.startswith("["))
+        for part, field in zip(parts, fields, strict=False)
+    )
+
+
 def _overall_confidence(
-    evidence: tuple[StepEvidence, ...], stated: Mapping[str, float]
+    evidence: tuple[StepEvidence, ...], stated: Mapping[str, float], field: str = OVERALL
 ) -> Confidence:
     found = raw_overall(evidence)
     whole = sum(1 for part in evidence if part.share == 1.0)
@@ -368,7 +442,14 @@ def _overall_confidence(
     if lowest is not None and lowest[1] < found:
         why.append(f"{lowest[0]} states {lowest[1]:.2f}")
         found = lowest[1]
-    return Confidence(field=OVERALL, raw=found, capped=found, why=tuple(why))
+    return Confidence(field=field, raw=found, capped=found, why=tuple(why))
+
+
+def data_confidence(evidence: tuple[StepEvidence, ...]) -> Confidence:
+    """Return the confidence in the data alone: how much of what the plan set out to produce is
+    there.
+    """
+    return _overall_confidence(evidence, {}, field="data")
 
 
 def _field_confidence(field: str, stated: Mapping[str, float] | None, overall: float) -> Confidence:

@@ -6,29 +6,35 @@ judge gate, then the result and the outputs that it is made of, then all others.
 needs, or a fair share of what is left. A value that is too large is truncated to valid JSON, keeps
 the items that a gate failed on before others, and says what is left out.
 
-An *opinion* is read from an answer with strict types. Its recovery actions are accepted one by one:
+An *opinion* is read from an answer: a figure in another form (`"0.9"`, `90`) is read with a note. A
+review that contradicts itself is asked for once more. Its recovery actions are accepted one by one:
 the action must be in the vocabulary, its step in the plan, its tool in the goal. All others are
 refused, and the refusal is recorded.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, get_args
 
 from pydantic import Field
 
+from wavewright.config.documents import Document
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import GateRecord, StepFinished
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
 from wavewright.reviewer.asking_models import (
+    AnswerMisfit,
     AnswerModel,
     allot_chars,
+    find_object,
     prompt_size,
-    read_answer,
+    read_as_answer,
     truncate,
 )
 from wavewright.reviewer.records import Action, Opinion, RecoveryAction, RefusedAction
@@ -269,15 +275,145 @@ class ReviewAnswer(AnswerModel):
     summary: Annotated[str, Field(min_length=1)]
     missing_data: Annotated[tuple[str, ...], Field(strict=False)] = ()
     recovery_actions: Annotated[tuple[ReviewAction, ...], Field(strict=False)] = ()
+    notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """How the answer was read where it was written in another form."""
 
 
 def read_review(text: str) -> ReviewAnswer:
-    """Return the review that an answer holds.
+    """Return the review that an answer holds; figures and lists in other forms are read with a note.
 
     Raises:
-        AnswerMisfit: it holds none, or one of other types or ranges.
+        AnswerMisfit: it holds none, or one that cannot be read.
     """
-    return read_answer(text, ReviewAnswer, _KEYS)
+    document = find_object(text, _KEYS)
+    usual = Document(_in_usual_form(document.value), document.source, keeps_places=False)
+    return read_as_answer(usual, ReviewAnswer)
+
+
+def contradictions(answer: ReviewAnswer) -> tuple[str, ...]:
+    """Return where a review contradicts itself, in the words of the question."""
+    found: list[str] = []
+    figure = f"confidence {answer.confidence:g}"
+    if answer.goal_achieved:
+        if answer.confidence < _LEAST_ACHIEVED:
+            found.append(
+                f"`goal_achieved` is true and {figure}: confidence is how sure you are that the goal is "
+                "achieved with this result"
+            )
+        missing = [line for line in answer.missing_data if line.strip()]
+        if missing:
+            found.append(
+                f"`goal_achieved` is true and `missing_data` names {shorten(missing[0], 80)!r}: what the goal "
+                "asks for is there, or it is not achieved"
+            )
+    elif answer.confidence > _MOST_NOT_ACHIEVED:
+        found.append(
+            f"`goal_achieved` is false and {figure}: confidence is how sure you are that the goal is "
+            "achieved with this result, so it is low here"
+        )
+    return tuple(found)
+
+
+def stricter_reading(answer: ReviewAnswer) -> ReviewAnswer:
+    """Return a contradictory review as one that does not find the goal achieved."""
+    note = f"it contradicts itself, so the stricter reading counts: {contradictions(answer)[0]}"
+    return ReviewAnswer(
+        goal_achieved=False,
+        confidence=min(answer.confidence, _MOST_NOT_ACHIEVED),
+        summary=answer.summary,
+        missing_data=answer.missing_data,
+        recovery_actions=answer.recovery_actions,
+        notes=(*answer.notes, note),
+    )
+
+
+class ReviewReader:
+    """Reads the answers to one question; a review that contradicts itself is asked for once more."""
+
+    def __init__(self) -> None:
+        self.contradictory: ReviewAnswer | None = None
+        """The review that was asked for once more."""
+
+    def read(self, text: str) -> ReviewAnswer:
+        """Return the review of an answer, in the stricter reading where it still contradicts itself.
+
+        Raises:
+            AnswerMisfit: it holds none, or the first one that contradicts itself.
+        """
+        answer = read_review(text)
+        found = contradictions(answer)
+        if not found:
+            return answer
+        if self.contradictory is None:
+            self.contradictory = answer
+            raise AnswerMisfit(*found)
+        return stricter_reading(answer)
+
+
+_LEAST_ACHIEVED = 0.5
+"""The confidence below which a review that finds the goal achieved contradicts itself."""
+_MOST_NOT_ACHIEVED = 0.7
+"""The confidence above which one that finds it not achieved does."""
+_TRUE_WORDS = frozenset({"true", "yes"})
+_FALSE_WORDS = frozenset({"false", "no"})
+_PERCENT = re.compile(r"(\d+(?:[.,]\d+)?)\s*(%?)")
+
+
+def _in_usual_form(value: Json) -> Json:
+    """Return an answer with figures, truth values and lists in the form that was asked for, and a
+    note on each that was not.
+    """
+    if not isinstance(value, dict):
+        return value
+    fields, notes = dict(value), list[Json]()
+    for name, read in (("confidence", _figure), ("goal_achieved", _truth)):
+        given = fields.get(name)
+        usual = read(given)
+        if usual is not None and (isinstance(given, str) or usual != given):
+            fields[name] = usual
+            notes.append(
+                f"{name!r} was written {json.dumps(given)} and read as {json.dumps(usual)}"
+            )
+    for name in ("missing_data", "recovery_actions"):
+        given = fields.get(name)
+        if given is None:
+            fields.pop(name, None)
+        elif not isinstance(given, list):
+            fields[name] = [given] if given else []
+            notes.append(f"{name!r} was written as one value and read as a list")
+    if not fields.get("summary"):
+        fields["summary"] = "It gives no summary."
+        notes.append("'summary' is missing")
+    fields["notes"] = notes
+    return fields
+
+
+def _figure(given: Json) -> float | None:
+    """Return a confidence from 0 to 1; from 2 to 100 it is taken for percents."""
+    is_percent = False
+    if isinstance(given, str):
+        written = _PERCENT.fullmatch(given.strip())
+        if written is None:
+            return None
+        number, is_percent = float(written[1].replace(",", ".")), bool(written[2])
+    elif isinstance(given, (int, float)) and not isinstance(given, bool):
+        number = float(given)
+    else:
+        return None
+    is_percent = is_percent or _LEAST_PERCENT <= number <= _HUNDRED
+    return number / _HUNDRED if is_percent else number
+
+
+_LEAST_PERCENT = 2
+"""The figure from which one without a sign can only be percents."""
+_HUNDRED = 100
+
+
+def _truth(given: Json) -> bool | None:
+    word = given.strip().lower() if isinstance(given, str) else ""
+    if word in _TRUE_WORDS:
+        return True
+    return False if word in _FALSE_WORDS else None
 
 
 def to_opinion(answer: ReviewAnswer, model: str) -> Opinion:
@@ -290,6 +426,7 @@ def to_opinion(answer: ReviewAnswer, model: str) -> Opinion:
         missing_data=tuple(
             shorten(line, _MAX_LINE) for line in answer.missing_data[:_MAX_LINES] if line
         ),
+        notes=tuple(shorten(note, _MAX_LINE) for note in answer.notes),
     )
 
 

@@ -3,9 +3,9 @@ fields of a result.
 
 A *finding* holds all that one gate, or the end of one step, has against a run: the step, its items
 and the reason. A failed gate counts until the same gate is evaluated on the step that superseded
-its own. Items are named by their
-*label*: the field that the goal names as a target's identifier (a product's `code`), else a usual
-identifier field, else the item itself where it is short, else its position.
+its own, and on the items that it failed on. Items are named by their *label*: the field that the
+goal names as a target's identifier (a product's `code`), else a usual identifier field, else the
+item itself where it is short, else its position.
 
 A step *feeds* a field if the field's part of the plan's `result` reads it, or reads what depends on
 it. A step that only states the confidence of a field feeds it too, but not by what that step was
@@ -20,6 +20,7 @@ own.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -44,7 +45,7 @@ from wavewright.planner.types import (
     as_object,
 )
 from wavewright.reviewer.review.results import ReviewedRun
-from wavewright.reviewer.values import grouped, shorten
+from wavewright.reviewer.values import grouped, listing, shorten
 
 _LABEL_KEYS = ("code", "id", "name", "key", "title")
 
@@ -119,6 +120,77 @@ class StepProblem:
     hint: str | None
     labels: tuple[str, ...] = ()
     """Labels of the items that failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedItems:
+    """Items that a step left out which stands for another."""
+
+    step: StepId
+    instead_of: StepId
+    labels: tuple[str, ...]
+    """Labels of the items that are left out, where they are known."""
+    kept: int
+    total: int
+    is_allowed: bool
+    """Whether the goal's `may_drop` names the step's tool or one of its gates."""
+
+    @property
+    def text(self) -> str:
+        """What is left out, in words."""
+        named = f": {listing(self.labels, 8)}" if self.labels else ""
+        left_out = self.total - self.kept
+        return f"{left_out} of {self.total} items of {self.instead_of!r} were left out{named}"
+
+
+def dropped_items(run: ReviewedRun) -> tuple[DroppedItems, ...]:
+    """Return what the steps left out that stand for others, the most of each."""
+    found: dict[StepId, DroppedItems] = {}
+    for old, new in run.replaced.items():
+        dropped = _dropped(run, old, new)
+        if dropped is not None and (new not in found or dropped.kept < found[new].kept):
+            found[new] = dropped
+    return tuple(found.values())
+
+
+def _dropped(run: ReviewedRun, old: StepId, new: StepId) -> DroppedItems | None:
+    before, after = run.state.steps.get(old), run.state.steps.get(new)
+    if before is None or before.items is None or after is None or after.status not in SUCCESSES:
+        return None
+    total = before.items[1]
+    if after.items is None:
+        # A step that runs once may stand for all items only where it is another tool's.
+        if run.plan.step(old).tool != run.plan.step(new).tool:
+            return None
+        return (
+            DroppedItems(new, old, (), min(1, total), total, _may_drop(run, old, new))
+            if total > 1
+            else None
+        )
+    missing = Counter(item_labels(run, old)) - Counter(item_labels(run, new))
+    left_out = max(missing.total(), total - after.items[1])
+    if left_out <= 0:
+        return None
+    return DroppedItems(
+        new,
+        old,
+        tuple(missing.elements()),
+        max(0, total - left_out),
+        total,
+        _may_drop(run, old, new),
+    )
+
+
+def _may_drop(run: ReviewedRun, *steps: StepId) -> bool:
+    """Whether the goal lets a recovery leave out items of some of these steps."""
+    if not run.goal.may_drop:
+        return False
+    names = {*steps, *(run.plan.step(step).tool for step in steps)}
+    for step in steps:
+        end = run.state.steps.get(step)
+        for entry in end.gates if end is not None else ():
+            names |= {entry.gate, _template_gate(entry)}
+    return not run.goal.may_drop.isdisjoint(names)
 
 
 def failed_gates(run: ReviewedRun) -> tuple[FailedGate, ...]:
@@ -208,15 +280,28 @@ def _step_problem(run: ReviewedRun, step: Step) -> Iterator[StepProblem]:
 
 
 def _is_asked_again(entry: GateRecord, run: ReviewedRun) -> bool:
-    """Whether the same gate was evaluated on the step that supersedes the gate's own.
+    """Whether the same gate was evaluated on the step that supersedes the gate's own, and on the
+    item that it had failed on.
 
-    Only then the old verdict no longer counts; the new records say whether the gate passed.
+    Only then the old verdict no longer counts; the new records say whether the gate passed. A list
+    without the item lifts no gate, unless the goal lets items be left out.
     """
     successor = run.replaced.get(entry.step)
     end = run.state.steps.get(successor) if successor is not None else None
-    return end is not None and any(
-        _template_gate(other) == _template_gate(entry) for other in end.gates
-    )
+    if successor is None or end is None:
+        return False
+    if not any(
+        _template_gate(other) == _template_gate(entry) and other.verdict != "not_evaluated"
+        for other in end.gates
+    ):
+        return False
+    if entry.index is None or _may_drop(run, entry.step, successor):
+        return True
+    if end.items is None:
+        return False
+    labels = item_labels(run, entry.step)
+    known = entry.index < len(labels)
+    return known and labels[entry.index] in item_labels(run, successor)
 
 
 def _template_gate(entry: GateRecord) -> str:

@@ -79,6 +79,24 @@ def run_instant(state: RunState) -> dt.datetime:
     return dt.datetime.fromtimestamp(state.started.now, dt.UTC)
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far a run has come, whatever its figures say."""
+
+    passed: int
+    """Mandatory gates that passed."""
+    mandatory: int
+    """Mandatory gates in all."""
+    coverage: float
+    """The raw confidence in the data."""
+    has_result: bool
+
+    @property
+    def gate_share(self) -> float:
+        """The share of the mandatory gates that passed; 1 where there is none."""
+        return self.passed / self.mandatory if self.mandatory else 1.0
+
+
 _OPTIONAL_WEIGHT = 0.5
 _EMPTY_SHARE = 0.5
 WARNED_SHARE = 0.8
@@ -227,6 +245,18 @@ def result_faults(run: ReviewedRun, result: RunResult) -> tuple[str, ...]:
         for step_id in checked or [step_id for step_id in result.terminal if step_id in outputs]
         for fault in _schema_faults(validator, step_id, outputs[step_id])
     )
+
+
+def has_result(run: ReviewedRun, result: RunResult) -> bool:
+    """Whether there is a result; steps that can only give nothing have one as well."""
+    value = result.value
+    if value is not None and not (
+        isinstance(value, dict)
+        and value
+        and not any(member is not None for member in value.values())
+    ):
+        return True
+    return not result.missing and _all_may_be_empty(run, result.terminal)
 
 
 def _declared_result(run: ReviewedRun, terminal: tuple[StepId, ...]) -> RunResult:

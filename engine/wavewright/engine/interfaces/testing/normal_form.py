@@ -185,10 +185,16 @@ def _review_form(value: object) -> JsonObject:
     return _review(_review_of(value))
 
 
+_MEASURES = ("mandatory_gates", "coverage", "has_result", "data", "provenance")
+"""Fields of a review that follow from the plan, the gates and the steps, which have forms of their
+own.
+"""
+
+
 def _review(record: ReviewResult) -> JsonObject:
     body: JsonObject = record.model_dump(mode="json", exclude_defaults=True)
-    body.pop("goal_achieved", None)
-    body.pop("confidence", None)
+    for name in ("goal_achieved", "confidence", *_MEASURES):
+        body.pop(name, None)
     return {
         "verdict": "achieved" if record.goal_achieved else "not achieved",
         "confidence": record.confidence,

@@ -1,0 +1,104 @@
+"""The rounds of a run: each is a candidate for the package, and the best one is packaged.
+
+A round is the first execution or that of a patch, up to its review. Rounds are ordered by whether
+the goal is achieved, by the share of the mandatory gates that pass, by how much of the data is
+there, and by the confidence; of equal ones the later counts. A patch that fails therefore never
+loses an earlier result.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+from immutables import Map
+from pydantic import ValidationError
+
+from wavewright.executor.events.state import RunState
+from wavewright.planner.language.plan import Plan
+from wavewright.reviewer.records import ReviewResult, RoundSummary
+from wavewright.reviewer.review.results import ReviewedRun, read_result
+from wavewright.reviewer.values import brief
+
+
+def reviews_by_round(state: RunState, last: ReviewResult | None) -> dict[int, ReviewResult]:
+    """Return the last review of each round; a resumed run may review a round again."""
+    noted: dict[int, ReviewResult] = {}
+    for note in state.notes:
+        if note.topic != "review":
+            continue
+        try:
+            review = ReviewResult.model_validate_json(json.dumps(note.body))
+        except ValidationError:
+            # Written by another version: the last review still stands, so the package is none the
+            # worse.
+            continue
+        noted[review.round] = review
+    if last is not None:
+        noted[last.round] = last
+    return dict(sorted(noted.items()))
+
+
+def best_round(state: RunState, reviews: Mapping[int, ReviewResult]) -> int:
+    """Return the best of the rounds since the last rejection of a package."""
+    rejected = max(
+        (
+            number
+            for note in state.notes
+            if note.topic == "feedback" and isinstance(number := note.body.get("round"), int)
+        ),
+        default=-1,
+    )
+    rounds = [number for number in reviews if number > rejected] or [max(reviews)]
+    return max(rounds, key=lambda number: (*_standing(reviews[number]), number))
+
+
+def _standing(review: ReviewResult) -> tuple[bool, float, bool, float, float]:
+    passed, mandatory = review.mandatory_gates
+    share = passed / mandatory if mandatory else 1.0
+    return review.goal_achieved, share, review.has_result, review.coverage, review.confidence
+
+
+def state_as_of(state: RunState, number: int) -> RunState:
+    """Return the state of a run as it was when a round was reviewed."""
+    plans = tuple(accepted for accepted in state.plans if accepted.round <= number)
+    following = [accepted.at for accepted in state.plans if accepted.round > number]
+    if not plans or not following:
+        return state
+    until = min(following)
+    steps = {step["id"] for step in _steps(plans[-1].plan) if isinstance(step, dict)}
+    ended = {name: end for name, end in state.steps.items() if name in steps and end.at <= until}
+    items = {name: ends for name, ends in state.items.items() if name in steps}
+    notes = tuple(note for note in state.notes if note.at <= until)
+    return replace(state, plans=plans, steps=Map(ended), items=Map(items), notes=notes)
+
+
+def _steps(plan: Mapping[str, object]) -> list[object]:
+    steps = plan.get("steps")
+    return steps if isinstance(steps, list) else []
+
+
+def summarize_rounds(
+    run: ReviewedRun, reviews: Mapping[int, ReviewResult], packaged: int
+) -> tuple[RoundSummary, ...]:
+    """Return what came of each round, where there are several."""
+    if len(reviews) < 2:
+        return ()
+    found: list[RoundSummary] = []
+    for number, review in reviews.items():
+        state = state_as_of(run.state, number)
+        plan = run.plan if state.plan is None else Plan.model_validate_json(json.dumps(state.plan))
+        result = read_result(ReviewedRun(plan, run.goal, state, run.tools))
+        found.append(
+            RoundSummary(
+                round=number,
+                goal_achieved=review.goal_achieved,
+                confidence=review.confidence,
+                mandatory_gates=review.mandatory_gates,
+                coverage=review.coverage,
+                result=brief(result.value),
+                is_packaged=number == packaged,
+            )
+        )
+    return tuple(found)
