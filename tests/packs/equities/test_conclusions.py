@@ -10,16 +10,14 @@ from pathlib import Path
 
 import anyio
 import pytest
-from hypothesis import given, strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from tests.packs.equities.market import equities, write_prices
 from tests.tools.calling import call_for_document, request
 from tests.tools.scripted_models import Script, ScriptedModels, project, serving
-from wavewright.packs.equities.conclusions import unsupported_figures
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelError
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.types import Json, JsonObject, as_list, as_object
 from wavewright.tools import Registry, load_pack
 from wavewright.tools.functions.tool import Emission, Tool
 from wavewright.tools.workers import Services, make_services, make_worker
@@ -96,17 +94,27 @@ def worded(
     return output, models, emitted
 
 
-def says(*conclusions: str) -> JsonObject:
-    return {"conclusions": [*conclusions]}
+def about(text: str, **reference: str) -> JsonObject:
+    """Return a conclusion; by default that UPP goes up."""
+    of_trend = {"stock": "UPP", "figure": "trend", "period": "latest", "direction": "up"}
+    return {**of_trend, **reference, "text": text}
+
+
+UPP = about("UPP trends up.")
+DWN = about("DWN trends down.", stock="DWN", direction="down")
+
+
+def says(*conclusions: JsonObject, **more: Json) -> JsonObject:
+    return {"conclusions": [*conclusions], **more}
 
 
 def test_conclusions_are_added_and_everything_computed_stays(home: Path) -> None:
     given = params(home)
     before = computed(home, given)
 
-    after, _, _ = worded(home, given, says("UPP trends up.", "DWN fell from its peak."))
+    after, _, _ = worded(home, given, says(UPP, DWN))
 
-    assert after["conclusions"] == ["UPP trends up.", "DWN fell from its peak."]
+    assert after["conclusions"] == [UPP, DWN]
     assert after["method"] == "worded"
     changed = {name for name in after if after[name] != before.get(name)}
     assert changed == {"id", "content", "method", "conclusions"}
@@ -114,26 +122,64 @@ def test_conclusions_are_added_and_everything_computed_stays(home: Path) -> None
 
 def test_the_content_says_who_wrote_what(home: Path, snapshot: SnapshotAssertion) -> None:
     output, _, _ = worded(
-        home, params(home), says("UPP *rose* | [buy](http://e.vil)\n# now", "DWN fell.")
+        home, params(home), says(about("UPP *rose* | [buy](http://e.vil)\n# now"), DWN)
     )
 
     assert output["content"] == snapshot
 
 
-def test_a_figure_that_no_code_computed_is_sent_back(home: Path) -> None:
+def test_a_conclusion_that_contradicts_the_table_is_sent_back(home: Path) -> None:
+    output, models, _ = worded(home, params(home), says(about("UPP will gain 34.56 %.")), says(UPP))
+
+    assert output["conclusions"] == [UPP]
+    assert "34.56 % is no figure of it" in models.asked[1].turns[0].reply
+
+
+def test_a_lie_that_stays_is_left_out_and_the_rest_stands(home: Path) -> None:
+    lie = about("UPP trends down.", direction="down")
+
+    output, _, _ = worded(home, params(home), *[says(lie, DWN)] * 3)
+
+    assert output["conclusions"] == [DWN]
+    assert "UPP trends down" not in str(output["content"])
+
+
+def test_a_text_that_says_more_than_its_figure_is_replaced_by_a_sentence_of_code(
+    home: Path,
+) -> None:
     output, models, _ = worded(
-        home, params(home), says("UPP will gain 34.56 %."), says("UPP rose; it stands at 24.00.")
+        home, params(home), says(about("UPP trends up since its chief executive resigned."))
     )
 
-    assert output["conclusions"] == ["UPP rose; it stands at 24.00."]
-    assert "states 34.56 %, which stands nowhere in the document" in models.asked[1].turns[0].reply
+    [conclusion] = as_list(output["conclusions"])
+    assert as_object(conclusion)["text"] == "UPP: trend up on 2010-03-01."
+    assert "resigned" not in str(output["content"])
+    assert len(models.asked) == 1
+
+
+def test_opinions_are_shown_apart_where_the_settings_want_them(home: Path) -> None:
+    services, _ = serving(home, says(about("UPP trends up: buy."), opinions=["Sell DWN."]))
+    settings: JsonObject = {**settings_of_pack(), "conclusions": "opinions"}
+    (worker,) = load_pack("equities", settings, home).workers
+    tool = make_worker(worker, services)
+
+    output = as_object(anyio.run(tool.call, request(params(home))))
+
+    assert output["opinions"] == ["Sell DWN.", "UPP trends up: buy."]
+    checked, _, opinions = str(output["content"]).partition("## Opinions of the model")
+    assert "buy" not in checked
+    assert "UPP trends up: buy." in opinions
+
+
+def test_no_model_is_asked_where_the_settings_want_no_conclusions(home: Path) -> None:
+    assert load_pack("equities", {**settings_of_pack(), "conclusions": "none"}, home).workers == ()
 
 
 def test_a_model_cannot_write_over_figures_confidence_or_sources(home: Path) -> None:
     given = params(home)
     before = computed(home, given)
     forged: JsonObject = {
-        **says("UPP rose."),
+        **says(UPP),
         "confidence": {"trend": 1.0},
         "stocks": [],
         "sources": [],
@@ -187,14 +233,14 @@ def test_what_the_engine_demands_holds_for_the_worded_document_too(home: Path) -
     short = params(home, output_schema={"properties": {"content": {"maxLength": 2000}}})
     plain = computed(home, short)
 
-    output, models, _ = worded(home, short, says(*["UPP rose. " * 50] * 8))
+    output, models, _ = worded(home, short, says(*[about("UPP trends up. " * 40)] * 8))
 
     assert output == plain
     assert "does not satisfy the output schema" in models.asked[1].turns[0].reply
 
 
 def test_a_demand_that_code_cannot_meet_costs_no_model_call(home: Path) -> None:
-    services, models = serving(home, says("UPP rose."))
+    services, models = serving(home, says(UPP))
     tool = worker_tool(home, services)
 
     with pytest.raises(Exception, match="lacks 'NIL'"):
@@ -204,71 +250,8 @@ def test_a_demand_that_code_cannot_meet_costs_no_model_call(home: Path) -> None:
 
 
 def test_what_the_model_reads(home: Path, snapshot: SnapshotAssertion) -> None:
-    _, models, _ = worded(home, params(home), says("UPP rose."))
+    _, models, _ = worded(home, params(home), says(UPP))
     (asked,) = models.asked
 
     assert f"{asked.instructions}\n=====\n{asked.prompt}" == snapshot
     assert asked.schema == snapshot(name="schema")
-
-
-def test_the_models_figures_may_come_from_announcements(home: Path) -> None:
-    output, models, _ = worded(home, params(home), says("UPP itself reports sales up by 17 %."))
-
-    assert output["method"] == "worded"
-    assert len(models.asked) == 1
-
-
-DOCUMENT: JsonObject = {
-    "as_of": "2010-03-01",
-    "stocks": [
-        {"code": "AAPL", "current_price": 1223.02, "period_return": 7.5912, "volatility": 0.3468},
-        {"code": "IBM", "return_1y": -0.0849, "observations": 123},
-    ],
-    "warnings": ["the average of the last 10 prices; 45 days at most"],
-}
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "AAPL stood at 1,223.02 on 2010-03-01, or about 1223.",
-        "It gained 759.1 % over all its prices.",
-        "It gained 759%; its volatility is 34.7 percent (0.35 as a fraction).",
-        "IBM lost 8.5 % within a year (-8.49 %).",
-        "IBM lost 8.5 % within a year (\N{MINUS SIGN}8.5 %).",
-        "Two of 5 stocks trend up; the 10-month average is the rule.",
-        "In 2010 there were 123 prices, none older than 45 days.",
-        "No figure at all.",
-        "AAPL2 and V8 are names, not figures.",
-    ],
-)
-def test_what_the_document_holds_is_supported(text: str) -> None:
-    assert unsupported_figures(text, DOCUMENT) == ()
-
-
-@pytest.mark.parametrize(
-    ("text", "wrong"),
-    [
-        pytest.param("It gained 760.9 %.", ("760.9 %",), id="another figure"),
-        pytest.param("It stood at 1,224.", ("1,224",), id="rounded wrongly"),
-        pytest.param("The spread is 42.5 points.", ("42.5",), id="computed by the model"),
-        pytest.param("IBM gained +8.5 %.", ("+8.5 %",), id="the other sign"),
-        pytest.param("On 2010-04-01 it fell.", ("2010-04-01",), id="another day"),
-        pytest.param("Since 1999 it grew.", ("1999",), id="another year"),
-        pytest.param("It will reach 300 by 2011.", ("300", "2011"), id="a forecast"),
-    ],
-)
-def test_what_the_document_does_not_hold_is_named_as_it_is_written(
-    text: str, wrong: tuple[str, ...]
-) -> None:
-    assert unsupported_figures(text, DOCUMENT) == wrong
-
-
-@given(st.floats(-1e6, 1e6, allow_nan=False), st.integers(0, 4))
-def test_a_number_rounded_to_any_place_is_supported(number: float, places: int) -> None:
-    assert unsupported_figures(f"It is {abs(number):,.{places}f}.", {"x": number}) == ()
-
-
-@given(st.floats(-10, 10, allow_nan=False), st.integers(0, 3))
-def test_a_fraction_written_as_percent_is_supported(number: float, places: int) -> None:
-    assert unsupported_figures(f"It is {number * 100:+.{places}f} % now.", {"x": number}) == ()

@@ -137,22 +137,27 @@ def gate(name: str) -> Gate:
     return next(found for found in TEMPLATE.gates if found.id == name)
 
 
-def daily(as_of: str) -> JsonObject:
-    return {"frequency": "daily", "as_of": as_of}
+def daily(as_of: str, sessions_behind: int) -> JsonObject:
+    return {"frequency": "daily", "as_of": as_of, "sessions_behind": sessions_behind}
 
 
 @pytest.mark.parametrize(
     ("output", "inputs", "verdict"),
     [
-        pytest.param(daily("2024-03-01"), {}, True, id="of the day"),
-        pytest.param(daily("2024-02-28"), {}, False, id="two days old"),
+        pytest.param(daily("2024-02-29", 0), {}, True, id="of the last session"),
+        pytest.param(daily("2024-02-28", 1), {}, False, id="a session behind"),
         pytest.param(
-            daily("2024-02-28"), {"max_age": "96h"}, True, id="within what the job allows"
+            daily("2024-02-28", 1), {"max_age": "96h"}, True, id="within what the job allows"
         ),
-        pytest.param({"frequency": "monthly", "as_of": "2024-02-01"}, {}, True, id="monthly"),
+        pytest.param(
+            {"frequency": "monthly", "as_of": "2024-02-01", "sessions_behind": 20},
+            {},
+            True,
+            id="monthly",
+        ),
     ],
 )
-def test_daily_prices_are_held_to_a_day_unless_the_job_says_otherwise(
+def test_daily_prices_are_held_to_the_last_session_unless_the_job_says_otherwise(
     output: JsonObject,
     inputs: JsonObject,
     verdict: bool,  # noqa: FBT001

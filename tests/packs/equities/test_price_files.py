@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 from tests.packs.equities.market import MONTHS, equities, write_prices
 from tests.tools.calling import MARCH_2010, call_for_document
 from wavewright.packs.equities.prices import parse_date
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.types import Json, JsonObject, as_list, as_object
 from wavewright.tools import ToolError
 
 HEADER = "date,close\n"
@@ -158,15 +158,15 @@ def test_dates_out_of_order_are_sorted_and_said_to_be(tmp_path: Path) -> None:
         ),
         pytest.param(
             HEADER + "03/04/2010,4\n",
-            r"line 2: the date '03/04/2010'",
-            "2010-03-01",
+            r"'03/04/2010' may begin with the day or with the month",
+            "date_format: '%d/%m/%Y'",
             id="ambiguous date",
         ),
         pytest.param(HEADER + ",4\n", r"line 2: the date is empty", "2010-03-01", id="empty date"),
         pytest.param(
             HEADER + "2010-01-01,\n",
-            r"line 2: the price is missing",
-            "remove the row",
+            r"the file has a header and no prices",
+            "add rows",
             id="no price",
         ),
         pytest.param(
@@ -174,9 +174,6 @@ def test_dates_out_of_order_are_sorted_and_said_to_be(tmp_path: Path) -> None:
             r"line 2: the price is missing",
             "remove the row",
             id="short row",
-        ),
-        pytest.param(
-            HEADER + "2010-01-01,NaN\n", r"line 2: the price is not a number", "fill", id="NaN"
         ),
         pytest.param(
             HEADER + "2010-01-01,inf\n", r"line 2: the price inf is not between", "", id="infinite"
@@ -203,10 +200,10 @@ def test_dates_out_of_order_are_sorted_and_said_to_be(tmp_path: Path) -> None:
             id="underscore",
         ),
         pytest.param(
-            HEADER + '2010-01-01,"1,5"\n',
-            r"line 2: the price '1,5' is no",
+            HEADER + '2010-01-01,"1,500"\n',
+            r"the comma of '1,500' may be that of decimals or of thousands",
             "point",
-            id="decimal comma",
+            id="decimal comma or thousands",
         ),
         pytest.param(
             HEADER + "2010-01-01,1,5\n",
@@ -477,3 +474,83 @@ def test_dates_are_read_back_from_every_form(date: dt.date) -> None:
 
     assert {parse_date(date.strftime(form)) for form in forms} == {date}
     assert MONTHS[-1] == MARCH_2010.date()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("Datum;Schluss\n01.01.2010;10,5\n01.02.2010;1.011,25\n", id="decimal comma"),
+        pytest.param(
+            "<TICKER>,<PER>,<DATE>,<TIME>,<CLOSE>\n"
+            "AAPL.US,D,20100101,000000,10.5\nAAPL.US,D,20100201,000000,1011.25\n",
+            id="names in angle brackets, another symbol",
+        ),
+        pytest.param(
+            '"Date","Price","Vol."\n"01/02/2010","1,011.25","1.2M"\n"01/01/2010","10.50","1.1M"\n'
+            '"13/12/2009","null","0"\n',
+            id="day first, thousands, a row without a price",
+        ),
+        pytest.param(
+            "Date,Close\n2010-01-01 00:00:00-05:00,10.5\n2010-02-01 00:00:00-05:00,1011.25\n",
+            id="time zone",
+        ),
+        pytest.param(
+            "Date,Close\n2010-01-01,10.5\n2010-01-15,\n2010-02-01,1011.25\n", id="empty price"
+        ),
+    ],
+)
+def test_files_are_read_in_the_forms_that_people_have(text: str, tmp_path: Path) -> None:
+    write(tmp_path, text)
+
+    assert fetch(tmp_path)["prices"] == [["2010-01-01", 10.5], ["2010-02-01", 1011.25]]
+
+
+def test_what_was_left_out_and_how_dates_were_read_is_said(tmp_path: Path) -> None:
+    write(tmp_path, "Date,Close\n13/01/2010,10\n01/02/2010,null\n01/03/2010,11\n")
+
+    assert fetch(tmp_path)["warnings"] == [
+        "prices/AAPL.csv: 1 rows without a price are left out: 01/02/2010",
+        "prices/AAPL.csv: dates are read as day, month, year: no other order fits all of them",
+    ]
+
+
+def test_the_settings_name_columns_and_the_form_of_dates(tmp_path: Path) -> None:
+    write(tmp_path, "Handelstag,Kassakurs,close\n02-01-10,10,1\n01-02-10,11,1\n")
+
+    document = fetch(
+        tmp_path, columns={"date": "Handelstag", "close": "Kassakurs"}, date_format="%d-%m-%y"
+    )
+
+    assert document["prices"] == [["2010-01-02", 10.0], ["2010-02-01", 11.0]]
+
+
+def test_the_currency_of_a_file_comes_before_that_of_the_settings(tmp_path: Path) -> None:
+    write(tmp_path, "date,close,currency\n2010-01-01,1000,GBX\n2010-02-01,1100,GBX\n")
+
+    document = fetch(tmp_path, currency="USD")
+
+    assert (document["currency"], document["current_price"]) == ("GBP", 11.0)
+
+
+def test_a_file_in_two_currencies_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, "date,close,currency\n2010-01-01,10,EUR\n2010-02-01,11,USD\n")
+
+    with pytest.raises(ToolError, match="the prices are in EUR and USD"):
+        fetch(tmp_path)
+
+
+def test_a_stock_is_not_compared_with_a_benchmark_in_another_currency(tmp_path: Path) -> None:
+    write(tmp_path, "date,close,currency\n2010-01-01,10,EUR\n2010-02-01,11,EUR\n")
+    write(tmp_path, "date,close,currency\n2010-01-01,10,USD\n2010-02-01,12,USD\n", "MKT.csv")
+    tools = equities(tmp_path)
+    stock = fetch(tmp_path)
+    index = call_for_document(tools["fetch_index_data"], code="MKT")
+
+    summary = call_for_document(
+        tools["analyze_summary"], documents=[stock], title="Outlook", benchmark=index
+    )
+
+    assert as_object(as_list(summary["stocks"])[0])["comparisons"] == []
+    assert "AAPL and MKT are in different currencies, and are not compared" in str(
+        summary["content"]
+    )

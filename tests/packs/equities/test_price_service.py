@@ -163,9 +163,7 @@ def test_a_refusal_is_final_and_says_where_to_look(status: int, hint: str) -> No
             r"entry 2: the date 2010-02-26 stands already in entry 1",
             id="twice",
         ),
-        pytest.param(
-            '[{"date": "2010-02-26", "close": NaN}]', "entry 1: the price is not a number", id="NaN"
-        ),
+        pytest.param('[{"date": "2010-02-26", "close": NaN}]', "no prices between", id="NaN"),
     ],
 )
 def test_an_answer_that_is_no_prices_is_refused(body: Any, message: str) -> None:

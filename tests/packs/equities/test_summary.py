@@ -263,3 +263,34 @@ def test_a_list_of_announcements_does_not_speak_of_prices(tools: Registry) -> No
     assert text.startswith(
         "# News\n\nListed by code; no model wrote any of it.\n\n## Announcements"
     )
+
+
+def test_every_benchmark_is_compared_with(tools: Registry) -> None:
+    indices: list[Json] = [
+        call_for_document(tools["fetch_index_data"], code=code) for code in ("EQUAL_WEIGHT", "WAV")
+    ]
+
+    summary = summarise(tools, "UPP", benchmark=indices)
+
+    compared = cast("list[JsonObject]", stocks(summary)["UPP"]["comparisons"])
+    assert [comparison["benchmark"] for comparison in compared] == ["EQUAL_WEIGHT", "WAV"]
+    assert str(summary["content"]).count("| UPP |") == 3
+    assert "Benchmark WAV, an index series, since 2009-01-01" in str(summary["content"])
+
+
+def test_a_stock_that_is_missing_is_named_and_the_others_are_summarised(tools: Registry) -> None:
+    summary = summarise(tools, "UPP", "DWN", required_tickers=["UPP", "DWN", "NIL"])
+
+    assert summary["missing"] == ["NIL"]
+    assert "NIL is missing: there are no prices of it here." in str(summary["content"])
+    assert set(stocks(summary)) == {"UPP", "DWN"}
+
+
+def test_companies_are_named_in_the_table(tools: Registry) -> None:
+    summary = summarise(
+        tools, "DWN", "UPP", required_tickers=["UPP", "DWN"], company_names=["Upper Mill", ""]
+    )
+
+    assert stocks(summary)["UPP"]["name"] == "Upper Mill"
+    assert "| UPP | Upper Mill |" in str(summary["content"])
+    assert "| DWN |  |" in str(summary["content"])

@@ -27,10 +27,12 @@ def pack(settings: JsonObject, root: Path) -> Pack:
     from wavewright.packs.equities.tools import EquitiesSettings, equity_tools
     from wavewright.tools import Pack, validated_settings
 
-    tools = equity_tools(validated_settings("equities", EquitiesSettings, settings), root)
+    given = validated_settings("equities", EquitiesSettings, settings)
+    tools = equity_tools(given, root)
+    shown = given.conclusions
     return Pack(
         name="equities",
         tools=tools,
-        workers=(summary_worker(tools),),
+        workers=() if shown == "none" else (summary_worker(tools, shown),),
         description="Stock prices, benchmarks and announcements, and an analysis that code computes.",
     )

@@ -1,94 +1,35 @@
-"""The worker `analyze_summary`: the computed summary with conclusions of a model, whose figures are
-verified.
+"""The worker `analyze_summary`: the computed summary with conclusions of a model, each checked.
 
 Code computes the document with figures, confidence, sources and chart, which the model cannot
-change. The model adds *conclusions*: sentences in which every figure must be *supported*, or the
-answer is sent back. A figure is supported if rounding a number of the document gives it, as it is
-or as percent; a written sign must match. Dates must occur in the document literally; counts up to
-twelve need no support. Without a model the tool returns the computed summary alone.
+change. The model adds *conclusions*, each of them about one figure of one stock (`claims`). One that
+contradicts the table is sent back, and left out where it stays; one whose sentence says more than
+its figure is shown in the words of code. The setting `conclusions` decides what is shown of the rest:
+`checked` nothing, `opinions` the model's own words in a part of their own, with a cap on the
+confidence; `none` asks no model. Without a model the tool returns the computed summary alone.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterator, Sequence
-from decimal import Decimal
+from functools import partial
+from typing import Final, Literal, TypeAlias
 
+from wavewright.packs.equities.claims import (
+    DIRECTIONS,
+    FIGURES,
+    PERIODS,
+    Conclusion,
+    StatedTable,
+    read_conclusion,
+    stated_table,
+)
 from wavewright.packs.equities.documents import one_line
 from wavewright.packs.equities.summary import BY_CODE_ALONE, require_schema
-from wavewright.planner import Json, JsonObject, as_list
+from wavewright.planner import Json, JsonObject, JsonSchema, as_list, as_object
 from wavewright.tools import AnswerRefused, AnswerToFinish, Tool, ToolError, Worker, WorkerSpec
 
-_DATE = re.compile(r"\b\d{4}-\d{2}(?:-\d{2})?\b")
-_NUMBER = re.compile(
-    r"(?P<sign>(?<![\w.,)])[+\N{MINUS SIGN}-]\s?)?"
-    r"(?<![\w.])(?P<digits>\d{1,3}(?:,\d{3})+|\d+)(?P<decimals>\.\d+)?(?P<unit>\s?(?:%|per ?cent\b))?"
-)
-_MAX_COUNT = 12
-
-
-def unsupported_figures(text: str, document: Json) -> tuple[str, ...]:
-    """Return the figures and dates of a text that the document does not hold, as they are written."""
-    numbers, words = _contents(document)
-    known = " ".join(words)
-    wrong = [date for date in _DATE.findall(text) if date not in known]
-    of_words = [_value(match) for match in _NUMBER.finditer(_DATE.sub(" ", known))]
-    years = [Decimal(date[:4]) for date in _DATE.findall(known)]
-    supports = [*numbers, *of_words, *years]
-    wrong += [
-        match[0].strip()
-        for match in _NUMBER.finditer(_DATE.sub(" ", text))
-        if not _is_supported(match, supports)
-    ]
-    return tuple(dict.fromkeys(wrong))
-
-
-def _contents(document: Json) -> tuple[list[Decimal], list[str]]:
-    leaves = [*_leaves(document)]
-    numbers = [one for one in leaves if isinstance(one, int | float) and not isinstance(one, bool)]
-    return [Decimal(str(one)) for one in numbers], [one for one in leaves if isinstance(one, str)]
-
-
-def _leaves(value: Json) -> Iterator[Json]:
-    if isinstance(value, dict):
-        for member in value.values():
-            yield from _leaves(member)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _leaves(item)
-    else:
-        yield value
-
-
-def _is_supported(match: re.Match[str], supports: list[Decimal]) -> bool:
-    stated = abs(_value(match))
-    if match["unit"] is None and not match["decimals"] and stated <= _MAX_COUNT:
-        return True
-    places = len(match["decimals"] or ".") - 1
-    scales = (Decimal(100), Decimal(1)) if match["unit"] else (Decimal(1),)
-    return any(
-        _rounds_to(abs(number) * scale, stated, places) and _has_sign(number, match["sign"])
-        for number in supports
-        for scale in scales
-    )
-
-
-def _rounds_to(number: Decimal, stated: Decimal, places: int) -> bool:
-    # Half a unit of the last place, both ways: either rounding of a half is accepted.
-    return abs(number - stated) <= Decimal(5).scaleb(-places - 1)
-
-
-def _has_sign(number: Decimal, sign: str | None) -> bool:
-    if sign is None:
-        return True
-    return number >= 0 if sign.strip() == "+" else number <= 0
-
-
-def _value(match: re.Match[str]) -> Decimal:
-    value = Decimal(match["digits"].replace(",", "") + (match["decimals"] or ""))
-    return -value if (match["sign"] or "").strip() in {"-", "\N{MINUS SIGN}"} else value
-
+ShownConclusions: TypeAlias = Literal["checked", "opinions", "none"]
 
 WORDED_METHOD = "worded"
 _NOT_SHOWN = frozenset(
@@ -97,42 +38,68 @@ _NOT_SHOWN = frozenset(
 _NOT_SHOWN_OF_STOCKS = frozenset({"sources", "evidence"})
 _MAX_TEXT = 1500
 
-_SPEC = WorkerSpec(
-    name="analyze_summary",
-    description=(
-        "Analyse documents and write one summary: return, volatility, drawdown, trend, comparison with a benchmark. "
-        "Code computes every figure; a model adds conclusions in words."
-    ),
-    prompt="equities/analyze_summary",
-    output_schema={
-        "type": "object",
-        "properties": {
-            "method": {
-                "enum": ["computed", WORDED_METHOD],
-                "description": "computed: code wrote all of it; worded: a model wrote the conclusions.",
-            },
-            "conclusions": {
-                "type": "array",
-                "minItems": 1,
-                "maxItems": 8,
-                "items": {"type": "string", "minLength": 1, "maxLength": 600},
-                "description": "What follows from the figures, a sentence or two each; written by a model.",
-            },
-        },
+_REFERENCE: Final[JsonSchema] = {
+    "stock": {"type": "string", "minLength": 1, "description": "Code of the stock."},
+    "figure": {"enum": [*FIGURES], "description": "The one figure that it is about."},
+    "period": {
+        "enum": [*PERIODS],
+        "description": "one year for return_1y, latest for trend and current_price, else all prices.",
     },
-    writes=("conclusions",),
-    methods={"agent": WORDED_METHOD, "suggested": WORDED_METHOD, "generated": "computed"},
-    token_share=0.05,
-    tags=frozenset({"analysis"}),
-    expected_seconds=15.0,
-    timeout=300.0,
-)
+    "direction": {
+        "enum": [*DIRECTIONS],
+        "description": "Sign of the figure; none for volatility, current_price, beta and correlation.",
+    },
+    "text": {"type": "string", "minLength": 1, "maxLength": 600},
+}
+_CONCLUSIONS: Final[JsonSchema] = {
+    "type": "array",
+    "minItems": 1,
+    "maxItems": 8,
+    "items": {
+        "type": "object",
+        "required": [*_REFERENCE],
+        "additionalProperties": False,
+        "properties": _REFERENCE,
+    },
+    "description": "What follows from the figures, each about one figure of one stock.",
+}
+_OPINIONS: Final[JsonSchema] = {
+    "type": "array",
+    "maxItems": 8,
+    "items": {"type": "string", "minLength": 1, "maxLength": 600},
+    "description": "What the model thinks besides; no code has checked it.",
+}
 
 
-def summary_worker(tools: Sequence[Tool]) -> Worker:
+def summary_worker(tools: Sequence[Tool], shown: ShownConclusions) -> Worker:
     """Return the worker over the pack's own tool of the same name."""
-    draft = next(tool for tool in tools if tool.signature.name == _SPEC.name)
-    return Worker(_SPEC, draft=draft, show=model_view, finish=add_conclusions)
+    properties: JsonSchema = {
+        "method": {
+            "enum": ["computed", WORDED_METHOD],
+            "description": "computed: code wrote all of it; worded: a model wrote the conclusions.",
+        },
+        "conclusions": _CONCLUSIONS,
+    }
+    if shown == "opinions":
+        properties["opinions"] = _OPINIONS
+    spec = WorkerSpec(
+        name="analyze_summary",
+        description=(
+            "Analyse documents and write one summary: return, volatility, drawdown, trend, comparison "
+            "with a benchmark. Code computes every figure; a model adds conclusions in words."
+        ),
+        prompt="equities/analyze_summary",
+        output_schema={"type": "object", "properties": properties},
+        writes=tuple(name for name in ("conclusions", "opinions") if name in properties),
+        methods={"agent": WORDED_METHOD, "suggested": WORDED_METHOD, "generated": "computed"},
+        token_share=0.05,
+        tags=frozenset({"analysis"}),
+        expected_seconds=15.0,
+        timeout=300.0,
+    )
+    draft = next(tool for tool in tools if tool.signature.name == spec.name)
+    finish = partial(add_conclusions, has_opinions=shown == "opinions")
+    return Worker(spec, draft=draft, show=model_view, finish=finish)
 
 
 def model_view(params: JsonObject, draft: JsonObject) -> JsonObject:
@@ -147,51 +114,85 @@ def model_view(params: JsonObject, draft: JsonObject) -> JsonObject:
     return {"document": document, "announcements": [*_announcement_titles(params)]}
 
 
-def add_conclusions(found: AnswerToFinish) -> Json:
+def add_conclusions(found: AnswerToFinish, *, has_opinions: bool) -> Json:
     """Return the computed document with the model's conclusions in it.
 
     Raises:
-        AnswerRefused: a conclusion states a figure that the document does not hold, or the result
-            breaks its schema.
+        AnswerRefused: a conclusion contradicts the table, and the model may correct it; no
+            conclusion is left; or the result breaks its schema.
     """
-    assert isinstance(found.answer, dict)
-    written = [str(line).strip() for line in as_list(found.answer.get("conclusions"))]
-    conclusions = [line for line in written if line]
-    if not conclusions:
-        raise AnswerRefused(["the conclusions are empty"])
-    seen = model_view(found.params, found.draft)
-    faults = [
-        f"the conclusion {one_line(line)[:80]!r} states {', '.join(wrong)}, which stands nowhere in the document: "
-        "state only figures that it holds, and compute none"
-        for line in conclusions
-        if (wrong := unsupported_figures(line, seen))
-    ]
-    if faults:
+    answer = as_object(found.answer)
+    given = [as_object(item) for item in as_list(answer.get("conclusions"))]
+    kept, faults = _read_all(given, stated_table(found.draft))
+    # A lie is corrected by the model while it may answer again; in the end it is left out, and what
+    # the table holds up stays.
+    if faults and not (found.is_last and kept):
         raise AnswerRefused(faults)
-    content = _insert_conclusions(str(found.draft["content"]), conclusions)
+    if not kept:
+        raise AnswerRefused(["there is no conclusion"])
+    opinions = [str(line).strip() for line in as_list(answer.get("opinions"))]
+    opinions += [item.text for item in kept if not item.is_verified]
+    opinions = [line for line in dict.fromkeys(opinions) if line] if has_opinions else []
+    content = _insert_conclusions(str(found.draft["content"]), kept, opinions)
     output: JsonObject = {
         **found.draft,
         "id": f"summary:{hashlib.sha256(content.encode()).hexdigest()[:16]}",
         "content": content,
         "method": WORDED_METHOD,
-        "conclusions": [*conclusions],
+        "conclusions": [_as_json(item) for item in kept],
+        "opinions": [*opinions],
     }
     _require_valid(output, found.params.get("output_schema"))
     return output
 
 
-def _insert_conclusions(content: str, conclusions: list[str]) -> str:
+def _read_all(
+    given: Sequence[JsonObject], table: StatedTable
+) -> tuple[list[Conclusion], list[str]]:
+    """Return the conclusions that the table holds up, and what is wrong with the others."""
+    read = [(item, read_conclusion(item, table)) for item in given]
+    kept = [result for _, result in read if isinstance(result, Conclusion)]
+    faults = [
+        f"the conclusion {one_line(str(item.get('text')))[:80]!r} contradicts the table: {result}"
+        for item, result in read
+        if isinstance(result, str)
+    ]
+    return kept, faults
+
+
+def _as_json(item: Conclusion) -> JsonObject:
+    return {
+        "stock": item.stated.code,
+        "figure": item.stated.figure,
+        "period": item.stated.period,
+        "direction": item.stated.direction,
+        "text": item.shown(),
+    }
+
+
+def _insert_conclusions(content: str, kept: Sequence[Conclusion], opinions: Sequence[str]) -> str:
     """Put the conclusions under the line that says who wrote what; a model's words cannot make
     marks there.
     """
     lines = [
-        "; a model wrote the conclusions.",
+        "; a model chose the conclusions, and code has checked each against the table.",
         "",
         "## Conclusions",
         "",
-        *(f"- {one_line(c)}" for c in conclusions),
+        *(f"- {one_line(item.shown())}" for item in kept),
     ]
-    return content.replace(BY_CODE_ALONE, "\n".join(lines), 1)
+    with_conclusions = content.replace(BY_CODE_ALONE, "\n".join(lines), 1)
+    if not opinions:
+        return with_conclusions
+    below = [
+        "## Opinions of the model",
+        "",
+        "No code has checked these sentences.",
+        "",
+        *(f"- {one_line(line)}" for line in opinions),
+        "",
+    ]
+    return "\n".join([with_conclusions, *below])
 
 
 def _require_valid(output: JsonObject, schema: Json) -> None:

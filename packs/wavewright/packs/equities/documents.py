@@ -102,6 +102,17 @@ class BenchmarkComparison(FrozenRecord):
     """Annualised standard deviation of the difference of the returns."""
 
 
+class Oddity(FrozenRecord):
+    """What makes a series of prices doubtful, and from which day on."""
+
+    kind: Literal["split", "scale", "spike", "gap"]
+    """A jump by the ratio of a split, by a factor of 100, a single price far from both neighbours,
+    or days without prices.
+    """
+    date: dt.date
+    text: str
+
+
 class _SeriesDocument(FrozenRecord):
     id: str
     title: str
@@ -118,6 +129,15 @@ class _SeriesDocument(FrozenRecord):
     trend_signal: TrendSignal
     figures: Figures | None
     """Null where there are fewer than two prices."""
+    sessions_behind: int
+    """Trading sessions that have ended since the last price."""
+    calendar: str
+    """What sessions are counted by."""
+    oddities: list[Oddity]
+    doubts: list[str]
+    """Days on which a price jumps as by a split or by another unit: no figure holds then."""
+    gaps: list[str]
+    """Days before which prices are missing."""
     sources: list[SourceNote]
     warnings: list[str]
 
@@ -189,6 +209,8 @@ class StockResult(FrozenRecord):
     """One stock in a summary."""
 
     code: str
+    name: str | None
+    """The company's name, where the job gives it."""
     currency: str | None
     as_of: dt.date
     current_price: float
@@ -200,6 +222,10 @@ class StockResult(FrozenRecord):
     trend_signal: TrendSignal
     trend: Trend
     comparison: BenchmarkComparison | None
+    """Against the first benchmark."""
+    comparisons: list[BenchmarkComparison]
+    """Against each benchmark in the same currency."""
+    oddities: list[Oddity]
     confidence: dict[str, float]
     """By field: how far the number of prices and their completeness carry it, from 0 to 1."""
     observations: int
@@ -214,8 +240,10 @@ class BenchmarkResult(FrozenRecord):
     """The benchmark in a summary."""
 
     code: str
+    currency: str | None
     index_kind: Literal["series", "equal_weight_basket"]
     constituents: list[str]
+    since: dt.date
     as_of: dt.date
     period_return: float
     return_1y: float | None
@@ -263,9 +291,15 @@ class SummaryDocument(FrozenRecord):
     as_of: dt.date | None
     stocks: list[StockResult]
     benchmark: BenchmarkResult | None
+    """The first benchmark."""
+    benchmarks: list[BenchmarkResult]
+    missing: list[str]
+    """Codes of stocks that were asked for and have no prices here."""
     announcements: list[NewsLine]
     confidence: dict[str, float]
     """By field: the least of the stocks' figures."""
+    opinions: list[str] = []
+    """What a model thinks besides; empty where code wrote all of it."""
     chart: PriceChart | None
     """Null where no document holds prices."""
     sources: list[SourceNote]
@@ -324,35 +358,64 @@ def stocks_text(stocks: list[StockResult]) -> str:
     else over all.
     """
     ahead = sum(stock.trend_signal == "up" for stock in stocks)
+    trending = f"{ahead} of {len(stocks)} stocks trend up."
+    if len({stock.currency for stock in stocks}) > 1:
+        return f"{trending} Their prices are in different currencies, and so not ranked."
     by_year = [(stock.return_1y, stock.code) for stock in stocks if stock.return_1y is not None]
     by_all = [(stock.period_return, stock.code) for stock in stocks]
     span = "one year" if by_year else "all their prices"
     most, code = max(by_year or by_all, key=lambda found: found[0])
-    return f"{ahead} of {len(stocks)} stocks trend up. Best over {span}: {code} with {signed_percent(most)}."
+    return f"{trending} Best over {span}: {code} with {signed_percent(most)}."
 
 
 def stocks_table(stocks: list[StockResult]) -> list[str]:
-    """Return the stocks as a Markdown table."""
-    lines = [
-        "| Stock | Price | On | 1 year | A year | Volatility | Drawdown | Trend | Over benchmark | Beta |",
-        "|---|---:|---|---:|---:|---:|---:|---|---:|---:|",
-    ]
-    for stock in stocks:
-        comparison = stock.comparison
-        cells = [
+    """Return the stocks as a Markdown table; what is not of one year is of all prices since a day."""
+    has_names = any(stock.name for stock in stocks)
+    head = ["Stock", *(["Company"] if has_names else []), "Price", "On", "1 year", "Since"]
+    head += ["A year", "Volatility", "Drawdown", "Trend"]
+    rows = [
+        [
             stock.code,
+            *([one_line(stock.name or "")] if has_names else []),
             two_decimals(stock.current_price) + (f" {stock.currency}" if stock.currency else ""),
             str(stock.as_of),
             signed_percent(stock.return_1y),
+            str(stock.since),
             signed_percent(stock.annual_growth),
             unsigned_percent(stock.volatility),
             unsigned_percent(stock.max_drawdown.depth),
             stock.trend_signal,
-            signed_percent(comparison.excess_return) if comparison else NOT_AVAILABLE,
-            two_decimals(comparison.beta) if comparison else NOT_AVAILABLE,
         ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
+        for stock in stocks
+    ]
+    return _table(head, rows)
+
+
+def comparisons_table(stocks: list[StockResult]) -> list[str]:
+    """Return each stock against each benchmark as a Markdown table; nothing where none is compared."""
+    rows = [
+        [
+            stock.code,
+            comparison.benchmark,
+            f"{comparison.since} to {comparison.until}",
+            signed_percent(comparison.excess_return),
+            two_decimals(comparison.beta),
+            two_decimals(comparison.correlation),
+        ]
+        for stock in stocks
+        for comparison in stock.comparisons
+    ]
+    head = ["Stock", "Benchmark", "Period", "Over benchmark", "Beta", "Correlation"]
+    return _table(head, rows) if rows else []
+
+
+_TEXT_COLUMNS = frozenset({"Stock", "Company", "Trend", "Benchmark", "Period"})
+
+
+def _table(head: list[str], rows: list[list[str]]) -> list[str]:
+    marks = ["---" if column in _TEXT_COLUMNS else "---:" for column in head]
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, *rows)]
+    return [lines[0], f"|{'|'.join(marks)}|", *lines[1:]]
 
 
 def benchmark_text(benchmark: BenchmarkResult) -> str:
@@ -371,7 +434,8 @@ def benchmark_text(benchmark: BenchmarkResult) -> str:
         if value is not None
     ] or [f"{signed_percent(benchmark.period_return)} over all its levels"]
     return (
-        f"Benchmark {benchmark.code}, {kind}: {', '.join(over)}, volatility {unsigned_percent(benchmark.volatility)}, "
+        f"Benchmark {benchmark.code}, {kind}, since {benchmark.since}: {', '.join(over)}, "
+        f"volatility {unsigned_percent(benchmark.volatility)}, "
         f"drawdown {unsigned_percent(benchmark.max_drawdown.depth)}, trend {benchmark.trend_signal}."
     )
 

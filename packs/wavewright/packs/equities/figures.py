@@ -21,6 +21,7 @@ from wavewright.packs.equities.documents import (
     Drawdown,
     Figures,
     Frequency,
+    Oddity,
     Point,
     Trend,
     TrendSignal,
@@ -28,7 +29,11 @@ from wavewright.packs.equities.documents import (
 
 Series = Sequence[Point]
 
+_DOUBTFUL = 0.2
+
 DAYS_PER_YEAR = 365.25
+_ANNIVERSARY_DAYS = 7
+"""Calendar days that hold five trading days."""
 
 PERIODS_PER_YEAR: dict[Frequency, float] = {
     "daily": 252.0,
@@ -86,7 +91,8 @@ def one_year_return(series: Series) -> float | None:
     """Return last price / price of a year before - 1.
 
     The price of a year before is the last one on or before that day, if it is at most one and a
-    half median gaps older; nothing where the series does not reach back so far.
+    half median gaps older, or five trading days where prices are daily: an anniversary may be a
+    weekend or a holiday. Nothing where the series does not reach back so far.
     """
     dates = [date for date, _ in series]
     anchor = a_year_before(dates[-1])
@@ -94,7 +100,7 @@ def one_year_return(series: Series) -> float | None:
     if position < 0:
         return None
     gap = statistics.median((later - earlier).days for earlier, later in pairwise(dates))
-    if (anchor - dates[position]).days > 1.5 * gap:
+    if (anchor - dates[position]).days > max(_ANNIVERSARY_DAYS, 1.5 * gap):
         return None
     return series[-1][1] / series[position][1] - 1
 
@@ -259,7 +265,7 @@ def _varies(returns: Sequence[float], spread: float) -> bool:
 
 
 def confidence_by_figure(
-    figures: Figures, comparison: BenchmarkComparison | None
+    figures: Figures, comparison: BenchmarkComparison | None, oddities: Sequence[Oddity] = ()
 ) -> dict[str, float]:
     """Return how far the prices carry each figure, from 0 to 1.
 
@@ -269,6 +275,9 @@ def confidence_by_figure(
     where the signal is unknown.
     `benchmark`: 1 less the half-width of the correlation's 95 % interval, 1.96 (1 - r²) / sqrt(n -
     1).
+
+    A jump that looks like a split or like another unit leaves `_DOUBTFUL` at most of all of them:
+    each is computed from it.
     """
     there = _completeness(figures)
     returns = figures.observations - 1
@@ -284,7 +293,8 @@ def confidence_by_figure(
         fields["benchmark"] = _clamped(1 - width)
     else:
         fields["benchmark"] = 0.0
-    return {name: round(value, 4) for name, value in fields.items()}
+    most = _DOUBTFUL if any(oddity.kind != "gap" for oddity in oddities) else 1.0
+    return {name: round(min(value, most), 4) for name, value in fields.items()}
 
 
 def _completeness(figures: Figures) -> float:

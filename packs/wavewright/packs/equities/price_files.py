@@ -23,9 +23,11 @@ from typing import Protocol, cast
 
 from wavewright.config import install_hint
 from wavewright.packs.equities.prices import (
+    ANY_FORM,
     Cell,
     PriceColumns,
     PriceSeries,
+    TableForm,
     TableRow,
     find_columns,
     group_by_symbol,
@@ -164,6 +166,7 @@ class FilePrices:
     currency: str | None = None
     source_name: str | None = None
     """What a source note says; `prices of CODE` where it is absent."""
+    form: TableForm = ANY_FORM
     notes: tuple[str, ...] = ()
     """What a reader of any series of this source should know; becomes a warning."""
     _tables: dict[str, tuple[tuple[int, int], PriceTable]] = field(
@@ -197,7 +200,8 @@ class FilePrices:
             )
         if fitting:
             shown = f"{self.shown}/{fitting[0]}"
-            return self._series(code, self._table(self.path, fitting[0], shown, fresh=fresh), shown)
+            table = self._table(self.path, fitting[0], shown, fresh=fresh)
+            return self._series(code, table, shown, is_own_file=True)
         long = self._long_table(names, fresh=fresh)
         if long is not None:
             return self._series(code, long, f"{self.shown}/{names[0]}")
@@ -243,13 +247,17 @@ class FilePrices:
             if kept is not None and kept[0] == stamp and not fresh:
                 return kept[1]
             header, rows = reader(_read_content(opened, name, shown), shown)
-            columns = find_columns(header, shown)
+            columns = find_columns(header, shown, self.form.columns)
             table = PriceTable(columns, rows, group_by_symbol(rows, columns))
             self._tables[name] = (stamp, table)
             return table
 
-    def _series(self, code: str, table: PriceTable, shown: str) -> PriceSeries:
-        rows = table.rows if table.columns.symbol is None else table.groups.get(code, ())
+    def _series(
+        self, code: str, table: PriceTable, shown: str, *, is_own_file: bool = False
+    ) -> PriceSeries:
+        """Return the series of a code; a file of its own may call it by another symbol."""
+        is_of_code = table.columns.symbol is None or (is_own_file and len(table.groups) == 1)
+        rows = table.rows if is_of_code else table.groups.get(code, ())
         series = read_series(
             code,
             rows,
@@ -257,6 +265,8 @@ class FilePrices:
             file=shown,
             source=self.source_name or f"prices of {code}",
             notes=self.notes,
+            form=self.form,
+            currency=self.currency,
         )
         if series is not None:
             return series

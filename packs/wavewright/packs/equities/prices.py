@@ -54,6 +54,8 @@ class PriceSeries:
     source: str
     location: str
     warnings: tuple[str, ...] = ()
+    currency: str | None = None
+    """ISO 4217 code of the prices, where the file or the settings name one."""
 
     @property
     def basis(self) -> Literal["close", "adjusted"]:
@@ -142,8 +144,8 @@ def unknown_code(code: str, known: Iterable[str], place: str) -> ToolError:
 
 
 _COLUMN_NAMES: dict[str, tuple[str, ...]] = {
-    "date": ("date", "day", "timestamp", "datetime"),
-    "close": ("close", "price", "last", "level"),
+    "date": ("date", "day", "timestamp", "datetime", "datum", "fecha", "data"),
+    "close": ("close", "price", "last", "level", "last price", "schluss", "schlusskurs", "kurs"),
     "adjusted": (
         "adj_close",
         "adj close",
@@ -153,10 +155,50 @@ _COLUMN_NAMES: dict[str, tuple[str, ...]] = {
         "adjusted",
     ),
     "symbol": ("symbol", "code", "ticker"),
+    "currency": ("currency", "ccy", "currency code"),
 }
 """What a column may be called, by what it means; the first name that is there counts."""
 
-_DATE_FORMATS = ("%b %d %Y", "%b %d, %Y", "%d %b %Y", "%Y/%m/%d", "%Y%m%d")
+_DATE_FORMATS = (
+    "%b %d %Y",
+    "%b %d, %Y",
+    "%d %b %Y",
+    "%d-%b-%Y",
+    "%Y/%m/%d",
+    "%Y%m%d",
+    "%d.%m.%Y",
+)
+_NUMERIC_DAY = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4})")
+"""A date whose day and month can only be told apart by the rest of the column."""
+_NO_PRICE = frozenset({"", "null", "nan", "none", "n/a", "na", "-"})
+"""How a row says that there was no price."""
+_DECIMAL_COMMA = re.compile(r"\d{1,3}(\.\d{3})*,\d+|\d+,\d+")
+_THOUSANDS = re.compile(r"\d{1,3}(,\d{3})+(\.\d+)?")
+_HUNDREDTHS = {"GBX": "GBP", "GBp": "GBP", "ZAC": "ZAR", "ZAc": "ZAR", "ILA": "ILS"}
+"""Units that prices are quoted in, and the currency of which each is a hundredth."""
+
+
+class PriceColumnNames(DocumentModel):
+    """Names of the columns of price files, in place of those that are recognised."""
+
+    date: str | None = None
+    close: str | None = None
+    adjusted: str | None = None
+    symbol: str | None = None
+    currency: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableForm:
+    """What the settings say of the form of price files."""
+
+    columns: PriceColumnNames | None = None
+    date_format: str | None = None
+
+
+ANY_FORM = TableForm()
+"""Nothing is said: columns and dates are recognised."""
+
 
 Cell = object
 """A cell as its reader gives it: text from CSV, numbers and dates from Parquet."""
@@ -170,6 +212,7 @@ class PriceColumns:
     close: int
     adjusted: int | None
     symbol: int | None
+    currency: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,14 +223,26 @@ class TableRow:
     cells: Sequence[Cell]
 
 
-def find_columns(header: Sequence[str], file: str) -> PriceColumns:
+def find_columns(
+    header: Sequence[str], file: str, named: PriceColumnNames | None = None
+) -> PriceColumns:
     """Return where the columns stand.
 
     Raises:
         ToolError: there is no column of dates or of prices, or one name stands twice.
     """
-    names = [name.strip().lstrip("\ufeff").lower() for name in header]
-    found = {meaning: _position(names, known, file) for meaning, known in _COLUMN_NAMES.items()}
+    names = [name.strip().lstrip("\ufeff").strip("<>").lower() for name in header]
+    own = {} if named is None else named.model_dump(exclude_none=True)
+    found = {
+        meaning: _position(names, (own[meaning].lower(),) if meaning in own else known, file)
+        for meaning, known in _COLUMN_NAMES.items()
+    }
+    for meaning, name in own.items():
+        if found[meaning] is None:
+            raise ToolError(
+                f"{file}: there is no column {name!r}, which 'columns.{meaning}' names",
+                hint=f"the header has {', '.join(map(repr, header))}",
+            )
     close = found["adjusted"] if found["close"] is None else found["close"]
     if found["date"] is None or close is None:
         missing = "dates" if found["date"] is None else "prices"
@@ -201,7 +256,11 @@ def find_columns(header: Sequence[str], file: str) -> PriceColumns:
             hint=f"name one column {' or '.join(map(repr, wanted))}",
         )
     return PriceColumns(
-        date=found["date"], close=close, adjusted=found["adjusted"], symbol=found["symbol"]
+        date=found["date"],
+        close=close,
+        adjusted=found["adjusted"],
+        symbol=found["symbol"],
+        currency=found["currency"],
     )
 
 
@@ -224,16 +283,26 @@ def read_series(
     file: str,
     source: str,
     notes: tuple[str, ...] = (),
+    form: TableForm = ANY_FORM,
+    currency: str | None = None,
 ) -> PriceSeries | None:
     """Return the prices in the rows of one code, or nothing where there are no rows.
+
+    `currency` is that of a table that names none.
 
     Raises:
         ToolError: a row cannot be trusted.
     """
+    rows = list(rows)
+    reader = _RowReader(rows, columns, file, form)
     prices: list[Price] = []
     places: dict[dt.date, str] = {}
+    without: list[str] = []
     for row in rows:
-        price = _read_price(row, columns, file)
+        price = reader.read(row)
+        if price is None:
+            without.append(_cell_text(row, columns.date) or row.place)
+            continue
         if price.date in places:
             raise ToolError(
                 f"{file}, {row.place}: the date {price.date} stands already in {places[price.date]}",
@@ -249,14 +318,35 @@ def read_series(
     if not prices:
         return None
     ordered = sorted(prices, key=lambda price: price.date)
+    if without:
+        listed = ", ".join(without[:5]) + (" and more" if len(without) > 5 else "")
+        notes = (*notes, f"{file}: {len(without)} rows without a price are left out: {listed}")
+    unit = reader.unit() or currency
+    if unit in _HUNDREDTHS:
+        notes = (
+            *notes,
+            f"{file}: prices in {unit} are shown in {_HUNDREDTHS[unit]}, a hundredth each",
+        )
+        ordered = [_in_hundredths(price) for price in ordered]
+        prices = [_in_hundredths(price) for price in prices]
     warnings = (
         ()
         if ordered == prices
         else (f"{file}: the dates were not in order; they have been sorted",)
     )
     return PriceSeries(
-        code=code, prices=tuple(ordered), source=source, location=file, warnings=(*notes, *warnings)
+        code=code,
+        prices=tuple(ordered),
+        source=source,
+        location=file,
+        warnings=(*notes, *reader.taken(), *warnings),
+        currency=_HUNDREDTHS.get(unit, unit) if unit else None,
     )
+
+
+def _in_hundredths(price: Price) -> Price:
+    adjusted = None if price.adjusted is None else price.adjusted / 100
+    return Price(price.date, price.close / 100, adjusted)
 
 
 def group_by_symbol(rows: Iterable[TableRow], columns: PriceColumns) -> dict[str, list[TableRow]]:
@@ -291,13 +381,135 @@ def _other_form(text: str) -> dt.date | None:
     return None
 
 
-def _read_price(row: TableRow, columns: PriceColumns, file: str) -> Price:
-    adjusted = None if columns.adjusted is None else _cell_number(row, columns.adjusted, file)
-    return Price(
-        date=_parse_cell_date(row, columns.date, file),
-        close=_cell_number(row, columns.close, file),
-        adjusted=adjusted,
-    )
+class _RowReader:
+    """Reads the rows of one table: the form of its dates and numbers is that of the whole column."""
+
+    def __init__(
+        self, rows: Sequence[TableRow], columns: PriceColumns, file: str, form: TableForm
+    ) -> None:
+        self._rows = rows
+        self._columns = columns
+        self._file = file
+        self._date_format = form.date_format or self._numeric_date_format()
+        self._is_given = form.date_format is not None
+        self._has_decimal_comma = self._uses_decimal_comma()
+
+    def taken(self) -> Iterator[str]:
+        """Yield what was taken for granted, where it could have been read otherwise."""
+        if self._date_format is not None and not self._is_given:
+            order = "day, month" if self._date_format.startswith("%d") else "month, day"
+            yield f"{self._file}: dates are read as {order}, year: no other order fits all of them"
+        if self._has_decimal_comma:
+            yield f"{self._file}: prices are read with a decimal comma"
+
+    def unit(self) -> str | None:
+        """Return the unit that the table names for its prices.
+
+        Raises:
+            ToolError: it names two.
+        """
+        if self._columns.currency is None:
+            return None
+        units = {_cell_text(row, self._columns.currency) for row in self._rows} - {""}
+        if len(units) > 1:
+            raise ToolError(
+                f"{self._file}: the prices are in {' and '.join(sorted(units))}",
+                hint="keep the prices of one code in one currency",
+            )
+        unit = next(iter(units), None)
+        return unit if unit in _HUNDREDTHS or unit is None else unit.upper()
+
+    def read(self, row: TableRow) -> Price | None:
+        """Return the price of a row; none where the row says that there was none.
+
+        Raises:
+            ToolError: the row cannot be trusted.
+        """
+        close = self._number(row, self._columns.close)
+        if close is None:
+            return None
+        adjusted = None
+        if self._columns.adjusted is not None:
+            adjusted = self._number(row, self._columns.adjusted)
+        return Price(date=self._date(row), close=close, adjusted=adjusted)
+
+    def _number(self, row: TableRow, position: int) -> float | None:
+        text = _cell_text(row, position)
+        if position >= len(row.cells):
+            raise ToolError(
+                f"{self._file}, {row.place}: the price is missing",
+                hint="fill the price in, or remove the row",
+            )
+        if text.casefold() in _NO_PRICE:
+            return None
+        if self._has_decimal_comma:
+            text = text.replace(".", "").replace(",", ".")
+        elif _THOUSANDS.fullmatch(text):
+            text = text.replace(",", "")
+        return _price_of(text, row, self._file)
+
+    def _date(self, row: TableRow) -> dt.date:
+        cell = _cell(row, self._columns.date)
+        if isinstance(cell, dt.datetime):
+            return cell.date()
+        if isinstance(cell, dt.date):
+            return cell
+        text = _cell_text(row, self._columns.date)
+        date = self._read_date(text)
+        if date is None:
+            shown = f"the date {text[:40]!r} cannot be read" if text else "the date is empty"
+            raise ToolError(
+                f"{self._file}, {row.place}: {shown}",
+                hint="write dates as 2010-03-01 (or 'Mar 1 2010'), or name their form: 'date_format'",
+            )
+        return date
+
+    def _read_date(self, text: str) -> dt.date | None:
+        if self._date_format is None:
+            return parse_date(text)
+        shown = text if self._is_given else text.replace("-", "/")
+        try:
+            return dt.datetime.strptime(shown, self._date_format).replace(tzinfo=dt.UTC).date()
+        except ValueError:
+            return None if self._is_given else parse_date(text)
+
+    def _numeric_date_format(self) -> str | None:
+        """Return whether days or months come first in dates such as 03/04/2010; none where there
+        are no such dates.
+
+        Raises:
+            ToolError: either order fits every date.
+        """
+        texts = [_cell_text(row, self._columns.date) for row in self._rows]
+        found = [match for text in texts if (match := _NUMERIC_DAY.fullmatch(text))]
+        if not found:
+            return None
+        is_day_first = any(int(match[1]) > 12 for match in found)
+        is_month_first = any(int(match[2]) > 12 for match in found)
+        if is_day_first == is_month_first:
+            raise ToolError(
+                f"{self._file}: {found[0][0]!r} may begin with the day or with the month",
+                hint="say which in the settings: date_format: '%d/%m/%Y' or '%m/%d/%Y'",
+            )
+        return "%d/%m/%Y" if is_day_first else "%m/%d/%Y"
+
+    def _uses_decimal_comma(self) -> bool:
+        """Return whether prices are written with a decimal comma.
+
+        Raises:
+            ToolError: every comma may be either a decimal comma or one of thousands.
+        """
+        with_comma = [
+            text for row in self._rows if "," in (text := _cell_text(row, self._columns.close))
+        ]
+        if not with_comma or any(not _DECIMAL_COMMA.fullmatch(text) for text in with_comma):
+            return False
+        if all(_THOUSANDS.fullmatch(text) for text in with_comma):
+            raise ToolError(
+                f"{self._file}: the comma of {with_comma[0]!r} may be that of decimals or of thousands",
+                hint="write prices with a point and without marks of thousands, such as 1223.02",
+            )
+        return True
 
 
 def _cell(row: TableRow, position: int) -> Cell:
@@ -309,36 +521,14 @@ def _cell_text(row: TableRow, position: int) -> str:
     return "" if cell is None else str(cell).strip()
 
 
-def _parse_cell_date(row: TableRow, position: int, file: str) -> dt.date:
-    cell = _cell(row, position)
-    if isinstance(cell, dt.datetime):
-        return cell.date()
-    if isinstance(cell, dt.date):
-        return cell
-    text = _cell_text(row, position)
-    date = parse_date(text)
-    if date is None:
-        shown = f"the date {text[:40]!r} cannot be read" if text else "the date is empty"
-        raise ToolError(
-            f"{file}, {row.place}: {shown}", hint="write dates as 2010-03-01 (or 'Mar 1 2010')"
-        )
-    return date
-
-
-def _cell_number(row: TableRow, position: int, file: str) -> float:
-    text = _cell_text(row, position)
+def _price_of(text: str, row: TableRow, file: str) -> float:
     try:
-        value = float(text.replace("_", "?")) if text else math.nan  # Python alone reads 1_000
+        value = float(text.replace("_", "?"))  # Python alone reads 1_000
     except ValueError:
         raise ToolError(
             f"{file}, {row.place}: the price {text[:40]!r} is no number",
             hint="write prices with a point and without a currency sign, such as 223.02",
         ) from None
-    if math.isnan(value):
-        raise ToolError(
-            f"{file}, {row.place}: the price is {'missing' if not text else 'not a number'}",
-            hint="fill the price in, or remove the row",
-        )
     if not 0 < value < math.inf:
         raise ToolError(
             f"{file}, {row.place}: the price {text[:40]} is not between zero and infinity",
@@ -401,7 +591,9 @@ class EodPrices:
         rows = list(self._rows(answer, place))
         has_adjusted = bool(rows) and all(row.cells[2] is not None for row in rows)
         columns = find_columns(_HEADER if has_adjusted else _HEADER[:2], place)
-        series = read_series(code, rows, columns, file=place, source=self._service)
+        series = read_series(
+            code, rows, columns, file=place, source=self._service, currency=self.currency
+        )
         if series is None:
             raise ToolError(
                 f"{place}: no prices between {self._settings.since} and {until}",

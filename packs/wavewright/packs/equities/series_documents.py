@@ -12,6 +12,7 @@ import datetime as dt
 import math
 from bisect import bisect_right
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -25,6 +26,7 @@ from wavewright.packs.equities.documents import (
     signed_percent,
 )
 from wavewright.packs.equities.figures import Series, compute_figures, detect_frequency
+from wavewright.packs.equities.oddities import WEEKDAYS, find_oddities, sessions_between
 from wavewright.packs.equities.prices import PriceSeries
 from wavewright.tools import ToolError
 
@@ -78,6 +80,21 @@ class _Constituent:
         return self._prices[bisect_right(self._dates, date) - 1]
 
 
+def require_one_currency(members: Mapping[str, PriceSeries]) -> None:
+    """Refuse a basket whose files name different currencies: there is no rate between them.
+
+    Raises:
+        ToolError: two currencies are named.
+    """
+    named = {code: series.currency for code, series in members.items() if series.currency}
+    if len(set(named.values())) > 1:
+        shown = ", ".join(f"{code} {currency}" for code, currency in sorted(named.items()))
+        raise ToolError(
+            f"a basket needs constituents of one currency; here: {shown}",
+            hint="name constituents of one currency in 'indices'",
+        )
+
+
 def _require_one_frequency(constituents: Mapping[str, Series]) -> None:
     detected = {
         code: detect_frequency([date for date, _ in series])
@@ -95,24 +112,37 @@ def _require_one_frequency(constituents: Mapping[str, Series]) -> None:
 PRICE_DIGITS = 6
 
 
-def stock_document(series: PriceSeries, *, exchange: str, currency: str | None) -> StockDocument:
+@dataclass(frozen=True, slots=True)
+class SeriesView:
+    """How a series is seen: on which day, by which calendar, and which jumps are known as real."""
+
+    today: dt.date
+    calendar: str | None = None
+    known_jumps: frozenset[dt.date] = frozenset()
+
+
+def stock_document(
+    series: PriceSeries, *, exchange: str, currency: str | None, view: SeriesView
+) -> StockDocument:
     """Return the document of one stock."""
     return StockDocument(
         id=f"{exchange}:{series.code}:stock_collector",
         title=f"{series.code}: prices to {series.points[-1][0]}",
         exchange=exchange,
-        **_fields_of("stock-data", series, currency),
+        **_fields_of("stock-data", series, currency, view),
     )
 
 
-def index_document(series: PriceSeries, *, exchange: str, currency: str | None) -> IndexDocument:
+def index_document(
+    series: PriceSeries, *, exchange: str, currency: str | None, view: SeriesView
+) -> IndexDocument:
     """Return the document of a benchmark that is a given series."""
     return IndexDocument(
         id=f"{exchange}:{series.code}:index_data",
         title=f"{series.code}: index to {series.points[-1][0]}",
         index_kind="series",
         constituents=[],
-        **_fields_of("index-data", series, currency),
+        **_fields_of("index-data", series, currency, view),
     )
 
 
@@ -122,6 +152,7 @@ def basket_document(
     members: Mapping[str, PriceSeries],
     *,
     exchange: str,
+    view: SeriesView,
     warnings: tuple[str, ...] = (),
 ) -> IndexDocument:
     """Return the document of a benchmark that is an equal-weight basket, saying that it is one."""
@@ -144,14 +175,22 @@ def basket_document(
         current_price=round(levels[-1][1], PRICE_DIGITS),
         sources=list(sources.values()),
         warnings=[basket_note, *warnings, *notes],
-        **_common_fields("index-data", code, levels, None),
+        **_common_fields("index-data", code, levels, _shared_currency(members), view),
     )
 
 
-def _fields_of(kind: str, series: PriceSeries, currency: str | None) -> dict[str, Any]:
+def _shared_currency(members: Mapping[str, PriceSeries]) -> str | None:
+    """Return the currency that the files of all members name; none where they name none."""
+    currencies = {series.currency for series in members.values()}
+    return next(iter(currencies)) if len(currencies) == 1 else None
+
+
+def _fields_of(
+    kind: str, series: PriceSeries, currency: str | None, view: SeriesView
+) -> dict[str, Any]:
     """Return the fields that every document of a given series has."""
     return {
-        **_common_fields(kind, series.code, series.points, currency),
+        **_common_fields(kind, series.code, series.points, series.currency or currency, view),
         "price_basis": series.basis,
         "current_price": series.prices[-1].close,
         "sources": [_source_note(series)],
@@ -159,8 +198,14 @@ def _fields_of(kind: str, series: PriceSeries, currency: str | None) -> dict[str
     }
 
 
-def _common_fields(kind: str, code: str, points: Series, currency: str | None) -> dict[str, Any]:
+def _common_fields(
+    kind: str, code: str, points: Series, currency: str | None, view: SeriesView
+) -> dict[str, Any]:
     """Return the fields that every document of a series or a basket has, computed from its points."""
+    frequency = detect_frequency([date for date, _ in points])
+    oddities = [
+        oddity for oddity in find_oddities(points, frequency) if oddity.date not in view.known_jumps
+    ]
     figures = rounded_figures(compute_figures(points)) if len(points) > 1 else None
     return {
         "kind": kind,
@@ -168,7 +213,12 @@ def _common_fields(kind: str, code: str, points: Series, currency: str | None) -
         "code": code,
         "currency": currency,
         "as_of": points[-1][0],
-        "frequency": detect_frequency([date for date, _ in points]),
+        "frequency": frequency,
+        "sessions_behind": sessions_between(points[-1][0], view.today, view.calendar),
+        "calendar": view.calendar or WEEKDAYS,
+        "oddities": oddities,
+        "doubts": [oddity.text for oddity in oddities if oddity.kind != "gap"],
+        "gaps": [oddity.text for oddity in oddities if oddity.kind == "gap"],
         "prices": [(date, round(price, PRICE_DIGITS)) for date, price in points],
         "trend_signal": "unknown" if figures is None else figures.trend.signal,
         "figures": figures,

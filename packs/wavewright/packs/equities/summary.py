@@ -30,6 +30,7 @@ from wavewright.packs.equities.documents import (
     StockResult,
     SummaryDocument,
     benchmark_text,
+    comparisons_table,
     news_list,
     stocks_table,
     stocks_text,
@@ -40,16 +41,23 @@ from wavewright.planner import JsonObject, JsonSchema
 from wavewright.tools import ToolError
 
 
-def require_tickers(
+def missing_tickers(
     stocks: list[StockResult], announcements: list[AnnouncementsDocument], required: Sequence[str]
-) -> None:
+) -> list[str]:
+    """Return the stocks that were asked for and are not there.
+
+    Raises:
+        ToolError: half of them or more are missing; a summary of the rest would be another one.
+    """
     present = {stock.code for stock in stocks} | {document.code for document in announcements}
-    missing = [code for code in dict.fromkeys(required) if code.upper() not in present]
-    if missing:
+    wanted = list(dict.fromkeys(required))
+    missing = [code for code in wanted if code.upper() not in present]
+    if missing and len(missing) >= len(wanted) / 2:
         raise ToolError(
             f"the summary lacks {', '.join(map(repr, missing))}; it has {', '.join(sorted(present)) or 'no stock'}",
             hint="fetch each of them and pass their documents",
         )
+    return missing
 
 
 def refuse_benchmarks(stocks: list[StockResult], benchmarks: Sequence[str]) -> None:
@@ -90,16 +98,17 @@ instead.
 Title = Annotated[str, Field(min_length=1, max_length=300)]
 
 
-def analyze_summary(
+def analyze_summary(  # noqa: PLR0913 - the parameters of a tool are what plans write
     documents: list[InputDocument],
     title: Title,
-    benchmark: InputDocument | None = None,
+    benchmark: InputDocument | Sequence[InputDocument] | None = None,
     announcements: Sequence[InputDocument] = (),
     filter_tags: Sequence[str] = (),
     output_tags: Sequence[str] = (),
     required_tickers: Sequence[str] = (),
     benchmark_codes: Sequence[str] = (),
     output_schema: dict[str, Any] | None = None,
+    company_names: Sequence[str | None] = (),
 ) -> SummaryDocument:
     """Analyse documents and write one summary: return, volatility, drawdown, trend, comparison with
     a benchmark.
@@ -109,13 +118,15 @@ def analyze_summary(
     Args:
         documents: Documents of fetch_stock_data or fetch_announcements, the primary targets.
         title: Title of the summary.
-        benchmark: Document of fetch_index_data, for comparison only.
+        benchmark: Document of fetch_index_data, or a list of them, for comparison only.
         announcements: Documents of fetch_announcements to list beside the figures.
         filter_tags: Keep only documents that have all of these tags.
         output_tags: Tags that the summary gets. Set by the engine.
         required_tickers: Stocks that must be in the summary. Set by the engine.
         benchmark_codes: Codes that are benchmarks and so no stocks. Set by the engine.
         output_schema: JSON Schema that the summary must satisfy. Set by the engine.
+        company_names: Names of the companies, in the order of the required tickers. Set by the
+            engine.
     """
     kept = [document for document in documents if set(filter_tags) <= set(document.tags)]
     if not kept:
@@ -123,22 +134,25 @@ def analyze_summary(
             f"none of the {len(documents)} documents has the tags {', '.join(filter_tags) or '(none asked)'}",
             hint="pass the documents of a data step, and filter by tags that they have",
         )
-    index, others = _benchmark_of(benchmark, kept)
+    given = [benchmark] if isinstance(benchmark, InputDocument) else [*(benchmark or ())]
+    indices = _benchmarks_of(given, kept)
     histories = _histories(kept)
-    stocks = [_stock_result(document, index) for document in histories]
+    names = dict(zip(map(str.upper, required_tickers), company_names, strict=False))
+    stocks = [_stock_result(document, indices, names.get(document.code)) for document in histories]
     listed = [
         *_documents_of_kind(kept, AnnouncementsDocument),
         *_documents_of_kind(announcements, AnnouncementsDocument),
     ]
-    require_tickers(stocks, listed, required_tickers)
+    missing = missing_tickers(stocks, listed, required_tickers)
     refuse_benchmarks(stocks, benchmark_codes)
     inherited = [note for document in kept for note in _warnings_of(document)]
     inherited += [
-        note for document in (index, *announcements) if document for note in _warnings_of(document)
+        note for document in (*indices, *announcements) for note in _warnings_of(document)
     ]
+    notes = [f"{code} is missing: there are no prices of it here." for code in missing]
     summary = _build_summary(
         _SummaryParts(
-            title, stocks, index, listed, _chart(histories, index), inherited, _unused(others)
+            title, stocks, indices, listed, _chart(histories, indices), inherited, notes, missing
         ),
         output_tags=output_tags,
     )
@@ -169,26 +183,19 @@ def _read_document(document: InputDocument, model: type[Known]) -> Known:
         ) from error
 
 
-def _benchmark_of(
-    given: InputDocument | None, documents: list[InputDocument]
-) -> tuple[IndexDocument | None, list[IndexDocument]]:
-    """Return the benchmark (the one that was given, else the first index among the documents), and
-    other indices.
-    """
-    if given is not None and given.kind != "index-data":
+def _benchmarks_of(
+    given: Sequence[InputDocument], documents: list[InputDocument]
+) -> list[IndexDocument]:
+    """Return the benchmarks: those that were given, then indices among the documents; each once."""
+    wrong = next((document for document in given if document.kind != "index-data"), None)
+    if wrong is not None:
         raise ToolError(
-            f"the benchmark is document {given.id!r} of kind {given.kind!r}",
+            f"the benchmark is document {wrong.id!r} of kind {wrong.kind!r}",
             hint="pass the output of fetch_index_data as benchmark",
         )
-    among = _documents_of_kind(documents, IndexDocument)
-    if given is not None:
-        return _read_document(given, IndexDocument), among
-    return (among[0], among[1:]) if among else (None, [])
-
-
-def _unused(indices: list[IndexDocument]) -> list[str]:
-    names = ", ".join(index.code for index in indices)
-    return [f"One benchmark is used only; {names} among the documents is not."] if indices else []
+    found = [_read_document(document, IndexDocument) for document in given]
+    found += _documents_of_kind(documents, IndexDocument)
+    return list({index.code: index for index in reversed(found)}.values())[::-1]
 
 
 def _warnings_of(document: BaseModel) -> list[str]:
@@ -209,37 +216,54 @@ def _histories(documents: list[InputDocument]) -> list[StockDocument]:
     return list(found.values())
 
 
-def _chart(histories: list[StockDocument], index: IndexDocument | None) -> PriceChart | None:
+def _chart(histories: list[StockDocument], indices: list[IndexDocument]) -> PriceChart | None:
     if not histories:
         return None
-    documents = [*histories, *([index] if index is not None else [])]
+    documents = [*histories, *indices]
     lines = [PriceLine(name=document.code, points=document.prices) for document in documents]
     return PriceChart(title="Prices, indexed to 100", series=lines)
 
 
-def _stock_result(document: StockDocument, index: IndexDocument | None) -> StockResult:
+def _stock_result(
+    document: StockDocument, indices: list[IndexDocument], name: str | None
+) -> StockResult:
     figures = document.figures
     if figures is None:
         raise ToolError(
             f"stock {document.code!r} has one price only, of {document.as_of}",
             hint="fetch more of its history, or leave it out",
         )
-    comparison = None if index is None else compare(document.prices, index.prices, index.code)
-    if comparison is not None:
-        comparison = BenchmarkComparison.model_validate(round_numbers(comparison.model_dump()))
+    compared = [(index, _comparison(document, index)) for index in indices]
+    comparisons = [comparison for _, comparison in compared if comparison is not None]
+    of_first = compared[0][1] if compared else None
     return StockResult(
         **_shown_figures(document, figures),
-        currency=document.currency,
+        name=name or None,
         current_price=document.current_price,
         trend=figures.trend,
-        comparison=comparison,
-        confidence=confidence_by_figure(figures, comparison),
+        comparison=of_first,
+        comparisons=comparisons,
+        oddities=document.oddities,
+        confidence=confidence_by_figure(figures, of_first, document.oddities),
         observations=figures.observations,
-        since=figures.since,
         frequency=figures.frequency,
-        evidence=[document.id, *([] if index is None or comparison is None else [index.id])],
+        evidence=[document.id, *(index.id for index, result in compared if result is not None)],
         sources=document.sources,
     )
+
+
+def _comparison(document: StockDocument, index: IndexDocument) -> BenchmarkComparison | None:
+    """Return a stock against a benchmark; nothing where their currencies differ: there is no rate."""
+    if _differ_in_currency(document.currency, index.currency):
+        return None
+    comparison = compare(document.prices, index.prices, index.code)
+    if comparison is None:
+        return None
+    return BenchmarkComparison.model_validate(round_numbers(comparison.model_dump()))
+
+
+def _differ_in_currency(one: str | None, other: str | None) -> bool:
+    return one is not None and other is not None and one != other
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +272,7 @@ class _SummaryParts:
 
     title: str
     stocks: list[StockResult]
-    index: IndexDocument | None
+    indices: list[IndexDocument]
     announcements: list[AnnouncementsDocument]
     chart: PriceChart | None
     inherited: list[str]
@@ -256,25 +280,22 @@ class _SummaryParts:
     them.
     """
     notes: list[str]
+    missing: list[str]
 
 
 def _build_summary(found: _SummaryParts, *, output_tags: Sequence[str]) -> SummaryDocument:
-    benchmark = None if found.index is None else _benchmark_result(found.index)
+    benchmarks = [_benchmark_result(index) for index in found.indices]
     news = [
         NewsLine(code=document.code, date=item.date, title=item.title, source=item.source)
         for document in found.announcements
         for item in document.items
     ]
     sources = [note for stock in found.stocks for note in stock.sources]
-    sources += [
-        note
-        for document in (found.index, *found.announcements)
-        if document is not None
-        for note in document.sources
-    ]
-    notes = [*found.notes, *_shared_notes(found.stocks, found.index)]
+    sources += [note for document in found.indices for note in document.sources]
+    sources += [note for document in found.announcements for note in document.sources]
+    notes = [*found.notes, *_shared_notes(found.stocks, found.indices)]
     dates = [stock.as_of for stock in found.stocks] + [line.date for line in news]
-    content = _markdown(found.title, found.stocks, benchmark, news, [*notes, *found.inherited])
+    content = _markdown(found.title, found.stocks, benchmarks, news, [*notes, *found.inherited])
     return SummaryDocument(
         id=f"summary:{hashlib.sha256(content.encode()).hexdigest()[:16]}",
         kind="summary",
@@ -284,7 +305,9 @@ def _build_summary(found: _SummaryParts, *, output_tags: Sequence[str]) -> Summa
         method="computed",
         as_of=max(dates, default=None),
         stocks=found.stocks,
-        benchmark=benchmark,
+        benchmark=benchmarks[0] if benchmarks else None,
+        benchmarks=benchmarks,
+        missing=found.missing,
         announcements=news,
         confidence=_lowest_confidences(found.stocks),
         chart=found.chart,
@@ -314,30 +337,43 @@ def _shown_figures(document: StockDocument | IndexDocument, figures: Figures) ->
     return {
         **shown,
         "code": document.code,
+        "currency": document.currency,
+        "since": figures.since,
         "as_of": document.as_of,
         "trend_signal": figures.trend.signal,
     }
 
 
-def _shared_notes(stocks: list[StockResult], index: IndexDocument | None) -> list[str]:
+def _shared_notes(stocks: list[StockResult], indices: list[IndexDocument]) -> list[str]:
     """Return what a reader of the comparison should know: overlap, different dates, nothing in
     common.
     """
     notes: list[str] = []
-    if stocks and index is None:
+    if stocks and not indices:
         notes.append("There is no benchmark, so nothing is compared.")
-    if index is not None:
+    for index in indices:
         inside = [stock.code for stock in stocks if stock.code in index.constituents]
         if inside:
             notes.append(
                 f"{', '.join(inside)} are constituents of the benchmark {index.code}, "
                 "which draws beta and correlation towards it."
             )
-        apart = [stock.code for stock in stocks if stock.comparison is None]
+        foreign = [s.code for s in stocks if _differ_in_currency(s.currency, index.currency)]
+        if foreign:
+            notes.append(
+                f"{', '.join(foreign)} and {index.code} are in different currencies, and are not "
+                "compared: there is no rate."
+            )
+        compared = {s.code for s in stocks if index.code in {c.benchmark for c in s.comparisons}}
+        apart = [s.code for s in stocks if s.code not in compared and s.code not in foreign]
         if apart:
             notes.append(
                 f"{', '.join(apart)} have fewer than two dates in common with {index.code}."
             )
+    doubtful = [
+        f"{stock.code}: {oddity.text}." for stock in stocks for oddity in stock.oddities[:5]
+    ]
+    notes += doubtful
     if len({stock.as_of for stock in stocks}) > 1:
         notes.append("The stocks' last prices are of different dates.")
     if len({stock.since for stock in stocks}) > 1:
@@ -359,7 +395,7 @@ def _distinct(sources: list[SourceNote]) -> list[SourceNote]:
 def _markdown(
     title: str,
     stocks: list[StockResult],
-    benchmark: BenchmarkResult | None,
+    benchmarks: list[BenchmarkResult],
     news: list[NewsLine],
     warnings: list[str],
 ) -> str:
@@ -367,7 +403,9 @@ def _markdown(
     lines = [f"# {title}", "", f"{made}{BY_CODE_ALONE}", ""]
     if stocks:
         lines += [stocks_text(stocks), "", *stocks_table(stocks), ""]
-    if benchmark is not None:
+        if compared := comparisons_table(stocks):
+            lines += [*compared, ""]
+    for benchmark in benchmarks:
         lines += [benchmark_text(benchmark), ""]
     if news:
         lines += ["## Announcements", "", *news_list(news), ""]

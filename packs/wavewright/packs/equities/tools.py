@@ -27,17 +27,21 @@ from wavewright.packs.equities.documents import (
 from wavewright.packs.equities.price_files import VEGA_DATASETS, FilePrices, vega_prices
 from wavewright.packs.equities.prices import (
     EodPrices,
+    PriceColumnNames,
     PriceSeries,
     PriceServiceSettings,
     PriceSource,
+    TableForm,
     checked_code,
     known_at,
 )
 from wavewright.packs.equities.series_documents import (
     EQUAL_WEIGHT,
+    SeriesView,
     basket_document,
     equal_weight_basket,
     index_document,
+    require_one_currency,
     stock_document,
 )
 from wavewright.packs.equities.summary import analyze_summary
@@ -69,6 +73,20 @@ class EquitiesSettings(DocumentModel):
     """A folder of Markdown or HTML files with dates."""
     search: SearchSettings | None = None
     """Provider of `search_web`."""
+    conclusions: Literal["checked", "opinions", "none"] = "checked"
+    """What of a model's words `analyze_summary` shows: conclusions that code has checked, its
+    opinions in a part of their own too, or nothing.
+    """
+    calendar: Annotated[str, Field(pattern=r"^[A-Z]{4}$")] | None = None
+    """Exchange whose trading sessions freshness counts, by its MIC, such as `XNYS` (with the
+    package `exchange-calendars`); weekdays where absent.
+    """
+    known_jumps: dict[str, Annotated[tuple[dt.date, ...], Field(strict=False)]] = {}
+    """Code → days on which its price really jumped as by a split."""
+    columns: PriceColumnNames = PriceColumnNames()
+    """Names of the columns of price files, where they are not recognised."""
+    date_format: str | None = None
+    """Form of the dates of price files, as for `strptime`, where it is not recognised."""
 
 
 def open_price_source(settings: EquitiesSettings, root: Path) -> PriceSource:
@@ -94,7 +112,10 @@ def open_price_source(settings: EquitiesSettings, root: Path) -> PriceSource:
 def open_price_files(path: str, settings: EquitiesSettings, root: Path) -> FilePrices:
     """Return a folder or file of prices as a source."""
     return FilePrices(
-        path=root / Path(path).expanduser(), shown=path.rstrip("/"), currency=settings.currency
+        path=root / Path(path).expanduser(),
+        shown=path.rstrip("/"),
+        currency=settings.currency,
+        form=TableForm(settings.columns, settings.date_format),
     )
 
 
@@ -133,7 +154,9 @@ class EquityTools:
             force: Read the source again, past every cache.
         """
         series = self._known(checked_code(code), now, years or _years_of(config), force=force)
-        return stock_document(series, exchange=self._exchange, currency=self._currency)
+        return stock_document(
+            series, exchange=self._exchange, currency=self._currency, view=self._view(series, now)
+        )
 
     def fetch_index_data(
         self,
@@ -170,7 +193,8 @@ class EquityTools:
         else:
             series = self._own_series(shown, now, span, force=force)
         currency = self._settings.currency if isinstance(setting, str) else self._currency
-        return index_document(series, exchange=self._exchange, currency=currency)
+        view = self._view(series, now)
+        return index_document(series, exchange=self._exchange, currency=currency, view=view)
 
     def fetch_announcements(
         self,
@@ -227,6 +251,16 @@ class EquityTools:
     def _currency(self) -> str | None:
         return self._settings.currency or self._source.currency
 
+    def _view(self, series: PriceSeries, now: dt.datetime) -> SeriesView:
+        known = {
+            day
+            for code, days in self._settings.known_jumps.items()
+            if code.upper() == series.code
+            for day in days
+        }
+        today = now.astimezone(dt.UTC).date()
+        return SeriesView(today, self._settings.calendar, frozenset(known))
+
     def _known(
         self, code: str, now: dt.datetime, years: float | None, *, force: bool
     ) -> PriceSeries:
@@ -277,12 +311,14 @@ class EquityTools:
                 not_yet.append(member)
             else:
                 members[member] = known_at(series, now, years=years)
+        require_one_currency(members)
         levels = equal_weight_basket({member: series.points for member, series in members.items()})
         return basket_document(
             code,
             levels,
             members,
             exchange=self._exchange,
+            view=SeriesView(today, self._settings.calendar),
             warnings=(f"not in the basket, for want of a price: {', '.join(not_yet)}",)
             if not_yet
             else (),

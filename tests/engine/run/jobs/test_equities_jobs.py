@@ -96,7 +96,7 @@ def test_a_service_that_asks_to_wait_is_asked_again(
         ),
         pytest.param(
             Answer('[{"date": "2010-03-01", "close": NaN}]'),
-            "the price is not a number",
+            "no prices between",
             "",
             id="NaN",
         ),
@@ -230,13 +230,14 @@ def write_daily(folder: Path, code: str, last: dt.date) -> None:
     ("as_of", "inputs", "code"),
     [
         pytest.param("2024-12-02T20:00:00Z", {}, 0, id="the same day"),
-        pytest.param("2024-12-03T20:00:00Z", {}, 1, id="the day after the last"),
+        pytest.param("2024-12-03T09:00:00Z", {}, 0, id="the morning after"),
+        pytest.param("2024-12-04T20:00:00Z", {}, 1, id="a session behind"),
         pytest.param(
             "2024-12-05T20:00:00Z", {"max_age": "96h"}, 0, id="as old as the job lets it be"
         ),
     ],
 )
-def test_daily_prices_are_held_to_a_day_unless_the_job_says_otherwise(
+def test_daily_prices_are_held_to_the_last_session_unless_the_job_says_otherwise(
     wavewright: CommandLine, tmp_path: Path, as_of: str, inputs: dict[str, Any], code: int
 ) -> None:
     write_daily(tmp_path / "prices", "GNP", dt.date(2024, 12, 2))

@@ -1,0 +1,378 @@
+"""Whether a conclusion says what the computed table says.
+
+A *conclusion* is data: a stock, a figure of it, the period that the figure covers, its direction,
+and a sentence. It *contradicts* the table where one of the first four is not the table's, or where
+the sentence has a number that no figure of the stock has, a word of the other direction, or another
+stock. It is *verified* where besides every word of the sentence speaks of that one figure: only then
+is the sentence shown. A sentence that says more (why, what comes, what to do) may be true, and no
+table says so: it is the model's opinion, and the code's own sentence stands in its place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final, Literal, TypeAlias, cast, get_args
+
+from wavewright.packs.equities.documents import signed_percent, two_decimals, unsigned_percent
+from wavewright.planner import Json, JsonObject, as_list, as_object
+
+Figure: TypeAlias = Literal[
+    "return_1y",
+    "period_return",
+    "annual_growth",
+    "volatility",
+    "max_drawdown",
+    "trend",
+    "current_price",
+    "excess_return",
+    "beta",
+    "correlation",
+]
+Period: TypeAlias = Literal["one year", "all prices", "latest"]
+Direction: TypeAlias = Literal["up", "down", "flat", "none"]
+
+FIGURES: Final[tuple[Figure, ...]] = get_args(Figure)
+PERIODS: Final[tuple[Period, ...]] = get_args(Period)
+DIRECTIONS: Final[tuple[Direction, ...]] = get_args(Direction)
+
+_PERIOD_OF: Final[Mapping[Figure, Period]] = {
+    "return_1y": "one year",
+    "trend": "latest",
+    "current_price": "latest",
+}
+"""Every other figure is of all prices."""
+_PERCENT: Final[frozenset[Figure]] = frozenset(
+    {"return_1y", "period_return", "annual_growth", "volatility", "max_drawdown", "excess_return"}
+)
+_WITHOUT_DIRECTION: Final[frozenset[Figure]] = frozenset(
+    {"volatility", "current_price", "beta", "correlation"}
+)
+_COMPARED: Final[frozenset[Figure]] = frozenset({"excess_return", "beta", "correlation"})
+_FLAT: Final = 0.0005
+"""What is shown as 0.0 % goes neither up nor down."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatedFigure:
+    """One figure of one stock in the table."""
+
+    code: str
+    name: str | None
+    figure: Figure
+    value: float | str
+    """A fraction, a price, a ratio, or the trend's signal."""
+    dates: tuple[str, ...]
+    """The days that the figure is about, as ISO dates."""
+    benchmark: str | None = None
+    currency: str | None = None
+
+    @property
+    def period(self) -> Period:
+        """The period that the figure covers."""
+        return _PERIOD_OF.get(self.figure, "all prices")
+
+    @property
+    def direction(self) -> Direction:
+        """Where the figure points."""
+        if isinstance(self.value, str):
+            signals: dict[str, Direction] = {"up": "up", "down": "down", "sideways": "flat"}
+            return signals.get(self.value, "none")
+        if self.figure in _WITHOUT_DIRECTION:
+            return "none"
+        if abs(self.value) < _FLAT:
+            return "flat"
+        return "up" if self.value > 0 else "down"
+
+    def sentence(self) -> str:
+        """Return what the table says, in words of code."""
+        return f"{self.code}: {_TITLES[self.figure]} {self._shown()}{self._span()}."
+
+    def _shown(self) -> str:
+        if isinstance(self.value, str):
+            return self.value
+        if self.figure == "volatility":
+            return unsigned_percent(self.value)
+        if self.figure in _PERCENT:
+            return signed_percent(self.value)
+        unit = f" {self.currency}" if self.figure == "current_price" and self.currency else ""
+        return two_decimals(self.value) + unit
+
+    def _span(self) -> str:
+        against = f" against {self.benchmark}" if self.figure in _COMPARED else ""
+        if self.figure == "return_1y":
+            return f" to {self.dates[-1]}"
+        if self.period == "latest":
+            return f" on {self.dates[-1]}"
+        return f"{against} from {self.dates[0]} to {self.dates[-1]}"
+
+
+_TITLES: Final[Mapping[Figure, str]] = {
+    "return_1y": "return over one year",
+    "period_return": "return over all prices",
+    "annual_growth": "growth a year",
+    "volatility": "volatility, annualised,",
+    "max_drawdown": "deepest drawdown",
+    "trend": "trend",
+    "current_price": "last price",
+    "excess_return": "return over that of the benchmark",
+    "beta": "beta",
+    "correlation": "correlation",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StatedTable:
+    """All figures that a summary states, by stock and figure."""
+
+    figures: Mapping[str, Mapping[str, StatedFigure]]
+    """By the code of the stock and the name of the figure."""
+    names: Mapping[str, str | None]
+    """Codes of the stocks and of the benchmark, each with the company's name."""
+
+    def of_stock(self, code: str) -> Iterator[StatedFigure]:
+        """Yield the figures of one stock."""
+        yield from self.figures[code].values()
+
+
+def stated_table(document: JsonObject) -> StatedTable:
+    """Return the figures of a summary document."""
+    stocks = [as_object(stock) for stock in as_list(document.get("stocks"))]
+    benchmark = as_object(document.get("benchmark"))
+    figures: dict[str, Mapping[str, StatedFigure]] = {
+        str(entry["code"]): {stated.figure: stated for stated in _figures_of(entry)}
+        for entry in (*stocks, *([benchmark] if benchmark else []))
+    }
+    names = {str(entry["code"]): cast("str | None", entry.get("name")) for entry in stocks}
+    if benchmark:
+        names[str(benchmark["code"])] = None
+    return StatedTable(figures, names)
+
+
+def _figures_of(entry: JsonObject) -> Iterator[StatedFigure]:
+    comparison, drawdown = as_object(entry.get("comparison")), as_object(entry.get("max_drawdown"))
+    until = str(entry["as_of"])
+    since = str(entry.get("since") or until)
+    values: dict[Figure, tuple[Json, tuple[Json, ...]]] = {
+        "return_1y": (entry.get("return_1y"), (until,)),
+        "period_return": (entry.get("period_return"), (since, until)),
+        "annual_growth": (entry.get("annual_growth"), (since, until)),
+        "volatility": (entry.get("volatility"), (since, until)),
+        "max_drawdown": (drawdown.get("depth"), (drawdown.get("peak"), drawdown.get("trough"))),
+        "trend": (entry.get("trend_signal"), (until,)),
+        "current_price": (entry.get("current_price"), (until,)),
+    }
+    span = (comparison.get("since"), comparison.get("until"))
+    values["excess_return"] = (comparison.get("excess_return"), span)
+    values["beta"] = (comparison.get("beta"), span)
+    values["correlation"] = (comparison.get("correlation"), span)
+    for figure, (value, dates) in values.items():
+        if isinstance(value, int | float | str) and not isinstance(value, bool):
+            yield StatedFigure(
+                code=str(entry["code"]),
+                name=cast("str | None", entry.get("name")),
+                figure=figure,
+                value=value,
+                dates=tuple(str(date) for date in dates),
+                benchmark=cast("str | None", comparison.get("benchmark")),
+                currency=cast("str | None", entry.get("currency")),
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """A conclusion of a model, held against the table."""
+
+    stated: StatedFigure
+    text: str
+    is_verified: bool
+    """Whether every word of the text speaks of the figure, and none says more."""
+
+    def shown(self) -> str:
+        """Return the sentence that may be shown as checked."""
+        if not self.is_verified:
+            return self.stated.sentence()
+        if self.stated.code.casefold() in self.text.casefold():
+            return self.text
+        return f"{self.stated.code}: {self.text}"
+
+
+def read_conclusion(given: JsonObject, table: StatedTable) -> Conclusion | str:
+    """Return a conclusion that the table does not contradict, or what contradicts it."""
+    code = str(given.get("stock", "")).strip().upper()
+    if code not in table.names:
+        return f"{code!r} is no stock of the table; it has {', '.join(table.names)}"
+    stated = table.figures[code].get(str(given.get("figure")))
+    if stated is None:
+        return f"the table has no {given.get('figure')} of {code}"
+    text = " ".join(str(given.get("text", "")).split())
+    wrong = [
+        f"its {field} is {is_so!r}, not {given.get(field)!r}"
+        for field, is_so in (("period", stated.period), ("direction", stated.direction))
+        if given.get(field) != is_so
+    ]
+    if not text:
+        wrong.append("the text is empty")
+    wrong += _contradictions(text, stated, table)
+    if wrong:
+        return f"{stated.figure} of {code}: {'; '.join(wrong)}"
+    return Conclusion(stated, text, is_verified=_speaks_of_it_alone(text, stated))
+
+
+_DATE: Final = re.compile(r"\b\d{4}-\d{2}(?:-\d{2})?\b")
+_NUMBER: Final = re.compile(
+    r"(?P<sign>(?<![\w.,)])[+\N{MINUS SIGN}-]\s?)?"
+    r"(?<![\w.])(?P<digits>\d{1,3}(?:,\d{3})+|\d+)(?P<decimals>\.\d+)?"
+    r"(?P<unit>\s?(?:%|per ?cent\b|percent\b))?"
+)
+_A_YEAR: Final = re.compile(r"\b(?:1 year|12 months|52 weeks)\b", re.IGNORECASE)
+_WORD: Final = re.compile(r"[^\W\d_][\w'\N{RIGHT SINGLE QUOTATION MARK}-]*")
+
+
+def _contradictions(text: str, stated: StatedFigure, table: StatedTable) -> Iterator[str]:
+    for other in _others_named(text, stated, table):
+        yield f"the text speaks of {other}, too: a conclusion is about one stock"
+    bare = _without_names(text, stated)
+    of_stock = [*table.of_stock(stated.code)]
+    days = {day for figure in of_stock for day in figure.dates}
+    for date in _DATE.findall(bare):
+        if not any(day.startswith(date) for day in days):
+            yield f"no figure of it is of {date}"
+    for match in _NUMBER.finditer(_without_spans(bare)):
+        if not any(_is_of_figure(match, figure) for figure in of_stock):
+            yield f"{match[0].strip()} is no figure of it"
+    words = set(_words(bare))
+    wrong = {"up": _DOWN, "down": _UP, "flat": _UP | _DOWN}.get(stated.direction, frozenset[str]())
+    for word in sorted(words & wrong):
+        yield f"the text says {word!r}, and it goes {stated.direction}"
+    if stated.period == "all prices" and stated.figure != "annual_growth" and _A_YEAR.search(bare):
+        yield f"it is of all prices, from {stated.dates[0]} to {stated.dates[-1]}, and of no year"
+
+
+def _others_named(text: str, stated: StatedFigure, table: StatedTable) -> Iterator[str]:
+    allowed = {stated.code, stated.benchmark if stated.figure in _COMPARED else stated.code}
+    for code, name in table.names.items():
+        spellings = [code, *([name] if name else [])]
+        if code not in allowed and any(_stands_in(spelling, text) for spelling in spellings):
+            yield code
+
+
+def _stands_in(name: str, text: str) -> bool:
+    """Return whether a code or a name stands in a text; a code of capitals only as it is written,
+    so that the stock `ALL` is not every "all".
+    """
+    flags = re.NOFLAG if name.isupper() else re.IGNORECASE
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, flags) is not None
+
+
+def _without_names(text: str, stated: StatedFigure) -> str:
+    for name in (stated.code, stated.name, stated.benchmark, stated.currency):
+        if name:
+            text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ", text, flags=re.IGNORECASE)
+    return text
+
+
+def _without_spans(text: str) -> str:
+    return _A_YEAR.sub(" ", _DATE.sub(" ", text))
+
+
+def _is_of_figure(match: re.Match[str], stated: StatedFigure) -> bool:
+    is_bare = match["unit"] is None and not match["decimals"]
+    is_year = is_bare and len(match["digits"]) == 4
+    if is_year and any(day.startswith(match["digits"]) for day in stated.dates):
+        return True
+    if isinstance(stated.value, str):
+        return False
+    has_percent = match["unit"] is not None
+    if has_percent and stated.figure not in _PERCENT:
+        return False
+    value = Decimal(str(stated.value)) * (100 if has_percent else 1)
+    # A ratio without a sign is a positive one; a fall is written without its sign: "lost 5 %".
+    has_own_sign = stated.figure in _WITHOUT_DIRECTION
+    sign = match["sign"] or ("+" if has_own_sign else None)
+    return _rounds_to(abs(value), match) and _has_sign(value, sign)
+
+
+def _rounds_to(value: Decimal, match: re.Match[str]) -> bool:
+    digits = match["digits"].replace(",", "") + (match["decimals"] or "")
+    places = len(match["decimals"] or ".") - 1
+    # Half a unit of the last place, both ways: either rounding of a half is accepted.
+    return abs(value - Decimal(digits)) <= Decimal(5).scaleb(-places - 1)
+
+
+def _has_sign(value: Decimal, sign: str | None) -> bool:
+    if sign is None:
+        return True
+    return value >= 0 if sign.strip() == "+" else value <= 0
+
+
+def _words(text: str) -> Sequence[str]:
+    return [word.casefold() for word in _WORD.findall(_NUMBER.sub(" ", text))]
+
+
+def _speaks_of_it_alone(text: str, stated: StatedFigure) -> bool:
+    bare = _without_names(text, stated)
+    known = _NEUTRAL | _WORDS_OF[stated.figure] | _WORDS_OF_PERIOD[stated.period]
+    compared = frozenset[str]() if stated.figure in {"excess_return", "trend"} else _BY_COMPARISON
+    if stated.direction == "up":
+        known |= _UP - compared
+    elif stated.direction == "down":
+        known |= _DOWN - compared
+    elif stated.direction == "flat":
+        known |= _LEVEL
+    numbers = [*_NUMBER.finditer(_without_spans(bare))]
+    says_fall = stated.figure == "max_drawdown" or not _DOWN.isdisjoint(_words(bare))
+    is_unsigned = any(not match["sign"] for match in numbers)
+    if stated.direction == "down" and is_unsigned and not says_fall:
+        return False  # a fall told as if it were a gain
+    is_its_figure = all(_is_of_figure(match, stated) for match in numbers)
+    is_its_day = all(
+        any(day.startswith(date) for day in stated.dates) for date in _DATE.findall(bare)
+    )
+    is_its_period = stated.period == "one year" or not _A_YEAR.search(bare)
+    return is_its_figure and is_its_day and is_its_period and known.issuperset(_words(bare))
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_UP: Final = _set(
+    "up upward upwards gain gains gained rise rises rose risen rising grew grow grows grown growing "
+    "increase increased increases climb climbed climbs advanced advance higher above outperformed "
+    "outperforms outperform ahead positive uptrend more"
+)
+_DOWN: Final = _set(
+    "down downward downwards lose loses lost loss losses fall falls fell fallen falling decline "
+    "declined declines declining drop dropped drops decrease decreased lower below underperformed "
+    "underperforms underperform behind lagged lags lag negative downtrend shrank shed slid less under"
+)
+_BY_COMPARISON: Final = _set("above below more less under ahead behind")
+"""Words that compare: they speak of a figure only where that is itself a comparison."""
+_LEVEL: Final = _set("flat sideways unchanged level neither nor up down")
+_NEUTRAL: Final = _set(
+    "a an the it its this that which is was are were be been has have had by of in on at to from "
+    "with and for as about around roughly some stock stock's share shares company company's value "
+    "figure figures stands stood shows showed came comes amounts amounted percent per cent points"
+)
+_OF_RETURN: Final = _set("return returns returned performance performed total change changed price")
+_WORDS_OF: Final[Mapping[Figure, frozenset[str]]] = {
+    "return_1y": _OF_RETURN,
+    "period_return": _OF_RETURN,
+    "annual_growth": _OF_RETURN | _set("growth annual annually compound rate year"),
+    "volatility": _set("volatility volatile annualised annualized annual year rate"),
+    "max_drawdown": _set("drawdown maximum max deepest peak trough fall price between"),
+    "trend": _set("trend trends trending trended signal price moving average sideways"),
+    "current_price": _set("price closed close closing closes traded trades trading last latest"),
+    "excess_return": _OF_RETURN
+    | _set("benchmark index market excess over against than relative compared"),
+    "beta": _set("beta benchmark index market against relative"),
+    "correlation": _set("correlation correlated correlates benchmark index market"),
+}
+_WORDS_OF_PERIOD: Final[Mapping[Period, frozenset[str]]] = {
+    "one year": _set("year one twelve months last past over within during"),
+    "all prices": _set("all prices whole period entire span over during since until between"),
+    "latest": _set("latest last now currently current day"),
+}

@@ -1,0 +1,198 @@
+"""Conclusions against the table: planted lies are caught, and what the table says is let through."""
+
+from __future__ import annotations
+
+import pytest
+
+from wavewright.packs.equities.claims import Conclusion, read_conclusion, stated_table
+from wavewright.planner.types import JsonObject
+
+TABLE = stated_table(
+    {
+        "stocks": [
+            {
+                "code": "ANV",
+                "name": "Anvil Works",
+                "currency": "USD",
+                "since": "2020-01-02",
+                "as_of": "2026-11-27",
+                "current_price": 48.37,
+                "period_return": 1.914,
+                "return_1y": 0.1472,
+                "annual_growth": 0.1678,
+                "volatility": 0.2413,
+                "max_drawdown": {"depth": -0.4126, "peak": "2022-01-04", "trough": "2022-10-12"},
+                "trend_signal": "up",
+                "comparison": {
+                    "benchmark": "MKT",
+                    "since": "2020-01-02",
+                    "until": "2026-11-27",
+                    "excess_return": 0.873,
+                    "beta": 1.24,
+                    "correlation": 0.71,
+                },
+            },
+            {
+                "code": "BEL",
+                "name": "Bell Foundry",
+                "currency": "USD",
+                "since": "2020-01-02",
+                "as_of": "2026-11-27",
+                "current_price": 9.05,
+                "period_return": -0.322,
+                "return_1y": -0.0563,
+                "annual_growth": -0.0548,
+                "volatility": 0.377,
+                "max_drawdown": {"depth": -0.613, "peak": "2020-02-19", "trough": "2025-04-08"},
+                "trend_signal": "down",
+                "comparison": {
+                    "benchmark": "MKT",
+                    "since": "2020-01-02",
+                    "until": "2026-11-27",
+                    "excess_return": -1.363,
+                    "beta": 0.58,
+                    "correlation": -0.12,
+                },
+            },
+        ],
+        "benchmark": {
+            "code": "MKT",
+            "as_of": "2026-11-27",
+            "return_1y": 0.081,
+            "trend_signal": "up",
+        },
+    }
+)
+
+YEAR, ALL, NOW = "one year", "all prices", "latest"
+
+
+def read(stock: str, figure: str, period: str, direction: str, text: str) -> Conclusion | str:
+    given: JsonObject = {
+        "stock": stock,
+        "figure": figure,
+        "period": period,
+        "direction": direction,
+        "text": text,
+    }
+    return read_conclusion(given, TABLE)
+
+
+LIES = [
+    # Figures of another stock, of another figure, of nothing.
+    ("ANV", "return_1y", YEAR, "up", "ANV gained 5.6 % in one year."),
+    ("BEL", "return_1y", YEAR, "down", "BEL lost 14.7 % over the year."),
+    ("ANV", "return_1y", YEAR, "up", "ANV gained 24.1 % in one year."),
+    ("ANV", "return_1y", YEAR, "up", "ANV gained 41.3 % in one year."),
+    ("ANV", "return_1y", YEAR, "up", "ANV gained 15.7 % in one year."),
+    ("ANV", "current_price", NOW, "none", "ANV closed at 84.37 USD."),
+    ("ANV", "current_price", NOW, "none", "ANV last closed at 9.05 USD."),
+    ("ANV", "volatility", ALL, "none", "The volatility of ANV is 37.7 %."),
+    ("ANV", "beta", ALL, "none", "The beta of ANV against MKT is 0.58."),
+    ("BEL", "correlation", ALL, "none", "The correlation of BEL with MKT is 0.12."),
+    ("BEL", "max_drawdown", ALL, "down", "The deepest drawdown of BEL was 41.3 %."),
+    ("ANV", "annual_growth", ALL, "up", "ANV grew by 191.4 % a year."),
+    # A direction that is not the figure's.
+    ("ANV", "return_1y", YEAR, "down", "ANV lost 14.7 % in one year."),
+    ("ANV", "return_1y", YEAR, "up", "ANV fell by 14.7 % in one year."),
+    ("ANV", "return_1y", YEAR, "up", "ANV returned -14.7 % in one year."),
+    ("BEL", "return_1y", YEAR, "down", "BEL gained 5.6 % in one year."),
+    ("BEL", "return_1y", YEAR, "up", "BEL gained 5.6 % in one year."),
+    ("BEL", "return_1y", YEAR, "down", "BEL returned 5.6 % in one year."),
+    ("BEL", "trend", NOW, "up", "BEL trends up."),
+    ("BEL", "trend", NOW, "down", "The trend of BEL is rising."),
+    ("ANV", "excess_return", ALL, "up", "ANV lagged behind MKT by 87.3 %."),
+    ("ANV", "excess_return", ALL, "up", "ANV returned 87.3 % less than MKT."),
+    ("BEL", "excess_return", ALL, "down", "BEL outperformed MKT by 136.3 %."),
+    # A period that is not the figure's.
+    ("ANV", "period_return", YEAR, "up", "ANV gained 191.4 % in one year."),
+    ("ANV", "period_return", ALL, "up", "ANV gained 191.4 % in 12 months."),
+    ("ANV", "period_return", ALL, "up", "ANV gained 191.4 % since 2024-01-02."),
+    ("ANV", "return_1y", YEAR, "up", "ANV gained 14.7 % in a month."),
+    ("ANV", "return_1y", YEAR, "up", "ANV gained 14.7 % in each of five years."),
+    ("ANV", "max_drawdown", ALL, "down", "ANV fell by 41.3 % from 2023-01-04."),
+    # Claims that no table holds.
+    ("ANV", "return_1y", YEAR, "up", "ANV gained 14.7 % and pays a dividend of 11 %."),
+    ("ANV", "trend", NOW, "up", "ANV trends up: the chief executive resigned."),
+    ("ANV", "trend", NOW, "up", "ANV trends up and will reach 60 USD."),
+    ("ANV", "return_1y", YEAR, "up", "Revenue of ANV rose tenfold and its profit doubled."),
+    ("ANV", "trend", NOW, "up", "ANV trends strongly up: buy."),
+    ("ANV", "return_1y", YEAR, "up", "ANV gained 14.7 %, the best of all stocks."),
+    ("ANV", "return_1y", YEAR, "up", "ANV never lost money and cannot fall."),
+    ("BEL", "trend", NOW, "down", "BEL trends down, so it is about to be delisted."),
+    # Another subject, or none.
+    ("ANV", "return_1y", YEAR, "up", "Bell Foundry gained 14.7 % in one year."),
+    ("ANV", "return_1y", YEAR, "up", "ANV gained 14.7 %, and BEL rose with it."),
+    ("ZZZ", "return_1y", YEAR, "up", "ZZZ gained 14.7 % in one year."),
+    ("MKT", "volatility", ALL, "none", "MKT has a volatility of 24.1 %."),
+    ("ANV", "dividend", YEAR, "up", "ANV pays 14.7 % a year."),
+]  # fmt: skip
+
+TRUTHS = [
+    ("ANV", "return_1y", YEAR, "up", "ANV gained 14.7 % in one year."),
+    ("ANV", "return_1y", YEAR, "up", "Anvil Works rose by about 15 percent over the last year."),
+    ("ANV", "return_1y", YEAR, "up", "The stock returned +14.72 % within 12 months."),
+    ("BEL", "return_1y", YEAR, "down", "BEL lost 5.6 % over the past year."),
+    ("BEL", "return_1y", YEAR, "down", "BEL returned -5.6 % over the year."),
+    ("BEL", "return_1y", YEAR, "down", "BEL returned \N{MINUS SIGN}5.63 % in one year."),
+    ("ANV", "period_return", ALL, "up", "ANV has gained 191.4 % since 2020-01-02."),
+    ("BEL", "period_return", ALL, "down", "BEL fell by 32 % over the whole period."),
+    ("ANV", "annual_growth", ALL, "up", "ANV grew by 16.8 % a year."),
+    ("BEL", "annual_growth", ALL, "down", "BEL shrank by 5.5 % annually."),
+    ("ANV", "volatility", ALL, "none", "The annualised volatility of ANV is 24.1 %."),
+    ("BEL", "max_drawdown", ALL, "down", "The deepest drawdown of BEL was 61.3 %."),
+    ("ANV", "max_drawdown", ALL, "down", "ANV fell 41 % from its peak in 2022."),
+    ("ANV", "trend", NOW, "up", "ANV trends upward."),
+    ("BEL", "trend", NOW, "down", "The price of BEL is below its moving average and falling."),
+    ("ANV", "current_price", NOW, "none", "ANV closed at 48.37 USD on 2026-11-27."),
+    ("ANV", "excess_return", ALL, "up", "ANV outperformed MKT by 87.3 %."),
+    ("BEL", "excess_return", ALL, "down", "BEL lagged behind the benchmark by 136.3 percent points."),
+    ("ANV", "beta", ALL, "none", "The beta of ANV against MKT is 1.24."),
+    ("BEL", "correlation", ALL, "none", "The correlation of BEL with MKT is -0.12."),
+]  # fmt: skip
+
+
+def shown(lie: tuple[str, str, str, str, str]) -> str:
+    """Return what a reader sees of a conclusion; nothing where it is refused."""
+    result = read(*lie)
+    return result.shown() if isinstance(result, Conclusion) else ""
+
+
+@pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie[-1])
+def test_a_planted_lie_is_never_shown(lie: tuple[str, str, str, str, str]) -> None:
+    assert lie[-1] not in shown(lie)
+
+
+@pytest.mark.parametrize("truth", TRUTHS, ids=lambda truth: truth[-1])
+def test_what_the_table_says_is_shown_as_it_was_written(
+    truth: tuple[str, str, str, str, str],
+) -> None:
+    assert truth[-1] in shown(truth)
+
+
+def test_a_true_reference_with_a_text_that_says_more_stands_in_words_of_code() -> None:
+    result = read("ANV", "return_1y", YEAR, "up", "ANV soared by 14.7 % as demand boomed.")
+
+    assert isinstance(result, Conclusion)
+    assert not result.is_verified
+    assert result.shown() == "ANV: return over one year +14.7 % to 2026-11-27."
+
+
+def test_a_stock_whose_code_is_a_word_is_not_seen_in_that_word() -> None:
+    table = stated_table(
+        {
+            "stocks": [
+                {"code": "ALL", "as_of": "2026-11-27", "trend_signal": "up"},
+                {"code": "ANV", "as_of": "2026-11-27", "trend_signal": "up"},
+            ]
+        }
+    )
+    given: JsonObject = {
+        "stock": "ANV",
+        "figure": "trend",
+        "period": "latest",
+        "direction": "up",
+        "text": "In all, ANV trends up.",
+    }
+
+    assert isinstance(read_conclusion(given, table), Conclusion)
