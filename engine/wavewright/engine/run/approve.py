@@ -23,7 +23,14 @@ from wavewright.engine.run.decisions.approvals import (
     with_nonce,
 )
 from wavewright.engine.run.endings import RunHalted, patch_dropped, run_stopped, run_waits
-from wavewright.engine.run.ports import Approval, ApprovalRequest, Attempt, People, ask_approver
+from wavewright.engine.run.ports import (
+    Approval,
+    ApprovalRequest,
+    Attempt,
+    People,
+    RequestedCall,
+    ask_approver,
+)
 from wavewright.engine.run.recording import record_note
 from wavewright.executor.events.types import Noted
 from wavewright.planner.diagnostics.rendering import printable
@@ -52,9 +59,9 @@ async def approve(
     needs = _approval_reasons(context, candidate, steps)
     if not needs:
         return context
-    text = _approval_text(context, candidate.plan, tuple(steps), settings)
+    text, calls = _approval_text(context, candidate.plan, tuple(steps), settings)
     binding = approval_binding(context.run, candidate.plan, tuple(steps))
-    request = ApprovalRequest("patch", text, needs, binding)
+    request = ApprovalRequest("patch", text, needs, binding, calls)
     approval = _recorded_approval(context, request, attempt.now())
     if approval is None:
         with attempt.cancellation.scope() as scope:
@@ -155,9 +162,9 @@ def _is_repeated_read(step: Step, context: RunContext) -> bool:
 
 def _approval_text(
     context: RunContext, plan: Plan, asked: Collection[StepId], settings: Settings
-) -> str:
+) -> tuple[str, tuple[RequestedCall, ...]]:
     """Return the steps or changes as text, with the parameters of the steps that need approval, or
-    of all new ones.
+    of all new ones, and these calls.
     """
     if context.plan is not None:
         from wavewright.planner.plans.diff import diff_plans
@@ -168,6 +175,8 @@ def _approval_text(
     redactor = known_secrets_redactor(settings)
     calls = CallDescriptions(plan, context.state, run_instant(context.state), redactor)
     known = {step.id for step in context.plan.steps} if context.plan else set[StepId]()
+    requested: list[RequestedCall] = []
     for step_id in asked or [step.id for step in plan.steps if step.id not in known]:
         lines += ["", *calls.lines(plan.step(step_id))]
-    return "\n".join(printable(line) for line in lines)
+        requested += calls.requested(plan.step(step_id))
+    return "\n".join(printable(line) for line in lines), tuple(requested)

@@ -25,7 +25,7 @@ from wavewright.engine.run.pipeline.phase import PhaseEvent, PhaseListener
 from wavewright.executor.events.types import Event
 from wavewright.executor.store.journal import Journal
 from wavewright.planner.planning.records import UserQuestion
-from wavewright.planner.types import JsonObject, RunId
+from wavewright.planner.types import JsonObject, RunId, StepId
 from wavewright.reviewer.records import Package
 from wavewright.tools.functions.tool import Runtime
 from wavewright.tools.workers.services import Services
@@ -76,6 +76,18 @@ class Means:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestedCall:
+    """One call that a person is asked to approve."""
+
+    step: StepId
+    tool: str
+    params: JsonObject
+    """Its arguments, as they will be sent; of a patch, what is not known yet as it is written."""
+    awaits: tuple[str, ...] = ()
+    """Of a patch: what must happen before all of them are known."""
+
+
+@dataclass(frozen=True, slots=True)
 class ApprovalRequest:
     """What a person is asked to approve."""
 
@@ -88,6 +100,8 @@ class ApprovalRequest:
     """What an approval is valid for: the hash of the plan, and the step with the hash of its
     parameters.
     """
+    calls: tuple[RequestedCall, ...] = ()
+    """The calls with their values, for policies in code: all that the text shows."""
 
 
 @dataclass(frozen=True, slots=True)

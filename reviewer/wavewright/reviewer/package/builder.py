@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
+from wavewright.config.secret_patterns import REDACTED
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import Noted, PlanAccepted, StepFinished
 from wavewright.planner.language.goals import Goal
@@ -204,6 +205,19 @@ def package_schema() -> JsonObject:
         "$id": "urn:wavewright:schema:package:1",
         **schema,
     }
+
+
+def result_as_given(state: RunState, package: Package) -> Json:
+    """Return the result of a run as its steps have given it, without redaction.
+
+    What a run has read back from its journal may be redacted there.
+    """
+    if REDACTED not in json.dumps(package.result, ensure_ascii=False):
+        return package.result
+    assert state.started is not None
+    plan, goal = Plan.model_validate(state.plan), Goal.model_validate(state.started.goal)
+    run = ReviewedRun(plan, goal, state, {})
+    return _capped_result(plan, read_result(run), package.review)
 
 
 def _capped_result(plan: Plan, result: RunResult, review: ReviewResult | None) -> Json:

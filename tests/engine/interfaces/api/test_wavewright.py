@@ -155,6 +155,25 @@ async def test_what_is_called_in_the_wrong_place_says_where_it_belongs(ww: Wavew
     assert opened.value.hint == "write `await ww.run(…)`"
 
 
+async def test_a_result_is_what_the_user_asked_for_and_the_package_is_redacted(
+    wavewright: CommandLine,
+) -> None:
+    link = "https://example.org/password-reset/token=asfbuy3y2cdaqhvei"
+
+    def read_mail() -> str:
+        """Read a mail."""
+        return f"Reset here: {link}"
+
+    people = Wavewright(tools=[make_tool(read_mail)], journal="runs.db")
+    async with people:
+        ended = await people.run(
+            people.new_plan().step("mail", "read_mail").returns("${steps.mail}")
+        )
+
+    assert ended.result == f"Reset here: {link}"
+    assert link not in str(ended.package.result)
+
+
 async def test_functions_answer_approvals_and_questions(wavewright: CommandLine) -> None:
     asked: list[str] = []
 

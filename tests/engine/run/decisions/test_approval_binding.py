@@ -181,3 +181,42 @@ async def test_a_question_may_be_answered_for_a_day_and_is_asked_anew_after_it(
     assert too_late is None
     assert again is not None
     assert again.asked > wanted.at
+
+
+async def test_what_has_changed_since_the_last_question_about_a_step_is_marked(
+    settings: Settings,
+) -> None:
+    events, wanted = await asked(settings)
+    journal = MemoryJournal()
+    await journal.append(RUN, other_params(events, wanted))
+    await journal.close_run(RUN)
+
+    await run(settings, journal)
+
+    again = [
+        event
+        for event in await journal.load(RUN)
+        if isinstance(event, Noted) and event.topic == APPROVAL_WANTED
+    ][-1]
+    assert '~ text: "goodbye"  (was "hello")' in str(again.body["text"])
+
+
+async def test_a_policy_in_code_is_given_the_values_of_the_calls(settings: Settings) -> None:
+    requests: list[ApprovalRequest] = []
+
+    class Policy:
+        async def approve(self, request: ApprovalRequest) -> bool:
+            requests.append(request)
+            return request.calls[0].params["text"] == "hello"
+
+    done = await run_request(
+        RunRequest(job=JOB, run=RUN),
+        settings=settings,
+        journal=MemoryJournal(),
+        approver=Policy(),
+        publish=withhold_package,
+    )
+
+    [[call]] = [request.calls for request in requests]
+    assert (call.step, call.tool, call.params) == ("post", "post", {"text": "hello"})
+    assert done.context.state.outputs() == {"post": "hello"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -109,22 +110,53 @@ def test_each_call_of_a_list_is_shown(wavewright: CommandLine, saving: Path) -> 
     ]
 
 
-def test_secrets_are_redacted_and_long_values_are_cut(
+def test_values_are_shown_as_they_are_sent_without_the_projects_own_keys(
     wavewright: CommandLine, saving: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EXAMPLE_API_KEY", "correct-horse-battery-staple")
     lines = shown(
         wavewright,
         saving,
-        f"inputs: {{word: correct-horse-battery-staple, long: {'x' * 9000}}}\n"
-        "steps: [{id: keep, tool: save, params: {path: 'to ${inputs.word}', text: '${inputs.long}'}}]\n",
+        "inputs: {word: correct-horse-battery-staple}\n"
+        "steps: [{id: keep, tool: save, params: {path: 'to ${inputs.word}', "
+        "text: 'token=mallory@evil.example'}}]\n",
     )
 
-    assert not any("correct-horse" in line for line in lines)
-    assert any(line.startswith('      path: "to ') for line in lines)
-    [text] = [line for line in lines if line.startswith("      text: ")]
-    assert text.endswith("xxx… (9,002 characters in all)")
-    assert len(text) < 4100
+    assert '      path: "to [redacted]"' in lines
+    assert '      text: "token=mallory@evil.example"' in lines
+
+
+def test_nothing_of_a_long_value_or_a_long_list_is_cut(
+    wavewright: CommandLine, saving: Path
+) -> None:
+    names = [f"{number}@example.org" for number in range(600)]
+    lines = shown(
+        wavewright,
+        saving,
+        f"inputs: {{long: {'x' * 9000}EVIL, names: {json.dumps([*names, 'evil@evil.example'])}}}\n"
+        "steps: [{id: keep, tool: save, for_each: '${inputs.names}', "
+        "params: {path: '${item}', text: '${inputs.long}'}}]\n",
+    )
+
+    assert f'      text: "{"x" * 9000}EVIL"' in lines
+    assert '      path: "evil@evil.example"' in lines
+
+
+def test_the_list_of_decisions_folds_long_values_and_counts_them(
+    wavewright: CommandLine, saving: Path
+) -> None:
+    shown(
+        wavewright,
+        saving,
+        f"steps: [{{id: keep, tool: save, params: {{path: a.md, text: {'x' * 9000}}}}}]\n",
+    )
+
+    listed = wavewright("decisions").out
+
+    assert "[…" in listed
+    assert "characters more…]" in listed
+    assert "all of each line: wavewright decisions" in listed
+    assert "x" * 9000 not in listed
 
 
 def test_a_patch_shows_the_values_that_finished_steps_have_given(

@@ -428,6 +428,15 @@ def test_a_secret_that_is_known_never_goes_out(payload: Payload) -> None:
     assert REDACTED in outgoing.body.decode()
 
 
+def test_a_question_shows_what_would_be_done_as_it_is() -> None:
+    context = 'to: "token=mallory@evil.example"'
+    asked = UserDecisionRequired(
+        question="May it?", options=["approve"], context=context, decision_id=JOB
+    )
+
+    assert cast("JsonObject", read(sent(asked))["payload"])["context"] == context
+
+
 def test_a_sentence_loses_also_what_only_looks_like_a_secret() -> None:
     reason = "the provider refused sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
 

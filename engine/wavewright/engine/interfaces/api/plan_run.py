@@ -25,7 +25,7 @@ from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Event, StepFinished
 from wavewright.planner.planning.records import UserQuestion
 from wavewright.planner.types import Json
-from wavewright.reviewer.package.builder import stored_package
+from wavewright.reviewer.package.builder import result_as_given, stored_package
 from wavewright.reviewer.records import Package
 
 R = TypeVar("R")
@@ -80,7 +80,8 @@ class PlanRun(Generic[R]):
 
     @property
     def result(self) -> R:
-        """What the run was for, as `result_type` where one was given.
+        """What the run was for, as `result_type` where one was given; the package and the report
+        have what looks like a secret in it redacted.
 
         Raises:
             NoResult: the run has not come to its end, or its result is not of that type.
@@ -92,7 +93,7 @@ class PlanRun(Generic[R]):
                 else None
             )
             raise NoResult(f"run {self.id} has no result: {self._reason}", hint)
-        result = self.final_package.result
+        result = result_as_given(self.state, self.final_package)
         if self.result_type is None:
             return cast("R", result)
         try:

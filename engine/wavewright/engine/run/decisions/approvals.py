@@ -6,10 +6,11 @@ the resolved parameters of its calls; that of a patch to the hash of each step t
 bound to a *nonce* of the question. An answer to anything else, a late answer or one that was used
 before is ignored, and the run asks again.
 
-A step that is ready is shown with the resolved parameters of each call. A patch is shown with
-parameters as far as they are known: what depends on a step that has not finished is shown as
-written, with the step's name. Secrets are redacted, and a parameter is shown with at most 4,000
-characters.
+A step that is ready is shown with the resolved parameters of each call, as they will be sent, and
+all of them: what looks like a secret may be the address of somebody else, and what is cut off may
+be the worst of it. Only the project's own keys are redacted. What has changed since the last
+question about the step is marked. A patch is shown with parameters as far as they are known: what
+depends on a step that has not finished is shown as written, with the step's name.
 
 People are asked to approve the calls of a ready step, or the question of `ask_person`. A run has
 one open question at a time: a step that becomes ready while another waits for its answer waits too,
@@ -23,7 +24,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import secrets
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
@@ -31,7 +32,14 @@ import anyio
 
 from wavewright.config.redaction import Redactor
 from wavewright.engine.run.context import PlannedContext
-from wavewright.engine.run.ports import ApprovalRequest, Attempt, People, ask_approver, ask_asker
+from wavewright.engine.run.ports import (
+    ApprovalRequest,
+    Attempt,
+    People,
+    RequestedCall,
+    ask_approver,
+    ask_asker,
+)
 from wavewright.engine.run.recording import record
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Noted
@@ -187,31 +195,81 @@ def without_nonce(binding: JsonObject) -> JsonObject:
     return {name: value for name, value in binding.items() if name != _NONCE_FIELD}
 
 
-_MAX_CHARS = 4_000
-"""Characters of one parameter."""
-_MAX_ITEMS = 20
-"""Calls of one step that are shown."""
+FOLDED_CHARS: Final = 400
+"""Characters of a line that a terminal shows before the line is folded."""
 
 
-def describe_ready_calls(ready: ReadyCalls, redactor: Redactor) -> Iterator[str]:
-    """Yield the lines that describe the calls of a ready step with their resolved parameters."""
+def folded_line(line: str) -> str:
+    """Return a line as a terminal shows it at first: the middle of a long one with a count in its
+    place.
+    """
+    if len(line) <= FOLDED_CHARS:
+        return line
+    half = FOLDED_CHARS // 2
+    return f"{line[:half]} […{len(line) - FOLDED_CHARS:,} characters more…] {line[-half:]}"
+
+
+def describe_ready_calls(
+    ready: ReadyCalls, redactor: Redactor, earlier: Sequence[JsonObject] | None = None
+) -> Iterator[str]:
+    """Yield the lines that describe the calls of a ready step with their resolved parameters.
+
+    Args:
+        ready: The step and its calls.
+        redactor: Knows the project's own keys.
+        earlier: The calls that the last question about the step has shown.
+    """
     step = ready.step
     times = "with" if step.for_each is None else f"{len(ready.calls):,} times"
-    yield f"{step.id} calls {step.tool} {times}"
+    yield f"{step.id} calls {step.tool} {times}{_changed_count(ready, earlier)}"
     for number, params in enumerate(ready.calls, start=1):
+        before = None
+        if earlier is not None:
+            before = earlier[number - 1] if number <= len(earlier) else {}
         if step.for_each is not None:
             yield f"  {number}. with"
         for name, value in params.items():
-            yield f"    {name}: {_shown_value(value, redactor)}"
+            mark, was = _difference(name, value, before, redactor)
+            yield f"  {mark} {name}: {_shown_value(value, redactor)}{was}"
+        for name in before or ():
+            if name not in params:
+                yield f"  - {name}: no longer given"
+
+
+def _changed_count(ready: ReadyCalls, earlier: Sequence[JsonObject] | None) -> str:
+    if earlier is None or len(earlier) == len(ready.calls):
+        return ""
+    return f" ({len(earlier):,} when it was asked before)"
+
+
+def _difference(
+    name: str, value: Json, before: JsonObject | None, redactor: Redactor
+) -> tuple[str, str]:
+    """Return the mark of a parameter that has changed, and what it was before."""
+    if before is None or (name in before and before[name] == value):
+        return " ", ""
+    if name not in before:
+        return "+", ""
+    return "~", f"  (was {_shown_value(before[name], redactor)})"
 
 
 def _shown_value(value: Json, redactor: Redactor) -> str:
-    text = redactor.redact(json.dumps(value, ensure_ascii=False))
-    return (
-        text
-        if len(text) <= _MAX_CHARS
-        else f"{text[:_MAX_CHARS]}… ({len(text):,} characters in all)"
-    )
+    return redactor.redact_known(json.dumps(value, ensure_ascii=False))
+
+
+def calls_shown_before(state: RunState, step: Step) -> tuple[JsonObject, ...] | None:
+    """Return the calls that the last question about a step has shown, or about one that it
+    supersedes; None where there was none.
+    """
+    same = {step.id, step.supersedes}
+    for noted in reversed(state.notes):
+        binding = noted.body.get("binding")
+        if noted.topic not in {APPROVAL_WANTED, APPROVAL_USED} or not isinstance(binding, dict):
+            continue
+        calls = noted.body.get("calls")
+        if binding.get("step") in same and isinstance(calls, list):
+            return tuple(map(as_object, calls))
+    return None
 
 
 @dataclass(slots=True)
@@ -241,11 +299,25 @@ class CallDescriptions:
             yield from self._arguments(step, self._scope)
             return
         yield f"{step.id} calls {step.tool} {len(items):,} times"
-        for index, item in enumerate(items[:_MAX_ITEMS]):
+        for index, item in enumerate(items):
             yield f"  {index + 1}. with"
             yield from self._arguments(step, {**self._scope, "item": item, "index": index})
-        if len(items) > _MAX_ITEMS:
-            yield f"  and {len(items) - _MAX_ITEMS:,} more times"
+
+    def requested(self, step: Step) -> Iterator[RequestedCall]:
+        """Yield a step's calls with their arguments, as far as these are known."""
+        items: Json = None
+        if step.for_each is not None:
+            items, awaited = self._resolved(step.for_each, self._scope)
+            items = None if awaited else items
+        if not isinstance(items, list):
+            yield self._requested(step, self._scope)
+            return
+        for index, item in enumerate(items):
+            yield self._requested(step, {**self._scope, "item": item, "index": index})
+
+    def _requested(self, step: Step, scope: JsonObject) -> RequestedCall:
+        params, awaited = self._resolved(dict(step.params), scope)
+        return RequestedCall(step.id, step.tool, as_object(params), tuple(awaited))
 
     def _arguments(self, step: Step, scope: JsonObject) -> Iterator[str]:
         for name, value in step.params.items():
@@ -327,7 +399,10 @@ class StepQuestions:
             if self._must_wait(binding):
                 self.waiting.add(ready.step.id)
                 return PersonReply(None)
-            body: JsonObject = {**_question_body(ready, self.redactor), "binding": binding}
+            body: JsonObject = {
+                **_question_body(ready, self.redactor, calls_shown_before(self.state, ready.step)),
+                "binding": binding,
+            }
             answer = await _ask_people(self.people, body)
             if answer is None and not self.people.can_ask and isinstance(body.get("default"), str):
                 # Nobody can be asked here: the question says what holds then.
@@ -377,11 +452,20 @@ def _open_step_question(attempt: Attempt, state: RunState) -> Noted | None:
     return None if asked.topic == APPROVAL_WANTED and has_expired(asked, attempt.now()) else asked
 
 
-def _question_body(ready: ReadyCalls, redactor: Redactor) -> JsonObject:
+def _question_body(
+    ready: ReadyCalls, redactor: Redactor, earlier: Sequence[JsonObject] | None
+) -> JsonObject:
     if ready.asks == "approval":
         need = f"step {ready.step.id!r} calls {ready.step.tool!r}, which needs approval"
-        text = "\n".join(map(printable, describe_ready_calls(ready, redactor)))
-        return {"subject": "step", "needs": [need], "text": text}
+        text = "\n".join(map(printable, describe_ready_calls(ready, redactor, earlier)))
+        shown = [_without_keys(dict(params), redactor) for params in ready.calls]
+        return {
+            "subject": "step",
+            "needs": [need],
+            "text": text,
+            "tool": ready.step.tool,
+            "calls": shown,
+        }
     [params] = ready.calls
     question, options = redactor.redact(str(params.get("question"))), params.get("options") or []
     return {
@@ -390,6 +474,22 @@ def _question_body(ready: ReadyCalls, redactor: Redactor) -> JsonObject:
         "default": params.get("default"),
         "step": ready.step.id,
     }
+
+
+def _without_keys(value: Json, redactor: Redactor) -> Json:
+    """Return a value without the project's own keys."""
+    match value:
+        case str():
+            return redactor.redact_known(value)
+        case list():
+            return [_without_keys(part, redactor) for part in value]
+        case dict():
+            return {
+                redactor.redact_known(name): _without_keys(part, redactor)
+                for name, part in value.items()
+            }
+        case _:
+            return value
 
 
 async def _ask_people(people: People, body: JsonObject) -> GivenAnswer | None:
@@ -408,11 +508,17 @@ async def _ask_people(people: People, body: JsonObject) -> GivenAnswer | None:
         )
         answer = await ask_asker(people.asker, question)
         return None if answer is None else GivenAnswer(answer)
+    binding, calls = as_object(body.get("binding")), body.get("calls")
+    step, tool = StepId(str(binding.get("step"))), str(body.get("tool", ""))
     request = ApprovalRequest(
         "step",
         str(body.get("text", "")),
         tuple(_texts(body.get("needs"))),
-        as_object(body.get("binding")),
+        binding,
+        tuple(
+            RequestedCall(step, tool, as_object(params))
+            for params in (calls if isinstance(calls, list) else ())
+        ),
     )
     approval = await ask_approver(people.approver, request)
     if approval is None:
@@ -424,7 +530,11 @@ def _answer_note(attempt: Attempt, body: JsonObject, answer: GivenAnswer) -> Not
     if "question" in body:
         kept = {name: body[name] for name in ("question", "options", "binding")}
         return Noted(attempt.now(), ANSWER, {**kept, "answer": answer.text})
-    kept = {name: body[name] for name in ("subject", "needs", "binding")}
+    kept = {
+        name: body[name]
+        for name in ("subject", "needs", "binding", "tool", "calls")
+        if name in body
+    }
     kept["approved"] = answer.text == APPROVE
     if answer.reason:
         kept["reason"] = answer.reason

@@ -2,8 +2,7 @@
 
 A report has the same bytes whenever it is encoded: names are sorted, the id is given, and the
 timestamp is that of the reported event. So a message that is published again after a crash is the
-same message. Known secrets are redacted, and in statuses and questions also text that looks like
-one.
+same message. Known secrets are redacted, and in statuses also text that looks like one.
 
 A job about a target is answered by the first package form of the contract that builds a payload
 from its package. Where the contract has no package form, or the job no target, the package goes out
@@ -176,10 +175,12 @@ def _redacted_payload(payload: Payload, redactor: Redactor) -> JsonObject:
             # Its package is JSON as it stands, and large.
             return {name: member for name, member in payload if member is not None}
         case JobStatusUpdate() | UserDecisionRequired():
+            # Who decides sees what will be done as it is: an address that looks like a secret may
+            # be the worst of it. See docs/how-to/decide.md.
+            is_decision = isinstance(payload, UserDecisionRequired)
+            redact = redactor.redact_known if is_decision else redactor.redact
             return {
-                name: member
-                if name in _UNREDACTED_FIELDS
-                else map_texts(member, redactor.redact, redactor.redact)
+                name: member if name in _UNREDACTED_FIELDS else map_texts(member, redact, redact)
                 for name, member in payload.model_dump(mode="json", exclude_none=True).items()
             }
         case _:

@@ -19,11 +19,12 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import anyio.to_thread
 
 from wavewright.engine.run.cancellation import CancellationToken, signals_wake_loop
+from wavewright.engine.run.decisions.approvals import folded_line
 from wavewright.engine.run.ports import Approval, ApprovalRequest, Approver, Asker
 from wavewright.executor.events.types import Event, Noted, PlanAccepted, RunStarted
 from wavewright.planner.diagnostics.rendering import printable
@@ -234,14 +235,27 @@ def approver_for(choice: str, progress: Progress, *, is_resumed: bool = False) -
 
 def _ask_approval(request: ApprovalRequest) -> bool:
     needs = "".join(f"  - {need}\n" for need in request.needs)
-    return confirm(f"{request.text}\nApprove this {request.subject}?\n{needs}")
+    asked = f"Approve this {request.subject}?\n{needs}"
+    lines = request.text.split("\n")
+    folded = [folded_line(line) for line in lines]
+    if folded == lines:
+        return confirm(f"{request.text}\n{asked}")
+    sys.stderr.write("\n" + "\n".join(folded) + f"\n{asked}[y/N, or a to see all of it] ")
+    sys.stderr.flush()
+    typed = sys.stdin.readline().strip().lower()
+    if typed in ("a", "all"):
+        return confirm(f"{request.text}\n{asked}")
+    return typed in _YES
+
+
+_YES: Final = ("y", "yes")
 
 
 def confirm(question: str) -> bool:
     """Ask a question at the terminal and return whether the answer is yes."""
     sys.stderr.write(f"\n{question}[y/N] ")
     sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return sys.stdin.readline().strip().lower() in _YES
 
 
 def local_user() -> str:

@@ -27,6 +27,7 @@ from wavewright.engine.interfaces.cli.common.arguments import (
 from wavewright.engine.interfaces.cli.common.output import CommandError, instant_text, print_json
 from wavewright.engine.interfaces.cli.common.terminal import chosen_option, local_user
 from wavewright.engine.run.cancellation import cancel_reason, end_cancelled, has_ended
+from wavewright.engine.run.decisions.approvals import folded_line
 from wavewright.engine.run.decisions.questions import OpenQuestion
 from wavewright.engine.service import answering
 from wavewright.engine.service.daemon.outbox import OutboxJournal
@@ -137,10 +138,12 @@ def _lines(question: OpenQuestion, *, is_whole: bool) -> list[str]:
         context = [f"  {printable(line)}" for line in question.context.splitlines()]
         # What an approval would let a step do is in the list, too, so that it is seen before it is
         # answered.
-        is_cut = not is_whole and len(context) > _MAX_LISTED_LINES
-        lines += ["", *(context[:_MAX_LISTED_LINES] if is_cut else context)]
-        if is_cut:
-            lines.append(f"  whole context: wavewright decisions {name}")
+        listed = context if is_whole else list(map(folded_line, context[:_MAX_LISTED_LINES]))
+        lines += ["", *listed]
+        if listed != context:
+            more = len(context) - len(listed)
+            counted = f"{more:,} lines more and all" if more else "all"
+            lines.append(f"  {counted} of each line: wavewright decisions {name}")
     option = question.options[0] if question.options else "TEXT"
     return [*lines, f"  answer with: wavewright answer {name} {printable(option)}"]
 
