@@ -152,6 +152,10 @@ def test_what_holds_no_text_or_is_approved_is_nothing_to_warn_of() -> None:
     assert found(READ, context="${steps.notes}", needs_approval=True) == []
 
 
+def test_an_agent_without_tools_has_none() -> None:
+    assert found(READ, context="${steps.notes}", tools=()) == []
+
+
 def test_a_tool_that_works_on_run_data_brings_nothing_private() -> None:
     outline = tool("outline", {}, reads_data={"inputs", "pages"})
 

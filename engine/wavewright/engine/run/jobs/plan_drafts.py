@@ -41,6 +41,7 @@ from wavewright.planner.plans.sub_plan_call import ExpandedPlan, SubPlan
 from wavewright.planner.plans.sub_plans import expand_plan, reading_faults
 from wavewright.planner.reading.reader import read_model, read_plan_document
 from wavewright.planner.types import JsonSchema, as_object
+from wavewright.tools.pack_folders import pack_templates
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +208,7 @@ def _read_sub_plan(name: str, folder: Path, settings: Settings) -> SubPlan:
         fault = DocumentFault("unreadable_file", f"there is no goal template {name!r}", hint=hint)
         raise DocumentError(Source(name, ""), (fault,))
     path = Path(os.path.normpath(path))
+    _check_stays_inside(name, path, folder, settings)
     document = read_document_file(path)
     if not is_template(document):
         text = read_plan_document(document)
@@ -225,6 +227,26 @@ def _read_sub_plan(name: str, folder: Path, settings: Settings) -> SubPlan:
         path.parent,
         _declared_inputs(template),
     )
+
+
+def _check_stays_inside(name: str, path: Path, folder: Path, settings: Settings) -> None:
+    """Refuse a path that leads out of the project, such as one of a symbolic link: what stands
+    there would be quoted in the errors of a plan.
+
+    Raises:
+        DocumentError: it leads out of the project and out of the folder of the plan that names it.
+    """
+    whole = path.resolve()
+    homes = (settings.root, folder, *settings.templates)
+    if any(whole.is_relative_to(home.resolve()) for home in homes):
+        return
+    if path not in pack_templates().values():
+        fault = DocumentFault(
+            "unreadable_file",
+            f"{name!r} leads out of the project",
+            hint="name a plan of the project, or one beside the plan that calls it",
+        )
+        raise DocumentError(Source(name, ""), (fault,))
 
 
 def _declared_inputs(template: GoalTemplate) -> dict[str, JsonSchema]:

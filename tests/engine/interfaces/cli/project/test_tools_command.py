@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,37 @@ def test_a_job_that_cannot_be_read_is_told(
 
     assert answer.code == 2
     assert worded(answer, project) == snapshot
+
+
+def test_what_tools_should_say_of_untrusted_text_is_a_patch_that_applies(
+    wavewright: CommandLine, project: Path
+) -> None:
+    (project / "tools" / "mail.py").write_text(
+        'def send(to: str, body: str) -> str:\n    """Send a mail."""\n    return body\n\n\n'
+        'def look_up(word: str) -> str:\n    """Look a word up."""\n    return word\n\n\n'
+        'def post(text: str, count: int) -> str:\n    """Post a text."""\n    return text\n'
+    )
+    settings = project / "wavewright.yaml"
+    settings.write_text(
+        "tools:\n  - path: tools/mail.py\n    functions:\n"
+        "      send: {effects: [write, egress]}  # a comment\n"
+        "      look_up: {effects: [read, egress]}\n"
+        "      post:\n        effects: [write]\n"
+    )
+
+    listed = wavewright("tools", "--untrusted").out
+
+    assert "send refuses untrusted text without an approval in: to, body\n" in listed
+    assert "look_up asks outside, and its output is taken to be trusted\n" in listed
+    (project / "untrusted.patch").write_text(listed)
+    subprocess.run(["git", "apply", "untrusted.patch"], cwd=project, check=True)
+    assert "send: {effects: [write, egress], accepts_untrusted: [body]}  # a comment" in (
+        settings.read_text()
+    )
+    assert settings.read_text().endswith(
+        "      post:\n        effects: [write]\n        accepts_untrusted: [text]\n"
+    )
+    again = wavewright("tools", "--untrusted").out
+    assert "send refuses untrusted text without an approval in: to\n" in again
+    assert "look_up asks outside" not in again
+    assert "+++" not in again

@@ -21,12 +21,21 @@ def tools(
     lock: Annotated[
         bool, typer.Option("--lock", help="Ask the MCP servers for their tools and accept them.")
     ] = False,
+    untrusted: Annotated[
+        bool,
+        typer.Option("--untrusted", help="List what the project's tools should say of such text."),
+    ] = False,
 ) -> None:
     """List the tools that plans can call here.
 
     With parameters and results; `check --tools` reads the list as JSON. `--lock` writes the tools
-    of MCP servers into `tools.lock.json` and prints what has changed.
+    of MCP servers into `tools.lock.json` and prints what has changed. `--untrusted` lists the text
+    parameters that take no untrusted text, with a patch of the settings to apply.
     """
+    if untrusted:
+        from wavewright.engine.interfaces.cli.project import undeclared_tools
+
+        raise typer.Exit(undeclared_tools.list_undeclared())
     if lock:
         from wavewright.engine.interfaces.cli.project import tools_command
 

@@ -1,0 +1,55 @@
+"""A sub-plan that is named by its path stays in the project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.engine.conftest import CommandLine
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    """A file of somebody else's beside the project."""
+    file = tmp_path / "elsewhere" / "secret.yaml"
+    file.parent.mkdir()
+    file.write_text("root: x0x0\n")
+    return file
+
+
+@pytest.mark.parametrize(
+    "how", ["symbolic link", "symbolic link of a folder", "path", "whole path"]
+)
+def test_a_path_out_of_the_project_is_refused_and_nothing_of_the_file_is_quoted(
+    wavewright: CommandLine, project: Path, outside: Path, how: str
+) -> None:
+    (project / "plans" / "link.yaml").symlink_to(outside)
+    (project / "plans" / "folder").symlink_to(outside.parent)
+    named = {
+        "symbolic link": "link.yaml",
+        "symbolic link of a folder": "folder/secret.yaml",
+        "path": "../../elsewhere/secret.yaml",
+        "whole path": str(outside),
+    }[how]
+    (project / "plans" / "calling.yaml").write_text(
+        f"steps: [{{id: inner, plan: {named!r}}}]\nresult: '${{steps.inner}}'\n"
+    )
+
+    answer = wavewright("check", "plans/calling.yaml")
+
+    assert answer.code == 1
+    assert "leads out of the project" in answer.out
+    assert "x0x0" not in answer.out + answer.err
+
+
+def test_a_link_within_the_project_is_followed(wavewright: CommandLine, project: Path) -> None:
+    (project / "inner.yaml").write_text(
+        "steps: [{id: n, tool: list_notes, params: {folder: notes}}]\nresult: '${steps.n}'\n"
+    )
+    (project / "plans" / "link.yaml").symlink_to(project / "inner.yaml")
+    (project / "plans" / "calling.yaml").write_text(
+        "steps: [{id: inner, plan: link.yaml}]\nresult: '${steps.inner}'\n"
+    )
+
+    assert wavewright("check", "plans/calling.yaml").code == 0
