@@ -155,6 +155,8 @@ class Settings:
     tools: tuple[JsonValue, ...] = ()
     functions: tuple[object, ...] = field(default=(), repr=False)
     """Functions, or tools made of such, that a Python program adds to the project's own."""
+    reuses_results: bool = True
+    """Whether tools with `cache_for` take results of other runs; not with `--no-cache`."""
     document: Document | None = field(default=None, repr=False, compare=False)
     """The document of the file; faults of parts that are validated later have their places in it.
     """

@@ -6,6 +6,7 @@ import datetime as dt
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypedDict
 
 import anyio
@@ -17,6 +18,7 @@ from wavewright.planner.language.plan import Retry
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.tools import Registry, ToolDefinitionError, ToolError, make_tool
 from wavewright.tools.functions.contracts import read_contract
+from wavewright.tools.functions.schemas import properties
 
 
 class Invoice(BaseModel):
@@ -536,3 +538,40 @@ def test_methods_and_callable_objects_can_be_tools() -> None:
 
     assert call(make_tool(Counter(3).count), by=4) == 7
     assert call(make_tool(Counter(3), name="times"), by=4) == 12
+
+
+def scale(a: int, b: int) -> int:
+    """Scale a number.
+
+    Args:
+        a: The number.
+        b: The factor.
+    """
+    return a * b
+
+
+async def scale_later(a: int, b: int) -> int:
+    """Scale a number."""
+    return a * b
+
+
+@pytest.mark.parametrize("function", [scale, scale_later], ids=["plain", "async"])
+def test_a_partial_is_a_tool_with_the_types_of_what_it_wraps(
+    function: Callable[..., object],
+) -> None:
+    tool = make_tool(partial(function, b=10))
+
+    assert tool.signature.name == function.__name__
+    assert tool.signature.description == "Scale a number."
+    whole = properties(make_tool(function).signature.input_schema)
+    assert properties(tool.signature.input_schema) == {"a": whole["a"]}
+    assert call(tool, a=4) == 40
+
+
+def test_a_partial_that_fixes_the_first_argument_takes_the_others() -> None:
+    assert call(make_tool(partial(scale, 10)), b=4) == 40
+
+
+def test_what_a_partial_fixes_cannot_be_given() -> None:
+    with pytest.raises(ToolError, match="b"):
+        call(make_tool(partial(scale, b=10)), a=4, b=5)

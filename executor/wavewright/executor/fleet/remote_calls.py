@@ -235,7 +235,7 @@ def entrypoint_of(tool: Tool) -> str:
     """Return the name under which calls of a tool are queued: only a worker with the same code
     takes them.
     """
-    return f"{tool.signature.name}@{tool.code or tool.signature.version}"
+    return f"{tool.signature.name}@{tool.own_code or tool.signature.version}"
 
 
 def served_entrypoints(tools: Iterable[Tool], labels: Collection[str]) -> dict[str, Tool]:

@@ -311,7 +311,7 @@ class CallRunner:
         assert call.compiled is not None
         assert call.key is not None
         tool = call.compiled.tool
-        journal = self._facts.journal
+        journal = self._facts.journal if tool.takes_stored else None
         stored = None if journal is None else await journal.find_output(call.key)
         if stored is None or not tool.fits(stored.output):
             return None

@@ -57,6 +57,8 @@ class CompiledTool:
     """Whether a person answers each call."""
     is_under_way: FindCall | None
     """Tells whether a call outlived the process that made it."""
+    takes_stored: bool
+    """Whether a result of another run may stand for a call."""
     room: Callable[[], int] | None
     """How many calls others can take now; None where there is no such limit."""
 
@@ -218,5 +220,6 @@ def _compile_tool(tool: Tool, available: AvailableTool | None, limits: Limits) -
         items_limit=limits.max_items,
         asks_person=tool.asks_person,
         is_under_way=tool.is_under_way,
+        takes_stored=tool.takes_stored,
         room=tool.room,
     )

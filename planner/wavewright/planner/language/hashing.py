@@ -53,7 +53,9 @@ def freshness_bucket(signature: ToolSignature, *, now: float, run: RunId) -> Jso
     """Return what makes a result of this tool usable again: a stretch of time, or this run alone."""
     if signature.cache_for is None or signature.writes:
         return run
-    return int(now // signature.cache_for)
+    period = int(now // signature.cache_for)
+    # What other code made is no result of this tool, whatever its contract says.
+    return [period, signature.code] if signature.code else period
 
 
 def step_key(

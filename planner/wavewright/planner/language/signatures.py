@@ -103,6 +103,10 @@ class ToolSignature(CallPolicy):
     """Named agents that a call may run, where a model is configured."""
     needs: Names = frozenset()
     """Labels that a worker of the fleet must have to make a call, such as `gpu`."""
+    code: Annotated[str, Field(exclude=True)] = ""
+    """Hash of the code behind it, which is no part of the contract: other runs reuse only what the
+    same code made.
+    """
 
     @property
     def brings_untrusted(self) -> bool:

@@ -6,6 +6,7 @@ error at start and not during a run. The function itself imports nothing of this
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import typing
@@ -124,7 +125,7 @@ def _read_contract(function: UserFunction, name: str) -> Contract:
             f"tool {name!r}: {place} is a generator", hint="return a list with everything in it"
         )
     parameters, hints = _read_signature(function, name, place)
-    docs = docstring_parser.parse(inspect.getdoc(function) or "")
+    docs = docstring_parser.parse(inspect.getdoc(unwrap_partial(function)) or "")
     meanings = {item.arg_name: item.description for item in docs.params if item.description}
     open_parameters = [item for item in parameters if not _is_reserved(item)]
     fields: dict[str, Any] = {}
@@ -165,11 +166,17 @@ def _read_contract(function: UserFunction, name: str) -> Contract:
 def _read_signature(
     function: UserFunction, name: str, place: str
 ) -> tuple[list[inspect.Parameter], dict[str, Any]]:
-    is_annotated = inspect.isroutine(function) or inspect.isclass(function)
+    wrapped = unwrap_partial(function)
+    is_annotated = inspect.isroutine(wrapped) or inspect.isclass(wrapped)
     try:
-        parameters = list(inspect.signature(function).parameters.values())
+        # What a partial fixes is no parameter any more; Python would let a caller set it again.
+        parameters = [
+            parameter
+            for parameter in inspect.signature(function).parameters.values()
+            if parameter.name not in _fixed_names(function)
+        ]
         # An object that is called has its annotations at `__call__`.
-        annotated = function if is_annotated else type(function).__call__
+        annotated = wrapped if is_annotated else type(wrapped).__call__
         hints = typing.get_type_hints(annotated, include_extras=True)
         hints = {part: portable_annotation(hint) for part, hint in hints.items()}
     except NameError as error:
@@ -183,6 +190,23 @@ def _read_signature(
             hint="register a function that is written in Python, or wrap it in one",
         ) from error
     return parameters, hints
+
+
+def unwrap_partial(function: object) -> object:
+    """Return what a partial wraps, or the function itself."""
+    while isinstance(function, functools.partial):
+        function = cast("functools.partial[object]", function).func
+    return function
+
+
+def _fixed_names(function: object) -> frozenset[str]:
+    """Return the parameters that a partial gives by their names."""
+    fixed = frozenset[str]()
+    while isinstance(function, functools.partial):
+        wrapping = cast("functools.partial[object]", function)
+        fixed |= wrapping.keywords.keys()
+        function = wrapping.func
+    return fixed
 
 
 def _is_reserved(parameter: inspect.Parameter) -> bool:
@@ -251,8 +275,9 @@ def _one_paragraph(text: str | None) -> str | None:
 
 def _source_location(function: UserFunction) -> str:
     """Return the function's name with file and line, as far as it has them."""
-    shown = getattr(function, "__qualname__", None) or type(function).__qualname__
-    code = getattr(inspect.unwrap(function), "__code__", None)
+    wrapped = cast("UserFunction", unwrap_partial(function))
+    shown = getattr(wrapped, "__qualname__", None) or type(wrapped).__qualname__
+    code = getattr(inspect.unwrap(wrapped), "__code__", None)
     if code is None:
         return f"{shown}()"
     return f"{shown}() ({code.co_filename}:{code.co_firstlineno})"

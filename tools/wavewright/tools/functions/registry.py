@@ -12,15 +12,20 @@ import inspect
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from types import CodeType
-from typing import Final, Unpack, cast
+from typing import Final, Unpack
 
 from pydantic import ValidationError
 
 from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.planner.language.signatures import RUN_INPUTS, ToolSignature
 from wavewright.planner.types import Effect, Json, JsonObject, JsonSchema
-from wavewright.tools.functions.contracts import Contract, UserFunction, read_contract
+from wavewright.tools.functions.code import code_hash, own_code_hash
+from wavewright.tools.functions.contracts import (
+    Contract,
+    UserFunction,
+    read_contract,
+    unwrap_partial,
+)
 from wavewright.tools.functions.errors import ToolDefinitionError
 from wavewright.tools.functions.options import ToolOptions
 from wavewright.tools.functions.schemas import properties
@@ -77,7 +82,7 @@ def make_tool(function: UserFunction, **options: Unpack[ToolOptions]) -> Tool:
         ToolDefinitionError: the function or an option cannot be used; the message names which, the
             hint the fix.
     """
-    name = options.get("name") or getattr(function, "__name__", "")
+    name = options.get("name") or name_of(function)
     if not name or name == "<lambda>":
         raise ToolDefinitionError(
             f"{function!r} has no name of its own",
@@ -85,7 +90,19 @@ def make_tool(function: UserFunction, **options: Unpack[ToolOptions]) -> Tool:
         )
     contract = read_contract(function, name)
     signature = _signature(name, contract, options)
-    return Tool(signature, _bind_function(function, contract), code_hash(function))
+    code = code_hash(function)
+    return Tool(
+        signature.model_copy(update={"code": code}),
+        _bind_function(function, contract),
+        code,
+        function=function,
+        own_code=own_code_hash(function),
+    )
+
+
+def name_of(function: object) -> str:
+    """Return the name that a function has of its own; that of a partial is what it wraps has."""
+    return str(getattr(unwrap_partial(function), "__name__", ""))
 
 
 def _signature(name: str, contract: Contract, options: ToolOptions) -> ToolSignature:
@@ -219,38 +236,12 @@ def contract_version(contract: Contract, effects: frozenset[Effect], settings: J
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def code_hash(function: UserFunction) -> str:
-    """Return a short hash of a function's compiled code, without the functions that it calls; empty
-    where it has none.
-
-    Comments, blank lines and the place in the file do not count. Another version of Python gives
-    another hash.
-    """
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    if not isinstance(code, CodeType):
-        return ""
-    return hashlib.sha256(
-        "\n".join(_code_parts(code)).encode("utf-8", "surrogatepass")
-    ).hexdigest()[:12]
-
-
-def _code_parts(code: CodeType) -> Iterator[str]:
-    yield code.co_code.hex()
-    yield repr((code.co_names, code.co_varnames, code.co_freevars))
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _code_parts(constant)
-        elif isinstance(constant, frozenset):
-            # Its order changes from process to process.
-            yield repr(sorted(map(repr, cast("frozenset[object]", constant))))
-        else:
-            yield repr(constant)
-
-
 def _bind_function(function: UserFunction, contract: Contract) -> ToolFunction:
     """Return the code behind a tool: bind the parameters, call, and turn the result into JSON."""
     reserved = contract.reserved
-    called = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
+    called = unwrap_partial(function)
+    if not inspect.isroutine(called):
+        called = getattr(called, "__call__", called)  # noqa: B004 - whether it is awaited is asked
     runs_here = inspect.iscoroutinefunction(called)
 
     async def call(request: ToolCall) -> Json:

@@ -15,7 +15,7 @@ import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
@@ -159,14 +159,21 @@ class Tool:
     signature: ToolSignature
     call: ToolFunction
     code: str = ""
-    """Hash of the function's own code, without what it calls; empty where it is no Python function.
+    """Hash of the code, with what the function reads of its module; empty where it is no Python
+    function. See `docs/explanation/semantics.md`, rule 1.3.
     """
+    function: object = field(default=None, compare=False, repr=False)
+    """What is called, where that is a function of Python."""
+    own_code: str = ""
+    """Hash of the function's instructions alone, by which machines know each other's tools."""
     asks_person: bool = False
     """Whether a person answers each call: it is made once there is an answer."""
     is_under_way: FindCall | None = None
     """For a tool whose calls outlive this process; where a run is continued, such a call is taken
     up again.
     """
+    takes_stored: bool = True
+    """Whether results of other runs may be reused, where the signature allows it."""
     room: Callable[[], int] | None = None
     """For a tool whose calls others make: how many of them a run may have under way now, as others
     come and go.

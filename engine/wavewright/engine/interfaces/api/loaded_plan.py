@@ -12,6 +12,7 @@ from wavewright.config.documents import Document, read_document
 from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
 from wavewright.config.sources import Source
+from wavewright.engine.interfaces.api.given_functions import with_function
 from wavewright.engine.rehearsal.dry_run.forecast import DryRun, notebook_bundle
 from wavewright.engine.rehearsal.dry_run.outlook import forecast_job
 from wavewright.engine.rehearsal.planning_session import PlanReport, make_plan_for_request
@@ -24,7 +25,7 @@ from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job
 from wavewright.engine.run.ports import Asker
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
 from wavewright.planner.types import Json, JsonObject
-from wavewright.tools.functions.tool import MODEL_HINT
+from wavewright.tools.functions.tool import MODEL_HINT, Tool
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -100,7 +101,7 @@ class LoadedPlan:
     def step(
         self,
         step_id: str,
-        tool: str | Callable[..., object],
+        tool: str | Callable[..., object] | Tool,
         params: Mapping[str, Json] | None = None,
         **fields: Json,
     ) -> LoadedPlan:
@@ -108,17 +109,21 @@ class LoadedPlan:
 
         Args:
             step_id: Name of the step in expressions.
-            tool: A tool, by its name or as the function that was given to `Wavewright`.
+            tool: A tool by its name, or a function, which is the one that is called: whether or
+                not `Wavewright` was given it, and whatever else has its name.
             params: Its arguments; strings may hold `${…}`.
             fields: Further fields of a step, such as `for_each`, `when` and `retry`.
 
         Raises:
-            WavewrightError: this is a job and no plan of its own.
+            WavewrightError: this is a job and no plan of its own, or the function has the name of a
+                tool with options that is made of another function.
         """
-        name = tool if isinstance(tool, str) else getattr(tool, "__name__", str(tool))
-        return self._with_item(
-            "steps", {"id": step_id, "tool": name, "params": dict(params or {}), **fields}
-        )
+        if isinstance(tool, str):
+            settings, name = self.settings, tool
+        else:
+            settings, name = with_function(self.settings, tool)
+        item: JsonObject = {"id": step_id, "tool": name, "params": dict(params or {}), **fields}
+        return replace(self._with_item("steps", item), settings=settings)
 
     def gate(self, gate_id: str, **fields: Json) -> LoadedPlan:
         """Return the plan with one more gate, such as `gate("positive", on="total", check="output >

@@ -263,7 +263,8 @@ class Wavewright:
         """
         loaded = plan if isinstance(plan, LoadedPlan) else self.load(plan)
         ended = await self._execute(
-            RunRequest(resolved_job=loaded.job, run=None if run is None else read_run_id(run))
+            RunRequest(resolved_job=loaded.job, run=None if run is None else read_run_id(run)),
+            settings=loaded.settings,
         )
         return ended if result_type is None else _typed(ended, result_type)
 
@@ -315,7 +316,10 @@ class Wavewright:
         """
         loaded = plan if isinstance(plan, LoadedPlan) else self.load(plan)
         request = RunRequest(resolved_job=loaded.job, run=None if run is None else read_run_id(run))
-        return RunStream(lambda listen: self._execute(request, listen, after), self._open.group)
+        return RunStream(
+            lambda listen: self._execute(request, listen, after, settings=loaded.settings),
+            self._open.group,
+        )
 
     @overload
     def run_sync(
@@ -376,6 +380,8 @@ class Wavewright:
         request: RunRequest,
         on_event: Callable[[Event], None] = ignore_event,
         after: int | None = None,
+        *,
+        settings: Settings | None = None,
     ) -> PlanRun[Json]:
         opened = self._open
         if request.run is not None:
@@ -387,7 +393,7 @@ class Wavewright:
                 return PlanRun(state, None, stored_package(state))
         ports = Ports(
             attempt=Attempt(journal=opened.journal, on_event=on_event),
-            means=Means(settings=self._settings, services=opened.services),
+            means=Means(settings=settings or self._settings, services=opened.services),
             people=People(
                 approver=CallbackApprover(self._approve),
                 asker=None if self._ask is None else CallbackAsker(self._ask),

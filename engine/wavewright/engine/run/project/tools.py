@@ -244,6 +244,8 @@ def _named_tools(
         found = {**sources.own, **sources.server_tools(), **found}
     if AGENT in names and AGENT not in found:
         found[AGENT] = _agent_tool(sources, found, goal)
+    if not settings.reuses_results:
+        return Registry(replace(tool, takes_stored=False) for tool in found.values())
     return Registry(found.values())
 
 

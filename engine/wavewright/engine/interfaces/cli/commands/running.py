@@ -46,6 +46,9 @@ def run(
     view: Annotated[
         bool, typer.Option("--view", help="Serve the live page on this machine while it runs.")
     ] = False,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Call every tool, whatever other runs have kept.")
+    ] = False,
 ) -> None:
     """Plan, check, execute, review, repair and package a job."""
     from wavewright.engine.interfaces.cli.common.arguments import input_overrides, parse_instant
@@ -69,6 +72,7 @@ def run(
             as_json=json,
             is_quiet=quiet,
             is_viewed=view,
+            reuses_results=not no_cache,
         )
     )
 

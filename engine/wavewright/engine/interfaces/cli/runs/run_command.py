@@ -92,6 +92,7 @@ def execute_request(
     as_json: bool,
     is_quiet: bool = False,
     is_viewed: bool = False,
+    reuses_results: bool = True,
 ) -> int:
     """Execute a request, show its progress, and return the exit code.
 
@@ -102,7 +103,7 @@ def execute_request(
     Raises:
         CommandError: the folder for the package cannot be used, or the run to resume has ended.
     """
-    settings = project_settings(request.job_file)
+    settings = replace(project_settings(request.job_file), reuses_results=reuses_results)
     request = replace(
         request,
         job_file=from_root(request.job_file, settings),

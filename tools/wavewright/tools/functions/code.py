@@ -1,0 +1,226 @@
+"""What the code of a tool is: two tools with equal code give equal results for equal parameters, as
+far as that can be seen.
+
+Seen is what the function itself holds: its instructions and defaults, the values that it closes
+over, and what it reads of its own module (constants, functions, classes), of these the same again.
+Of a partial that is what it wraps and the arguments that it fixes, of a method and of an object
+that is called their class and the object's attributes.
+
+Not seen is what lies elsewhere: files, variables of the environment, and other modules, which count
+by their names alone. An absolute path counts by its type alone, so that two machines agree, and
+so does a value that is neither plain data nor of a class of the module. What the function itself
+changes (a list that it appends to, a counter) is its state and not its code.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import dis
+import enum
+import functools
+import hashlib
+import re
+import types
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
+from pathlib import PurePath
+from types import CodeType
+from typing import Final, cast
+
+_MAX_PARTS: Final = 20_000
+"""Parts of one hash; a table with more counts by its first ones."""
+_PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), type(...))
+_WRITTEN_OUT: Final = (dt.date, dt.time, dt.timedelta, dt.tzinfo, decimal.Decimal, uuid.UUID, range)
+_CHANGING_METHODS: Final = frozenset(
+    {
+        "add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem",
+        "popleft", "remove", "setdefault", "update",
+    }
+)  # fmt: skip
+
+
+def code_hash(function: object) -> str:
+    """Return a short hash of the code of a function, a partial, a method or an object that is
+    called; empty where it has none that is written in Python.
+
+    Comments, blank lines and the place in the file do not count. Another version of Python gives
+    another hash.
+    """
+    if not _has_code(function):
+        return ""
+    return _digest(_CodeReader().parts(function, getattr(function, "__module__", None)))
+
+
+def own_code_hash(function: object) -> str:
+    """Return a short hash of a function's instructions alone: what it reads may differ between two
+    machines that have the same program.
+    """
+    while isinstance(function, functools.partial):
+        function = cast("functools.partial[object]", function).func
+    while (wrapped := getattr(function, "__wrapped__", None)) is not None:
+        function = wrapped
+    code = getattr(function, "__code__", None)
+    return _digest(_instructions(code)) if isinstance(code, CodeType) else ""
+
+
+def _has_code(function: object) -> bool:
+    if isinstance(function, functools.partial):
+        return _has_code(cast("functools.partial[object]", function).func)
+    if isinstance(getattr(function, "__code__", None), CodeType):
+        return True
+    call = getattr(type(function), "__call__", None)  # noqa: B004 - its code is looked at
+    return isinstance(getattr(call, "__code__", None), CodeType)
+
+
+def _digest(parts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def _instructions(code: CodeType) -> Iterator[str]:
+    yield code.co_code.hex()
+    yield repr((code.co_names, code.co_varnames, code.co_freevars))
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _instructions(constant)
+        elif isinstance(constant, frozenset):
+            # Its order changes from process to process.
+            yield repr(sorted(map(repr, cast("frozenset[object]", constant))))
+        else:
+            yield repr(constant)
+
+
+class _CodeReader:
+    """Reads the code of one function, each object once."""
+
+    def __init__(self) -> None:
+        self._read: dict[int, object] = {}
+        """What was read, by identity; held, so that no identity is given twice."""
+        self._parts = 0
+
+    def parts(self, value: object, home: str | None = None) -> Iterator[str]:
+        """Yield a value part by part; `home` is the module that it is read in."""
+        self._parts += 1
+        if self._parts > _MAX_PARTS:
+            return
+        if isinstance(value, _PLAIN):
+            yield f"{type(value).__name__} {value!r}"
+            return
+        if id(value) in self._read:
+            yield "again"
+            return
+        self._read[id(value)] = value
+        yield from self._object(value, home)
+
+    def _object(self, value: object, home: str | None) -> Iterator[str]:
+        if isinstance(value, types.FunctionType):
+            yield from self._function(value, home)
+        elif isinstance(value, types.MethodType):
+            yield from self.parts(value.__func__, value.__func__.__module__)
+            yield from self.parts(value.__self__, value.__func__.__module__)
+        elif isinstance(value, functools.partial):
+            wrapping = cast("functools.partial[object]", value)
+            yield from self.parts(wrapping.func, getattr(wrapping.func, "__module__", None))
+            yield from self.parts(wrapping.args, home)
+            yield from self.parts(wrapping.keywords, home)
+        elif isinstance(value, (staticmethod, classmethod)):
+            yield from self.parts(cast("staticmethod[..., object]", value).__func__, home)
+        elif isinstance(value, property):
+            yield from self.parts((value.fget, value.fset), home)
+        elif isinstance(value, type):
+            yield from self._class(value, home)
+        else:
+            yield from self._data(value, home)
+
+    def _function(self, function: types.FunctionType, home: str | None) -> Iterator[str]:
+        if home is not None and function.__module__ != home and not function.__closure__:
+            # Of another module: who changes a library changes its version.
+            yield f"function {function.__module__}.{function.__qualname__}"
+            return
+        yield from _instructions(function.__code__)
+        yield from self.parts(function.__defaults__, function.__module__)
+        yield from self.parts(function.__kwdefaults__, function.__module__)
+        for cell in function.__closure__ or ():
+            try:
+                closed_over = cell.cell_contents
+            except ValueError:  # a name that is set later
+                continue
+            # What a wrapper wraps is the code of the tool, wherever the wrapper comes from.
+            is_code = callable(closed_over) and not isinstance(closed_over, type)
+            of = getattr(closed_over, "__module__", None) if is_code else function.__module__
+            yield from self.parts(closed_over, of)
+        for name in sorted(_names_read(function.__code__)):
+            if name in function.__globals__:
+                yield name
+                yield from self.parts(function.__globals__[name], function.__module__)
+
+    def _class(self, kind: type, home: str | None) -> Iterator[str]:
+        yield f"class {kind.__module__}.{kind.__qualname__}"
+        if kind.__module__ != home or issubclass(kind, enum.Enum):
+            return
+        for base in kind.__bases__:
+            yield from self.parts(base, home)
+        for name, member in [*vars(kind).items()]:
+            # What Python and libraries add to a class differs from process to process.
+            if isinstance(member, types.FunctionType) or not name.startswith(("__", "_abc_")):
+                yield name
+                yield from self.parts(member, home)
+
+    def _data(self, value: object, home: str | None) -> Iterator[str]:
+        kind = type(value)
+        yield f"{kind.__module__}.{kind.__qualname__}"
+        if isinstance(value, Mapping):
+            for key, item in cast("Mapping[object, object]", value).items():
+                yield from self.parts(key, home)
+                yield from self.parts(item, home)
+        elif isinstance(value, AbstractSet):
+            members = cast("AbstractSet[object]", value)
+            yield from sorted("\n".join(self.parts(member, home)) for member in members)
+        elif isinstance(value, Sequence):
+            for item in cast("Sequence[object]", value):
+                yield from self.parts(item, home)
+        elif (text := _written_out(value)) is not None:
+            yield text
+        elif kind.__module__ == home:
+            yield from self._instance(value, home)
+
+    def _instance(self, value: object, home: str) -> Iterator[str]:
+        yield from self.parts(type(value), home)
+        attributes: dict[str, object] = getattr(value, "__dict__", {})
+        for name, attribute in sorted(attributes.items()):
+            yield name
+            yield from self.parts(attribute, home)
+
+
+def _written_out(value: object) -> str | None:
+    """Return a value of the standard library as text, where it has one that is always the same."""
+    if isinstance(value, enum.Enum):
+        return f"{value.name} {value.value!r}"
+    if isinstance(value, _WRITTEN_OUT):
+        return repr(value)
+    if isinstance(value, re.Pattern):
+        return repr((cast("re.Pattern[str]", value).pattern, value.flags))
+    if isinstance(value, PurePath):
+        return "" if value.is_absolute() else str(value)
+    return value.__name__ if isinstance(value, types.ModuleType) else None
+
+
+def _names_read(code: CodeType) -> set[str]:
+    """Return the global names that a function reads and does not change itself."""
+    read, changed = set[str](), set[str]()
+    before: str | None = None
+    for instruction in dis.get_instructions(code):
+        name = str(instruction.argval)
+        if instruction.opname in {"LOAD_GLOBAL", "LOAD_NAME"}:
+            read.add(name)
+            before = name
+            continue
+        if instruction.opname in {"STORE_GLOBAL", "DELETE_GLOBAL"}:
+            changed.add(name)
+        elif before is not None and name in _CHANGING_METHODS:
+            changed.add(before)
+        before = None
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            read |= _names_read(constant)
+    return read - changed
