@@ -10,6 +10,7 @@ COPY planner planner
 COPY executor executor
 COPY reviewer reviewer
 COPY tools tools
+COPY packs packs
 COPY prompts prompts
 COPY config config
 COPY engine engine
