@@ -12,7 +12,7 @@ from typing import Final
 from wavewright.executor.postgres.driver import Connection, PostgresTransaction
 from wavewright.executor.store.journal import JournalNotOpened
 
-FORMAT: Final = 6
+FORMAT: Final = 7
 """Of the tables and of the events' bodies; in the table `format`."""
 LOCK: Final = 0x57617665
 """`Wave` in ASCII: the number of the advisory lock that one process at a time has while it makes
@@ -122,6 +122,7 @@ _TABLES: Final = f"""
         received double precision NOT NULL,
         weight double precision NOT NULL,
         attempts bigint NOT NULL,
+        failures bigint NOT NULL,
         iteration bigint NOT NULL,
         package text,
         feedback text NOT NULL,

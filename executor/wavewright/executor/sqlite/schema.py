@@ -6,7 +6,7 @@ from typing import Final
 
 APPLICATION_ID: Final = 0x57617665
 """`Wave` in ASCII; what `file` and `PRAGMA application_id` show."""
-FORMAT: Final = 7
+FORMAT: Final = 8
 """Of the tables and of the events' bodies; in `PRAGMA user_version`."""
 
 TABLES: Final = (
@@ -92,6 +92,7 @@ TABLES: Final = (
         received REAL NOT NULL,
         weight REAL NOT NULL,
         attempts INTEGER NOT NULL,
+        failures INTEGER NOT NULL,
         iteration INTEGER NOT NULL,
         package TEXT,
         feedback TEXT NOT NULL,

@@ -31,7 +31,7 @@ from wavewright.engine.service.job_store.records import (
     Receipt,
     ReceivedMessage,
 )
-from wavewright.engine.service.job_store.rules import MAX_ATTEMPTS
+from wavewright.engine.service.job_store.rules import MAX_FAILURES
 from wavewright.engine.service.job_store.store import JobStore
 from wavewright.engine.service.job_store.stores import open_stores
 from wavewright.engine.service.messages.models import JobRequest
@@ -86,7 +86,7 @@ async def test_a_job_that_fails_unforeseen_every_time_is_laid_aside_and_its_neig
     client: BrokerClient, in_process: InProcess, failing: Failing
 ) -> None:
     poison, good = str(uuid4()), str(uuid4())
-    failing(MAX_ATTEMPTS)
+    failing(MAX_FAILURES)
     async with in_process():
         await client.send(JobRequest(job_id=poison, job=job(("say", "no"))))
         failed = await client.until_told(poison, "JOB_FAILED")
@@ -95,7 +95,7 @@ async def test_a_job_that_fails_unforeseen_every_time_is_laid_aside_and_its_neig
         [letter] = await client.dead_letters(1)
 
     assert "the unforeseen" in str(failed["reason"])
-    assert f"started {MAX_ATTEMPTS} times" in str(letter.headers["x-wavewright-reason"])
+    assert f"started {MAX_FAILURES} times" in str(letter.headers["x-wavewright-reason"])
 
 
 @pytest.mark.anyio
@@ -141,7 +141,7 @@ async def test_a_run_that_has_not_begun_is_none_to_resume_by_hand(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
-    ("fault", "attempts"),
+    ("fault", "failures"),
     [
         (EventUnwritable("an event is too long"), 1),
         (EventDamaged("event 3 cannot be read"), 1),
@@ -150,7 +150,7 @@ async def test_a_run_that_has_not_begun_is_none_to_resume_by_hand(
     ids=["unwritable", "damaged", "full disk"],
 )
 async def test_a_fault_of_one_runs_journal_counts_against_its_job_and_not_against_the_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: JournalError, attempts: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: JournalError, failures: int
 ) -> None:
     async def run(*_: object, **__: object) -> None:
         raise fault
@@ -183,5 +183,5 @@ async def test_a_fault_of_one_runs_journal_counts_against_its_job_and_not_agains
         row = await stores.jobs.find_job(claimed.job)
 
     assert row is not None
-    assert (row.state, row.attempts) == ("queued", attempts)
-    assert watch.health.faults.get("store") == (None if attempts else "the disk is full")
+    assert (row.state, row.failures) == ("queued", failures)
+    assert watch.health.faults.get("store") == (None if failures else "the disk is full")

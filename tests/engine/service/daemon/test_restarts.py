@@ -4,7 +4,6 @@ twice.
 
 from __future__ import annotations
 
-import json
 import signal
 from collections import Counter
 from uuid import uuid4
@@ -12,30 +11,11 @@ from uuid import uuid4
 import pytest
 
 from tests.engine.service.daemon.conftest import StartDaemon
-from tests.engine.service.daemon.daemon_project import BrokerClient, DaemonProcess, DaemonSite, job
+from tests.engine.service.daemon.daemon_project import BrokerClient, DaemonSite, job
 from wavewright.engine.service.messages.models import JobRequest
-from wavewright.planner.types import Json, JsonObject
 
 pytestmark = pytest.mark.anyio
 
-KILLING = '''
-
-def die_late() -> str:
-    """End this process once four more texts were said, and most of that was journaled."""
-    _note("die late")
-    while True:
-        calls = (_HERE / "calls.txt").read_text().splitlines()
-        deaths = calls.count("die late")
-        if sum(call.startswith("say") for call in calls) >= 4 * deaths:
-            os._exit(9)
-        time.sleep(0.01)
-
-
-def linger(text: str) -> str:
-    """Take a while to say a text."""
-    time.sleep(0.3)
-    return text
-'''
 RAISING = '''
 
 class OwnEnd(BaseException):
@@ -186,62 +166,6 @@ async def test_a_daemon_whose_event_loop_hangs_ends_by_one_term_nevertheless(
     assert await hung.ended() == 0
 
 
-async def test_a_job_that_ends_its_process_is_laid_aside_after_five_attempts(
-    site: DaemonSite, client: BrokerClient, start: StartDaemon
-) -> None:
-    poison, good = str(uuid4()), str(uuid4())
-    last = start("--slots", "1")
-    await last.started()
-    await client.send(JobRequest(job_id=poison, job=job("die")))
-    await client.send(JobRequest(job_id=good, job=job(("say", "well"))))
-    deaths = 0
-    while not await is_done_before_it_ends(last, site):
-        deaths += 1
-        last = start("--slots", "1")
-    failed = await client.until_told(poison, "JOB_FAILED")
-    await client.until_told(good, "JOB_COMPLETED")
-    [letter] = await client.dead_letters(1)
-
-    assert deaths <= 5
-    assert site.calls()["die"] == deaths
-    assert "5" in str(failed["reason"])
-    assert str(letter.headers["x-wavewright-reason"]).startswith("max_deliveries")
-    assert json.loads(letter.body)["payload"] == {"job_id": poison, "job": job("die")}
-
-
-@pytest.mark.timeout(180)
-async def test_a_step_that_ends_its_process_is_laid_aside_after_five_deaths_beside_siblings_and_neighbours(
-    site: DaemonSite, client: BrokerClient, start: StartDaemon
-) -> None:
-    poison, busy = str(uuid4()), [str(uuid4()) for _ in range(3)]
-    with (site.folder / "yard.py").open("a") as file:
-        file.write(KILLING)
-    site.write(functions="say: {}, linger: {}, die_late: {}")
-    says: list[Json] = [
-        {"id": f"s{number}", "tool": "say", "params": {"text": str(number)}} for number in range(30)
-    ]
-    siblings: JsonObject = {
-        "name": "a step that kills",
-        "plan": {"steps": [{"id": "kill", "tool": "die_late"}, *says], "result": "${steps.s0}"},
-        "overrides": {"limits": {"concurrency": 3}},
-    }
-    last = start()
-    await last.started()
-    await client.send(JobRequest(job_id=poison, job=siblings))
-    for one in busy:
-        calls = [("linger", f"{one} {number}") for number in range(6)]
-        await client.send(JobRequest(job_id=one, job=job(*calls)))
-    for _ in range(5):
-        await last.ended()
-        last = start()
-    await client.until_told(poison, "JOB_FAILED")
-    for one in busy:
-        await client.until_told(one, "JOB_COMPLETED")
-
-    assert site.calls()["die late"] == 5
-    assert last.process.poll() is None
-
-
 async def test_whatever_a_tool_raises_fails_its_step_and_the_daemon_goes_on(
     site: DaemonSite, client: BrokerClient, start: StartDaemon
 ) -> None:
@@ -263,12 +187,6 @@ async def test_whatever_a_tool_raises_fails_its_step_and_the_daemon_goes_on(
     daemon.signal(signal.SIGTERM)
 
     assert await daemon.ended() == 0
-
-
-async def is_done_before_it_ends(daemon: DaemonProcess, site: DaemonSite) -> bool:
-    """Wait until a daemon has ended or the good job is done; tell which."""
-    await site.until(lambda: daemon.process.poll() is not None or site.calls()["say well"] == 1)
-    return site.calls()["say well"] == 1
 
 
 async def test_a_request_that_comes_again_is_one_job_and_one_package(

@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from tests.engine.service.job_store.job_examples import (
+    FEW_ATTEMPTS,
     DaemonStores,
     StoresTestCase,
     claimed,
@@ -24,11 +25,11 @@ from tests.engine.service.job_store.job_examples import (
     verdict,
 )
 from tests.executor.event_examples import run_started, step_finished
+from wavewright.engine.service.job_store import rules
 from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
 from wavewright.engine.service.job_store.records import JobChange, JobRow, OutgoingMessage
 from wavewright.engine.service.job_store.rules import (
-    MAX_ATTEMPTS,
-    TRUSTED_ATTEMPTS,
+    MAX_FAILURES,
     CrashSuspects,
     has_advanced,
 )
@@ -74,31 +75,29 @@ class AttemptsContract(StoresTestCase):
         assert await other.journal.load(job.run) == []
         assert await published_states(other) == []
 
-    async def test_jobs_that_were_there_each_time_a_daemon_died_are_begun_one_by_one_until_they_advance(
+    async def test_jobs_that_were_there_each_time_a_daemon_died_keep_no_other_one_waiting(
         self, daemons: DaemonStores, other: Stores
     ) -> None:
         for number in (1, 2):
             await other.jobs.receive(request_of(number))
-        for _ in range(TRUSTED_ATTEMPTS):
+        for _ in range(3):
             stores = await daemons.open()
             for number in (1, 2):
                 await claimed(stores, number)
             await daemons.kill(stores)
 
         first = await claimed(other, 1)
-        alone = await other.jobs.claim()
+        second = await claimed(other, 2)
         advanced = OutboxWrites(change=JobChange(first.job, "running", has_advanced=True))
         await other.journal.append(first.run, [run_started(first.run)], advanced)
-        second = await claimed(other, 2)
 
-        assert alone is None
-        assert ((await row_of(other, 1)).attempts, second.attempts) == (1, TRUSTED_ATTEMPTS + 1)
+        assert ((await row_of(other, 1)).attempts, second.attempts) == (1, 4)
 
     async def test_a_job_that_ends_every_daemon_is_dead_after_its_last_attempt(
         self, daemons: DaemonStores, other: Stores
     ) -> None:
         await other.jobs.receive(request_of(1))
-        for attempt in range(MAX_ATTEMPTS):
+        for attempt in range(FEW_ATTEMPTS):
             stores = await daemons.open()
             assert (await claimed(stores, 1)).attempts == attempt + 1
             await daemons.kill(stores)
@@ -107,7 +106,7 @@ class AttemptsContract(StoresTestCase):
         await claimed(other, 2)
 
         row = await row_of(other, 1)
-        assert (row.state, row.attempts, row.owner) == ("dead", MAX_ATTEMPTS, None)
+        assert (row.state, row.attempts, row.owner) == ("dead", FEW_ATTEMPTS, None)
         assert row.reason == "started 5 times, and never finished"
         assert await published_states(other) == ["dead"]
 
@@ -116,25 +115,25 @@ class AttemptsContract(StoresTestCase):
     ) -> None:
         for number in (1, 2):
             await other.jobs.receive(request_of(number))
-        for attempt in range(MAX_ATTEMPTS):
+        for attempt in range(FEW_ATTEMPTS):
             stores = await daemons.open()
             sibling = f"sibling {attempt}"
             await attempt_cut_off(stores, 1, begun=["kill", sibling], ended=[sibling])
-            if attempt < TRUSTED_ATTEMPTS:
+            if attempt < 2:
                 await attempt_cut_off(stores, 2, begun=["busy"])
             await daemons.kill(stores)
 
         await attempt_cut_off(other, 2, begun=["busy"], ended=["busy"])
 
         poison, busy = await row_of(other, 1), await row_of(other, 2)
-        assert (poison.state, poison.attempts) == ("dead", MAX_ATTEMPTS)
+        assert (poison.state, poison.attempts) == ("dead", FEW_ATTEMPTS)
         assert (busy.state, busy.attempts) == ("running", 1)
 
     async def test_steps_that_were_only_cancelled_are_no_progress(
         self, daemons: DaemonStores, other: Stores
     ) -> None:
         await other.jobs.receive(request_of(1))
-        for _ in range(MAX_ATTEMPTS):
+        for _ in range(FEW_ATTEMPTS):
             stores = await daemons.open()
             await attempt_cut_off(stores, 1, begun=["a", "b"], ended=["a", "b"], status="cancelled")
             await daemons.kill(stores)
@@ -146,12 +145,12 @@ class AttemptsContract(StoresTestCase):
         self, daemons: DaemonStores, other: Stores
     ) -> None:
         await other.jobs.receive(request_of(1))
-        for attempt in range(2 * MAX_ATTEMPTS):
+        for attempt in range(2 * FEW_ATTEMPTS):
             stores = await daemons.open()
             await attempt_cut_off(stores, 1, begun=[f"call {attempt}"])
             await daemons.kill(stores)
 
-        assert (await claimed(other, 1)).attempts < MAX_ATTEMPTS
+        assert (await claimed(other, 1)).attempts < FEW_ATTEMPTS
 
     async def test_a_job_that_could_not_even_be_given_up_is_begun_again_by_its_own_daemon(
         self, one: Stores, other: Stores, daemons: DaemonStores
@@ -160,7 +159,7 @@ class AttemptsContract(StoresTestCase):
             await one.jobs.receive(request_of(number))
         begun = jobs = [await claimed(one, number) for number in (1, 2)]
 
-        for _ in range(TRUSTED_ATTEMPTS):
+        for _ in range(2):
             await daemons.forbid_writes()
             for job in jobs:
                 with pytest.raises(JournalError):
@@ -178,8 +177,7 @@ class AttemptsContract(StoresTestCase):
             assert await other.jobs.claim() is None
             begun = await _claimed_at_once(one)
 
-        # By now each is suspected of ending its process, and one is begun at a time.
-        (job,) = begun
+        job, _ = begun
         await one.journal.append(job.run, [step_finished("a")])
         assert await other.journal.load(job.run) == [step_finished("a")]
 
@@ -187,10 +185,10 @@ class AttemptsContract(StoresTestCase):
         self, one: Stores
     ) -> None:
         await one.jobs.receive(request_of(1))
-        for _ in range(MAX_ATTEMPTS + 1):
+        for _ in range(FEW_ATTEMPTS + 1):
             await claimed(one, 1)
             await one.jobs.change(JobChange(job_id(1), "queued", "the daemon stops"))
-        for _ in range(MAX_ATTEMPTS):
+        for _ in range(MAX_FAILURES):
             await claimed(one, 1)
             await one.jobs.change(JobChange(job_id(1), "queued", "boom", is_failed_attempt=True))
 
@@ -198,8 +196,41 @@ class AttemptsContract(StoresTestCase):
 
         row = await row_of(one, 1)
         assert (row.state, row.reason) == (
-            "dead", "started 5 times, and never finished; last reason: boom",
+            "dead", "started 5 times, and failed each time; last reason: boom",
         )  # fmt: skip
+
+    async def test_a_job_whose_process_ends_again_and_again_is_begun_after_longer_pauses(
+        self, daemons: DaemonStores, other: Stores, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await other.jobs.receive(request_of(1))
+        stores = await daemons.open()
+        await claimed(stores, 1)
+        await daemons.kill(stores)
+
+        monkeypatch.setattr(rules, "ATTEMPT_PAUSES", (600.0,))
+        early = await other.jobs.claim()
+        monkeypatch.setattr(rules, "ATTEMPT_PAUSES", (0.0, 600.0))
+        due = await claimed(other, 1)
+
+        assert early is None
+        assert due.attempts == 2
+
+    async def test_a_dead_job_whose_request_is_sent_again_continues_its_run(
+        self, daemons: DaemonStores, other: Stores
+    ) -> None:
+        await other.jobs.receive(request_of(1))
+        run = (await row_of(other, 1)).run
+        for _ in range(FEW_ATTEMPTS):
+            stores = await daemons.open()
+            await claimed(stores, 1)
+            await daemons.kill(stores)
+        assert await other.jobs.claim() is None
+
+        receipt = await other.jobs.receive(request_of(1, message=77))
+        again = await claimed(other, 1)
+
+        assert receipt.action == "accept"
+        assert (again.run, again.attempts, again.finished) == (run, 1, None)
 
     async def test_a_job_that_came_forward_begins_its_attempts_anew(self, one: Stores) -> None:
         await one.jobs.receive(request_of(1))
@@ -234,7 +265,7 @@ class AttemptsContract(StoresTestCase):
             return [outgoing(1, headers={"x": float("nan")})]
 
         await one.jobs.receive(request_of(1))
-        for _ in range(MAX_ATTEMPTS):
+        for _ in range(MAX_FAILURES):
             job = await claimed(one, 1)
             await one.jobs.change(JobChange(job.job, "queued", is_failed_attempt=True))
         await one.jobs.receive(request_of(2))

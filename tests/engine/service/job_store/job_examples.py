@@ -68,6 +68,10 @@ def request_of(number: int, *, weight: float = 1.0, message: int | None = None) 
     )
 
 
+FEW_ATTEMPTS = 5
+"""Attempts after which a job is given up in these tests."""
+
+
 def received(request: Request, *, message: int) -> ReceivedMessage:
     return ReceivedMessage(MessageId(uuid(message)), type(request).__name__, "tester", 5.0, request)
 

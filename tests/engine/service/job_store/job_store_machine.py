@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.engine.service.job_store.job_examples import (
+    FEW_ATTEMPTS,
     decision_of,
     job_id,
     outgoing,
@@ -36,7 +37,7 @@ from wavewright.engine.service.job_store.records import (
     JobState,
     MessageId,
 )
-from wavewright.engine.service.job_store.rules import MAX_ATTEMPTS, TRUSTED_ATTEMPTS, queue_rank
+from wavewright.engine.service.job_store.rules import MAX_FAILURES, queue_rank
 from wavewright.executor.store.journal import RunLost
 
 OUTBOX_LEASE = 5.0
@@ -103,11 +104,18 @@ class JobStoreMachine(RuleBasedStateMachine):
         message = request_of(number, weight=weight, message=100 + 10 * number + copy)
         receipt = self.daemons[daemon].receive(message)
 
-        assert receipt.action == ("ack_duplicate" if number in self.jobs else "accept")
-        if number not in self.jobs:
-            self.seen.add(message.message)
-            job = self.jobs[number] = ExpectedJob(number, weight, queue_rank(self.now, weight))
-            self.tell(job)
+        known = self.jobs.get(number)
+        is_new = known is None or known.state == "dead"
+        is_taken = is_new and message.message not in self.seen
+        assert receipt.action == ("accept" if is_taken else "ack_duplicate")
+        if not is_taken:
+            return
+        self.seen.add(message.message)
+        if known is None:
+            known = self.jobs[number] = ExpectedJob(number, weight, queue_rank(self.now, weight))
+        else:
+            self.enqueue(known, attempts=0)
+        self.tell(known)
 
     @precondition(lambda self: any(job.iteration for job in self.jobs.values()))
     @rule(data=st.data(), accepted=st.booleans(), daemon=daemons)
@@ -187,12 +195,7 @@ class JobStoreMachine(RuleBasedStateMachine):
         for job in sorted(free, key=lambda job: (job.turn, order[job.number])):
             if job.holder in self.daemons:
                 continue
-            if TRUSTED_ATTEMPTS <= job.attempts < MAX_ATTEMPTS and self.holds_poison_candidate(
-                daemon
-            ):
-                job.holder = None
-                continue
-            if job.attempts < MAX_ATTEMPTS:
+            if job.attempts < FEW_ATTEMPTS and job.failures < MAX_FAILURES:
                 return job
             job.state, job.holder = "dead", None
             self.tell(job)
@@ -213,11 +216,6 @@ class JobStoreMachine(RuleBasedStateMachine):
             if job.holder is daemon
         ]
 
-    def holds_poison_candidate(self, daemon: SyncJobStore) -> bool:
-        return any(
-            job.holder is daemon and job.attempts > TRUSTED_ATTEMPTS for job in self.jobs.values()
-        )
-
     @precondition(lambda self: bool(self.jobs))
     @rule(
         data=st.data(), how=st.sampled_from(["put off", "failed", "failed", "completed", "gave up"])
@@ -233,9 +231,10 @@ class JobStoreMachine(RuleBasedStateMachine):
 
         job.holder = None
         if state == "queued":
-            self.enqueue(job, attempts=job.attempts if how == "failed" else job.attempts - 1)
+            failures = job.failures + (how == "failed")
+            self.enqueue(job, attempts=job.attempts - 1, failures=failures)
         else:
-            job.state, job.attempts = state, 0
+            job.state, job.attempts, job.failures = state, 0, 0
         self.tell(job)
 
     @precondition(lambda self: bool(self.jobs))
@@ -258,6 +257,7 @@ class JobStoreMachine(RuleBasedStateMachine):
         job.steps.append(f"s{self.steps}")
         self.outbox[message.message] = ExpectedMessage(message.message, number)
         job.state, job.iteration, job.attempts, job.holder = "validating", iteration, 0, None
+        job.failures = 0
         if not is_together:
             self.tell(job)
             self.take_kept()
@@ -281,7 +281,7 @@ class JobStoreMachine(RuleBasedStateMachine):
         )
         self.questions[asked.id] = ExpectedDecision(number)
         if is_waiting:
-            job.state, job.attempts, job.holder = "waiting", 0, None
+            job.state, job.attempts, job.failures, job.holder = "waiting", 0, 0, None
             if is_answered:
                 self.enqueue(job, attempts=0)
 
@@ -299,7 +299,7 @@ class JobStoreMachine(RuleBasedStateMachine):
     # Faults
 
     @precondition(lambda self: bool(self.held_jobs()))
-    @rule(daemon=daemons, times=st.sampled_from([1, 1, MAX_ATTEMPTS]))
+    @rule(daemon=daemons, times=st.sampled_from([1, 1, FEW_ATTEMPTS]))
     def die(self, daemon: int, times: int) -> None:
         """Let a daemon die, and each that takes its place and its work."""
         for _ in range(times):
@@ -374,7 +374,8 @@ class JobStoreMachine(RuleBasedStateMachine):
     def tell(self, job: ExpectedJob) -> None:
         self.outbox.setdefault(job.tell(), ExpectedMessage(job.tell(), job.number))
 
-    def enqueue(self, job: ExpectedJob, *, attempts: int) -> None:
+    def enqueue(self, job: ExpectedJob, *, attempts: int, failures: int = 0) -> None:
+        job.failures = failures
         job.state, job.attempts, job.turn, job.holder = (
             "queued",
             attempts,
@@ -398,7 +399,7 @@ class JobStoreMachine(RuleBasedStateMachine):
     def take_verdict(self, job: ExpectedJob, iteration: int, accepted: bool) -> None:  # noqa: FBT001 - as it is drawn
         job.heard.append((iteration, accepted))
         if accepted:
-            job.state, job.attempts = "completed", 0
+            job.state, job.attempts, job.failures = "completed", 0, 0
         else:
             self.enqueue(job, attempts=0)
         self.tell(job)

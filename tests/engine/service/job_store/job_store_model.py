@@ -57,6 +57,7 @@ class ExpectedJob:
     run: RunId = field(default=RunId(""))
     state: JobState = "queued"
     attempts: int = 0
+    failures: int = 0
     iteration: int = 0
     heard: list[tuple[int, bool]] = field(default_factory=list[tuple[int, bool]])
     """Verdicts that had their effect: of which package, and whether it was accepted."""

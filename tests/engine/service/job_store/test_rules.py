@@ -75,7 +75,13 @@ def test_a_job_that_is_not_known_is_taken_in() -> None:
     assert judged(JobRequested(JOB, {}), ReceptionView(now=NOW)) == ("accept", None)
 
 
-@pytest.mark.parametrize("state", STATES)
+def test_a_dead_job_whose_request_comes_again_is_taken_in() -> None:
+    view = ReceptionView(now=NOW, job=replace(AT_WORK, state="dead"))
+
+    assert judged(JobRequested(JOB, {}), view) == ("accept", None)
+
+
+@pytest.mark.parametrize("state", [state for state in STATES if state != "dead"])
 def test_a_job_is_not_begun_twice_however_it_stands(state: JobState) -> None:
     view = ReceptionView(now=NOW, job=replace(AT_WORK, state=state))
 

@@ -15,7 +15,7 @@ from tests.engine.service.messages.message_corpus import (
     open_receiver,
     rows,
 )
-from wavewright.engine.service.job_store.rules import MAX_ATTEMPTS, project_nothing
+from wavewright.engine.service.job_store.rules import MAX_FAILURES, project_nothing
 from wavewright.engine.service.job_store.stores import Stores
 
 JUDGED_BY_STORE = {
@@ -41,7 +41,7 @@ async def test_a_message_of_the_corpus_ends_as_its_contract_says(row: Row, tmp_p
             assert first.action == "accept"
             assert {other.action for other in others} == {"ack_duplicate"}
             [dead] = await receiver.stores.jobs.list_jobs(["dead"])
-            assert dead.attempts == MAX_ATTEMPTS
+            assert dead.failures == MAX_FAILURES
         else:
             assert first.action in row["actions"]
             assert first.kind == (row["kind"] if first.action != "accept" else None)

@@ -280,5 +280,5 @@ class Api:
         return await self.jobs.overview()
 
     async def send_job_again(self, job: JobId, given: Person) -> SentJob:
-        """Queue the request of a job that failed or is dead again, as a new job."""
+        """Queue the request of a failed job as a new job, or continue the run of a dead one."""
         return SentJob(job=await self.jobs.send_again(job, given.by))

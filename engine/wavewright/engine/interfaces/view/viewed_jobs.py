@@ -151,8 +151,8 @@ class ViewedJobs:
         )
 
     async def send_again(self, job: JobId, by: str) -> JobId:
-        """Put the request of a job that failed or is dead into the queue as a new job, and return
-        its id.
+        """Put the request of a failed job into the queue as a new job, or continue the run of a
+        dead one; return the job's id.
 
         Raises:
             RunNotFound: there is no such job.
@@ -165,6 +165,9 @@ class ViewedJobs:
             raise JournalError(
                 f"job {job} is {row.state}", hint="only a job that failed or is dead is sent again"
             )
+        if row.state == "dead":
+            await self.enqueue(JobRequested(job, row.request, row.weight), by)
+            return job
         new, sent = JobId(str(uuid4())), row.request.get(PAYLOAD_KEY)
         payload: JsonObject = (
             {PAYLOAD_KEY: {**sent, "job_id": new}} if isinstance(sent, dict) else {}

@@ -36,7 +36,7 @@ from wavewright.engine.run.ports import (
     TargetPorts,
 )
 from wavewright.engine.run.run_job import run_job
-from wavewright.engine.run.target_waves import TARGET_COMPLETED, TARGET_FAILED
+from wavewright.engine.run.target_waves import TARGET_COMPLETED, TARGET_FAILED, target_runs
 from wavewright.engine.service.daemon.budgets import (
     CycleBudgetStore,
     DailyBudget,
@@ -48,6 +48,15 @@ from wavewright.engine.service.daemon.model_circuit import ModelCircuitBreaker
 from wavewright.engine.service.daemon.note_projection import MAX_QUESTION_LENGTH
 from wavewright.engine.service.daemon.outbox import OutboxJournal
 from wavewright.engine.service.daemon.reports import Reporter, shorten_reason
+from wavewright.engine.service.daemon.trials import (
+    SUSPICIOUS_DEATHS,
+    Suspect,
+    TrialResult,
+    clearing_note,
+    describe_guilt,
+    suspects_of,
+    try_call,
+)
 from wavewright.engine.service.job_store.records import Decision, JobChange, JobRow, OutgoingMessage
 from wavewright.engine.service.job_store.rules import FINAL_STATES
 from wavewright.engine.service.job_store.store import JobStore
@@ -55,6 +64,7 @@ from wavewright.engine.service.messages.decoding import target_of, trace_of
 from wavewright.engine.service.messages.models import package_id
 from wavewright.engine.service.operations.monitoring import Telemetry
 from wavewright.engine.service.requested_jobs import job_document, job_name
+from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event, Noted, StepFinished
 from wavewright.executor.store.journal import (
     EventDamaged,
@@ -248,7 +258,9 @@ class JobRunner:
         """
         outbox = OutboxJournal(self.journal, job, self.reporter)
         try:
-            release = await self._run_once(job, outbox, cancellation)
+            release = await self._try_suspects(job, cancellation)
+            if release is None:
+                release = await self._run_once(job, outbox, cancellation)
             if not outbox.has_ended and release is not None:
                 reports = partial(self._reports_on_release, release.pause)
                 await self.jobs.change(release.change, reports)
@@ -268,6 +280,54 @@ class JobRunner:
             if self.services.budget_store is not None:
                 self.services.budget_store.limit_run(job.run, None)
         self.wake_relay()
+
+    async def _try_suspects(
+        self, job: JobRow, cancellation: CancellationToken
+    ) -> JobRelease | None:
+        """Try the calls that were in flight at several deaths of a process, each alone.
+
+        Returns:
+            The end of the job where one is guilty, or that it is put off where the daemon stops;
+            None where the job may go on.
+        """
+        # A call that another process makes has not ended this one.
+        is_local = self.settings.fleet is None and self.settings.runtime is None
+        if job.attempts <= SUSPICIOUS_DEATHS or not is_local:
+            return None
+        for suspect in await self._suspects(job):
+            self.watch.log.write(
+                "call_tried", "warning", job_id=job.job, step=suspect.step, run=suspect.run
+            )
+            results = list[TrialResult]()
+            with cancellation.scope():
+                results.append(await try_call(self.settings, job.job, suspect))
+            if not results:
+                return self._stopped(job)
+            [result] = results
+            if result.is_guilty:
+                reason = shorten_reason(describe_guilt(result))
+                return JobRelease(JobChange(job.job, "dead", reason=reason))
+            if result.outcome != "unproven":
+                await self._clear(job, result.suspect)
+        return None
+
+    async def _suspects(self, job: JobRow) -> list[Suspect]:
+        events = await self.journal.load(job.run)
+        suspects = suspects_of(job.run, events)
+        for run in target_runs(fold(events)):
+            suspects += suspects_of(run, await self.journal.load(run))
+        return suspects
+
+    async def _clear(self, job: JobRow, suspect: Suspect) -> None:
+        """Journal that a call has come back, so that its deaths count no more."""
+        is_of_target = suspect.run != job.run
+        if is_of_target:
+            await self.journal.open_run(suspect.run)
+        try:
+            await self.journal.append(suspect.run, [clearing_note(suspect, self.clock())])
+        finally:
+            if is_of_target:
+                await self.journal.close_run(suspect.run)
 
     async def _run_once(
         self, job: JobRow, outbox: OutboxJournal, cancellation: CancellationToken
@@ -433,12 +493,12 @@ class JobRunner:
     ) -> JobRelease:
         """Return the release of a job whose attempt has failed; the next one begins after a wait."""
         self.watch.log.write(
-            "error", "error", job_id=job.job, error=fault, retry_count=job.attempts
+            "error", "error", job_id=job.job, error=fault, retry_count=job.failures + 1
         )
         if cancellation is not None and cancellation.is_cancelled:
             # The stop may be the cause, so the attempt does not count as failed.
             return self._stopped(job)
-        wait = min(FIRST_RETRY_SECONDS * 2 ** max(0, job.attempts - 1), MAX_RETRY_SECONDS)
+        wait = min(FIRST_RETRY_SECONDS * 2**job.failures, MAX_RETRY_SECONDS)
         change = JobChange(
             job.job,
             "queued",

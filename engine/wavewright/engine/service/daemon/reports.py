@@ -186,7 +186,7 @@ class Reporter:
             KIND_HEADER: POISON,
             REASON_HEADER: f"{POISON}: {shorten_reason(reason)}",
             QUEUE_HEADER: queue,
-            ATTEMPTS_HEADER: job.attempts,
+            ATTEMPTS_HEADER: max(job.attempts, job.failures),
         }
         return replace(letter, kind="dead_letter", headers={**letter.headers, **why}, at=at)
 

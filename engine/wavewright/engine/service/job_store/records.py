@@ -196,6 +196,8 @@ class JobRow:
     weight: float = 1.0
     attempts: int = 0
     """How often an attempt was begun whose end was not recorded."""
+    failures: int = 0
+    """How often an attempt has failed by an error."""
     iteration: int = 0
     """Packages that have gone out."""
     package: str | None = None

@@ -181,6 +181,7 @@ def subject_of(message: ReceivedMessage) -> tuple[str, int | None]:
 _JOB_FIELDS: Final = ("job", "run", "state", "request", "received", "weight")
 _MUTABLE_FIELDS: Final = (
     "attempts",
+    "failures",
     "iteration",
     "package",
     "feedback",

@@ -10,6 +10,11 @@ arrival, moved back by
 its weight: a heavy job lets lighter ones pass that came a little later, by at most
 `MAX_CLOCK_STEP_BACK` seconds.
 
+*Attempts*: one that ends with its process is counted, one that fails by an error is counted apart,
+and one that is put off (the daemon is stopped, a budget is spent) is not counted. How often a job's
+process has ended says nothing about the job: that it ended while one call was in flight does, and
+only a trial proves it (`daemon/trials.py`).
+
 *Crash suspects*: the calls that may have ended a job's process are those that were in progress each
 time when an attempt was cut off. A call stays suspected until it completes. Only starts of writing
 calls are journaled by themselves, so from a job's second attempt on every call is *announced*:
@@ -41,8 +46,18 @@ from wavewright.executor.events.types import Event, ItemFinished, Noted, StepFin
 from wavewright.executor.store.journal import JournalError, new_run_id
 from wavewright.planner.types import RunId, StepKey
 
-MAX_ATTEMPTS: Final = 5
-"""Maximum attempts of a job; without an end after the last one it becomes `dead`."""
+MAX_ATTEMPTS: Final = 50
+"""Maximum attempts of a job that end with their process without any progress; after the last one it
+becomes `dead`.
+"""
+MAX_FAILURES: Final = 5
+"""Maximum attempts of a job that fail by an error; after the last one it becomes `dead`."""
+ATTEMPT_PAUSES: tuple[float, ...] = (1.0, 10.0, 60.0, 300.0, 1800.0)
+"""Seconds from the beginning of an attempt that ended with its process to the next one, by the
+number of such attempts; the last also for all further ones.
+"""
+CALL_CLEARED: Final = "call_cleared"
+"""Topic of the note that a suspected call has come back in a trial."""
 
 ProjectJob: TypeAlias = Callable[[JobRow], Sequence[OutgoingMessage]]
 """Returns the messages that report the new state of a job; they go into the outbox in the same
@@ -130,7 +145,8 @@ def receipt_for_deferred(message: ReceivedMessage, view: ReceptionView) -> Recei
 
 
 def _receipt_for_job(view: ReceptionView) -> Receipt:
-    if view.job is not None:
+    # Who sends the request of a dead job again wants its run continued.
+    if view.job is not None and view.job.state != "dead":
         return Receipt(
             "ack_duplicate", "duplicate_job", f"a job with this id is {view.job.state} here"
         )
@@ -182,8 +198,6 @@ def _is_same_package(verdict: VerdictGiven, earlier: VerdictGiven) -> bool:
 
 _SECONDS_PER_WEIGHT: Final = 1.0
 """Seconds by which a job is moved back for each unit of its weight."""
-TRUSTED_ATTEMPTS: Final = 2
-"""Attempts without progress before a job is suspected of ending its process."""
 MAX_CLOCK_STEP_BACK: Final = 600.0
 """Maximum seconds by which a job is moved back, so that it never waits for ever."""
 
@@ -222,17 +236,22 @@ def new_job(request: JobRequested, run: RunId, now: float) -> JobRow:
 
 
 def has_exhausted_attempts(job: JobRow) -> bool:
-    """Return whether it has had `MAX_ATTEMPTS` attempts."""
-    return job.attempts >= MAX_ATTEMPTS
+    """Return whether it has had all of its attempts."""
+    return job.attempts >= MAX_ATTEMPTS or job.failures >= MAX_FAILURES
 
 
-def is_poison_candidate(job: JobRow) -> bool:
-    """Return whether the job ran each time when a process crashed, and so may be the cause.
+def attempt_is_due(attempts: int, since: float, now: float) -> bool:
+    """Return whether a job whose process has ended may be begun again.
 
-    An owner works on one such job at a time, so that a crash affects no other candidate; progress
-    clears a job.
+    Args:
+        attempts: How many of its attempts have ended so.
+        since: When the last one began.
+        now: The current time; one before `since` is of a clock that went back.
     """
-    return TRUSTED_ATTEMPTS <= job.attempts < MAX_ATTEMPTS
+    if attempts < 1 or not ATTEMPT_PAUSES or now < since:
+        return True
+    pause = ATTEMPT_PAUSES[min(attempts, len(ATTEMPT_PAUSES)) - 1]
+    return now >= since + pause
 
 
 def begin_attempt(job: JobRow, now: float) -> JobRow:
@@ -244,7 +263,10 @@ def begin_attempt(job: JobRow, now: float) -> JobRow:
 
 def dead_letter(job: JobRow, now: float) -> JobRow:
     """Return the job as `dead`, with the reason."""
-    reason = f"started {job.attempts} times, and never finished"
+    if job.failures >= MAX_FAILURES:
+        reason = f"started {job.failures} times, and failed each time"
+    else:
+        reason = f"started {job.attempts} times, and never finished"
     if job.reason:
         reason = f"{reason}; last reason: {job.reason}"
     return replace(job, state="dead", reason=reason, not_before=None, finished=now, state_since=now)
@@ -262,7 +284,13 @@ def apply_verdict(job: JobRow, verdict: VerdictGiven, now: float) -> JobRow:
     sent = tuple(one for one in job.sent if one.package != verdict.package)
     is_of_target = sent != job.sent
     job = replace(
-        job, feedback=(*job.feedback, verdict), sent=sent, attempts=0, reason="", state_since=now
+        job,
+        feedback=(*job.feedback, verdict),
+        sent=sent,
+        attempts=0,
+        failures=0,
+        reason="",
+        state_since=now,
     )
     if verdict.accepted and not is_of_target:
         return replace(job, state="completed", not_before=None, finished=now)
@@ -273,7 +301,9 @@ def resume_job(job: JobRow, now: float) -> JobRow:
     """Return the job after an answer to its question: if it was waiting it is queued."""
     is_waiting = job.state == "waiting"
     return (
-        _enqueue(replace(job, attempts=0, reason="", state_since=now), now) if is_waiting else job
+        _enqueue(replace(job, attempts=0, failures=0, reason="", state_since=now), now)
+        if is_waiting
+        else job
     )
 
 
@@ -301,6 +331,7 @@ def change_job(job: JobRow, change: JobChange, now: float) -> JobRow:
         sent=(*job.sent, *(one for one in change.sent if one not in job.sent)),
         not_before=change.not_before if change.state == "queued" else None,
         attempts=_attempts_after(job, change),
+        failures=_failures_after(job, change),
         state_since=job.state_since if is_same else now,
         finished=now if change.state in FINAL_STATES else None,
     )
@@ -314,9 +345,27 @@ def _attempts_after(job: JobRow, change: JobChange) -> int:
         case "running" | "dead":
             return job.attempts
         case "queued":
-            return job.attempts if change.is_failed_attempt else max(0, job.attempts - 1)
+            return max(0, job.attempts - 1)
         case _:
             return 0
+
+
+def _failures_after(job: JobRow, change: JobChange) -> int:
+    match change.state:
+        case "running" if change.has_advanced:
+            return 0
+        case "running" | "dead":
+            return job.failures
+        case "queued":
+            return job.failures + int(change.is_failed_attempt)
+        case _:
+            return 0
+
+
+def revive_job(job: JobRow, now: float) -> JobRow:
+    """Return a dead job whose request is sent again: it continues with the run that it has."""
+    job = replace(job, attempts=0, failures=0, reason="", finished=None, state_since=now)
+    return _enqueue(job, now)
 
 
 def _enqueue(job: JobRow, now: float, *, not_before: float | None = None) -> JobRow:
@@ -356,6 +405,10 @@ class CrashSuspects:
                     ended = _OUTSIDE_CALLS if event.key is None else _OUTSIDE_CALLS | {event.key}
                     calls = None if blame.calls is None else blame.calls - ended
                     blame = replace(blame, calls=calls, under_way=blame.under_way - ended)
+                case Noted(topic="call_cleared"):
+                    cleared = {StepKey(str(event.body.get("key")))}
+                    calls = None if blame.calls is None else blame.calls - cleared
+                    blame = replace(blame, calls=calls, under_way=blame.under_way - cleared)
                 case Noted(topic="resumed"):
                     blame = CrashSuspects(
                         _interrupted_calls(blame), announces=event.body.get("announced") is True

@@ -245,8 +245,7 @@ class JobStore(_Outbox):
         These are `queued` jobs that are due and `running` jobs whose owner is gone, the longest
         waiting first, with light jobs before heavy ones that came a little earlier. A job that was
         started `MAX_ATTEMPTS` times becomes `dead` instead, with its projection, and the next one
-        is tried. Of jobs that were started `TRUSTED_ATTEMPTS` times without progress, an owner gets
-        one at a time. Deferred messages that are due take effect first. The call never waits: an
+        is tried. Deferred messages that are due take effect first. The call never waits: an
         owner who may be dead is probed between calls.
 
         Raises:

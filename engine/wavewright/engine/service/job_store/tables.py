@@ -48,18 +48,17 @@ from wavewright.engine.service.job_store.rows import (
 from wavewright.engine.service.job_store.rules import FINAL_STATES
 from wavewright.executor.store.leases import Lease, read_lease
 from wavewright.executor.store.transaction import StoreTransaction
-from wavewright.planner.types import RunId
 
 # No row where some job or some run has the run's id.
 _INSERT_JOB: Final = """
-    INSERT INTO job (job, run, received, weight, state, attempts, iteration, package, feedback, sent, reason,
-                     not_before, finished, since, queue_rank)
-    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15
+    INSERT INTO job (job, run, received, weight, state, attempts, failures, iteration, package, feedback, sent,
+                     reason, not_before, finished, since, queue_rank)
+    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16
     WHERE NOT EXISTS (SELECT 1 FROM run WHERE run = $2) ON CONFLICT (run) DO NOTHING RETURNING no"""
 _UPDATE_JOB: Final = """
-    UPDATE job SET state = $1, attempts = $2, iteration = $3, package = $4, feedback = $5, sent = $6, reason = $7,
-                   not_before = $8, finished = $9, since = $10, queue_rank = $11
-    WHERE job = $12"""
+    UPDATE job SET state = $1, attempts = $2, failures = $3, iteration = $4, package = $5, feedback = $6,
+                   sent = $7, reason = $8, not_before = $9, finished = $10, since = $11, queue_rank = $12
+    WHERE job = $13"""
 _IS_DUE: Final = "state = 'queued' AND weight <= $1 AND (not_before IS NULL OR not_before <= {now} OR {now} < since)"
 _RIPE: Final = "SELECT no, message, kind, source, at, kept FROM inbox WHERE is_ripe ORDER BY no"
 _RIPEN: Final = (
@@ -111,6 +110,9 @@ class BegunJob(NamedTuple):
 
     place: WaitingJob
     lease: Lease | None
+    attempts: int
+    since: float
+    """When the last attempt began."""
 
 
 class FoundWork(NamedTuple):
@@ -195,7 +197,7 @@ class JobTables:
         """Return what may be claimed now."""
         rows = await self._transaction.fetch(
             f"""SELECT {self._transaction.lease_columns}, job.queue_rank, job.no, job.job, job.run,
-                       has_ripe, has_due, now
+                       job.attempts, job.since, has_ripe, has_due, now
                 FROM (SELECT now, EXISTS (SELECT 1 FROM inbox WHERE is_ripe) AS has_ripe,
                              EXISTS (SELECT 1 FROM job WHERE {_IS_DUE.format(now="now")}) AS has_due
                       FROM (SELECT clock_seconds() AS now) AS clock) AS found
@@ -206,7 +208,7 @@ class JobTables:
         )
         *_, has_ripe, has_due, now = rows[0]
         begun = [
-            BegunJob(WaitingJob(*row[9:13]), read_lease(row[:9]))
+            BegunJob(WaitingJob(*row[9:13]), read_lease(row[:9]), *row[13:15])
             for row in rows
             if row[12] is not None
         ]
@@ -234,11 +236,6 @@ class JobTables:
             return None
         job = read_job(row)
         return WaitingJob(job.queue_rank, row[-1], job.job, job.run), job
-
-    async def poison_candidate_runs(self, most_attempts: int) -> list[RunId]:
-        """Return the runs of begun jobs that have had more attempts."""
-        query = "SELECT run FROM job WHERE state = 'running' AND attempts > $1"
-        return [RunId(run) for (run,) in await self._transaction.fetch(query, most_attempts)]
 
     async def count_states(self) -> dict[JobState, int]:
         """Return how many jobs are in each state that has any."""

@@ -31,21 +31,21 @@ from wavewright.engine.service.job_store.records import (
 from wavewright.engine.service.job_store.rows import WaitingJob, outgoing_row
 from wavewright.engine.service.job_store.rules import (
     FINAL_STATES,
-    TRUSTED_ATTEMPTS,
     ProjectJob,
     apply_verdict,
+    attempt_is_due,
     begin_attempt,
     can_apply_verdict,
     change_job,
     choose_run_id,
     dead_letter,
     has_exhausted_attempts,
-    is_poison_candidate,
     new_job,
     receipt_for,
     receipt_for_answer,
     receipt_for_deferred,
     resume_job,
+    revive_job,
 )
 from wavewright.engine.service.job_store.tables import BegunJob, FoundWork, JobTables
 from wavewright.executor.store.journal import JournalError, RunBusy
@@ -125,6 +125,8 @@ async def _apply(
     """Apply a request and return whether it took effect; otherwise it stays deferred."""
     tables = JobTables(transaction)
     match request:
+        case JobRequested() if view.job is not None:
+            await _save(transaction, revive_job(view.job, view.now), project)
         case JobRequested():
             await _project(transaction, await _add(tables, request, view.now), project)
         case VerdictGiven():
@@ -219,9 +221,6 @@ class JobClaims:
         """
         if not await self._acquires(transaction, job.run):
             return None
-        if is_poison_candidate(job) and await _holds_poison_candidate(transaction, besides=job.run):
-            await transaction.release(job.run)
-            return None
         if has_exhausted_attempts(job):
             await _save(transaction, dead_letter(job, transaction.now), project)
             await transaction.release(job.run)
@@ -256,6 +255,8 @@ def _abandoned_jobs(transaction: StoreTransaction, found: FoundWork) -> list[Wai
 def _may_take(transaction: StoreTransaction, begun: BegunJob, now: float) -> bool:
     if transaction.held_lease(begun.place.run) is not None:
         return False
+    if not attempt_is_due(begun.attempts, begun.since, now):
+        return False
     # A job of this process is left over from an error: it could not be released, or was never
     # reported.
     if begun.lease is None or begun.lease.owner.token == transaction.owner.token:
@@ -263,11 +264,6 @@ def _may_take(transaction: StoreTransaction, begun: BegunJob, now: float) -> boo
     return (
         judge_lease(begun.lease, now=now, pid_namespace=transaction.owner.pid_namespace) != "busy"
     )
-
-
-async def _holds_poison_candidate(transaction: StoreTransaction, *, besides: RunId) -> bool:
-    runs = await JobTables(transaction).poison_candidate_runs(TRUSTED_ATTEMPTS)
-    return any(run != besides and transaction.held_lease(run) is not None for run in runs)
 
 
 def _max_weight(weight: float | None) -> float:
