@@ -22,7 +22,7 @@ LATER = "2026-01-01"
 
 
 def test_every_job_is_known_here() -> None:
-    assert JOBS == ["stocks", "stocks_stale", "synthetic"]
+    assert JOBS == ["recovery", "stocks", "stocks_stale", "synthetic"]
 
 
 @pytest.mark.parametrize("job", JOBS)

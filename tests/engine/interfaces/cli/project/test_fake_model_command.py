@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import socket
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pytest
 
 from tests.engine.conftest import CommandLine
 from tests.engine.terminal_session import Thread, interrupt
-from tests.support.prepared_command import PipedCommand
+from tests.repository.tree import ROOT
+from tests.support.prepared_command import PipedCommand, run_prepared
 
 
 @pytest.mark.parametrize("thread", ["main", "other"])
@@ -68,3 +70,29 @@ def test_a_fault_of_the_script_is_told_with_its_line(
     assert "answers.yaml:2" in refused.err
     assert "txt" in refused.err
     assert refused.code == 2
+
+
+def test_one_command_shows_a_plan_a_rejection_a_patch_and_a_package(
+    wavewright: CommandLine, tmp_path: Path
+) -> None:
+    plans = shutil.copytree(ROOT / "plans", tmp_path / "plans")
+
+    ran = run_prepared(
+        "fake-model",
+        *("--script", str(plans / "recovery.answers.yaml")),
+        *("--run", str(plans / "recovery.job.yaml")),
+        folder=tmp_path,
+    )
+
+    told = ran.stderr
+    assert ran.returncode == 0, told
+    in_order = [
+        "plan valid (llm): 3 steps",
+        "gate history blocks",
+        "review: the goal is not achieved, confidence 0.20",
+        "recovery: A quarter of prices is no history",
+        "plan valid (patch, round 1): 4 steps",
+    ]
+    places = [told.index(words) for words in in_order]
+    assert places == sorted(places)
+    assert "GOAL ACHIEVED" in ran.stdout

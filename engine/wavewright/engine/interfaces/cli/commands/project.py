@@ -117,6 +117,10 @@ def fake_model(
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Print no line for each request.")
     ] = False,
+    run: Annotated[
+        Path | None,
+        typer.Option(metavar="JOB", help="Run this job with it as the model, and end."),
+    ] = None,
 ) -> None:
     """Serve scripted answers in place of a language model.
 
@@ -125,4 +129,6 @@ def fake_model(
     """
     from wavewright.engine.interfaces.cli.project import fake_model_command
 
+    if run is not None:
+        raise typer.Exit(fake_model_command.run_with_script(script, run))
     raise typer.Exit(fake_model_command.serve_script(script, port=port, quiet=quiet))

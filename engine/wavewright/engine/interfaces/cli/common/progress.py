@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, TextIO
 
-from wavewright.engine.interfaces.cli.common.run_text import noteworthy_rungs, rung_line, use_line
+from wavewright.engine.interfaces.cli.common.run_text import (
+    noteworthy_rungs,
+    one_line,
+    rung_line,
+    use_line,
+)
 from wavewright.executor.events.state import SUCCESSES
 from wavewright.executor.events.types import (
     Event,
@@ -186,6 +191,8 @@ def event_lines(event: Event, told_rungs: set[str]) -> Iterator[str]:
             yield step_line(event)
             yield from frame_lines(event)
             yield from (f"    {line}" for line in gate_lines(event.gates))
+        case Noted(topic="review", body=body) if not body.get("goal_achieved"):
+            yield f"review: the goal is not achieved, confidence {review_words(body)}"
         case Noted(topic="recovery"):
             # A model may have written it.
             yield f"recovery: {printable(str(event.body.get('reason', '')))}"
@@ -203,6 +210,13 @@ def event_lines(event: Event, told_rungs: set[str]) -> Iterator[str]:
                 yield line
         case ItemFinished() | _:
             return
+
+
+def review_words(body: Mapping[str, object]) -> str:
+    """Return the confidence and the first sentence of a review; a model may have written it."""
+    confidence = body.get("confidence")
+    shown = f"{confidence:.2f}" if isinstance(confidence, int | float) else "unknown"
+    return f"{shown}: {one_line(str(body.get('summary', '')))}"
 
 
 def step_line(event: StepFinished) -> str:

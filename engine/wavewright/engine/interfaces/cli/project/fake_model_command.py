@@ -1,7 +1,10 @@
-"""`wavewright fake-model`: serve a script in place of a language model."""
+"""`wavewright fake-model`: serve a script in place of a language model, or for one job alone."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NoReturn
@@ -16,6 +19,30 @@ from wavewright.engine.rehearsal.fake_model.server import (
 )
 
 
+def run_with_script(script: Path, job: Path) -> int:
+    """Run a job in a process of its own, with the rules of a file as its model; return its exit
+    code.
+
+    Raises:
+        DocumentError: the file cannot be read, or is no script.
+        CommandError: the extra `testing` is not installed.
+    """
+    server = _server_of(script, port=0)
+    with server:
+        environment = {**os.environ, **server.environment(model="fake")}
+        command = [sys.executable, "-m", "wavewright.engine.main", "run", str(job)]
+        done = subprocess.run(command, env=environment, check=False)  # noqa: S603 - this program
+        return done.returncode
+
+
+def _server_of(script: Path, *, port: int) -> FakeModelServer:
+    if not is_installed("testing"):
+        raise CommandError("the extra 'testing' is not installed", hint=install_hint("testing"))
+    server = FakeModelServer(port)
+    add_script(server, script)
+    return server
+
+
 def serve_script(script: Path, *, port: int, quiet: bool) -> int:
     """Serve the rules of a file on loopback until Ctrl-C; print a line for each request unless
     `quiet`.
@@ -24,10 +51,7 @@ def serve_script(script: Path, *, port: int, quiet: bool) -> int:
         DocumentError: the file cannot be read, or is no script.
         CommandError: the port is in use, or the extra `testing` is not installed.
     """
-    if not is_installed("testing"):
-        raise CommandError("the extra 'testing' is not installed", hint=install_hint("testing"))
-    server = FakeModelServer(port)
-    add_script(server, script)
+    server = _server_of(script, port=port)
     with ExitStack() as stack:
         try:
             stack.enter_context(server)
