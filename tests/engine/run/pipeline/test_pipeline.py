@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import anyio
 import pytest
@@ -357,3 +358,45 @@ def test_a_pipeline_describes_itself_as_it_was_declared() -> None:
         "    stop         End the pipeline\n"
         "go_back          Go back until the rounds are used up\n"
     )
+
+
+class Forgetful:
+    """Forgets `proceed()`."""
+
+    name = "forgetful"
+
+    async def run(self, context: Tally) -> Tally:
+        return context
+
+
+class Silent:
+    """Returns nothing."""
+
+    name = "silent"
+
+    async def run(self, context: Tally) -> None:
+        del context
+
+
+class Hasty:
+    """Is not async."""
+
+    name = "hasty"
+
+    def run(self, context: Tally) -> PhaseResult[Tally]:
+        return proceed(context)
+
+
+@pytest.mark.parametrize(
+    ("phase", "told"),
+    [
+        pytest.param(Forgetful(), "'forgetful' returned a Tally and no PhaseResult", id="context"),
+        pytest.param(Silent(), "'silent' returned nothing and no PhaseResult", id="nothing"),
+        pytest.param(Hasty(), "'hasty' has a 'run' that is not async", id="not async"),
+    ],
+)
+async def test_a_phase_that_breaks_its_promise_is_named_with_the_fix(phase: Any, told: str) -> None:
+    pipeline = Pipeline.builder("broken").phase(phase).build()
+
+    with pytest.raises(PipelineError, match=told):
+        await pipeline.run(Tally())

@@ -10,7 +10,14 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterator,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
@@ -89,7 +96,7 @@ class Pipeline(Generic[A_contra, C_co]):
 
         Raises:
             PipelineError: a phase branches to a name that is no top-level phase, or branches
-                without end.
+                without end; its `run` is not async, or returns no `PhaseResult`.
         """
         record_phase = PhaseRecorder(self.name, *listeners)
         sequence = _flattened(self.nodes)
@@ -103,7 +110,7 @@ class Pipeline(Generic[A_contra, C_co]):
                     position += phase.length
                 continue
             with record_phase(phase.name, context) as done:
-                result = await phase.run(context)
+                result = await _result_of(phase, context)
                 done.record(result)
             if result.outcome is Outcome.BRANCH:
                 branches += 1
@@ -243,6 +250,28 @@ class _Guard:
 
     holds: Callable[[Any], bool]
     length: int
+
+
+async def _result_of(phase: Phase[Any, Any], context: object) -> PhaseResult[Any]:
+    """Return what a phase returns.
+
+    Raises:
+        PipelineError: that is no result; the message names the phase and the fix.
+    """
+    # Typed as a phase promises it; a phase of untyped code may break that promise.
+    pending: object = phase.run(context)
+    if not isinstance(pending, Awaitable):
+        msg = f"the phase {phase.name!r} has a 'run' that is not async; write `async def run(…)`"
+        raise PipelineError(msg)
+    result: object = await pending
+    if not isinstance(result, PhaseResult):
+        shown = "nothing" if result is None else f"a {type(result).__name__}"
+        msg = (
+            f"the phase {phase.name!r} returned {shown} and no PhaseResult; "
+            "end its 'run' with `return proceed(context)`"
+        )
+        raise PipelineError(msg)
+    return result
 
 
 def _flattened(nodes: Sequence[Node]) -> list[Phase[Any, Any] | _Guard]:

@@ -71,8 +71,12 @@ class CreatureSheet(DocumentModel):
     inflicts: Condition | None = None
     """Condition of whom it hits."""
     about: str = ""
+    offer: str = ""
+    """What a person says first while it has something to sell, or may be hired."""
     lines: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """What a person says, one line after the other, where no model speaks for it."""
+    ally_lines: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """What it says in place of both once it has joined the party."""
     prices: dict[str, Count] = {}
     """What a person sells, in gold."""
     hire: Count | None = None

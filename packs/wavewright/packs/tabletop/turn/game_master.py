@@ -5,6 +5,8 @@ that it is one.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from difflib import SequenceMatcher
 from typing import Final, NamedTuple
 
 from wavewright.packs.tabletop.game.state import Creature, GameState, describe_scene, options_of
@@ -24,9 +26,12 @@ _ROLL: Final = re.compile(
 )
 _LOOK: Final = re.compile(r"\b(look|see|search|examine|where|wait)\b")
 _PUZZLED: Final = "I do not know how to do that. "
-_DRINK: Final = re.compile(r"\b(drink|use)\b")
+_DRINK: Final = re.compile(r"\b(drink|quaff|use)\b")
+_FAREWELL: Final = re.compile(r"\b(bye|goodbye|farewell|leave)\b")
 _BUY: Final = re.compile(r"\b(buy|sell me|give me)\b")
 _HAND: Final = re.compile(r"\b(give|pay|hand|hire)\b")
+_ONWARD: Final = re.compile(r"(to|through|into|back|up|down|out|toward|towards|at|i)\b(?!.*\?)")
+"""How a message begins that says what the player does, and asks nothing."""
 _COUNT: Final = re.compile(r"\b(\d[\d,]*)\b")
 
 
@@ -44,7 +49,12 @@ async def narrate(request: AgentRequest, tools: ToolUser) -> str:
     before = tools.table.state
     intended = intended_call(request.message, before) if request.by_player else None
     if intended is None:
-        is_understood = not request.by_player or _LOOK.search(request.message.lower())
+        text = request.message.lower()
+        is_understood = not request.by_player or _LOOK.search(text)
+        item = named_in(text, before.items)
+        if not is_understood and item is not None:
+            about = before.items[item].description
+            return f"{_PUZZLED}The {item}: {about}"
         return f"{'' if is_understood else _PUZZLED}{describe_scene(before)}"
     done = await attempt(tools, intended)
     state = tools.table.state
@@ -97,9 +107,62 @@ async def speak(request: AgentRequest, tools: ToolUser) -> str:
     done = (
         await attempt(tools, intended) if intended is not None and intended.tool == "give" else ""
     )
-    lines = person.sheet.lines or ("…",)
+    lines = _lines_of(person) or ("…",)
     said = lines[(state.talks.get(person.id, 1) - 1) % len(lines)]
     return f"“{said}” {done}".strip()
+
+
+def _lines_of(person: Creature) -> tuple[str, ...]:
+    """Return what a person may say now: an ally asks no wages, and nobody offers what is sold."""
+    if person.side == "party":
+        return person.sheet.ally_lines or person.sheet.lines
+    has_goods = any(person.has(item, 1) for item in person.sheet.prices)
+    is_for_hire = person.sheet.hire is not None
+    offer = (person.sheet.offer,) if person.sheet.offer and (has_goods or is_for_hire) else ()
+    return (*offer, *person.sheet.lines)
+
+
+def continues_talk(message: str, state: GameState) -> bool:
+    """Return whether a message goes on with the talk that is open: it is no farewell, and asks for
+    nothing but what its people can give.
+    """
+    text = message.lower()
+    turns_away = (_FAREWELL.search(text), _LOOK.search(text), _ONWARD.match(text))
+    if not state.dialogue or any(turns_away):
+        return False
+    person = state.creatures[state.dialogue[0]]
+    intended = intended_call(message, state, person)
+    if intended is None:
+        return True
+    partners = {intended.params.get("giver"), intended.params.get("receiver")}
+    return intended.tool == "give" and not partners.isdisjoint(state.dialogue)
+
+
+_NEAR: Final = 0.8
+
+
+def named_in(text: str, names: Iterable[str]) -> str | None:
+    """Return the name that a text holds: as it is, by its last word, or nearly so written."""
+    known = [*names]
+    words = re.findall(r"[^\W\d_]+", text)
+    for name in sorted(known, key=len, reverse=True):
+        if re.search(rf"\b{re.escape(name)}s?\b", text):
+            return name
+    by_last = [name for name in known if " " in name and name.rpartition(" ")[2] in words]
+    if len(by_last) == 1:
+        return by_last[0]
+    for name in known:
+        size = name.count(" ") + 1
+        spans = (" ".join(words[at : at + size]) for at in range(len(words) - size + 1))
+        if any(SequenceMatcher(None, span, name).ratio() >= _NEAR for span in spans):
+            return name
+    return None
+
+
+def near_names(text: str, name: str) -> list[str]:
+    """Return the words of a text that are nearly a name."""
+    words = re.findall(r"[^\W\d_]{3,}", text)
+    return [w for w in words if SequenceMatcher(None, w, name.lower()).ratio() >= _NEAR]
 
 
 async def attempt(tools: ToolUser, call: IntendedCall) -> str:
@@ -153,7 +216,8 @@ def _handed_over(
     buys, hands, drinks = (bool(pattern.search(text)) for pattern in (_BUY, _HAND, _DRINK))
     if not (buys or hands or drinks):
         return None
-    item = next((name for name in state.items if name in text), GOLD)
+    named = named_in(text, state.items)
+    item = named or GOLD
     counted = _COUNT.search(text)
     count = int(counted[1].replace(",", "")) if counted else 1
     others = [
@@ -164,8 +228,11 @@ def _handed_over(
     neutral = [one for one in state.standing("neutral") if not buys or item in one.sheet.prices]
     other = next(iter([*others, *([person] if person else []), *neutral]), None)
     if drinks:
-        healing = next((name for name, kind in state.items.items() if kind.heals), item)
-        return IntendedCall("give", {"item": healing, "giver": actor, "receiver": actor})
+        healing = next((name for name, kind in state.items.items() if kind.heals), None)
+        drunk = named or ("" if "use" in text.split() else healing)
+        if not drunk or not state.items[drunk].heals:
+            return None
+        return IntendedCall("give", {"item": drunk, "giver": actor, "receiver": actor})
     if other is None:
         return None
     if buys:
@@ -180,4 +247,4 @@ def _handed_over(
 
 
 def _is_named(text: str, id_: str, name: str) -> bool:
-    return any(re.search(rf"\b{re.escape(one)}\b", text) for one in (id_, name.lower()))
+    return named_in(text, (id_, name.lower())) is not None

@@ -40,12 +40,15 @@ from wavewright.packs.tabletop.turn.context import (
     reload_context,
     wrap_ally_action,
 )
+from wavewright.packs.tabletop.turn.game_master import continues_talk, near_names
 from wavewright.packs.tabletop.turn.table import GameTable
 from wavewright.tools import ToolError
 
 _HALT_AFTER_NPC_DIALOGUE: Final = "HALT_AFTER_NPC_DIALOGUE"
 _ADDRESS: Final = (
-    r"@{0}\b|^{0}\s*[,:]|^(?:talk|speak|say)\s+(?:to|with)\s+{0}\b|^(?:ask|tell)\s+{0}\b"
+    r"@{0}\b|^{0}\s*[,:]|^(?:talk|speak|say|chat)\s+(?:to|with)\s+{0}\b"
+    r"|^(?:ask|tell|thank|greet)\s+{0}\b|,\s*{0}\s*[?!.]*$"
+    r"|^(?:hello|hi|hey|greetings|welcome|excuse me|good\s+\w+)[\s,]+{0}\b"
 )
 _NEXT_NAME: Final = r"\band\s+@?{0}\b"
 
@@ -155,7 +158,7 @@ def addressed_people(message: str, state: GameState) -> tuple[str, ...]:
         for person in here:
             named = any(
                 re.search(pattern.format(re.escape(name)), text)
-                for name in (person.id, person.name.lower())
+                for name in (person.id, person.name.lower(), *near_names(text, person.name))
             )
             if named and person.id not in found and (found or pattern is _ADDRESS):
                 found.append(person.id)
@@ -169,6 +172,9 @@ class DetectNpcDialogueTargets(TurnPhase):
         """Take the event of the turn, and end a dialogue that the message does not continue."""
         state, machine = context.game_state, context.machine
         targets = () if state.combat is not None else addressed_people(context.user_message, state)
+        if not targets and continues_talk(context.user_message, state):
+            here = {person.id for side in ("neutral", "party") for person in state.standing(side)}
+            targets = tuple(person for person in state.dialogue if person in here)
         if not targets and state.dialogue:
             await context.table.record("dialogue_ended", lambda _: [DialogueEnded()])
         event = TurnEvent.NPC_TARGETED if targets else TurnEvent.PLAYER_ACTION

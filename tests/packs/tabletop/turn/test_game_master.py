@@ -1,0 +1,94 @@
+"""The rule-based game master: it takes what is named, keeps a talk open, and knows the state."""
+
+from __future__ import annotations
+
+import pytest
+
+from wavewright.executor import MemoryJournal
+from wavewright.packs.tabletop.game.events import GameEvent, Said
+from wavewright.packs.tabletop.session import Game
+from wavewright.packs.tabletop.turn.game_master import named_in
+
+pytestmark = pytest.mark.anyio
+
+
+async def play(*messages: str) -> tuple[Game, list[list[GameEvent]]]:
+    """Play some turns; return the game and the events of each turn."""
+    async with Game.open(MemoryJournal(), seed="one") as game:
+        turns = [[one.event async for one in game.turn(message)] for message in messages]
+    return game, turns
+
+
+def speakers(events: list[GameEvent]) -> set[str]:
+    return {event.speaker for event in events if isinstance(event, Said)}
+
+
+def texts(events: list[GameEvent]) -> str:
+    return " ".join(event.text for event in events if isinstance(event, Said))
+
+
+async def test_using_a_thing_that_heals_nobody_drinks_nothing() -> None:
+    game, [told] = await play("use lantern")
+
+    assert game.state.player.has("healing potion", 1)
+    assert "It gives light, and squeaks." in texts(told)
+
+
+@pytest.mark.parametrize("message", ["drink", "drink the potion", "use healing potoin"])
+async def test_a_potion_is_drunk_by_its_name_or_nearly_so(message: str) -> None:
+    game, _ = await play(message)
+
+    assert not game.state.player.has("healing potion", 1)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Hello Mira, what happened at the mine?",
+        "hey mirra!",
+        "What happened at the mine, Mira?",
+        "Good evening Mira",
+    ],
+)
+async def test_a_greeting_begins_a_talk(message: str) -> None:
+    _, [told] = await play(message)
+
+    assert "mira" in {speaker.lower() for speaker in speakers(told)}
+
+
+async def test_a_talk_goes_on_without_the_name_until_a_farewell() -> None:
+    game, [_, second, third] = await play(
+        "Hello Mira", "And what lives in the tunnel?", "Goodbye then"
+    )
+
+    assert "Spiders in the tunnel." in texts(second)
+    assert "Spiders" not in texts(third)
+    assert game.state.dialogue == ()
+
+
+async def test_an_ally_asks_no_wages() -> None:
+    game, [*_, told] = await play("go to inn", "hire Sela for 10 gold", "Sela, are you ready?")
+
+    assert game.state.creatures["sela"].side == "party"
+    assert "Lead on." in texts(told)
+    assert "Ten gold" not in texts(told)
+
+
+async def test_nobody_offers_what_is_sold() -> None:
+    _, [*_, told] = await play("go to smithy", "buy the key from Borin", "Borin, what else?")
+
+    assert "Ten gold" not in texts(told)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("use the lantern", "lantern"),
+        ("use the lanten", "lantern"),
+        ("give her two herbs", "herb"),
+        ("take the key", "iron key"),
+        ("look around", None),
+    ],
+)
+async def test_a_thing_is_named_as_it_is_written_or_nearly_so(text: str, name: str | None) -> None:
+    assert named_in(text, ["gold", "healing potion", "herb", "iron key", "lantern"]) == name
