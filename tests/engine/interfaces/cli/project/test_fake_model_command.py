@@ -89,7 +89,7 @@ def test_one_command_shows_a_plan_a_rejection_a_patch_and_a_package(
     in_order = [
         "plan valid (llm): 3 steps",
         "gate history blocks",
-        "review: the goal is not achieved, confidence 0.20",
+        "review: the goal is not achieved, confidence",
         "recovery: A quarter of prices is no history",
         "plan valid (patch, round 1): 4 steps",
     ]
