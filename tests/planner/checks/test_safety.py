@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import Any
 
 import pytest
@@ -249,6 +250,7 @@ DECIDED = {
         "body",
         "${steps.own.filter(o, steps.page.text.contains(o))[0]}",
     ),
+    "ids of the server's": ("post", "body", "${steps.inbox.map(m, m.id).join(' ')}"),
     "an id of the server's by an index": ("post", "body", "${steps.inbox[steps.page.status].id}"),
 }
 
@@ -293,6 +295,25 @@ def test_fields_that_the_server_makes_are_not_the_senders_text() -> None:
     assert found(inbox, step("send", "post", params={"body": "${steps.inbox[0].sender}"})) == []
     assert codes(inbox, step("send", "post", params={"body": "${steps.inbox[0].body}"})) == ["E601"]
     assert codes(inbox, step("send", "post", params={"body": "${steps.inbox[0]}"})) == ["E601"]
+
+
+@pytest.mark.parametrize(
+    "nested",
+    [
+        "cel.bind(x{n}, [{inner}, {inner2}], {rest})",
+        "[0, 1, 2, 3, 4, 5, 6, 7].map(x{n}, {rest})",
+    ],
+)
+def test_an_expression_that_doubles_at_each_level_is_checked_at_once(nested: str) -> None:
+    text = "x20"
+    for number in range(20, 0, -1):
+        inner = "steps.page.text" if number == 1 else f"x{number - 1}"
+        text = nested.format(n=number, inner=inner, inner2=inner, rest=text)
+    began = time.process_time()
+
+    found(step("send", "ask", params={"payload": f"${{{{'a': {text}}}}}"}))
+
+    assert time.process_time() - began < 2
 
 
 def test_text_that_goes_through_a_tool_of_numbers_is_text() -> None:

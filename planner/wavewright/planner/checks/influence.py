@@ -268,6 +268,8 @@ class Value:
     """The most elements that there can be, where that is known."""
     is_text: bool = False
     """Whether it is a string."""
+    weight: int = 1
+    """Parts that are known one by one, their parts included."""
 
     def field(self, name: str) -> Value:
         """Return what is known of a field."""
@@ -369,6 +371,8 @@ class Value:
         """Return the influence on what the value is as text."""
         whole = self.total()
         is_list = self.items is not None or self.elements is not None
+        if self.elements is not None and whole and not self.elements.total():
+            return choice(whole.origin)  # trusted parts: which of them, and how many
         if (is_list or self.fields is not None) and whole.level in {Level.DATE, Level.NUMBER}:
             return text(whole.origin)
         return whole
@@ -404,6 +408,24 @@ class Value:
 
 
 TRUSTED: Final = Value()
+_MAX_WEIGHT: Final = 1000
+"""Parts of a value that are followed one by one; a list of lists of itself doubles them."""
+
+
+def list_of(items: Sequence[Value], floor: Influence = NOTHING) -> Value:
+    """Return what is known of a list of these."""
+    weight = 1 + sum(item.weight for item in items)
+    if weight > _MAX_WEIGHT:
+        return Value(together([item.total() for item in items]), floor=floor)
+    return Value(items=tuple(items), floor=floor, weight=weight)
+
+
+def object_of(fields: Mapping[str, Value]) -> Value:
+    """Return what is known of an object of these fields."""
+    weight = 1 + sum(part.weight for part in fields.values())
+    if weight > _MAX_WEIGHT:
+        return Value(together([part.total() for part in fields.values()]))
+    return Value(fields=fields, weight=weight)
 
 
 def either(values: Sequence[Value]) -> Value:

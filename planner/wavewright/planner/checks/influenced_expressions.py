@@ -40,7 +40,9 @@ from wavewright.planner.checks.influence import (
     either,
     joined,
     limited,
+    list_of,
     number,
+    object_of,
     stronger,
     text,
     together,
@@ -69,6 +71,7 @@ _SAME_ELEMENTS: Final = frozenset({"reverse", "distinct", "slice", "sort"})
 _EXTREMES: Final = frozenset({"min", "max", "math.least", "math.greatest"})
 _MARKS: Final = re.compile(r"[-/. :T]+")
 _CLAUSE: Final = re.compile(r"%(?:\.\d*)?[a-zA-Z]|%%")
+_MOST_EVALUATIONS: Final = 2000
 _MOST_UNROLLED: Final = 64
 """Elements of a literal list that a macro is followed over one by one."""
 
@@ -81,6 +84,8 @@ def influenced_value(tree: ExpressionNode, read: RootReader) -> Value:
 class _Walk:
     def __init__(self, read: RootReader) -> None:
         self._read = read
+        self._left = _MOST_EVALUATIONS
+        """Bodies of macros that may still be followed one by one."""
 
     def value(self, node: ExpressionNode, scope: Scope) -> Value:  # noqa: C901, PLR0912 - one case a kind
         match node:
@@ -105,7 +110,7 @@ class _Walk:
             case Conditional():
                 return self._conditional(node, scope)
             case ListLiteral():
-                return Value(items=tuple(self.value(item, scope) for item in node.items))
+                return list_of([self.value(item, scope) for item in node.items])
             case MapLiteral():
                 return self._map(node, scope)
             case Macro():
@@ -154,7 +159,7 @@ class _Walk:
             else:
                 computed += [self.value(key, scope).total(), value.total()]
         if not computed:
-            return Value(fields=fields)
+            return object_of(fields)
         # A field whose name is computed may be any of them.
         return Value(together([*computed, *(value.total() for value in fields.values())]))
 
@@ -207,7 +212,9 @@ class _Walk:
         owner = self.value(node.range, scope)
         if node.function == "bind":
             return self.value(node.arguments[0], {**scope, node.variables[0]: owner})
-        is_unrolled = owner.items is not None and len(owner.items) <= _MOST_UNROLLED
+        count_of_items = 0 if owner.items is None else len(owner.items)
+        is_unrolled = owner.items is not None and count_of_items <= min(_MOST_UNROLLED, self._left)
+        self._left -= count_of_items if is_unrolled else 0
         elements = list(owner.items or ()) if is_unrolled else [owner.key()]
         if is_unrolled:
             elements = [element.raised(owner.floor) for element in elements]
@@ -224,7 +231,7 @@ class _Walk:
                 results, conditions = [body[-1] for body in bodies], [body[:-1] for body in bodies]
                 kept = stronger(*(part.total() for body in conditions for part in body))
                 if is_unrolled and not kept:
-                    return Value(items=tuple(results), floor=owner.floor)
+                    return list_of(results, owner.floor)
                 shape = stronger(count, _as_choice(kept))
                 return Value(elements=either(results), shape=shape, size=size)
             case "transformMap" | "transformMapEntry":
@@ -404,7 +411,7 @@ def _count(value: Value) -> Influence:
 def _both_lists(values: Sequence[Value]) -> Value:
     known = [value.items for value in values if value.items is not None]
     if len(known) == len(values):
-        return Value(items=tuple(item for items in known for item in items))
+        return list_of([item for items in known for item in items])
     return Value(
         elements=either([value.element() for value in values]),
         shape=stronger(*(value.count() for value in values)),

@@ -61,7 +61,7 @@ from wavewright.planner.types import StepId, as_object
 def check_safety(subject: CheckContext) -> Iterator[Diagnostic]:
     """Yield what a plan's data could do."""
     if brings_untrusted_text(subject):
-        flow = UntrustedFlow(subject)
+        flow = subject.untrusted
         yield from untrusted_parameters(subject, flow)
         if subject.goal is not None and subject.goal.untrusted_writes == "approve":
             yield from untrusted_decisions(subject, flow)
@@ -74,14 +74,14 @@ def decisions_from_outside(subject: CheckContext) -> Iterator[Diagnostic]:
     written or sent.
     """
     if brings_untrusted_text(subject):
-        yield from untrusted_decisions(subject, UntrustedFlow(subject))
+        yield from untrusted_decisions(subject, subject.untrusted)
 
 
 def untrusted_names(subject: CheckContext, expansion: str) -> bool:
     """Whether the names of further targets, as an expression gives them over the plan's steps, are
     untrusted text.
     """
-    names = UntrustedFlow(subject).influence_on(expansion)
+    names = subject.untrusted.influence_on(expansion)
     return names.level is Level.TEXT
 
 
@@ -200,7 +200,7 @@ def misled_agents(subject: CheckContext) -> Iterator[Diagnostic]:
     if not agents:
         return
     private = {step.id for step in subject.steps.values() if _brings_private_data(subject, step)}
-    pages = _page_origins(UntrustedFlow(subject), agents)
+    pages = _page_origins(subject.untrusted, agents)
     secrets = _origins(DataFlow(subject, sources=private), agents)
     for step in agents:
         tools = agent_tools(subject, step)

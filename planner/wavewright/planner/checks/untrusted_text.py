@@ -33,6 +33,8 @@ from wavewright.planner.checks.influence import (
     Value,
     capacity,
     choice,
+    list_of,
+    object_of,
     stronger,
     text,
     together,
@@ -131,6 +133,14 @@ class UntrustedFlow:
             if signature is not None:
                 found += self._visit(step, signature)
         return tuple(found)
+
+    @cached_property
+    def by_step(self) -> dict[StepId, list[Reading]]:
+        """The readings of each step."""
+        found: dict[StepId, list[Reading]] = {}
+        for reading in self.readings:
+            found.setdefault(reading.step.id, []).append(reading)
+        return found
 
     @property
     def holders(self) -> Collection[str]:
@@ -286,11 +296,9 @@ class UntrustedFlow:
         if isinstance(value, str):
             return self._text_value(value, step, item)
         if isinstance(value, list):
-            return Value(items=tuple(self._value(part, step, item) for part in value))
+            return list_of([self._value(part, step, item) for part in value])
         if isinstance(value, dict):
-            return Value(
-                fields={name: self._value(part, step, item) for name, part in value.items()}
-            )
+            return object_of({name: self._value(part, step, item) for name, part in value.items()})
         return TRUSTED
 
     def _text_value(self, value: str, step: Step | None, item: Value) -> Value:
@@ -331,7 +339,7 @@ class UntrustedFlow:
             case "inputs", str():
                 return self._input(field)
             case "inputs", None:
-                return Value(fields={input_: self._input(input_) for input_ in self._inputs})
+                return object_of({input_: self._input(input_) for input_ in self._inputs})
             case _:
                 return TRUSTED
 
@@ -395,9 +403,7 @@ def untrusted_parameters(subject: CheckContext, flow: UntrustedFlow) -> Iterator
         ):
             continue
         readings = [
-            reading
-            for reading in flow.readings
-            if reading.step is step and reading.role == "params"
+            reading for reading in flow.by_step.get(step.id, ()) if reading.role == "params"
         ]
         yield from _refused(subject, flow, step, signature, readings)
         yield from _too_much(flow, f"/steps/{number}", step, signature, readings)
@@ -547,9 +553,7 @@ def untrusted_decisions(subject: CheckContext, flow: UntrustedFlow) -> Iterator[
         signature = subject.signature(step)
         if signature is None or signature.only_reads or asks_approval(step, signature):
             continue
-        deciding = [
-            reading for reading in flow.readings if reading.step is step and _decides(reading)
-        ]
+        deciding = [reading for reading in flow.by_step.get(step.id, ()) if _decides(reading)]
         if not deciding:
             continue
         first = deciding[0]
