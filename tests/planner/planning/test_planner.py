@@ -25,7 +25,7 @@ from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.ports.budgets import Allowance, RemainingBudget
 from wavewright.planner.ports.fallback_ladder import Ladder, Rung, RungRecord
 from wavewright.planner.ports.model_port import ModelError, ModelUse
-from wavewright.planner.types import JsonObject, RunId
+from wavewright.planner.types import JsonObject, RunId, StepId
 
 pytestmark = pytest.mark.anyio
 
@@ -395,3 +395,23 @@ async def test_no_plan_comes_out_that_has_an_error() -> None:
         for one in check(bind_plan(done.plan, goal, TOOLS), goal, TOOLS)
         if one.severity == "error"
     ] == []
+
+
+async def test_a_plan_whose_values_depend_on_how_its_text_is_read_is_a_repaired_one() -> None:
+    models = ScriptedModels([GOOD_TEXT.replace('"Wind today"', r'"Wind \d"')])
+
+    done = await planned(models, "llm", "repaired")
+
+    assert done.rung == "repaired"
+    assert done.plan is not None
+    assert done.plan.step(StepId("report")).params["title"] == r"Wind \d"
+    assert len(models.asked) == 1
+    assert "1 unknown escape(s)" in done.rungs[0].reason
+
+
+async def test_where_the_ladder_repairs_nothing_such_a_plan_is_taken_as_it_is() -> None:
+    models = ScriptedModels([GOOD_TEXT.replace('"Wind today"', r'"Wind \d"')])
+
+    done = await planned(models, "llm")
+
+    assert done.rung == "llm"

@@ -25,6 +25,7 @@ NoteKind: TypeAlias = Literal[
     "quotes",
     "raw_control_character",
     "trailing_comma",
+    "escaped_apostrophe",
     "unknown_escape",
     "unquoted_key",
 ]
@@ -241,8 +242,12 @@ class ScalarScanner(TextCursor):
         if not self._lenient:
             hint = "write a backslash itself as two backslashes"
             self._stop("not_json", f"'\\{char}' is no escape of JSON", offset, hint=hint)
+        if char == "'":
+            self._note("escaped_apostrophe", offset)
+            return char
+        # A backslash that JSON does not know is meant as one: `\d` of a pattern, `C:\Users`.
         self._note("unknown_escape", offset)
-        return char
+        return "\\" + char
 
     def _unicode_escape(self, offset: int) -> str:
         code = self._hex(offset + 2)

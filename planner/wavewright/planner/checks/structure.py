@@ -243,7 +243,8 @@ def _check_size(subject: CheckContext) -> Iterator[Diagnostic]:
             "E404",
             f"/steps/{counted[limits.max_steps]}",
             f"the plan has {count} steps, and {limits.max_steps} are allowed",
-            "calls that differ only in an item are one step with `for_each`",
+            "calls that differ only in an item are one step with `for_each`; "
+            "`limits.max_steps` of the goal template allows more",
         )
     if not graph.cycles and depth > limits.max_waves:
         chain = graph.critical_path(dict.fromkeys(graph.steps, 1.0)).steps
@@ -251,7 +252,8 @@ def _check_size(subject: CheckContext) -> Iterator[Diagnostic]:
             "E405",
             f"/steps/{subject.numbers[chain[limits.max_waves]]}",
             f"the plan takes {depth} waves, one after the other, and {limits.max_waves} are allowed",
-            f"the longest chain is {path_text(chain)}",
+            f"the longest chain is {path_text(chain)}; "
+            "`limits.max_waves` of the goal template allows more",
         )
 
 

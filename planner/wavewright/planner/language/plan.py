@@ -404,3 +404,9 @@ class Limits(DocumentModel, defer_build=False):
     """Time of the whole run, recovery included."""
     budget: Budget | None = None
     """What models may spend in the run, beside the configured budgets."""
+
+
+LIMITS_OF_OWN_PLANS: Final = Limits(max_steps=10_000, max_waves=10_000)
+"""Of a plan that a person wrote and that has no goal template: what the engine carries, and as many
+waves as steps. A model's plan is held to its template's limits, or their defaults.
+"""

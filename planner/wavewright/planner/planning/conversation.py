@@ -81,6 +81,8 @@ class PlanningConversation:
         it is not asked in another way.
         """
         self._may_retry = False
+        self._repaired_by_reading: Candidate | None = None
+        """A valid plan whose values depend on how its text was read."""
 
     # --- rungs
     # ------------------------------------------------------------------------------------------------
@@ -91,7 +93,8 @@ class PlanningConversation:
         for _ in range(rung.tries):
             self._end_reason, self._has_declined = None, False
             outcome = await self._ask(rung)
-            if isinstance(outcome, Candidate) or self._failed_attempts or not self._may_retry:
+            is_read = isinstance(outcome, Candidate) or self._repaired_by_reading is not None
+            if is_read or self._failed_attempts or not self._may_retry:
                 break
         return outcome
 
@@ -99,6 +102,8 @@ class PlanningConversation:
         """Send the faults to the model, and return the first valid answer within the tries of the
         rung.
         """
+        if self._repaired_by_reading is not None:
+            return self._repaired_by_reading
         if self._is_over():
             return FallbackFailure(f"nothing was asked again: {self._end_reason}")
         if not self._failed_attempts:
@@ -244,7 +249,7 @@ class PlanningConversation:
     def _validate(self, answer: ModelAnswer, rung: Rung) -> Candidate | FallbackFailure:
         outcome = self._validator.read_answer(answer, rung.name)
         if isinstance(outcome, Candidate):
-            return outcome
+            return self._on_its_rung(outcome, rung)
         all_words = not answer.calls and is_prose(answer.text)
         was_all_words = bool(self._failed_attempts) and self._failed_attempts[-1].is_prose
         self._failed_attempts.append(_FailedAttempt(answer, outcome, all_words))
@@ -260,6 +265,18 @@ class PlanningConversation:
             if all_words and was_all_words:
                 self._end_reason = "the model answered twice in words alone"
         return FallbackFailure(error_summary(outcome.diagnostics))
+
+    def _on_its_rung(self, candidate: Candidate, rung: Rung) -> Candidate | FallbackFailure:
+        """Return a valid plan, or leave it to the rung `repaired` where reading decided what its
+        values say.
+        """
+        repairs = self._validator.attempts[-1].repairs
+        decisive = [repair.message for repair in repairs if repair.decides_content]
+        has_lower_rung = any(lower.name == "repaired" for lower in self._asking.ladder.rungs)
+        if not decisive or rung.name != "llm" or not has_lower_rung:
+            return candidate
+        self._repaired_by_reading = candidate
+        return FallbackFailure(f"the plan is valid as it was read: {'; '.join(decisive)}")
 
     def _non_plan_outcome(self, attempt: PlanningAttempt) -> FallbackFailure | None:
         """Return the result of an answer that is not meant as a plan."""

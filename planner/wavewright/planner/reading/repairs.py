@@ -12,6 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from wavewright.config.documents import Document, decode
 from wavewright.config.readers.json_cursor import FENCE, JsonDeparture
@@ -37,6 +38,7 @@ _MESSAGES = {
     "comment": "{n} comment(s) left out",
     "depends_on": "{n} depends_on brought into the form of a list without repeats",
     "double_encoding": "the plan was a JSON string inside JSON",
+    "escaped_apostrophe": "{n} escaped apostrophe(s) read as apostrophes",
     "ignored_value": "{n} other JSON value(s) left out",
     "integer_id": "{n} integer id(s) turned into words: 1 became 's1'",
     "invisible_character": "{n} run(s) of invisible characters left out",
@@ -53,12 +55,14 @@ _MESSAGES = {
     "think": "the reasoning was left out",
     "tool_call": "the plan was taken out of a tool call",
     "trailing_comma": "{n} trailing comma(s) left out",
-    "unknown_escape": "{n} unknown escape(s) read as the character itself",
+    "unknown_escape": "{n} unknown escape(s) read with their backslash",
     "unquoted_key": "{n} key(s) without quotes were read",
     "version": "the version was read as the number 1",
     "wrapper": "the plan was taken out of a wrapper",
 }
 """Every kind of repair, with its description."""
+_CONTENT_REPAIRS: Final = frozenset({"unknown_escape"})
+"""Kinds of which another reading would give another value; the others lose only form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,11 @@ class Repair:
     kind: str
     message: str
     offset: int
+
+    @property
+    def decides_content(self) -> bool:
+        """Whether what a value says depends on how the text was read."""
+        return self.kind in _CONTENT_REPAIRS
 
 
 @dataclass(frozen=True, slots=True)

@@ -338,3 +338,12 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
         loaded_by("from wavewright.engine import Wavewright\nWavewright(tools=[])") & of_models
         == set()
     )
+
+
+async def test_a_plan_that_a_person_wrote_may_have_many_steps_and_waves(tmp_path: Path) -> None:
+    app = Wavewright(tools=[double], journal=tmp_path / "journal.db")
+    plan = app.new_plan().step("s0", double, {"number": 1})
+    for number in range(1, 60):
+        plan = plan.step(f"s{number}", double, {"number": f"${{steps.s{number - 1} % 1000}}"})
+
+    assert plan.check() == ()

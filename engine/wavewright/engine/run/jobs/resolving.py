@@ -44,7 +44,7 @@ from wavewright.engine.run.project.tools import agent_tools, signatures_to_check
 from wavewright.planner.checks.checker import check, check_partial
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, error_diagnostics
 from wavewright.planner.language.goals import AvailableTool, Goal, GoalTemplate, Job, JobTargets
-from wavewright.planner.language.plan import SUB_PLAN, Plan
+from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS, SUB_PLAN, Plan
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.goal_resolution import resolve_goal
 from wavewright.planner.reading.reader import read_model
@@ -337,7 +337,9 @@ def _template_of_plan(job: Job, draft: PlanDraft | None) -> GoalTemplate:
     names = dict.fromkeys(name for step in steps for name in (step.tool, *agent_tools(step)))
     tools = tuple(AvailableTool.model_construct(name=name) for name in names)
     text = job.goal or (draft.plan.goal if draft is not None else None) or job.name
-    return GoalTemplate.model_construct(name="plan", goal=text, available_tools=tools)
+    return GoalTemplate.model_construct(
+        name="plan", goal=text, available_tools=tools, limits=LIMITS_OF_OWN_PLANS
+    )
 
 
 def _with_packs(goal: Goal, job: Job, file: Path, settings: Settings) -> Goal:

@@ -28,7 +28,7 @@ from wavewright.planner.diagnostics.diagnostic import (
     error_diagnostics,
     locate_diagnostics,
 )
-from wavewright.planner.language.plan import Limits, Plan
+from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS, Limits, Plan
 from wavewright.planner.reading.reader import (
     MODEL_LIMITS,
     PlanText,
@@ -374,7 +374,7 @@ def _run_basis(options: CheckOptions, plan: Plan, goal: Goal | None) -> CheckBas
 def _basis(options: CheckOptions, plan: Plan, goal: Goal | None) -> CheckBasis:
     """Return what a plan is checked against, without what a run of it would lack."""
     tools, allowance = _tools(options, plan, goal), _allowance(options, plan, goal)
-    limits = goal.limits if goal is not None else Limits()
+    limits = goal.limits if goal is not None else LIMITS_OF_OWN_PLANS
     given = {"max_steps": options.max_steps, "max_waves": options.max_waves}
     limits = limits.model_copy(
         update={name: value for name, value in given.items() if value is not None}
