@@ -9,6 +9,9 @@ from .interfaces.api.plan_run import (
 from .interfaces.api.run_plan import (
     RunPlan as RunPlan,
 )
+from .interfaces.api.same_job import (
+    RunExists as RunExists,
+)
 from .interfaces.api.tool_host import (
     open_tool_host as open_tool_host,
 )

@@ -29,6 +29,7 @@ from wavewright.engine.run.decisions.questions import (
     AnswerRejected,
     OpenQuestion,
     pending_question,
+    stale_answer,
 )
 from wavewright.engine.run.target_waves import TARGET_PACKAGE_SENT
 from wavewright.engine.service.job_store.records import (
@@ -116,11 +117,14 @@ async def _answer_run(
     try:
         state = fold(await journal.load(question.run))
         still = pending_question(state, now)
-        if still is None or (still.asked, still.question) != (question.asked, question.question):
+        if still is None:
             raise AnswerRejected(
                 f"run {question.run} does not wait for this any more",
                 "`wavewright decisions` lists what does",
             )
+        if still.id != question.id:
+            # Somebody else has answered and resumed the run between the look and this answer.
+            raise stale_answer(f"question {question.id}", still)
         await journal.append(question.run, [_answer_note(state, still, choice, by, now)])
     finally:
         await journal.close_run(question.run)

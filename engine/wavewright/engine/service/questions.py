@@ -6,12 +6,15 @@ journal. Both are listed and answered in the same way.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from wavewright.engine.run.decisions.questions import (
     AnswerRejected,
     OpenQuestion,
     answered_already,
     find_question_of_run,
     questions_of_runs,
+    stale_answer,
 )
 from wavewright.engine.service.job_store.records import Decision, JobRow
 from wavewright.engine.service.job_store.rules import FINAL_STATES, OPEN_STATES
@@ -46,31 +49,59 @@ async def list_questions(journal: Journal, jobs: JobStore, now: float) -> list[O
     return [*last.values(), *others]
 
 
-async def find_question(journal: Journal, jobs: JobStore, prefix: str, now: float) -> OpenQuestion:
-    """Return the open question with that id, or of that run.
+async def find_question_to_answer(
+    journal: Journal, jobs: JobStore, name: str, now: float
+) -> OpenQuestion:
+    """Return the open question that an answer names.
+
+    The id of a run is enough while the run has asked once. After that it may ask another thing than
+    the person has read, so the question's own id is needed.
 
     Raises:
+        AnswerStale: something else is asked now.
         JournalError: there is none, or there are several.
         AnsweredAlready: it was answered.
         AnswerRejected: the run waits for no answer.
     """
-    decision = await jobs.find_decision(prefix)
+    question = await find_question(journal, jobs, name, now)
+    is_named = question.id.startswith(name) if question.is_of_job else ":" in name
+    if not is_named and question.number > 1:
+        raise stale_answer(f"the first question of run {question.run}", question)
+    return question
+
+
+async def find_question(journal: Journal, jobs: JobStore, name: str, now: float) -> OpenQuestion:
+    """Return the open question with that id, or of that run.
+
+    Raises:
+        AnswerStale: the id is that of another question than the run asks now.
+        JournalError: there is none, or there are several.
+        AnsweredAlready: it was answered.
+        AnswerRejected: the run waits for no answer.
+    """
+    number = 1
+    decision = await jobs.find_decision(name)
     if decision is None:
+        prefix, _, rest = name.partition(":")
         run = await journal.find_run(prefix)
         row = await job_of_run(journal, jobs, run)
         if row is None:
-            return await find_question_of_run(journal, run, now)
+            question = await find_question_of_run(journal, run, now)
+            if rest and question.id != f"{run}:{rest}":
+                raise stale_answer(f"question {name}", question)
+            return question
         # Its own, or those of its targets.
         asked = [one for one in await jobs.list_decisions(job=row.job) if run in {one.run, row.run}]
         if not asked:
             raise AnswerRejected(f"job {row.job} waits for no answer", f"it is {row.state}")
         decision = asked[-1]
+        number = len(asked)
     if decision.choice is not None:
         raise answered_already(f"decision {decision.id}", decision.choice, decision.by)
     job = await jobs.find_job(decision.job)
     if job is None:
         raise JournalError(f"the job {decision.job} of decision {decision.id} is unknown")
-    return _job_question(decision, job)
+    return replace(_job_question(decision, job), number=number)
 
 
 def _is_waited_for(decision: Decision, job: JobRow, now: float) -> bool:

@@ -38,6 +38,8 @@ class UserQuestion:
     default: str | None = None
     """The answer of an empty line."""
     asked_by: str = "the planner"
+    step: str | None = None
+    """The step that asks, where one does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ def test_steps_before_run_and_each_step_asks_with_its_own_values(
     second = wavewright("resume", run)
     between = calls(posting)
     [two] = questions(wavewright)
-    wavewright("answer", run, "refuse")
+    wavewright("answer", str(two["id"]), "refuse")
     last = wavewright("resume", run)
 
     assert (first.code, second.code, last.code) == (130, 130, 1)
@@ -151,7 +151,73 @@ def test_an_answer_finds_the_targets_of_the_next_wave(
         "    - {id: page, tool: read, params: {text: '${inputs.target}'}}\n"
     )
 
-    ran = wavewright("run", "zones.job.yaml", "--answer", "Westfall", "--answer", "Duskwood")
+    ran = wavewright(
+        "run", "zones.job.yaml", "--answer", "which=Westfall", "--answer", "which=Duskwood"
+    )
 
     assert ran.code == 0, ran.err
     assert sorted(calls(posting)) == ["read Elwynn", "read Westfall"]
+
+
+PAYEES = """\
+steps:
+  - {id: payee, tool: ask_person, params: {question: 'Who is paid?'}}
+  - {id: auditor, tool: ask_person, params: {question: 'Who looks at it?'}}
+result: {payee: "${steps.payee}", auditor: "${steps.auditor}"}
+"""
+
+
+@pytest.mark.parametrize("order", [("payee=ann", "auditor=bob"), ("auditor=bob", "payee=ann")])
+def test_an_answer_is_for_the_step_that_it_names_in_whatever_order(
+    wavewright: CommandLine, posting: Path, order: tuple[str, str]
+) -> None:
+    (posting / "pay.yaml").write_text(PAYEES)
+
+    ran = wavewright(
+        "run", "pay.yaml", "--answer", order[0], "--answer", order[1], "--output", "out"
+    )
+
+    assert ran.code == 0, ran.err
+    [package] = (posting / "out").glob("*/package.json")
+    assert json.loads(package.read_text())["result"] == {"payee": "ann", "auditor": "bob"}
+
+
+def test_several_answers_without_names_answer_no_steps(
+    wavewright: CommandLine, posting: Path
+) -> None:
+    (posting / "pay.yaml").write_text(PAYEES)
+
+    ran = wavewright("run", "pay.yaml", "--answer", "ann", "--answer", "bob", "--approve", "wait")
+
+    assert ran.code == 130
+    assert "--answer" in ran.err
+
+
+def test_an_answer_to_what_is_asked_no_more_is_refused_with_what_is_asked_now(
+    wavewright: CommandLine, posting: Path
+) -> None:
+    wavewright("run", "two.yaml", "--approve", "wait")
+    [read] = questions(wavewright)
+    run = str(read["run"])
+    wavewright("answer", str(read["id"]), "approve")
+    wavewright("resume", run)
+    before = calls(posting)
+    [now] = questions(wavewright)
+
+    late = [wavewright("answer", name, "approve") for name in (str(read["id"]), run)]
+    wavewright("resume", run)
+
+    assert [answered.code for answered in late] == [1, 1]
+    for answered in late:
+        assert f"wavewright answer {now['id']} approve" in answered.err
+        assert re.findall('text: "(.*)"', str(now["context"]))[0] in answered.err
+    assert calls(posting) == before
+
+
+def test_the_id_of_a_question_says_run_step_number_and_what_is_asked(
+    wavewright: CommandLine, posting: Path
+) -> None:
+    wavewright("run", "two.yaml", "--approve", "wait")
+    [asked] = questions(wavewright)
+
+    assert re.fullmatch(f"{asked['run']}:[a-z_]+:1:[0-9a-f]{{8}}", str(asked["id"]))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeVar, overload
 
 import anyio
 
@@ -30,6 +30,7 @@ from wavewright.engine.interfaces.api.plan_run import (
     PlanRun,
     RunStream,
 )
+from wavewright.engine.interfaces.api.same_job import RunExists, require_same_job
 from wavewright.engine.run.context import RunRequest
 from wavewright.engine.run.ports import (
     Attempt,
@@ -73,6 +74,11 @@ class _Opened:
     services: Services
     group: TaskGroup
     stack: AsyncExitStack
+
+
+IfExists: TypeAlias = Literal["resume", "return", "fail"]
+"""What is wanted where the journal has a run of an id that a program gives."""
+RunName: TypeAlias = str | uuid.UUID | int | None
 
 
 class Wavewright:
@@ -234,18 +240,20 @@ class Wavewright:
         plan: LoadedPlan | Place,
         *,
         result_type: type[R],
-        run: str | uuid.UUID | int | None = None,
+        run: RunName = None,
+        if_exists: IfExists = "resume",
     ) -> PlanRun[R]: ...
     @overload
     async def run(
-        self, plan: LoadedPlan | Place, *, run: str | uuid.UUID | int | None = None
+        self, plan: LoadedPlan | Place, *, run: RunName = None, if_exists: IfExists = "resume"
     ) -> PlanRun[Json]: ...
     async def run(
         self,
         plan: LoadedPlan | Place,
         *,
         result_type: type[R] | None = None,
-        run: str | uuid.UUID | int | None = None,
+        run: RunName = None,
+        if_exists: IfExists = "resume",
     ) -> PlanRun[R] | PlanRun[Json]:
         """Run a plan to its end.
 
@@ -255,16 +263,21 @@ class Wavewright:
                 another type.
             run: The run's id. If the journal has a run of this id, it is continued, and one that
                 has ended is returned as it is; so a program that died goes on where it was.
+            if_exists: What is wanted where the journal has a run of this id: `resume` as above,
+                `return` it as it stands without continuing it, or `fail`.
 
         Raises:
             DocumentError, PlanError: the plan is not valid.
             RunIdRefused: the id can be none.
+            RunExists: a run of this id is of another plan or has other inputs, or `if_exists` is
+                `fail`.
             JournalError: the run cannot be journaled.
         """
         loaded = plan if isinstance(plan, LoadedPlan) else self.load(plan)
         ended = await self._execute(
             RunRequest(resolved_job=loaded.job, run=None if run is None else read_run_id(run)),
             settings=loaded.settings,
+            if_exists=if_exists,
         )
         return ended if result_type is None else _typed(ended, result_type)
 
@@ -304,12 +317,14 @@ class Wavewright:
         *,
         run: str | uuid.UUID | int | None = None,
         after: int | None = None,
+        if_exists: IfExists = "resume",
     ) -> RunStream:
         """Run a plan while its events are read: `async for event in ww.stream(plan)`.
 
         Args:
             plan: The plan, or the file of one.
             run: The run's id, as for `run`.
+            if_exists: As for `run`.
             after: How many of the run's events the reader has. Those that the journal has beyond
                 are yielded first, of a run that has ended all of them; without it only new events
                 are.
@@ -317,7 +332,9 @@ class Wavewright:
         loaded = plan if isinstance(plan, LoadedPlan) else self.load(plan)
         request = RunRequest(resolved_job=loaded.job, run=None if run is None else read_run_id(run))
         return RunStream(
-            lambda listen: self._execute(request, listen, after, settings=loaded.settings),
+            lambda listen: self._execute(
+                request, listen, after, settings=loaded.settings, if_exists=if_exists
+            ),
             self._open.group,
         )
 
@@ -327,24 +344,26 @@ class Wavewright:
         plan: LoadedPlan | Place,
         *,
         result_type: type[R],
-        run: str | uuid.UUID | int | None = None,
+        run: RunName = None,
+        if_exists: IfExists = "resume",
     ) -> PlanRun[R]: ...
     @overload
     def run_sync(
-        self, plan: LoadedPlan | Place, *, run: str | uuid.UUID | int | None = None
+        self, plan: LoadedPlan | Place, *, run: RunName = None, if_exists: IfExists = "resume"
     ) -> PlanRun[Json]: ...
     def run_sync(
         self,
         plan: LoadedPlan | Place,
         *,
         result_type: type[R] | None = None,
-        run: str | uuid.UUID | int | None = None,
+        run: RunName = None,
+        if_exists: IfExists = "resume",
     ) -> PlanRun[R] | PlanRun[Json]:
         """Run a plan to its end, outside `async with`; otherwise as `run`."""
 
         async def work() -> PlanRun[Json]:
             async with self:
-                return await self.run(plan, run=run)
+                return await self.run(plan, run=run, if_exists=if_exists)
 
         if self._opened is not None:
             raise WavewrightError(
@@ -382,15 +401,25 @@ class Wavewright:
         after: int | None = None,
         *,
         settings: Settings | None = None,
+        if_exists: IfExists = "resume",
     ) -> PlanRun[Json]:
         opened = self._open
         if request.run is not None:
             events = await opened.journal.load(request.run)
+            state = fold(events)
+            if state.started is not None:
+                if if_exists == "fail":
+                    raise RunExists(
+                        f"the journal has a run {request.run!r}",
+                        "another id begins another run; `if_exists` says what is wanted else",
+                    )
+                if request.resolved_job is not None:
+                    require_same_job(state, request.resolved_job)
             for event in () if after is None else events[after:]:
                 on_event(event)
-            state = fold(events)
-            if state.finished is not None and not state.is_interrupted:
-                return PlanRun(state, None, stored_package(state))
+            has_ended = state.finished is not None and not state.is_interrupted
+            if has_ended or (state.started is not None and if_exists == "return"):
+                return PlanRun(state, None, stored_package(state) if has_ended else None)
         ports = Ports(
             attempt=Attempt(journal=opened.journal, on_event=on_event),
             means=Means(settings=settings or self._settings, services=opened.services),

@@ -26,7 +26,7 @@ from wavewright.engine.interfaces.view.stored_runs import RunSnapshot, read_run
 from wavewright.engine.run.decisions.questions import OpenQuestion
 from wavewright.engine.service.answering import answer_question
 from wavewright.engine.service.job_store.store import JobStore
-from wavewright.engine.service.questions import find_question, list_questions
+from wavewright.engine.service.questions import find_question_to_answer, list_questions
 from wavewright.executor.store.journal import RunNotFound
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.planner.types import RunId, RunIdRefused, read_run_id
@@ -97,7 +97,7 @@ class ViewedProject:
             AnswerRejected, JournalError: the answer does not count.
         """
         now = time.time()
-        question = await find_question(self.journal, self.jobs, decision, now)
+        question = await find_question_to_answer(self.journal, self.jobs, decision, now)
         await answer_question(self.journal, self.jobs, question, given.choice, by=given.by, now=now)
 
     async def resume(self, run: RunId, by: str) -> RunId:

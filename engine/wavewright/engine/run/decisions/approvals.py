@@ -132,6 +132,36 @@ def open_question(state: RunState) -> Noted | None:
     return last if last is not None and last.topic in {QUESTION, APPROVAL_WANTED} else None
 
 
+def asked_questions(state: RunState) -> list[Noted]:
+    """Return all questions and requests for approval that a run has asked, in order."""
+    return [noted for noted in state.notes if noted.topic in {QUESTION, APPROVAL_WANTED}]
+
+
+def asking_step(asked: Noted) -> str:
+    """Return the step that asks; else `patch`, `planner` or `job`."""
+    binding = asked.body.get("binding")
+    if isinstance(binding, dict) and isinstance(binding.get("step"), str):
+        return str(binding["step"])
+    if asked.topic == APPROVAL_WANTED:
+        return "patch"
+    return "job" if "target" in asked.body else "planner"
+
+
+def question_id(state: RunState, asked: Noted) -> str:
+    """Return the id of one asking: of the run, the step, which of its questions this is, and the
+    hash of all that is asked.
+
+    An answer names it, so that what a person has read is what is answered: a run goes on from one
+    question to the next under one id of its own.
+    """
+    number = asked_questions(state).index(asked) + 1
+    digest = content_hash(asked.body)[-_HASH_CHARACTERS:]
+    return f"{state.run}:{asking_step(asked)}:{number}:{digest}"
+
+
+_HASH_CHARACTERS: Final = 8
+
+
 @dataclass(frozen=True, slots=True)
 class GivenAnswer:
     """What a person, or whoever answers in their place, has answered."""
@@ -505,6 +535,7 @@ async def _ask_people(people: People, body: JsonObject) -> GivenAnswer | None:
             tuple(_texts(body.get("options"))),
             default=default if isinstance(default, str) else None,
             asked_by=f"step {step!r}",
+            step=step,
         )
         answer = await ask_asker(people.asker, question)
         return None if answer is None else GivenAnswer(answer)

@@ -23,9 +23,11 @@ from wavewright.engine.run.decisions.approvals import (
     QUESTION,
     REFUSE,
     approval_question,
+    asked_questions,
     has_expired,
     open_question,
     pending_approval,
+    question_id,
     recorded_answer,
 )
 from wavewright.engine.run.target_waves import target_runs
@@ -44,7 +46,7 @@ class OpenQuestion:
     """A question without an answer."""
 
     id: str
-    """Of the decision; of the run where it has no daemon."""
+    """Of the decision; where the run has no daemon, of this one asking."""
     run: RunId
     job: str
     subject: QuestionSubject
@@ -59,12 +61,30 @@ class OpenQuestion:
     """The job's name, where `job` is its id."""
     resume: RunId | None = None
     """The run to resume: the run itself, or its root run where it is that of a target."""
+    number: int = 1
+    """Which of the questions of its run it is, from 1."""
 
 
 class AnswerRejected(WavewrightError):
     """An answer that has no effect."""
 
     exit_code = exit_codes.NEGATIVE
+
+
+class AnswerStale(AnswerRejected):
+    """An answer to what is not asked any more, or that does not say to which of several questions
+    it is.
+    """
+
+
+def stale_answer(named: str, question: OpenQuestion) -> AnswerStale:
+    """Return the error that says what is asked now."""
+    shown = "\n".join(line for line in (question.question, question.context) if line)
+    option = question.options[0] if question.options else "TEXT"
+    return AnswerStale(
+        f"{named} is not what run {question.run} waits for; it asks now: {shown}",
+        f"answer that with: wavewright answer {question.id} {option}",
+    )
 
 
 class AnsweredAlready(AnswerRejected):
@@ -144,7 +164,7 @@ def _noted_question(
 ) -> OpenQuestion:
     assert state.started is not None
     return OpenQuestion(
-        id=state.started.run,
+        id=question_id(state, noted),
         run=state.started.run,
         job=state.started.job,
         subject=subject,
@@ -154,6 +174,7 @@ def _noted_question(
         asked=noted.at,
         expires=None if subject == "question" else noted.at + APPROVAL_SECONDS,
         is_of_job=False,
+        number=asked_questions(state).index(noted) + 1,
     )
 
 

@@ -83,7 +83,7 @@ def test_a_run_waits_for_a_word_and_goes_on_with_it(
     assert (listed["status"], listed["ok"], listed["steps"]) == ("waiting_for_approval", 0, 1)
     assert "waiting for approval" in table
     assert relisted["status"] == "interrupted"
-    assert f"wavewright answer {run} approve" in first.err
+    assert f"wavewright answer {question['id']} approve" in first.err
     assert (question["subject"], question["options"]) == ("step", ["approve", "refuse"])
     assert 'text: "hello"' in str(question["context"])
     assert 'text: "hello"' in shown.out

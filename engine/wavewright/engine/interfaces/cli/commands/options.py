@@ -173,7 +173,8 @@ AnswerOption = Annotated[
     typer.Option(
         "--answer",
         metavar="TEXT",
-        help="Answer to a question of the planner or a step; repeat for further questions.",
+        help="Answer to a question of the planner or a step, as STEP=TEXT for the step that it names; repeat for "
+        "further questions, of steps with names.",
     ),
 ]
 SetOption = Annotated[

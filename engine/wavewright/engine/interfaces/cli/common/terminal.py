@@ -4,7 +4,8 @@ Ctrl-C and SIGTERM: while steps run, a model is asked or a question waits for it
 signal stops the run so that it can be resumed. At any other time, and at the second signal, the
 command ends at once.
 
-Questions: answers given with `--answer` are used first, in their order, then the user is asked.
+Questions: answers given with `--answer` are used first, each for the step that it names, then the
+user is asked.
 Without a terminal the question is printed and stays open.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import re
 import signal
 import socket
 import sys
@@ -28,7 +30,7 @@ from wavewright.engine.run.decisions.approvals import folded_line
 from wavewright.engine.run.ports import Approval, ApprovalRequest, Approver, Asker
 from wavewright.executor.events.types import Event, Noted, PlanAccepted, RunStarted
 from wavewright.planner.diagnostics.rendering import printable
-from wavewright.planner.types import RunId
+from wavewright.planner.types import ID_PATTERN, RunId
 
 if TYPE_CHECKING:
     from wavewright.engine.interfaces.cli.common.progress import Progress
@@ -81,7 +83,7 @@ class InterruptHandler:
         self.cancellation.cancel()
 
 
-ANSWER_HINT = "give the answer with --answer TEXT, once for each question"
+ANSWER_HINT = "give the answer with --answer TEXT, or --answer STEP=TEXT for each of several"
 
 
 class QuestionDisplay(Protocol):
@@ -106,13 +108,14 @@ class CommandLineAsker:
     """Returns a context in which the progress display is paused."""
     is_attended: bool
     """Whether standard input and standard error are a terminal."""
-    _answered: int = field(default=0, init=False)
+    _used: set[int] = field(default_factory=set[int], init=False)
+    """Places of the answers that were given already."""
 
     async def ask(self, question: UserQuestion) -> str | None:
         """Return the answer, or None where there is none."""
-        if self._answered < len(self.given_answers):
-            answer = chosen_option(question, self.given_answers[self._answered])
-            self._answered += 1
+        text = self._given_answer(question)
+        if text is not None:
+            answer = chosen_option(question, text)
             self.show_line(
                 f"{question.asked_by} asks: {printable(question.question)} (--answer {printable(answer)!r})"
             )
@@ -123,6 +126,38 @@ class CommandLineAsker:
             return None
         with self.suspend_progress():
             return await anyio.to_thread.run_sync(_ask_question, question, abandon_on_cancel=True)
+
+    def _given_answer(self, question: UserQuestion) -> str | None:
+        """Return the answer that was given to a question: the one that names its step, or else the
+        next without a name.
+
+        Steps ask in the order in which they become ready, which nobody knows before. So where
+        several answers are given, one without a name answers the planner alone.
+        """
+        named, unnamed = list[int](), list[int]()
+        for place, text in enumerate(self.given_answers):
+            if place in self._used:
+                continue
+            name = _step_named(text)
+            if name is None:
+                unnamed.append(place)
+            elif name == question.step:
+                named.append(place)
+        if named:
+            self._used.add(named[0])
+            return self.given_answers[named[0]].partition("=")[2]
+        is_certain = question.step is None or len(self.given_answers) == 1
+        if not unnamed or not is_certain:
+            return None
+        self._used.add(unnamed[0])
+        return self.given_answers[unnamed[0]]
+
+
+def _step_named(answer: str) -> str | None:
+    """Return the step that an answer of the form `STEP=TEXT` names."""
+    name, equals, _ = answer.partition("=")
+    is_step = all(re.fullmatch(ID_PATTERN, part) for part in name.split("."))
+    return name if equals and is_step else None
 
 
 def asker_for(given: Sequence[str], progress: QuestionDisplay) -> CommandLineAsker:

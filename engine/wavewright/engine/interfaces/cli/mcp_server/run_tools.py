@@ -64,7 +64,7 @@ _HINTS = {
     "interrupted": "call run_plan with resume: {run}",
     "waiting_for_answer": "a person continues it with: wavewright resume {run} --answer TEXT",
     "waiting_for_approval": (
-        "a person reads `wavewright decisions {run}` and calls `wavewright answer {run} approve`; "
+        "a person reads `wavewright decisions {run}` and answers as it says, with the question's id; "
         "then call run_plan with resume: {run}"
     ),
 }

@@ -35,7 +35,11 @@ from wavewright.engine.service.daemon.reports import Reporter
 from wavewright.engine.service.job_store.rules import OPEN_STATES
 from wavewright.engine.service.job_store.stores import Stores, open_stores
 from wavewright.engine.service.messages.models import FieldFeedback
-from wavewright.engine.service.questions import find_question, list_questions
+from wavewright.engine.service.questions import (
+    find_question,
+    find_question_to_answer,
+    list_questions,
+)
 from wavewright.engine.service.requested_jobs import job_of_run
 from wavewright.executor.events.state import fold
 from wavewright.executor.store.journal import CancelRequest, RunBusy
@@ -113,7 +117,7 @@ async def _find_waiting(
 
 async def _answer(settings: Settings, wanted: str, choice: str) -> tuple[OpenQuestion, str]:
     async with open_stores(settings) as stores:
-        found = await find_question(stores.journal, stores.jobs, wanted, time.time())
+        found = await find_question_to_answer(stores.journal, stores.jobs, wanted, time.time())
         taken = chosen_option(UserQuestion(found.question, found.options), choice)
         await answering.answer_question(
             stores.journal, stores.jobs, found, taken, by=local_user(), now=time.time()

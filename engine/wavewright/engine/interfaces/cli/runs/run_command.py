@@ -36,7 +36,12 @@ from wavewright.engine.interfaces.cli.common.terminal import (
     local_user,
 )
 from wavewright.engine.run.context import RetryRequest, RunContext, RunRequest
-from wavewright.engine.run.decisions.approvals import QUESTION, open_question
+from wavewright.engine.run.decisions.approvals import (
+    QUESTION,
+    asking_step,
+    open_question,
+    question_id,
+)
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.pipeline.phase import PipelineRun
 from wavewright.engine.run.ports import Attempt, Means, People, Ports
@@ -287,10 +292,13 @@ def _exit_code(outcome: PipelineRun[RunContext]) -> int:
             return _report_interrupted(context.run)
         run, whose = context.run, "a step's" if context.plan else "its planner's"
         if asked.topic == QUESTION:
-            hint = f"continue with: wavewright resume {run} --answer TEXT"
+            step = asking_step(asked)
+            named = "TEXT" if step == "planner" else f"{step}=TEXT"
+            hint = f"continue with: wavewright resume {run} --answer {named}"
             print_error(f"run {run} waits for the answer to {whose} question", hint)
         else:
-            then = f"wavewright answer {run} approve; wavewright resume {run}"
+            name = question_id(context.state, asked)
+            then = f"wavewright answer {name} approve; wavewright resume {run}"
             hint = f"`wavewright decisions {run}` shows it; then: {then}"
             print_error(f"run {run} waits for approval", hint)
         return exit_codes.INTERRUPTED
