@@ -23,11 +23,13 @@ from pydantic_core import PydanticSerializationError
 
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
+from wavewright.tools.functions.results import as_plain_value, completed
 from wavewright.tools.functions.schemas import (
     SCHEMA_ERRORS,
     model_schema,
     portable_annotation,
     schema_of,
+    with_written_durations,
 )
 
 RESERVED_PARAMETERS = frozenset({"agents", "config", "data", "emit", "now", "idempotency_key"})
@@ -75,21 +77,25 @@ class Contract:
         adapter = _ANYTHING if self.result is None else self.result
         try:
             value = cast(
-                "Json", adapter.dump_python(result, mode="json", by_alias=True, warnings="none")
+                "Json",
+                adapter.dump_python(
+                    result, mode="json", by_alias=True, warnings="none", fallback=as_plain_value
+                ),
             )
         except UnicodeEncodeError:
             # A key that holds half of a surrogate pair: the executor makes every text of an output
             # valid.
             value = cast("Json", adapter.dump_python(result, by_alias=True, warnings="none"))
-        except (PydanticSerializationError, ValueError, RecursionError) as error:
+        except (PydanticSerializationError, ValueError, TypeError, RecursionError) as error:
             raise ToolError(
                 f"the result of {self.place} cannot be written as JSON: {error}",
                 hint="return dicts, lists, text, numbers, dates, dataclasses or pydantic models",
             ) from error
         if _require_finite(value, self.place):
             # pydantic writes NaN and infinities in values of no known type as null.
-            _require_finite(adapter.dump_python(result, warnings="none"), self.place)
-        return value
+            dumped = adapter.dump_python(result, warnings="none", fallback=as_plain_value)
+            _require_finite(dumped, self.place)
+        return completed(result, value, self.place)
 
 
 _ANYTHING: TypeAdapter[object] = TypeAdapter(object)
@@ -178,7 +184,10 @@ def _read_signature(
         # An object that is called has its annotations at `__call__`.
         annotated = wrapped if is_annotated else type(wrapped).__call__
         hints = typing.get_type_hints(annotated, include_extras=True)
-        hints = {part: portable_annotation(hint) for part, hint in hints.items()}
+        hints = {
+            part: hint if part == "return" else with_written_durations(hint)
+            for part, hint in ((part, portable_annotation(hint)) for part, hint in hints.items())
+        }
     except NameError as error:
         raise ToolDefinitionError(
             f"tool {name!r}: an annotation of {place} names {error.name!r}, which is not there at run time",

@@ -10,13 +10,15 @@ with equal types that it takes, so a function has the same schemas on every Pyth
 
 from __future__ import annotations
 
+import datetime as dt
+import re
 import sys
 import types
 import typing
 from typing import Annotated, Any, Generic, Union, cast, get_args, get_origin
 
 import typing_extensions
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, BeforeValidator, TypeAdapter
 from pydantic.errors import (
     PydanticInvalidForJsonSchema,
     PydanticSchemaGenerationError,
@@ -25,6 +27,7 @@ from pydantic.errors import (
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from pydantic_core import core_schema
 
+from wavewright.config.value_types import DURATION_PATTERN, parse_duration
 from wavewright.planner.types import Json, JsonObject, JsonSchema, as_object
 
 _COPIED = ("__doc__", "__module__", "__qualname__", "__pydantic_config__", "__required_keys__")
@@ -58,6 +61,32 @@ def portable_annotation(annotation: Any, rebuilt: dict[object, Any] | None = Non
         return Union[parts]  # noqa: UP007 - made at run time
     # Required, NotRequired and ReadOnly take their one part bare.
     return generic[parts[0]] if len(arguments) == 1 else generic[parts]
+
+
+def with_written_durations(annotation: Any) -> Any:
+    """Return an annotation whose durations are also read from text with units, as plans write them:
+    `90s`, `1h30m`.
+    """
+    if annotation is dt.timedelta:
+        return Annotated[dt.timedelta, BeforeValidator(_read_duration)]
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if not arguments or origin in (typing.Literal, Annotated):
+        return annotation
+    parts = tuple(with_written_durations(part) for part in arguments)
+    if all(new is old for new, old in zip(parts, arguments, strict=True)):
+        return annotation
+    if origin in (Union, types.UnionType):
+        return Union[parts]  # noqa: UP007 - made at run time
+    generic: Any = origin
+    return generic[parts[0]] if len(arguments) == 1 else generic[parts]
+
+
+def _read_duration(value: object) -> object:
+    """Return the duration of a text with units; pydantic reads ISO 8601 and seconds itself."""
+    if isinstance(value, str) and re.fullmatch(DURATION_PATTERN, value.removeprefix("-")):
+        seconds = cast("float", parse_duration(value.removeprefix("-")))
+        return dt.timedelta(seconds=-seconds if value.startswith("-") else seconds)
+    return value
 
 
 def _rebuild_annotation(annotation: Any, known: dict[object, Any]) -> Any:

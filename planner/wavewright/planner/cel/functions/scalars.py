@@ -249,12 +249,24 @@ def _timestamp(cost: CostTracker, value: str | int | dt.datetime) -> dt.datetime
         raise evaluation_error(f"{value[:60]!r} is not a date that exists") from None
 
 
+_ISO_DURATION: Final = re.compile(
+    r"(-?)P(?=[0-9T])(?:([0-9]+)D)?"
+    r"(?:T(?=[0-9])(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+(?:\.[0-9]+)?)S)?)?"
+)
+"""Durations as ISO 8601 writes them: days, hours, minutes, seconds."""
+
+
 @GLOBAL_FUNCTIONS.declare("duration")
 def _duration(cost: CostTracker, value: str | dt.timedelta) -> dt.timedelta:
     cost.allocate(SCALAR_BYTES)
     if isinstance(value, dt.timedelta):
         return value
     cost.count_operations(10 + 2 * min(len(value), _MAX_DURATION_TEXT))
+    if len(value) <= _MAX_DURATION_TEXT and (found := _ISO_DURATION.fullmatch(value)) is not None:
+        # What a tool gives for a `timedelta`.
+        value = found[1] + "".join(
+            number + unit for number, unit in zip(found.groups()[1:], "dhms", strict=True) if number
+        )
     if len(value) > _MAX_DURATION_TEXT or not _DURATION.fullmatch(value):
         raise evaluation_error(f"{value[:60]!r} is not a duration (90s, 1h30m, 7d)")
     # Rounded before it is cut to microseconds, as a double is a little off.

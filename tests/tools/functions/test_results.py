@@ -1,0 +1,187 @@
+"""What results of Python become as JSON, the same in every process and nothing of it lost."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import enum
+import subprocess
+import sys
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, Field
+
+from tests.tools.calling import call
+from wavewright.tools import ToolError, make_tool
+
+
+class Parent(BaseModel):
+    x: int = 1
+
+
+class Child(Parent):
+    y: int = 2
+    tags: set[str] = Field(default_factory=lambda: {"b", "a"})
+
+
+class Hidden(BaseModel):
+    a: int = 1
+    secret: int = Field(default=2, exclude=True)
+
+
+class Named(BaseModel):
+    inner: Parent = Field(default_factory=Child, serialization_alias="inside")
+
+
+@dataclass
+class Row:
+    names: set[str] = field(default_factory=lambda: {"c", "b", "a"})
+
+
+class Size(enum.Enum):
+    SMALL = "s"
+
+
+def some_set() -> set[str]:
+    return {"b", "c", "a"}
+
+
+def one() -> Parent:
+    return Child()
+
+
+def several() -> list[Parent]:
+    return [Child(), Parent()]
+
+
+def by_name() -> dict[str, Parent]:
+    return {"k": Child()}
+
+
+def nested() -> Named:
+    return Named()
+
+
+def hidden() -> Hidden:
+    return Hidden()
+
+
+def row() -> Row:
+    return Row()
+
+
+def untyped() -> Any:
+    return {"set": {3, 1, 2}, "frozen": frozenset("ba"), "range": range(3), "pair": (1, "a")}
+
+
+CHILD = {"x": 1, "y": 2, "tags": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (some_set, ["a", "b", "c"]),
+        (one, CHILD),
+        (several, [CHILD, {"x": 1}]),
+        (by_name, {"k": CHILD}),
+        (nested, {"inside": CHILD}),
+        (hidden, {"a": 1}),
+        (row, {"names": ["a", "b", "c"]}),
+        (untyped, {"set": [1, 2, 3], "frozen": ["a", "b"], "range": [0, 1, 2], "pair": [1, "a"]}),
+    ],
+)
+def test_a_result_keeps_all_of_it(function: Any, expected: object) -> None:
+    assert call(make_tool(function)) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param(dt.date(2024, 1, 2), "2024-01-02", id="date"),
+        pytest.param(dt.timedelta(hours=1), "PT1H", id="timedelta"),
+        pytest.param(Path("a") / "b", "a/b", id="path"),
+        pytest.param(Size.SMALL, "s", id="enum"),
+        pytest.param(uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001", id="uuid"),
+        pytest.param(decimal.Decimal("1.10"), "1.10", id="decimal"),
+        pytest.param(b"text", "text", id="bytes"),
+        pytest.param(2**70, 2**70, id="large integer"),
+    ],
+)
+def test_a_value_of_the_standard_library_has_one_form(value: object, expected: object) -> None:
+    def give() -> Any:
+        return value
+
+    assert call(make_tool(give)) == expected
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param({1: "a", "1": "b"}, id="equal keys"),
+        pytest.param({"rows": [{1: "a", "1": "b"}]}, id="equal keys inside"),
+        pytest.param(b"\xff", id="bytes that are no text"),
+        pytest.param(object(), id="object"),
+    ],
+)
+def test_what_would_be_changed_or_lost_is_refused(value: object) -> None:
+    def give() -> Any:
+        return value
+
+    with pytest.raises(ToolError, match=r"give\(\)"):
+        call(make_tool(give))
+
+
+def test_a_set_has_one_order_in_every_process(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from tests.tools.calling import call\n"
+        "from wavewright.tools import make_tool\n"
+        "def tags() -> set[str]:\n    return {'alpha', 'beta', 'gamma', 'delta'}\n"
+        "print(call(make_tool(tags)))\n"
+    )
+    root = Path(__file__).parents[3]
+    orders = {
+        subprocess.run(
+            [sys.executable, tmp_path / "mine.py"],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(root)},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+
+    assert orders == {"['alpha', 'beta', 'delta', 'gamma']\n"}
+
+
+def test_arrays_and_tables_of_libraries_become_lists() -> None:
+    class Array:
+        __module__ = "numpy"
+
+        def tolist(self) -> list[int]:
+            return [1, 2]
+
+    class Frame:
+        __module__ = "pandas.core.frame"
+        columns = ("a",)
+
+        def to_dict(self, form: str) -> list[dict[str, int]]:
+            assert form == "records"
+            return [{"a": 1}]
+
+    def give() -> Any:
+        return {"array": Array(), "frame": Frame()}
+
+    assert call(make_tool(give)) == {"array": [1, 2], "frame": [{"a": 1}]}
+
+
+@pytest.mark.parametrize("written", ["1h30m", "5400s", "PT1H30M", 5400])
+def test_a_duration_is_read_as_plans_and_as_tools_write_it(written: Any) -> None:
+    def wait(pause: dt.timedelta | None, others: list[dt.timedelta]) -> float:
+        assert pause is not None
+        return pause.total_seconds() + sum(other.total_seconds() for other in others)
+
+    assert call(make_tool(wait), pause=written, others=[written]) == 10800
