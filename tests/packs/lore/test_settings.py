@@ -75,3 +75,30 @@ def test_a_variable_of_the_pack_that_is_no_number_is_refused(
 
     with pytest.raises(PackError, match=f"{name} is no number"):
         read_settings({})
+
+
+def test_other_names_of_the_variables_are_read() -> None:
+    contract = with_environment(
+        CONTRACT,
+        {
+            "STARTING_ZONE": "Westfall",
+            "PER_ZONE_TOKEN_BUDGET": "9000",
+            "GAME_NAME": "Lanternmere",
+            "RABBITMQ_URL": "amqp://keeper:pw@broker/",
+        },
+    )
+
+    assert contract.daemon["standing"] == {
+        "start": "Westfall",
+        "tokens_per_cycle": 9000,
+        "inputs": {"game": "Lanternmere"},
+    }
+    daemons = [contract, *contract.roles.values()]
+    assert {str(one.daemon["amqp_url"]) for one in daemons} == {"amqp://keeper:pw@broker/"}
+
+
+def test_the_file_of_topics_may_be_named_by_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOPICS_CONFIG", "mine.yml")
+
+    assert read_settings({}).topics == "mine.yml"
+    assert read_settings({"topics": "own.yml"}).topics == "own.yml"

@@ -173,6 +173,8 @@ def read_settings(settings: JsonObject) -> LoreSettings:
     given = dict(settings)
     if truncate is not None:
         given.setdefault("crawl_content_truncate_chars", truncate)
+    if topics := os.environ.get(TOPICS):
+        given.setdefault("topics", topics)
     web = given.get("web", {})
     if rate is not None and isinstance(web, dict):
         given["web"] = {"requests_per_minute": rate, **web}
@@ -186,6 +188,13 @@ STARTING_ZONE: Final = "STARTING_ZONE"
 CYCLE_DELAY: Final = "RESEARCH_CYCLE_DELAY_MINUTES"
 """Minutes between two cycles."""
 CYCLE_TOKENS: Final = "PER_CYCLE_TOKEN_BUDGET"
+ZONE_TOKENS: Final = "PER_ZONE_TOKEN_BUDGET"
+"""The same by another name: a cycle is one zone."""
+GAME: Final = "GAME_NAME"
+"""Game that the zones of the standing job are of."""
+BROKER: Final = "RABBITMQ_URL"
+TOPICS: Final = "TOPICS_CONFIG"
+"""File with the topics of research."""
 DAY_TOKENS: Final = "DAILY_TOKEN_BUDGET"
 ITERATIONS: Final = "MAX_RESEARCH_VALIDATE_ITERATIONS"
 """Packages of one zone that the validator may reject or accept."""
@@ -202,14 +211,25 @@ def with_environment(contract: MessageContract, environment: Mapping[str, str]) 
         standing: JsonObject = {"start": start}
         if (minutes := number_from(environment, CYCLE_DELAY, float)) is not None:
             standing["pause"] = 60 * minutes
-        if (tokens := number_from(environment, CYCLE_TOKENS, int)) is not None:
+        of_zone = number_from(environment, ZONE_TOKENS, int)
+        tokens = number_from(environment, CYCLE_TOKENS, int) or of_zone
+        if tokens is not None:
             standing["tokens_per_cycle"] = tokens
+        if game := environment.get(GAME):
+            standing["inputs"] = {"game": game}
         daemon["standing"] = standing
     if (most := number_from(environment, ITERATIONS, int)) is not None:
         daemon["validation"] = {**as_object(daemon.get("validation")), "iterations": most}
+    roles = contract.roles
+    if broker := environment.get(BROKER):
+        daemon["amqp_url"] = broker
+        roles = {
+            name: replace(role, daemon={**role.daemon, "amqp_url": broker})
+            for name, role in roles.items()
+        }
     of_day = number_from(environment, DAY_TOKENS, int)
     budgets: JsonObject = contract.budgets if of_day is None else {"day": {"tokens": of_day}}
-    return replace(contract, daemon=daemon, budgets=budgets)
+    return replace(contract, daemon=daemon, budgets=budgets, roles=roles)
 
 
 def number_from(environment: Mapping[str, str], name: str, read: Callable[[str], _N]) -> _N | None:

@@ -38,10 +38,15 @@ ZONE_FACTS: Final = (
     FactCues(
         "level_range",
         labels=phrase_set(
-            "level, levels, level range, recommended level, recommended levels, suggested level"
+            "level, levels, level range, recommended level, recommended levels, suggested level, "
+            "danger level, difficulty level, threat level, zone level, area level, enemy level, "
+            "enemy levels, monster level, monster levels, mob level, mob levels, creature level, "
+            "player level, character level, required level, minimum level, level requirement, lvl, lv"
         ),
         pattern=re.compile(
-            r"\b(?:levels?)\s+(?P<value>\d{1,3}(?:\s*(?:-|–|—|to|and)\s*\d{1,3})?)\b", re.IGNORECASE
+            r"\b(?:levels?|lvls?|lv)\b\.?(?:\s+range)?\s*:?\s*"
+            r"(?P<value>\d{1,3}(?:\s*(?:-|–|—|~|to|and|through)\s*(?:levels?\s+)?\d{1,3})?)\b",
+            re.IGNORECASE,
         ),
     ),
     FactCues(

@@ -46,7 +46,9 @@ MAX_EVIDENCE: Final = 12
 """Passages of one record that say no more than that it belongs to the zone."""
 
 _STANCES: Final[tuple[Stance, ...]] = ("allied", "hostile", "neutral")
-_LEVELS: Final = re.compile(r"(?P<min>\d{1,3})(?:\s*(?:-|–|—|to|and)\s*(?P<max>\d{1,3}))?")
+_LEVELS: Final = re.compile(
+    r"(?P<min>\d{1,3})(?:\s*(?:-|–|—|~|to|and|through)\s*(?:levels?\s+)?(?P<max>\d{1,3}))?"
+)
 _PEOPLE: Final = frozenset({kinds.NPC})
 _KIN: Final = tuple(dict.fromkeys(KIN_LABELS.values()))
 _NPC_CUES: Final = (
