@@ -84,6 +84,8 @@ class NoFittingAnswer:
 
     faults: tuple[str, ...]
     model: str
+    is_declined: bool = False
+    """Whether the answer fits, and says that there is no result."""
 
 
 async def ask_until_fit(
@@ -95,15 +97,15 @@ async def ask_until_fit(
     repair: Callable[[tuple[str, ...]], str],
     on_use: OnUse | None = None,
 ) -> FittingAnswer[T] | NoFittingAnswer:
-    """Ask, and ask again with the faults, at most `tries` times; the call's timeout is that of all
-    questions together.
+    """Ask, and ask again with the faults, at most `tries` times; then ask each fallback model in
+    the same way, until an answer fits. The call's timeout is that of all questions together.
 
     Args:
         models: The client that asks models.
         call: The first question.
         read: Returns the value of an answer, in a thread; raises `AnswerMisfit` or
             `AnswerDeclined`.
-        tries: Maximum number of questions.
+        tries: Maximum number of questions to one model.
         repair: Returns the next question for the faults.
         on_use: Called with the cost of each question.
 
@@ -111,9 +113,41 @@ async def ask_until_fit(
         ModelError: no model could be asked. A refusal and an unusable body are answers that do not
             fit.
     """
+    until = None if call.timeout is None else time.monotonic() + call.timeout
+    choice = models.choose(call.preference, call.role)
+    answer = await _ask_one_until_fit(
+        models, call, read, tries=tries, repair=repair, on_use=on_use, until=until
+    )
+    for name in choice.fallbacks:
+        if isinstance(answer, FittingAnswer) or answer.is_declined or answer.model == name:
+            break
+        try:
+            answer = await _ask_one_until_fit(
+                models,
+                replace(call, preference=name),
+                read,
+                tries=tries,
+                repair=repair,
+                on_use=on_use,
+                until=until,
+            )
+        except ModelError:
+            break  # what the first model answered says more
+    return answer
+
+
+async def _ask_one_until_fit(
+    models: ModelClient,
+    call: ModelCall,
+    read: Callable[[str], T],
+    *,
+    tries: int,
+    repair: Callable[[tuple[str, ...]], str],
+    on_use: OnUse | None,
+    until: float | None,
+) -> FittingAnswer[T] | NoFittingAnswer:
     model = models.choose(call.preference, call.role).model
     faults: tuple[str, ...] = ("it was never asked",)
-    until = None if call.timeout is None else time.monotonic() + call.timeout
     for _attempt in range(tries):
         left = None if until is None else until - time.monotonic()
         if left is not None and left < _MIN_SECONDS and call.turns:
@@ -133,7 +167,7 @@ async def ask_until_fit(
         except AnswerMisfit as misfit:
             faults = misfit.faults
         except AnswerDeclined as given_up:
-            return NoFittingAnswer((f"it says: {given_up}",), model)
+            return NoFittingAnswer((f"it says: {given_up}",), model, is_declined=True)
         call = replace(call, turns=(*call.turns, Turn(answer.text, repair(faults))))
     return NoFittingAnswer(faults, model)
 

@@ -202,12 +202,12 @@ async def test_a_refusal_is_recorded_and_not_asked_again(line: str | ModelError)
     assert done.rung == "template"
 
 
-async def test_words_alone_are_answered_once_and_no_more() -> None:
+async def test_words_alone_do_not_end_planning_while_a_round_is_left() -> None:
     models = ScriptedModels(["First I would look at the stations, then write."])
 
     done = await planned(models, "llm", "repaired")
 
-    assert len(models.asked) == 2
+    assert len(models.asked) == 4
     assert done.plan is None
     assert [one.code for one in done.diagnostics] == ["E114"]
 

@@ -272,7 +272,9 @@ def _refusal(bound: _Limit, asked: int, left: int) -> BudgetExceeded:
     hint = f"raise {bound.setting}, or ask for less"
     if bound.scope == "day":
         hint += "; a new day begins at midnight UTC"
-    return BudgetExceeded(message, scope=bound.scope, hint=hint)
+    return BudgetExceeded(
+        message, scope=bound.scope, hint=hint, measure=measure, left=left / _UNITS[measure]
+    )
 
 
 def format_measure(measure: Measure, units: int) -> str:

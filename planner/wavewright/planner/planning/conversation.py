@@ -1,7 +1,7 @@
 """The conversation with a model about one plan: request, answers, and faults to repair.
 
-It is bounded: a refusal, a question, `cannot_plan`, a missing answer, or a second answer in a row
-without JSON ends it. The last answer may still contain suggested calls.
+It is bounded by the rungs' tries; a refusal, a question, `cannot_plan` or a missing answer ends it
+before. A model that refuses is followed by the next fallback model. The last answer may still contain suggested calls.
 """
 
 from __future__ import annotations
@@ -50,7 +50,6 @@ class _FailedAttempt:
 
     answer: ModelAnswer
     attempt: PlanningAttempt
-    is_prose: bool
 
 
 class PlanningConversation:
@@ -83,20 +82,42 @@ class PlanningConversation:
         self._may_retry = False
         self._repaired_by_reading: Candidate | None = None
         """A valid plan whose values depend on how its text was read."""
+        self._has_refused = False
+        """Whether the last answer declined, so that another model may be asked."""
+        self._preference = validator.goal.model_preference
+        self._fallbacks_asked = 0
 
     # --- rungs
     # ------------------------------------------------------------------------------------------------
 
     async def ask_for_plan(self, rung: Rung) -> Candidate | FallbackFailure:
         """Ask for a plan; after a transient error again, as often as the rung says."""
+        outcome = await self._ask_one_model(rung)
+        while self._has_refused and self._ask_next_model():
+            outcome = await self._ask_one_model(rung)
+        return outcome
+
+    async def _ask_one_model(self, rung: Rung) -> Candidate | FallbackFailure:
         outcome: Candidate | FallbackFailure = FallbackFailure("nothing was asked")
+        before = len(self._failed_attempts)
         for _ in range(rung.tries):
-            self._end_reason, self._has_declined = None, False
+            self._end_reason, self._has_declined, self._has_refused = None, False, False
             outcome = await self._ask(rung)
+            has_answered = len(self._failed_attempts) > before
             is_read = isinstance(outcome, Candidate) or self._repaired_by_reading is not None
-            if is_read or self._failed_attempts or not self._may_retry:
+            if is_read or has_answered or not self._may_retry:
                 break
         return outcome
+
+    def _ask_next_model(self) -> bool:
+        """Turn to the next fallback model with the first question; return whether there is one."""
+        choice = self._models.choose(self._validator.goal.model_preference, "planner")
+        left = choice.fallbacks[self._fallbacks_asked :]
+        if not left:
+            return False
+        self._preference, self._turns = left[0], []
+        self._fallbacks_asked += 1
+        return True
 
     async def repair(self, rung: Rung) -> Candidate | FallbackFailure:
         """Send the faults to the model, and return the first valid answer within the tries of the
@@ -184,6 +205,7 @@ class PlanningConversation:
         except ModelError as error:
             self._has_declined = True
             self._may_retry = error.is_transient
+            self._has_refused = error.kind in ("refused", "bad_answer")
             self._end_reason = (
                 "the model refused" if error.kind == "refused" else "there was no answer"
             )
@@ -202,7 +224,7 @@ class PlanningConversation:
                 prompt.tools, sub_plans=[*goal.sub_plans], may_ask=self._request.may_ask_again
             ),
             schema_name="plan",
-            preference=goal.model_preference,
+            preference=self._preference,
             thinking=goal.thinking_level,
             timeout=await self._timeout(rung),
             rung=rung.name,
@@ -251,19 +273,16 @@ class PlanningConversation:
         if isinstance(outcome, Candidate):
             return self._on_its_rung(outcome, rung)
         all_words = not answer.calls and is_prose(answer.text)
-        was_all_words = bool(self._failed_attempts) and self._failed_attempts[-1].is_prose
-        self._failed_attempts.append(_FailedAttempt(answer, outcome, all_words))
+        self._failed_attempts.append(_FailedAttempt(answer, outcome))
         if not answer.is_truncated:
             said = self._non_plan_outcome(outcome)
             if said is not None:
                 self._has_declined = True
                 return said
             if all_words and is_refusal_prose(answer.text):
-                self._has_declined = True
+                self._has_declined = self._has_refused = True
                 self._end_reason = "the model refused"
                 return FallbackFailure("refused: the model declined in words")
-            if all_words and was_all_words:
-                self._end_reason = "the model answered twice in words alone"
         return FallbackFailure(error_summary(outcome.diagnostics))
 
     def _on_its_rung(self, candidate: Candidate, rung: Rung) -> Candidate | FallbackFailure:

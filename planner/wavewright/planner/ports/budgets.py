@@ -79,10 +79,22 @@ class BudgetExceeded(WavewrightError):
 
     exit_code = exit_codes.NEGATIVE
 
-    def __init__(self, message: str, *, scope: str, hint: str) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        scope: str,
+        hint: str,
+        measure: str | None = None,
+        left: float = 0.0,
+    ) -> None:
         super().__init__(message, hint)
         self.scope = scope
         """`run`, `job`, `day` or `step`."""
+        self.measure = measure
+        """`calls`, `tokens`, `usd` or `seconds`; None where what the call costs is not known."""
+        self.left = left
+        """What is left of it, in calls, tokens, US dollars or seconds."""
 
 
 class CallDeferred(WavewrightError):

@@ -89,10 +89,8 @@ class RequestFailed(WavewrightError):
 
 
 def may_fall_back(error: Exception) -> bool:
-    """Tell whether another model may be asked: not after a refusal, nor over a budget, which all
-    models share.
-    """
-    return isinstance(error, RequestFailed) and error.fault.kind not in {"refused", "over_budget"}
+    """Tell whether another model may be asked: not over a budget, which all models share."""
+    return isinstance(error, RequestFailed) and error.fault.kind != "over_budget"
 
 
 def outcome_of(kind: ModelErrorKind) -> ModelOutcome:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
@@ -64,6 +64,14 @@ class RequestCharge:
     is_implausible: bool = False
 
 
+_MIN_ANSWER_TOKENS = 500
+"""The fewest tokens of an answer for which a model is asked."""
+
+
+def _over_budget(error: BudgetExceeded) -> RequestFailed:
+    return RequestFailed(ModelFault("over_budget", str(error), hint=error.hint, is_free=True))
+
+
 @dataclass(slots=True)
 class UsageTracker:
     """The cost of one question."""
@@ -109,17 +117,16 @@ class UsageTracker:
         Raises:
             RequestFailed: the request would go over a budget, and was not made.
         """
-        read = estimate_tokens(self.sent_text)
-        usage = RequestCharge(model, url, input_tokens=read, output_tokens=self.max_tokens)
-        self._price(usage)
-        # A budget store with a budget of money refuses an unknown price; elsewhere it counts as
-        # nothing.
-        usd = math.inf if usage.usd is None else usage.usd
-        account = BudgetScope(
-            self.call.run, self.call.job, self.call.step, self.call.role, self.call.budget
-        )
-        amount = Spend(1, read + self.max_tokens, usd, _RESERVED_SECONDS)
-        reservation = await self._reserve(account, amount)
+        usage = RequestCharge(model, url, input_tokens=estimate_tokens(self.sent_text))
+        try:
+            reservation = await self._reserve(self._amount(usage))
+        except BudgetExceeded as error:
+            # A call that a budget has room for is not refused for the ceiling of its answer.
+            self.max_tokens = self._affordable_tokens(usage, error)
+            try:
+                reservation = await self._reserve(self._amount(usage))
+            except BudgetExceeded as again:
+                raise _over_budget(again) from again
         self.charges.append(usage)
         started = anyio.current_time()
         try:
@@ -220,17 +227,48 @@ class UsageTracker:
             message=message,
         )
 
-    async def _reserve(self, account: BudgetScope, amount: Spend) -> Reservation:
+    def _amount(self, usage: RequestCharge) -> Spend:
+        """Return the most that a request can cost, and charge it with that."""
+        usage.output_tokens = self.max_tokens
+        self._price(usage)
+        # A budget store with a budget of money refuses an unknown price; elsewhere it counts as
+        # nothing.
+        usd = math.inf if usage.usd is None else usage.usd
+        return Spend(1, usage.input_tokens + self.max_tokens, usd, _RESERVED_SECONDS)
+
+    def _affordable_tokens(self, usage: RequestCharge, error: BudgetExceeded) -> int:
+        """Return the tokens of an answer that a budget has room for.
+
+        Raises:
+            RequestFailed: there is no room for one that is worth having.
+        """
+        room = 0
+        if error.measure == "tokens":
+            room = int(error.left) - usage.input_tokens
+        elif error.measure == "usd" and usage.usd is not None:
+            whole, usage.output_tokens = usage.usd, 0
+            self._price(usage)
+            per_answer = whole - (usage.usd or 0.0)
+            share = (error.left - (usage.usd or 0.0)) / per_answer if per_answer > 0 else 0.0
+            room = int(self.max_tokens * share)
+        if not _MIN_ANSWER_TOKENS <= room < self.max_tokens:
+            raise _over_budget(error) from error
+        return room
+
+    async def _reserve(self, amount: Spend) -> Reservation:
+        """Reserve an amount.
+
+        Raises:
+            BudgetExceeded: it is more than is left.
+        """
+        account = BudgetScope(
+            self.call.run, self.call.job, self.call.step, self.call.role, self.call.budget
+        )
         reservations: list[Reservation] = []
         # A cancelled transaction would leave a reservation that is never settled.
         with anyio.CancelScope(shield=True):
-            try:
+            with suppress(CallDeferred):
                 reservations.append(await self.budgets.reserve(account, amount))
-            except BudgetExceeded as error:
-                fault = ModelFault("over_budget", str(error), hint=error.hint, is_free=True)
-                raise RequestFailed(fault) from error
-            except CallDeferred:
-                pass
         if not reservations:
             # Outside of the shield: a stopped run cancels this, and a call that was never made has
             # no use.

@@ -158,6 +158,11 @@ class RetryingModel(WrapperModel):
         endpoint = self._served.endpoint
         url = endpoint.url if endpoint.is_foreign else None
         async with self._served.limiter.slot(), self._usage.request(self._name, url) as usage:
+            if settings is not None and settings.get("max_tokens", 0) > self._usage.max_tokens:
+                # A budget has room for a shorter answer only.
+                settings = merge_model_settings(
+                    settings, ModelSettings(max_tokens=self._usage.max_tokens)
+                )
             try:
                 response = await self._send(messages, settings, parameters)
                 self._usage.record_response(usage, response)
