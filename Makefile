@@ -5,7 +5,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help environment run-environment run test crash soak check check-format check-lint check-pyright check-mypy check-imports format bench docs lock clean
+.PHONY: help environment run-environment run test prompts crash soak check check-format check-lint check-pyright check-mypy check-imports format bench docs lock clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -36,6 +36,9 @@ test: environment ## Run every test
 	@sh .ci/rabbitmq
 	@sh .ci/mcp-servers
 	@$(BIN)/python -m pytest --numprocesses $(TEST_WORKERS) --dist worksteal $(ARGS)
+
+prompts: environment ## Print what models are asked, for three goals
+	@$(BIN)/python -m tests.prompts.test_prompts_of_goals
 
 crash: environment ## Run the whole crash programme: kills, faults of disk, network and clock
 	@sh .ci/postgres

@@ -254,14 +254,16 @@ def test_positions_that_there_are_not_are_not_wanted() -> None:
     assert truncate([*range(400)], 200, first=[7, 4000]) == truncate([*range(400)], 200, first=[7])
 
 
-def test_a_long_text_ends_at_a_word_and_says_how_much_is_missing() -> None:
+def test_a_long_text_keeps_both_ends_at_words_and_says_how_much_is_missing() -> None:
     text = "lorem ipsum dolor " * 200
     shown = truncate(text, 300)
 
     assert isinstance(shown, str)
-    head, _, note = shown.partition(" …(")
+    head, _, rest = shown.partition(" …(")
+    note, _, tail = rest.partition("… ")
     assert text.startswith(head + " ")
-    assert note == f"{len(text) - len(head):,} more characters left out)"
+    assert text.endswith(" " + tail)
+    assert note == f"{len(text) - len(head) - len(tail):,} more characters left out)"
 
 
 @given(st.lists(st.integers(0, 500), max_size=12), st.integers(0, 3000))

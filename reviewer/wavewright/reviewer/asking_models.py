@@ -321,9 +321,19 @@ def _truncate_text(text: str, room: int) -> str:
         kept = kept * 3 // 4
     if kept < _MIN_CHARS:
         return f"…({shape(text)} left out)"
+    # What a text comes to often stands at its end.
+    tail_start = len(text) - (kept // 4 if kept >= _MIN_CHARS * 4 else 0)
+    kept -= len(text) - tail_start
     blank = max(text.rfind(sign, kept * 3 // 4, kept) for sign in " \n\t")
     head = text[: blank if blank > 0 else kept].rstrip()
-    return f"{head} …({len(text) - len(head):,} more characters left out)"
+    after = min(
+        (at for at in (text.find(sign, tail_start) for sign in " \n\t") if at >= 0), default=-1
+    )
+    tail = text[after if 0 <= after < len(text) - 1 else tail_start :].lstrip()
+    gone = len(text) - len(head) - len(tail)
+    if not tail:
+        return f"{head} …({gone:,} more characters left out)"
+    return f"{head} …({gone:,} more characters left out)… {tail}"
 
 
 def _truncate_list(entries: list[Json], room: int, first: Collection[int]) -> Json:

@@ -61,6 +61,10 @@ class StepConfidence(Record):
     """The steps from the one that the reason is about to this one."""
 
 
+DemandKind = Literal[
+    "stale", "incomplete", "wrong_source", "wrong_target", "failed", "contradictory"
+]
+"""What is wrong with the output of a step."""
 Action = Literal["refetch", "add_step", "replace_step", "provide_input", "configure"]
 
 
@@ -75,6 +79,10 @@ class RecoveryAction(Record):
     """Gate id of the template's recipe that does it without a model."""
     tool: str | None = None
     """Tool of the goal that would do it, where a model named one."""
+    kind: DemandKind | None = None
+    """What is wrong with the step's output, where a model said so."""
+    fields: tuple[str, ...] = ()
+    """Fields of the output that it is about."""
     origin: Literal["code", "model"] = "code"
     """Who proposes it."""
 
@@ -369,6 +377,8 @@ class Package(Record):
     kept_plan: KeptPlanUse | None = None
     """The kept plan that was run or shown to the planner."""
     patches: tuple[PatchReport, ...] = ()
+    recovery_ended: str = ""
+    """Why no further patch was tried for a goal that is not achieved."""
     execution_log: tuple[StepReport, ...] = ()
     calls: tuple[CallReport, ...] = ()
     failed_attempts: tuple[AttemptReport, ...] = ()

@@ -277,6 +277,7 @@ def test_no_text_of_a_tool_reaches_what_a_recovery_decides_on() -> None:
     view = view_for_recovery(run.plan, run.goal, run.state)
 
     assert HOSTILE not in repr(view)
+    assert "ignore_the_goal" not in repr(view)
     assert HOSTILE not in json.dumps(
         propose(run), default=lambda patch: patch.model_dump(mode="json")
     )
@@ -284,8 +285,14 @@ def test_no_text_of_a_tool_reaches_what_a_recovery_decides_on() -> None:
 
 CLOSED = {"StepId", "GateId", "int", "NoneType"}
 """Types whose values come from the plan, or are figures."""
-FROM_FIXED_LISTS = {("FailedGateView", "missing"), ("RequestedActionView", "tool")}
-"""Texts: the names of fields that a gate of the plan requires, and of tools that the goal allows.
+FROM_FIXED_LISTS = {
+    ("FailedGateView", "missing"),
+    ("FailedGateView", "condition"),
+    ("RequestedActionView", "tool"),
+    ("RequestedActionView", "fields"),
+}
+"""Texts: the names of fields that a gate of the plan requires, its condition, the names of tools that
+the goal allows, and those of fields that the plan or the goal names.
 """
 
 
@@ -326,7 +333,12 @@ def test_texts_in_the_view_are_names_of_the_plan_and_of_the_goal() -> None:
     run = run_plan(plan, {"prices": [{"rows": 1}, {HOSTILE: 1}]})
     wanted = [
         RecoveryAction(
-            action="refetch", step=StepId("prices"), tool="fetch", hint=HOSTILE, origin="model"
+            action="refetch",
+            step=StepId("prices"),
+            tool="fetch",
+            fields=(HOSTILE, "ignore_the_goal"),
+            hint=HOSTILE,
+            origin="model",
         ),
         RecoveryAction(action="refetch", step=StepId(HOSTILE), hint="", origin="model"),
         RecoveryAction(action="refetch", tool=HOSTILE, hint="", origin="model"),

@@ -255,7 +255,7 @@ async def test_a_model_that_cannot_be_asked_is_a_reason_on_record() -> None:
         pytest.param(stale_run(answer=NEW), "the goal is achieved", id="achieved"),
         pytest.param(
             no_recipe(limits={"rounds": 0}),
-            "the 0 recovery rounds of the goal are used up",
+            "rounds used up: 0 of 0",
             id="no_rounds",
         ),
     ],
@@ -272,7 +272,7 @@ async def test_a_review_that_could_not_be_read_gives_nothing_to_mend() -> None:
     by_code = review_by_code(run.plan, run.goal, run.state, run.tools)
     found, models = await mend(run, review=by_code.model_copy(update={"goal_achieved": False}))
 
-    assert "nothing to fix" in found.reasons[0]
+    assert "no action was requested" in found.reasons[0]
     assert models.asked == []
 
 

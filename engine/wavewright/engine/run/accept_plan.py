@@ -6,6 +6,7 @@ from wavewright.engine.run.context import PlannedContext, RunContext, extended
 from wavewright.engine.run.ports import Attempt
 from wavewright.engine.run.recording import diagnostics_json, record
 from wavewright.executor.events.types import PlanAccepted
+from wavewright.executor.run.kept_items import kept_items
 from wavewright.planner.language.hashing import plan_hash
 
 
@@ -31,5 +32,6 @@ async def accept_plan(context: RunContext, attempt: Attempt) -> PlannedContext:
         warnings=tuple(diagnostics_json(context.diagnostics)),
         patch=None if patch is None else patch.model_dump(mode="json"),
     )
-    context = await record(attempt, context, accepted)
+    kept = kept_items(plan, context.state, accepted.at)
+    context = await record(attempt, context, accepted, *kept)
     return extended(PlannedContext, context, plan=plan, candidate=None, draft=None)

@@ -110,6 +110,7 @@ async def _open_judge(
             calibration,
             run=context.run,
             job=context.goal.job,
+            goal=context.goal.text,
             on_use=recorder.record_use,
         )
         yield judge, recorder.journaled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -34,6 +35,7 @@ from wavewright.planner.planning.records import (
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.ports.model_port import OnText
 from wavewright.planner.types import JsonObject
+from wavewright.reviewer.review.results import run_instant
 
 _WORTH_STREAMING = 0.5
 """Expected seconds of a reading tool from which it is worth starting early."""
@@ -140,6 +142,7 @@ class _Planning:
                 kept_plan=None if kept is None else kept.plan,
                 run=context.run,
                 answers=_given_answers(context.state),
+                today=_day(context.state),
                 allowance=allowance,
             )
             asking = services.asking(
@@ -250,6 +253,11 @@ def _pending_question(state: RunState) -> UserQuestion | None:
     options = last.body.get("options")
     texts = tuple(map(str, options)) if isinstance(options, list) else ()
     return UserQuestion(str(last.body["question"]), texts)
+
+
+def _day(state: RunState) -> dt.date | None:
+    """Return the day that the run takes for now."""
+    return None if state.started is None else run_instant(state).date()
 
 
 def _given_answers(state: RunState) -> Sequence[AnsweredQuestion]:

@@ -57,7 +57,7 @@ async def recover(context: PlannedContext, attempt: Attempt, means: Means) -> Re
         RunHalted: the run was stopped.
     """
     if context.time_left == 0:
-        return Recovery(context, _TIME_LIMIT)
+        return await _without_patch(context, _TIME_LIMIT, attempt)
     review = context.review or _last_review(context)
     tried = _tried_patches(context)
     phase = await _replan(context, review, attempt, means, seen=tried)
@@ -66,11 +66,17 @@ async def recover(context: PlannedContext, attempt: Attempt, means: Means) -> Re
         raise await run_stopped(attempt, context)
     replanned = phase.value
     if replanned is None:
-        return Recovery(context, _TIME_LIMIT)
+        return await _without_patch(context, _TIME_LIMIT, attempt)
     context = await _with_patch(context, replanned, attempt)
     if replanned.patch is None or context.candidate is None:
-        return Recovery(context, "; ".join(replanned.reasons))
+        return await _without_patch(context, "; ".join(replanned.reasons), attempt)
     return Recovery(context, replanned.patch.reason)
+
+
+async def _without_patch(context: PlannedContext, reason: str, attempt: Attempt) -> Recovery:
+    """Return a recovery without a patch, and journal why nothing more is tried."""
+    context = await record_note(attempt, context, "no_recovery", {"reason": reason})
+    return Recovery(context, reason)
 
 
 async def take_feedback(

@@ -186,7 +186,7 @@ class RunState:
 
     def _ordered(self) -> list[StepFinished]:
         """Return the endings in the plan's order; those of other steps come last, by id."""
-        place = {step_id: number for number, step_id in enumerate(_step_ids(self.plan))}
+        place = {step_id: number for number, step_id in enumerate(step_ids(self.plan))}
         return sorted(
             self.steps.values(),
             key=lambda record: (place.get(record.step, len(place)), record.step),
@@ -346,7 +346,7 @@ def _with_steps_of(state: RunState, accepted: PlanAccepted) -> RunState:
     """
     if not state.steps and not state.items:
         return state
-    ids = {StepId(name) for name in _step_ids(accepted.plan)}
+    ids = {StepId(name) for name in step_ids(accepted.plan)}
     steps = Map({step: ending for step, ending in state.steps.items() if step in ids})
     items = Map({step: endings for step, endings in state.items.items() if step in ids})
     return replace(state, steps=steps, items=items)
@@ -384,7 +384,8 @@ def _with_finished_wave(state: RunState, event: WaveFinished) -> RunState:
     )
 
 
-def _step_ids(plan: JsonObject | None) -> list[str]:
+def step_ids(plan: JsonObject | None) -> list[str]:
+    """Return the ids of the steps of a plan as JSON."""
     steps = plan.get("steps") if plan else None
     if not isinstance(steps, list):
         return []

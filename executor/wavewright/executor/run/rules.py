@@ -192,7 +192,11 @@ class CallRules:
     def _ended_before(self, call: ScheduledCall) -> Decision | None:
         """What ended in an earlier part of this run is not called again."""
         ending = recorded_ending(self._prior, call)
-        if ending is None or ending.key != call.key or not self.stands(ending):
+        if ending is None or not self.stands(ending):
+            return None
+        # An item that was kept from the step before was called with that step's parameters.
+        is_kept = call.step.only == "failed" and ending.status == "reused"
+        if ending.key != call.key and not is_kept:
             return None
         lacks_gates = isinstance(ending, StepFinished) and self.lacks_gates(ending)
         # A fan-out is gated as a whole, so each item of it is read again.

@@ -23,7 +23,7 @@ from typing import Final, Literal, TypeAlias
 import anyio
 from anyio.abc import TaskGroup
 
-from wavewright.executor.events.state import SUCCESSES, blocking_gate
+from wavewright.executor.events.state import SUCCESSES, RunState, blocking_gate, step_ids
 from wavewright.executor.events.types import (
     Event,
     GateRecord,
@@ -89,7 +89,7 @@ class Scheduler:
         self._clock = clock
         self._drain_signal = drain_signal
         self._ask = ask
-        self._readiness = StepReadiness(program, limits.max_waves)
+        self._readiness = StepReadiness(program, limits.max_waves, recorder.state)
         self._settled_early: set[StepId] = set()
         self._freed: deque[StepId] = deque()
         self._is_admitting = False
@@ -163,7 +163,8 @@ class Scheduler:
 
     def _set_what_is_visible(self, call: ScheduledCall) -> None:
         """Set what a step may read: outputs and run data of the steps that it depends on."""
-        call.visible = self._program.visible(call.step.id, self._readiness.outputs)
+        readable = self._readiness.readable(call.step.id)
+        call.visible = self._program.visible(call.step.id, readable)
         if call.step.tool in self._program.data_readers:
             call.data = self._program.visible_data(call.step, self._recorder.state)
             call.data_digest = values_digest(call.data)
@@ -340,6 +341,24 @@ class Scheduler:
         self._settle(ending)
 
 
+def _added_steps(state: RunState) -> frozenset[StepId]:
+    """Return the steps that the last patch has added."""
+    if len(state.plans) < 2:
+        return frozenset()
+    before, after = (step_ids(accepted.plan) for accepted in state.plans[-2:])
+    return frozenset(map(StepId, after)) - frozenset(map(StepId, before))
+
+
+def _stopped_before(state: RunState) -> dict[StepId, Json]:
+    """Return the outputs that a gate had stopped when the last patch was accepted."""
+    accepted = state.plans[-1].at
+    return {
+        name: end.output
+        for name, end in state.steps.items()
+        if end.status in SUCCESSES and end.at <= accepted and blocking_gate(end.gates) is not None
+    }
+
+
 class StepReadiness:
     """Endings and outputs so far, and the steps that they free.
 
@@ -348,9 +367,11 @@ class StepReadiness:
     skipped.
     """
 
-    def __init__(self, program: CompiledPlan, max_waves: int) -> None:
+    def __init__(self, program: CompiledPlan, max_waves: int, state: RunState) -> None:
         self.outputs: dict[StepId, Json] = {}
         """Of the steps that are present."""
+        self._added = _added_steps(state)
+        self._stopped = _stopped_before(state) if self._added else {}
         self.remaining = len(program.graph.steps)
         """Number of steps that have not settled."""
         self._program = program
@@ -419,13 +440,23 @@ class StepReadiness:
         for wave in self._graph.waves[self._max_waves :]:
             yield from wave
 
+    def readable(self, step_id: StepId) -> Mapping[StepId, Json]:
+        """Return the outputs that a step may read, if it depends on them.
+
+        A step that a patch has added may read what a gate had stopped before: it is there to mend
+        it.
+        """
+        if step_id not in self._added or not self._stopped:
+            return self.outputs
+        return {**self._stopped, **self.outputs}
+
     def unrunnable(self, step_id: StepId) -> tuple[UnrunnableStatus, str] | None:
         """Return how and why a step whose dependencies have ended does not run; None where it does."""
         wave = self._wave_of[self._place[step_id]]
         if wave >= self._max_waves:
             reason = f"it is in wave {wave + 1}, and a run has at most {self._max_waves} waves (max_waves)"
             return "cancelled", reason
-        outputs = self.outputs
+        outputs = self.readable(step_id)
         for name in self._graph.dependencies[step_id]:
             if name not in outputs:
                 return self._blocked(step_id)
@@ -436,7 +467,8 @@ class StepReadiness:
         for name in self._program.own_dependencies(steps[step_id]):
             status = self._ended[self._place[name]]
             # A skipped dependency blocks nobody: its condition decided that it is not needed.
-            if name in self.outputs or steps[name].optional or status == "skipped":
+            is_there = name in self.readable(step_id)
+            if is_there or steps[name].optional or status == "skipped":
                 continue
             failed = self._failed_gates.get(name)
             if failed is not None:

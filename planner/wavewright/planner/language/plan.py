@@ -146,6 +146,10 @@ class Step(DocumentModel, defer_build=False):
     """Its failure does not fail the run; its readers must guard with `has()`."""
     supersedes: StepId | None = None
     """The finished step that this one, added by a patch, replaces for its readers."""
+    only: Literal["failed"] | None = None
+    """With `supersedes`: only the items that failed, or failed a gate, are called again; the outputs
+    of the others are kept in their places.
+    """
     retry: Retry | None = None
     """How failed calls are tried again; the tool's own rule where it is absent."""
     timeout: Seconds | None = None

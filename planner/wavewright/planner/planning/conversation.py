@@ -250,6 +250,7 @@ class PlanningConversation:
             may_ask=self._request.may_ask_again,
             kept_plan=self._request.kept_plan,
             is_brief=is_brief,
+            today=self._request.today,
         )
 
     async def _timeout(self, rung: Rung) -> float | None:

@@ -70,7 +70,9 @@ async def plan_by_choices(
     question = replace(
         question,
         instructions=prompts.render("planner/guided"),
-        prompt=prompts.render("planner/request", **request_values(goal, tools, entries, ())),
+        prompt=prompts.render(
+            "planner/request", today="", **request_values(goal, tools, entries, ())
+        ),
         schema_name="next_step",
     )
     made, turns = GuidedPlan(goal, tools), list[Turn]()

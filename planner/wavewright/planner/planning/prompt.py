@@ -10,11 +10,15 @@ timeouts, budgets, caps). It uses only keywords that every provider supports.
 
 from __future__ import annotations
 
+import datetime as dt
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import get_args
+from typing import Final, get_args
 
 from wavewright.config.sources import Source
+from wavewright.planner.cel.functions.catalogue import FUNCTIONS
 from wavewright.planner.checks.types import PlanTypes
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, error_diagnostics
 from wavewright.planner.diagnostics.rendering import render_text
@@ -206,20 +210,47 @@ def planner_prompt(
     may_ask: bool = True,
     kept_plan: Plan | None = None,
     is_brief: bool = False,
+    today: dt.date | None = None,
 ) -> PlannerPrompt:
     """Return the instructions and the request of a planner; a brief one describes tools and inputs
-    in less detail.
+    in less detail. `today` is the day that the run takes for now.
 
     Raises:
         PromptError: a template is faulty.
     """
     entries = tool_entries(goal, tools, is_brief=is_brief)
     values = request_values(goal, tools, entries, answers, kept_plan=kept_plan, is_brief=is_brief)
-    request = prompts.render("planner/request", **values)
+    day = "" if today is None else today.isoformat()
+    request = prompts.render("planner/request", today=day, **values)
     instructions = prompts.render(
-        "planner/instructions", may_ask=may_ask, calls_plans=bool(goal.sub_plans)
+        "planner/instructions",
+        may_ask=may_ask,
+        calls_plans=bool(goal.sub_plans),
+        functions=fitting_functions(goal, tools),
     )
     return PlannerPrompt(instructions, request, tuple(entry.name for entry in entries))
+
+
+_RARE: Final = re.compile(
+    r"bit[A-Z]|isNaN|transform|sets\.|quote|bytes|getMilliseconds|lists\.range"
+)
+"""Functions that plans hardly ever need."""
+_OF_TIME: Final = re.compile(r"timestamp|duration|now\(|\.get[A-Z]")
+_TIME_WORDS: Final = re.compile(r"date|time|_at\b|as_of|day|year|fresh", re.IGNORECASE)
+
+
+def fitting_functions(goal: Goal, tools: Mapping[str, ToolSignature]) -> dict[str, str]:
+    """Return the functions of expressions that fit a goal, with one line each: those of time where
+    its tools, inputs or gates have any.
+    """
+    told = [json.dumps(tools[name].output_schema) for name in goal.tool_names if name in tools]
+    told += [*goal.inputs, *(gate.kind for gate in goal.gates), goal.text]
+    has_time = any(_TIME_WORDS.search(text) for text in told)
+    return {
+        usage: meaning
+        for usage, meaning in FUNCTIONS.items()
+        if not _RARE.search(usage) and (has_time or not _OF_TIME.search(usage))
+    }
 
 
 def repair_reply(

@@ -6,6 +6,7 @@ given passes planning by, and does not pay for what it takes.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -69,6 +70,8 @@ class PlanningRequest:
     """What the user said to earlier questions of this plan."""
     may_ask: bool = True
     """Whether a person can answer a question."""
+    today: dt.date | None = None
+    """The day that the run takes for now."""
     allowance: Allowance | None = None
     """What is left to spend; a plan with a higher estimate is not valid."""
 

@@ -8,7 +8,7 @@ asked. Recipes are the goal's own and are not judged here.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from wavewright.config.sources import pointer_token
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
@@ -18,7 +18,7 @@ from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import repoint_step
 from wavewright.planner.plans.graph import PlanGraph, superseded_by
 from wavewright.planner.plans.provenance import PlanProvenance
-from wavewright.planner.types import GATE_ID_SEPARATOR, Json, StepId
+from wavewright.planner.types import GATE_ID_SEPARATOR, GateId, Json, StepId
 
 _MAX_SHOWN = 3
 
@@ -47,6 +47,52 @@ def evidence_faults(
     yield from _removed_results(before, patch)
     if not supplied:
         yield from _weaker_gates(before, after, was, now)
+
+
+def only_faults(before: Plan, patch: PlanPatch) -> Iterator[Diagnostic]:
+    """Yield the steps with `only: failed` that have other items than the step that they supersede."""
+    steps = {step.id: step for step in before.steps}
+    for number, op in enumerate(patch.ops):
+        if not isinstance(op, AddStep | ReplaceStep) or op.step.only is None:
+            continue
+        step, old = op.step, steps.get(op.step.supersedes or op.step.id)
+        if old is None or old.for_each is None or not _same(old, step, "for_each"):
+            yield make_diagnostic(
+                "E408",
+                f"/ops/{number}/step/only",
+                f"step {step.id!r} calls only failed items again, and has other items than the step before",
+                "supersede a step with `for_each`, and give the same list",
+            )
+
+
+def stopped_data_faults(
+    before: Plan,
+    after: Plan,
+    patch: PlanPatch,
+    failed_gates: Collection[GateId],
+    tools: Mapping[str, ToolSignature],
+) -> Iterator[Diagnostic]:
+    """Yield the steps that would write or send what rests on data that a gate has stopped.
+
+    New steps may read such data to mend it; what comes of it stays in the run.
+    """
+    stopped = {gate.on for gate in before.gates if gate.on and gate.id in failed_gates}
+    graph = PlanGraph.of(after)
+    known = {step.id for step in before.steps}
+    for number, op in enumerate(patch.ops):
+        if not isinstance(op, AddStep | ReplaceStep) or op.step.id in known:
+            continue
+        read = sorted(stopped.intersection(graph.dependencies.get(op.step.id, ())))
+        following = {op.step.id, *graph.descendants(op.step.id)} if read else set[StepId]()
+        for name in sorted(following):
+            tool = tools.get(graph.steps[name].tool)
+            if tool is not None and not tool.only_reads:
+                yield make_diagnostic(
+                    "E413",
+                    f"/ops/{number}/step",
+                    f"step {name!r} would write or send what rests on {read[0]!r}, which a gate has stopped",
+                    f"supersede {read[0]!r}, so that the gate is evaluated again",
+                )
 
 
 def _supplied_data(

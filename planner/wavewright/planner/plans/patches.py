@@ -32,7 +32,11 @@ from wavewright.planner.plans.binding import (
 )
 from wavewright.planner.plans.graph import superseding_origins
 from wavewright.planner.plans.patch_application import PatchApplication
-from wavewright.planner.plans.patch_evidence import evidence_faults
+from wavewright.planner.plans.patch_evidence import (
+    evidence_faults,
+    only_faults,
+    stopped_data_faults,
+)
 from wavewright.planner.types import GateId, Json, JsonObject, StepId
 
 
@@ -87,7 +91,7 @@ def check_patch(
         tried: Fingerprints of patches that were applied before.
         written_by_model: Whether a model wrote the patch, which may then supply no data.
     """
-    signatures = tools or {}
+    signatures, failed_gates = tools or {}, [*failed_gates]
     mark = patch_fingerprint(plan, patch, failed_gates)
     change = PatchApplication(plan, patch, frozenset(finished), goal)
     faults = [
@@ -99,6 +103,9 @@ def check_patch(
     made = change.plan() if goal is None else bind_plan(change.plan(), goal, signatures)
     if not faults:
         faults += _finished_step_changes(plan, made, finished)
+    if not faults:
+        faults += only_faults(plan, patch)
+        faults += stopped_data_faults(plan, made, patch, frozenset(failed_gates), signatures)
     if not faults and written_by_model:
         faults += evidence_faults(plan, made, patch, goal, signatures)
     if not faults and plan_hash(made) == plan_hash(plan):

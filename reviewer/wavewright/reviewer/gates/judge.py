@@ -200,6 +200,8 @@ class ModelJudge:
     prompts: Prompts
     calibration: Calibration = field(default_factory=Calibration)
     run: RunId | None = None
+    goal: str = ""
+    """What the run is to achieve, in words."""
     job: str | None = None
     on_use: OnUse | None = None
     """Called with the cost of every call."""
@@ -266,6 +268,7 @@ class ModelJudge:
         items = dict(view.items or ()) if index is not None else {}
         request = self.prompts.render(
             "judge/request",
+            goal=self.goal,
             rubric=gate.judge.rubric,
             step=step,
             item=truncate(items[index], 400) if index is not None and index in items else "",

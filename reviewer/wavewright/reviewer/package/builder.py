@@ -35,12 +35,6 @@ from wavewright.reviewer.package.call_reports import (
     sum_uses,
     token_shares,
 )
-from wavewright.reviewer.package.rounds import (
-    best_round,
-    reviews_by_round,
-    state_as_of,
-    summarize_rounds,
-)
 from wavewright.reviewer.records import (
     KeptPlanUse,
     Package,
@@ -53,6 +47,12 @@ from wavewright.reviewer.records import (
 from wavewright.reviewer.review.caps import PLANNER, REVIEWER, cap_stated_confidence, patch_rungs
 from wavewright.reviewer.review.findings import item_labels
 from wavewright.reviewer.review.results import ReviewedRun, RunResult, read_result, terminal_steps
+from wavewright.reviewer.review.rounds import (
+    best_round,
+    reviews_by_round,
+    state_as_of,
+    summarize_rounds,
+)
 from wavewright.reviewer.values import iso_of_epoch, shape, shorten
 
 PACKAGE_NAME = "package.json"
@@ -137,6 +137,7 @@ def build_package(
             None,
         ),
         patches=tuple(_patches(state, tools)),
+        recovery_ended=_recovery_ended(state),
         execution_log=_execution_log(run),
         calls=list_calls(run),
         failed_attempts=list_failed_attempts(state),
@@ -309,6 +310,8 @@ def _note_messages(note: Noted) -> list[str]:
             ]
         case "approval", {"subject": "patch", "approved": False, "needs": list(needs)}:
             return [f"the recovery patch was not approved: {'; '.join(map(str, needs))}"]
+        case "no_recovery", {"reason": str(reason)}:
+            return [f"no further recovery: {reason}"]
         case "recovery", {"allowed": list(steps)}:
             named = ", ".join(repr(step) for step in steps)
             return [f"the goal let a recovery patch act without approval (recovery.allow): {named}"]
@@ -351,6 +354,11 @@ def _patches(state: RunState, tools: Mapping[str, ToolSignature]) -> list[PatchR
             )
         )
     return reports
+
+
+def _recovery_ended(state: RunState) -> str:
+    notes = [note for note in state.notes if note.topic == "no_recovery"]
+    return str(notes[-1].body.get("reason", "")) if notes else ""
 
 
 def _diff(before: PlanAccepted, after: PlanAccepted, tools: Mapping[str, ToolSignature]) -> str:

@@ -43,7 +43,8 @@ from wavewright.reviewer.records import (
 )
 from wavewright.reviewer.review.caps import confidence_in, is_cap_on
 from wavewright.reviewer.review.results import run_instant
-from wavewright.reviewer.values import duration_text, listing, shorten, visible
+from wavewright.reviewer.review.rounds import provenance_text
+from wavewright.reviewer.values import duration_text, shorten, visible
 
 _MAX_LINES = 30
 _MAX_TEXT_LINES = 200
@@ -225,18 +226,6 @@ def _lines(package: Package, result: Sequence[str] | None, width: int) -> Iterat
     yield from _section(
         "Sources", (_source_line(source.name, source.as_of) for source in package.sources), width
     )
-
-
-def provenance_text(found: FieldProvenance) -> str:
-    """Return where a field of the result comes from, in words."""
-    author = "the planner" if found.is_by_planner else "the plan's author"
-    parts = [
-        f"data of {listing(found.data, 4)}" if found.data else "",
-        f"inputs {listing(found.inputs, 4)}" if found.inputs else "",
-        f"a model's answer in {listing(found.models, 4)}" if found.models else "",
-        f"written by {author}: {listing(found.literals, 4)}" if found.literals else "",
-    ]
-    return f"{found.field}: {', '.join(part for part in parts if part) or 'nothing'}"
 
 
 def _round_line(found: RoundSummary) -> str:

@@ -12,8 +12,11 @@ reading.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, JsonValue
@@ -47,7 +50,7 @@ from wavewright.planner.types import (
     JsonSchema,
     StepId,
 )
-from wavewright.reviewer.records import Action, ReviewResult
+from wavewright.reviewer.records import Action, DemandKind, ReviewResult
 from wavewright.reviewer.review.findings import failed_gates
 from wavewright.reviewer.review.results import ReviewedRun
 from wavewright.reviewer.values import look_up, shorten
@@ -78,6 +81,8 @@ class FailedGateView:
     """Positions of the items that it failed on, at most 50; empty where it was evaluated once."""
     missing: tuple[str, ...] = ()
     """Fields that the gate requires and that are missing."""
+    condition: str = ""
+    """The gate's condition, as the plan or the goal writes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,22 @@ class RequestedActionView:
     action: Action
     step: StepId | None
     tool: str | None
+    kind: DemandKind | None = None
+    """What is wrong with the output of the step."""
+    fields: tuple[str, ...] = ()
+    """Fields that it is about, as tools and plan name them."""
+    gate: GateId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierPatchView:
+    """An earlier patch of the run: what it changed and how its steps ended."""
+
+    round: int
+    steps: tuple[tuple[str, str, str, str], ...]
+    """Of each step: its id, its tool, the step that it superseded, and its status."""
+    failed_gates: tuple[GateId, ...]
+    """Gates that its steps failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +134,18 @@ class RecoveryView:
     wanted: tuple[RequestedActionView, ...] = ()
     feedback: FeedbackView | None = None
     """The rejection of a package, if this recovery follows one."""
+    missing: int = 0
+    """How many things a review finds missing from the result."""
+    earlier: tuple[EarlierPatchView, ...] = ()
 
     @property
     def has_anything_to_recover(self) -> bool:
-        """Whether a gate or a step failed, an action is requested, or a package was rejected."""
+        """Whether a gate or a step failed, an action is requested, something is missing, or a package
+        was rejected.
+        """
         failed = any(step.status not in {*SUCCESSES, "skipped"} for step in self.steps)
-        return bool(self.failed_gates or self.wanted) or self.feedback is not None or failed
+        asked = bool(self.failed_gates or self.wanted or self.missing)
+        return asked or self.feedback is not None or failed
 
 
 def view_for_recovery(
@@ -143,13 +170,44 @@ def view_for_recovery(
             gates[found.gate].kind,
             _failed_items(state, found.step, found.gate),
             tuple(_missing_fields(gates[found.gate], state, found.step)),
+            gates[found.gate].check or "",
         )
         for found in failed_gates(ReviewedRun(plan, goal, state, {}))
         if found.severity == "block" and found.gate in gates
     )
     return RecoveryView(
-        state.round, tuple(steps), gate_views, tuple(_requested_actions(plan, goal, review))
+        state.round,
+        tuple(steps),
+        gate_views,
+        tuple(_requested_actions(plan, goal, review)),
+        missing=0 if review is None else len(review.missing_data),
+        earlier=tuple(_earlier_patches(plan, state)),
     )
+
+
+def _earlier_patches(plan: Plan, state: RunState) -> Iterator[EarlierPatchView]:
+    """Yield the earlier patches, by what they added: each step is still in the plan."""
+    steps = {step.id: step for step in plan.steps}
+    for before, after in pairwise(state.plans):
+        old = {step.id for step in Plan.model_validate_json(json.dumps(before.plan)).steps}
+        added = [
+            steps[step.id]
+            for step in Plan.model_validate_json(json.dumps(after.plan)).steps
+            if step.id not in old and step.id in steps
+        ]
+        ends = [state.steps.get(step.id) for step in added]
+        yield EarlierPatchView(
+            after.round,
+            tuple(
+                (step.id, step.tool, step.supersedes or "", end.status if end else "never ran")
+                for step, end in zip(added, ends, strict=True)
+            ),
+            tuple(
+                dict.fromkeys(
+                    entry.gate for end in ends if end for entry in end.gates if entry.has_failed
+                )
+            ),
+        )
 
 
 def _failed_items(state: RunState, step: StepId, gate: GateId) -> tuple[int, ...]:
@@ -181,8 +239,20 @@ def _requested_actions(
     if review is None:
         return
     steps = {step.id for step in plan.steps}
+    # A model may repeat in a field's name what it has read; only the plan's own words pass.
+    known = {*_NAME.findall(plan.model_dump_json()), *_NAME.findall(str(goal.output_schema))}
     wanted = [action for action in review.recovery_actions if action.origin == "model"]
-    views = (RequestedActionView(action.action, action.step, action.tool) for action in wanted)
+    views = (
+        RequestedActionView(
+            action.action,
+            action.step,
+            action.tool,
+            action.kind,
+            tuple(field for field in action.fields if known.issuperset(_NAME.findall(field))),
+            action.gate,
+        )
+        for action in wanted
+    )
     for view in dict.fromkeys(views):
         if (view.step is None or view.step in steps) and (
             view.tool is None or view.tool in goal.tool_names
@@ -190,6 +260,7 @@ def _requested_actions(
             yield view
 
 
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _MAX_REASON = 500
 _WITH_STEP = frozenset({"add", "replace"})
 
@@ -206,6 +277,7 @@ class PatchedStep(DocumentModel):
     depends_on: Annotated[tuple[StepId, ...], Field(strict=False)] = ()
     optional: bool = False
     supersedes: StepId | None = None
+    only: Literal["failed"] | None = None
 
 
 class _StepOp(DocumentModel):
@@ -273,6 +345,11 @@ def patch_schema(tools: Sequence[str], steps: Collection[StepId]) -> JsonSchema:
                 "enum": [*steps],
                 "description": "For add: the finished step whose readers read this one instead.",
             },
+            "only": {
+                "type": "string",
+                "enum": ["failed"],
+                "description": "With supersedes of a for_each step: only its failed items are called again.",
+            },
         },
         "id",
         "tool",
@@ -315,9 +392,11 @@ def _patch_op(op: _EmittedOp, plan: Plan) -> PatchOp:
 
 def _added_step(step: PatchedStep, plan: Plan) -> Step:
     """Return a step that needs approval where the one that it supersedes does."""
-    new = Step(**step.model_dump())
-    needs = any(known.id == step.supersedes and known.needs_approval for known in plan.steps)
-    return new.model_copy(update={"needs_approval": True}) if needs else new
+    old = next((known for known in plan.steps if known.id == step.supersedes), None)
+    fields = step.model_dump()
+    if step.only is not None and step.for_each is None and old is not None:
+        fields["for_each"] = old.for_each
+    return Step(**fields, needs_approval=old is not None and old.needs_approval)
 
 
 def _replacement_step(step: PatchedStep, plan: Plan) -> Step:
@@ -352,10 +431,22 @@ def _normalized_op(op: Json) -> Json:
     step = kept.get("step")
     if step is None and "tool" in kept:
         step = {name: entry for name, entry in kept.items() if name != "op"}
-        return {"op": kept["op"], "step": _canonical_names(step)}
+        return {"op": kept["op"], "step": _with_plain_supersedes(_canonical_names(step))}
     if isinstance(step, dict):
-        return {**kept, "step": _canonical_names(_without_empty_fields(step))}
+        named = _canonical_names(_without_empty_fields(step))
+        return {**kept, "step": _with_plain_supersedes(named)}
     return kept
+
+
+def _with_plain_supersedes(step: JsonObject) -> JsonObject:
+    """Return a step with `supersede: {step: items, only: failed}` as the two fields that it means."""
+    named = step.get("supersede", step.get("supersedes"))
+    if "supersede" not in step and not isinstance(named, dict):
+        return step
+    plain = {name: entry for name, entry in step.items() if name not in ("supersede", "supersedes")}
+    if isinstance(named, dict):
+        return {**plain, "supersedes": named.get("step"), "only": named.get("only")}
+    return {**plain, "supersedes": named}
 
 
 def _without_empty_fields(fields: JsonObject) -> JsonObject:

@@ -232,6 +232,9 @@ def recovery_call(
         "steps": shown(steps, prompt_size(steps)),
         "failed_gates": [_as_json(asdict(gate)) for gate in view.failed_gates],
         "wanted": [_as_json(asdict(wanted)) for wanted in view.wanted],
+        "missing": view.missing,
+        "earlier": [_as_json(asdict(patch)) for patch in view.earlier],
+        "gated": sorted({gate.step for gate in view.failed_gates}),
         "round": view.round + 1,
         "rounds": goal.limits.rounds,
         "feedback": _feedback_as_json(view),
@@ -256,16 +259,16 @@ def _no_patch_reason(goal: Goal, view: RecoveryView, review: ReviewResult) -> st
     if review.goal_achieved and view.feedback is None:
         return "the goal is achieved"
     if view.round >= goal.limits.rounds:
-        return f"the {goal.limits.rounds} recovery rounds of the goal are used up"
+        return f"rounds used up: {view.round} of {goal.limits.rounds}"
     if not view.has_anything_to_recover:
-        return "no gate and no step failed and no action is requested: a patch has nothing to fix"
+        return "no action was requested, and no gate and no step failed"
     return None
 
 
 def _as_json(value: Mapping[str, object]) -> JsonObject:
     """Return a part of the view without null and empty fields."""
     fields: JsonObject = json.loads(json.dumps(value))
-    return {name: entry for name, entry in fields.items() if entry is not None and entry != []}
+    return {name: entry for name, entry in fields.items() if entry not in (None, [], "")}
 
 
 def _feedback_as_json(view: RecoveryView) -> JsonObject | None:

@@ -174,7 +174,7 @@ def _standing(
     return Standing(passed, len(every), coverage, has_result(run, result))
 
 
-_MODEL_RUNGS = frozenset({"llm", "repaired", "suggested"})
+_MODEL_RUNGS = frozenset({"llm", "repaired", "guided", "suggested"})
 """Rungs of the planner on which a model wrote the plan."""
 
 

@@ -48,17 +48,18 @@ from wavewright.reviewer.review.by_code import (
 )
 from wavewright.reviewer.review.caps import CODE_REVIEW_CEILING, Ceiling, ceiling_of
 from wavewright.reviewer.review.dialogue import (
-    ACTIONS,
+    KINDS,
     Digest,
     ReviewAnswer,
     ReviewReader,
     accept_actions,
     digest_run,
+    result_names,
     review_schema,
-    stricter_reading,
     to_opinion,
 )
 from wavewright.reviewer.review.results import ReviewedRun
+from wavewright.reviewer.review.rounds import provenance_text, round_lines, was_rejected
 from wavewright.reviewer.values import iso, shorten
 
 MAX_REVIEWED_TOKENS: Final = 24_000
@@ -116,6 +117,11 @@ async def review_by_model(
         return assessed.merged(by_code, answer, _rung_ceiling(ladder, rung))
 
     async def without_model(rung: Rung) -> ReviewResult:
+        if not unread and was_rejected(run.state):
+            # Code cannot tell whether what a model found wrong is right now.
+            unread.append(
+                "a model rejected the round before, and none could be asked about this one"
+            )
         return assessed.without_model(by_code, _rung_ceiling(ladder, rung), tuple(unread))
 
     result = await run_ladder(
@@ -254,7 +260,7 @@ class _ReviewQuestion:
             timed = replace(
                 call, timeout=await rung_seconds(rung, call, self.models, self.asking.history)
             )
-            reader = ReviewReader()
+            reader = ReviewReader(self._leads_somewhere)
             try:
                 answer = await ask_until_fit(
                     self.models,
@@ -264,20 +270,30 @@ class _ReviewQuestion:
                     repair=self._repair,
                     on_use=self.asking.on_use,
                 )
-                if isinstance(answer, NoFittingAnswer) and reader.contradictory is not None:
-                    return FittingAnswer(stricter_reading(reader.contradictory), answer.model)
+                if isinstance(answer, NoFittingAnswer) and reader.best_so_far is not None:
+                    return FittingAnswer(reader.best_so_far, answer.model)
                 return answer
             except ModelError as error:
-                if reader.contradictory is not None:
+                if reader.best_so_far is not None:
                     # What it has said counts, although it could not be asked once more.
                     model = self.models.choose(timed.preference, timed.role).model
-                    return FittingAnswer(stricter_reading(reader.contradictory), model)
+                    return FittingAnswer(reader.best_so_far, model)
                 if error.kind not in _TOO_LARGE_KINDS:
                     raise
                 smaller = await anyio.to_thread.run_sync(self._smaller_call, rung, call, tokens)
                 if smaller is None:
                     raise
                 call, tokens = smaller
+
+    def _leads_somewhere(self, answer: ReviewAnswer) -> bool:
+        """Whether something follows from a review: nothing has to where no patch can be made, or
+        where code has found what is wrong.
+        """
+        run = self.assessed.run
+        is_over = run.state.round >= run.goal.limits.rounds
+        if answer.goal_achieved or is_over or self.by_code.recovery_actions:
+            return True
+        return bool(answer.missing_data or accept_actions(answer, run.plan, run.goal)[0])
 
     def _smaller_call(
         self, rung: Rung, asked: ModelCall, tokens: int
@@ -298,7 +314,7 @@ class _ReviewQuestion:
         return ModelCall(
             role="reviewer",
             name="reviewer",
-            instructions=self.asking.prompts.render("reviewer/instructions", actions=ACTIONS),
+            instructions=self.asking.prompts.render("reviewer/instructions", kinds=KINDS),
             prompt=self.asking.prompts.render("reviewer/request", **self._values(digest)),
             schema=review_schema([step.id for step in run.plan.steps], goal.tool_names),
             schema_name="review",
@@ -324,6 +340,9 @@ class _ReviewQuestion:
             "steps": truncate(steps, _MAX_STEPS_CHARS),
             "gates": truncate(gates, _MAX_GATES_CHARS),
             "missing": [*self.by_code.missing_data[:40]],
+            "result_of": result_names(run, digest),
+            "provenance": [provenance_text(found) for found in self.by_code.provenance],
+            "rounds": list(round_lines(run)),
             "outputs": digest.outputs,
             "left_out": digest.left_out,
             "tools": sorted(goal.tool_names),

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, get_args
 
@@ -37,9 +37,15 @@ from wavewright.reviewer.asking_models import (
     read_as_answer,
     truncate,
 )
-from wavewright.reviewer.records import Action, Opinion, RecoveryAction, RefusedAction
+from wavewright.reviewer.records import (
+    Action,
+    DemandKind,
+    Opinion,
+    RecoveryAction,
+    RefusedAction,
+)
 from wavewright.reviewer.review.findings import item_labels
-from wavewright.reviewer.review.results import ReviewedRun, RunResult
+from wavewright.reviewer.review.results import ReviewedRun, RunResult, terminal_steps
 from wavewright.reviewer.values import grouped, shape, shorten
 from wavewright.tools.models.pricing import CHARS_PER_TOKEN
 
@@ -92,6 +98,14 @@ def digest_run(run: ReviewedRun, result: RunResult, *, tokens: int) -> Digest:
         list(_ranked_outputs(run, result, labels)), tokens * CHARS_PER_TOKEN
     )
     return Digest(steps, gates, tuple(shown), tuple(left_out))
+
+
+def result_names(run: ReviewedRun, digest: Digest) -> tuple[str, ...]:
+    """Return the names of the shown outputs that are the result."""
+    shown = [output.name for output in digest.outputs]
+    if "result" in shown:
+        return ("result",)
+    return tuple(name for name in terminal_steps(run.plan) if name in shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +202,11 @@ def _step(step: Step, end: StepFinished | None, replaced_by: StepId | None) -> J
     }
     if step.why:
         summary["why"] = shorten(step.why, _MAX_TEXT)
+    if step.for_each is not None:
+        summary["for_each"] = truncate(step.for_each, _MAX_TEXT)
+    if step.params:
+        params: Json = {**step.params}
+        summary["params"] = truncate(params, 2 * _MAX_TEXT)
     if step.optional:
         summary["optional"] = True
     if replaced_by is not None:
@@ -251,6 +270,19 @@ def _record_summary(record: GateRecord, labels: Sequence[str]) -> JsonObject:
 
 
 ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
+KINDS: Final[dict[DemandKind, tuple[Action, str]]] = {
+    "stale": ("refetch", "the data is older than the question allows: fetch it again"),
+    "incomplete": ("refetch", "something that was asked for is not there: fetch or compute it"),
+    "wrong_source": ("replace_step", "it comes from a source that does not answer the question"),
+    "wrong_target": ("replace_step", "it is about something else than what was asked for"),
+    "failed": ("refetch", "the step or some of its items failed: call it again"),
+    "contradictory": ("refetch", "it contradicts another output: fetch what decides between them"),
+}
+"""What can be wrong with an output, with the action that follows and an example."""
+_FIELD = re.compile(
+    r"[A-Za-z][A-Za-z0-9_]{0,62}(?:\.[A-Za-z][A-Za-z0-9_]{0,62}|\[(?:\*|\d{1,6})\]){0,8}"
+)
+_MAX_FIELDS = 8
 
 _KEYS = ("goal_achieved",)
 _MAX_LINES = 40
@@ -261,9 +293,11 @@ _MAX_SUMMARY = 1500
 class ReviewAction(AnswerModel):
     """A recovery action as a model wrote it."""
 
-    action: str
+    action: str = ""
+    kind: str | None = None
     step: str | None = None
     tool: str | None = None
+    fields: Annotated[tuple[str, ...], Field(strict=False)] = ()
     hint: str = ""
 
 
@@ -328,26 +362,60 @@ def stricter_reading(answer: ReviewAnswer) -> ReviewAnswer:
 
 
 class ReviewReader:
-    """Reads the answers to one question; a review that contradicts itself is asked for once more."""
+    """Reads the answers to one question.
 
-    def __init__(self) -> None:
-        self.contradictory: ReviewAnswer | None = None
+    A review that contradicts itself is asked for once more, and so is a rejection from which
+    nothing follows.
+    """
+
+    def __init__(self, leads_somewhere: Callable[[ReviewAnswer], bool] | None = None) -> None:
+        """Ask for actions where a rejection does not lead somewhere, as a function says."""
+        self.asked_again: ReviewAnswer | None = None
         """The review that was asked for once more."""
+        self._leads_somewhere = leads_somewhere
+        self._is_contradictory = False
 
     def read(self, text: str) -> ReviewAnswer:
         """Return the review of an answer, in the stricter reading where it still contradicts itself.
 
         Raises:
-            AnswerMisfit: it holds none, or the first one that contradicts itself.
+            AnswerMisfit: it holds none, or the first one is to be asked for once more.
         """
         answer = read_review(text)
-        found = contradictions(answer)
-        if not found:
-            return answer
-        if self.contradictory is None:
-            self.contradictory = answer
+        first = self.asked_again
+        if first is not None and not self._is_contradictory:
+            # It was asked for actions alone: what it found before stands.
+            return ReviewAnswer(
+                goal_achieved=False,
+                confidence=min(first.confidence, answer.confidence),
+                summary=first.summary,
+                missing_data=(*first.missing_data, *answer.missing_data),
+                recovery_actions=answer.recovery_actions,
+                notes=(*first.notes, "it named its actions when it was asked for them"),
+            )
+        if found := contradictions(answer):
+            if first is not None:
+                return stricter_reading(answer)
+            self.asked_again, self._is_contradictory = answer, True
             raise AnswerMisfit(*found)
-        return stricter_reading(answer)
+        leads = self._leads_somewhere
+        if first is None and leads is not None and not leads(answer):
+            self.asked_again = answer
+            raise AnswerMisfit(_NO_ACTION)
+        return answer
+
+    @property
+    def best_so_far(self) -> ReviewAnswer | None:
+        """The review that was asked for once more, as it counts where nothing better came."""
+        if self.asked_again is None or not self._is_contradictory:
+            return self.asked_again
+        return stricter_reading(self.asked_again)
+
+
+_NO_ACTION = (
+    "the goal is not achieved and nothing says how to go on: name at least one of `recovery_actions`, "
+    "with its `kind`, `step` and `fields`, or what is missing in `missing_data`"
+)
 
 
 _LEAST_ACHIEVED = 0.5
@@ -438,7 +506,7 @@ def accept_actions(
     accepted: list[RecoveryAction] = []
     refused: list[RefusedAction] = []
     for wanted in answer.recovery_actions[:_MAX_LINES]:
-        action: Action | None = next((known for known in ACTIONS if known == wanted.action), None)
+        action, kind = _vocabulary(wanted)
         why = _refusal_reason(wanted, steps, goal.tool_names)
         if action is None or why is not None:
             refused.append(
@@ -455,12 +523,26 @@ def accept_actions(
                 action=action,
                 step=StepId(wanted.step) if wanted.step else None,
                 tool=wanted.tool or None,
+                kind=kind,
+                fields=tuple(
+                    name for name in wanted.fields[:_MAX_FIELDS] if _FIELD.fullmatch(name)
+                ),
                 hint=shorten(wanted.hint, _MAX_LINE)
                 or f"{action.replace('_', ' ')}, as the model asks",
                 origin="model",
             )
         )
     return tuple(dict.fromkeys(accepted)), tuple(dict.fromkeys(refused))
+
+
+def _vocabulary(wanted: ReviewAction) -> tuple[Action | None, DemandKind | None]:
+    """Return an action and a kind of the vocabulary; either may stand in the place of the other."""
+    words = (wanted.kind, wanted.action)
+    kind = next((known for known in KINDS if known in words), None)
+    action = next((known for known in ACTIONS if known in words), None)
+    if action is None and kind is not None:
+        action = KINDS[kind][0]
+    return action, kind
 
 
 def review_schema(steps: Sequence[StepId], tools: Collection[str]) -> JsonSchema:
@@ -479,9 +561,19 @@ def review_schema(steps: Sequence[StepId], tools: Collection[str]) -> JsonSchema
                 "enum": [*sorted(tools)],
                 "description": "Only where another tool of the goal should be called.",
             },
+            "kind": {
+                "type": "string",
+                "enum": [*KINDS],
+                "description": "What is wrong with the step's output.",
+            },
+            "fields": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Fields of the output that it is about, by name.",
+            },
             "hint": {"type": "string", "description": "What to do, in one sentence."},
         },
-        "required": ["action", "step", "hint"],
+        "required": ["action", "kind", "step", "hint"],
         "additionalProperties": False,
     }
     lines: JsonObject = {"type": "array", "items": {"type": "string"}}

@@ -20,8 +20,13 @@ from wavewright.planner.planning.records import AnsweredQuestion
 from wavewright.planner.planning.tool_descriptions import tool_entries
 from wavewright.planner.types import GateId
 from wavewright.prompts import PromptError, Prompts, data_block
-from wavewright.reviewer.recovery.boundary import FailedGateView, RequestedActionView, StepEndView
-from wavewright.reviewer.review.dialogue import ACTIONS, ShownOutput
+from wavewright.reviewer.recovery.boundary import (
+    EarlierPatchView,
+    FailedGateView,
+    RequestedActionView,
+    StepEndView,
+)
+from wavewright.reviewer.review.dialogue import KINDS, ShownOutput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,7 +90,7 @@ def _planner_request() -> Context:
         name: {**_record_members(values[name]), "shown": UnknownValue()}
         for name in ("primary", "benchmarks")
     }
-    return {**values, **shown, "other_values": UnknownValue()}
+    return {**values, **shown, "other_values": UnknownValue(), "today": "2010-03-01"}
 
 
 def _record_members(record: object) -> dict[str, object]:
@@ -114,7 +119,9 @@ def _goal() -> Goal:
     )
 
 
-def _record(kind: type[StepEndView | FailedGateView | RequestedActionView]) -> dict[str, object]:
+def _record(
+    kind: type[StepEndView | FailedGateView | RequestedActionView | EarlierPatchView],
+) -> dict[str, object]:
     return {field.name: UnknownValue() for field in fields(kind)}
 
 
@@ -126,7 +133,9 @@ _FAULTS: Final[Context] = {"faults": ("it lacks a field",)}
 _TOOLS: Final = tool_entries(_goal(), {"fetch": ToolSignature(name="fetch")})
 
 _CONTEXTS: Final[Mapping[str, tuple[Context, ...]]] = {
-    "planner/instructions": _flag_contexts("may_ask", calls_plans=True),
+    "planner/instructions": _flag_contexts(
+        "may_ask", calls_plans=True, functions={"now()": "the instant of the run"}
+    ),
     "planner/guided": ({},),
     "planner/guided_next": (
         {
@@ -145,17 +154,23 @@ _CONTEXTS: Final[Mapping[str, tuple[Context, ...]]] = {
             "plan": UnknownValue(),
             "steps": [_record(StepEndView)],
             "failed_gates": [_record(FailedGateView)],
-            "wanted": [_record(RequestedActionView)],
+            "wanted": wanted,
+            "missing": 2,
+            "earlier": [_record(EarlierPatchView)],
+            "gated": ["fetch"],
             "round": 1,
             "rounds": 2,
             "feedback": feedback,
             "tools": _TOOLS,
             "max_steps": 50,
         }
-        for feedback in (None, {"remarks": 2, "input": "feedback"})
+        for feedback, wanted in (
+            (None, [_record(RequestedActionView)]),
+            ({"remarks": 2, "input": "feedback"}, []),
+        )
     ),
     "recovery/repair": (_FAULTS,),
-    "reviewer/instructions": ({"actions": ACTIONS},),
+    "reviewer/instructions": ({"kinds": KINDS},),
     "reviewer/request": (
         {
             "goal": "Write down what was fetched.",
@@ -167,6 +182,9 @@ _CONTEXTS: Final[Mapping[str, tuple[Context, ...]]] = {
             "steps": [UnknownValue()],
             "gates": [UnknownValue()],
             "missing": ["a quote"],
+            "result_of": ("sheet",),
+            "provenance": ["sheet: data of fetch"],
+            "rounds": ["round 0: 0 of 1 mandatory gates passed"],
             "outputs": [
                 {
                     **{field.name: UnknownValue() for field in fields(ShownOutput)},
@@ -181,6 +199,7 @@ _CONTEXTS: Final[Mapping[str, tuple[Context, ...]]] = {
     "judge/instructions": ({},),
     "judge/request": _flag_contexts(
         "is_whole",
+        goal="Write down what was fetched.",
         rubric="It names its source.",
         step="sheet",
         item=UnknownValue(),

@@ -9,17 +9,17 @@ loses an earlier result.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from immutables import Map
 from pydantic import ValidationError
 
-from wavewright.executor.events.state import RunState
+from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.planner.language.plan import Plan
-from wavewright.reviewer.records import ReviewResult, RoundSummary
+from wavewright.reviewer.records import FieldProvenance, ReviewResult, RoundSummary
 from wavewright.reviewer.review.results import ReviewedRun, read_result
-from wavewright.reviewer.values import brief
+from wavewright.reviewer.values import brief, listing
 
 
 def reviews_by_round(state: RunState, last: ReviewResult | None) -> dict[int, ReviewResult]:
@@ -102,3 +102,63 @@ def summarize_rounds(
             )
         )
     return tuple(found)
+
+
+def was_rejected(state: RunState) -> bool:
+    """Whether a model found the goal not achieved in a round before."""
+    reviews = reviews_by_round(state, None).values()
+    opinions = [review.opinion for review in reviews if review.round < state.round]
+    return any(opinion is not None and not opinion.goal_achieved for opinion in opinions[-1:])
+
+
+def round_lines(run: ReviewedRun) -> Iterator[str]:
+    """Yield a line on each round before this one: what was asked, what failed, and what the patch
+    after it changed.
+    """
+    reviews = reviews_by_round(run.state, None)
+    for number, review in reviews.items():
+        if number >= run.state.round:
+            continue
+        passed, mandatory = review.mandatory_gates
+        asked = [
+            " ".join(filter(None, (action.kind or action.action, action.step)))
+            for action in review.recovery_actions
+        ]
+        state = state_as_of(run.state, number)
+        ended = [name for name, end in state.steps.items() if end.status not in SUCCESSES]
+        yield (
+            f"round {number}: {passed} of {mandatory} mandatory gates passed, "
+            f"asked for: {listing(asked, 6) or 'nothing'}, "
+            f"steps without an output: {listing(sorted(ended), 6) or 'none'}, "
+            f"then changed: {listing(_changes(run.state, number), 6) or 'nothing'}"
+        )
+
+
+def _changes(state: RunState, number: int) -> list[str]:
+    """Return the steps that the patch after a round brought, by their tools."""
+    following = [accepted for accepted in state.plans if accepted.round == number + 1]
+    if not following:
+        return []
+    before = {step.id for step in _plan_of_round(state, number).steps}
+    return [
+        f"{step.id} ({step.tool})" + (f" instead of {step.supersedes}" if step.supersedes else "")
+        for step in _plan_of_round(state, number + 1).steps
+        if step.id not in before
+    ]
+
+
+def _plan_of_round(state: RunState, number: int) -> Plan:
+    accepted = next(each for each in reversed(state.plans) if each.round == number)
+    return Plan.model_validate_json(json.dumps(accepted.plan))
+
+
+def provenance_text(found: FieldProvenance) -> str:
+    """Return where a field of the result comes from, in words."""
+    author = "the planner" if found.is_by_planner else "the plan's author"
+    parts = [
+        f"data of {listing(found.data, 4)}" if found.data else "",
+        f"inputs {listing(found.inputs, 4)}" if found.inputs else "",
+        f"a model's answer in {listing(found.models, 4)}" if found.models else "",
+        f"written by {author}: {listing(found.literals, 4)}" if found.literals else "",
+    ]
+    return f"{found.field}: {', '.join(part for part in parts if part) or 'nothing'}"

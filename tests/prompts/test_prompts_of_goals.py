@@ -1,0 +1,191 @@
+"""What models are asked for three goals, word for word: a change of a prompt is a diff here.
+
+`python -m tests.prompts.test_prompts_of_goals` prints them all; `make prompts` does that.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+import anyio
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from tests.reviewer.recovery.test_replanning import mend
+from tests.reviewer.review.test_by_model import review
+from tests.reviewer.scripted_models import ScriptedModels
+from tests.reviewer.scripted_runs import Fails, ScriptedRun, goal_for, plan_of, run_plan, signature
+from wavewright.executor.run.ports import GateView
+from wavewright.planner.language.plan import Gate
+from wavewright.planner.planning.prompt import planner_prompt
+from wavewright.planner.ports.model_port import ModelCall
+from wavewright.planner.types import JsonObject, StepId
+from wavewright.prompts import Prompts
+from wavewright.reviewer.gates.judge import ModelJudge
+
+pytestmark = pytest.mark.anyio
+
+NOT_YET: JsonObject = {
+    "summary": "Not all of it is there.",
+    "goal_achieved": False,
+    "confidence": 0.2,
+    "missing_data": ["what was asked for"],
+    "recovery_actions": [],
+}
+
+
+@dataclass(frozen=True)
+class AskedGoal:
+    """A goal, and a run for it that has not reached it."""
+
+    run: ScriptedRun
+    asks_for: JsonObject
+    """The action that the reviewer requests."""
+
+
+def shop() -> AskedGoal:
+    """A total of prices, of which one is missing."""
+    price: JsonObject = {"type": "object", "properties": {"price": {"type": "number"}}}
+    fetch = signature(
+        "read_item",
+        description="Read one item of the shop.",
+        tags=["data"],
+        input_schema={
+            "type": "object",
+            "properties": {"id": {"type": "integer"}, "source": {"type": "string"}},
+        },
+        output_schema=price,
+    )
+    plan = plan_of(
+        {
+            "id": "items",
+            "tool": "read_item",
+            "for_each": "${inputs.ids}",
+            "params": {"id": "${item}"},
+        },
+        {"id": "total", "tool": "sum_up", "params": {"items": "${steps.items}"}},
+        gates=[{"id": "priced", "on": "items", "check": "output.price > 0.0"}],
+        result={"total": "${steps.total.total}", "title": "Prices"},
+        inputs={"ids": [1, 2, 3]},
+    )
+    goal = goal_for(
+        plan,
+        text="The total price of all items.",
+        inputs={"ids": [1, 2, 3]},
+        allow_literals=["title"],
+    )
+    answers: dict[str, object] = {"items": [{"price": 1.0}, {"price": 0.0}, {"price": 3.0}]}
+    run = run_plan(
+        plan, answers, fetch, signature("sum_up", tags=["analysis"]), goal=goal, rung="llm"
+    )
+    return AskedGoal(
+        run, {"kind": "incomplete", "step": "items", "fields": ["price"], "hint": "live"}
+    )
+
+
+def report() -> AskedGoal:
+    """A report on stocks, for whose prices there is a benchmark, from old prices."""
+    inputs: JsonObject = {"variables": [{"code": "GNP"}], "benchmarks": [{"code": "SKS"}]}
+    plan = plan_of(
+        {
+            "id": "prices",
+            "tool": "fetch_prices",
+            "params": {"code": "GNP"},
+            "why": "it is about them",
+        },
+        {"id": "report", "tool": "write_report", "params": {"of": "${steps.prices}"}},
+        result="${steps.report}",
+    )
+    goal = goal_for(
+        plan,
+        text="A report on today's price of each stock.",
+        inputs=inputs,
+        gates=[{"id": "fresh", "on_tool": "fetch_prices", "fresh_within": "24h"}],
+        targets={"key": "code"},
+    )
+    prices = signature(
+        "fetch_prices",
+        tags=["data"],
+        freshness_field="as_of",
+        description="Fetch prices of a stock.",
+    )
+    old: JsonObject = {"as_of": "2010-01-01", "close": 3.5}
+    report = signature("write_report", tags=["analysis"], expected_tokens=500)
+    run = run_plan(plan, {"prices": old, "report": {"text": "3.5"}}, prices, report, goal=goal)
+    return AskedGoal(run, {"kind": "stale", "step": "prices", "fields": ["as_of"], "hint": "force"})
+
+
+def alarm() -> AskedGoal:
+    """A message, whose sending has failed; there are no inputs and no gates."""
+    plan = plan_of({"id": "wake", "tool": "send_alarm", "params": {"text": "Wake up"}})
+    send = signature("send_alarm", effects=["write"], description="Send an alarm.")
+    run = run_plan(
+        plan,
+        {"wake": Fails("no line", "transient")},
+        send,
+        goal=goal_for(plan, text="Wake them up."),
+    )
+    return AskedGoal(run, {"kind": "failed", "step": "wake", "hint": "again"})
+
+
+GOALS = {"shop": shop, "report": report, "alarm": alarm}
+
+
+async def questions(asked: AskedGoal) -> dict[str, ModelCall | str]:
+    """Return what is asked about a goal, by whom it is answered."""
+    run = asked.run
+    planner = planner_prompt(run.goal, run.tools, Prompts())
+    said: JsonObject = {**NOT_YET, "recovery_actions": [asked.asks_for]}
+    found, reviewer, _ = await review(run, said)
+    _, recovery = await mend(run, {"cannot_plan": "nothing"}, review=found)
+    judge = ScriptedModels([{"reason": "so", "quotes": [], "verdict": "fail"}] * 3)
+    gate = Gate.model_validate({"id": "fair", "on": "x", "judge": {"rubric": "It is fair."}})
+    step = run.plan.steps[0].id
+    await ModelJudge(judge, Prompts(), goal=run.goal.text).judge(
+        gate, StepId(step), {"text": "A fair price."}, GateView({}, {}), index=None
+    )
+    return {
+        "planner": f"{planner.instructions}\n=====\n{planner.request}",
+        "reviewer": reviewer.asked[0],
+        "recovery": recovery.asked[0],
+        "judge": judge.asked[0],
+    }
+
+
+def text_of(question: ModelCall | str) -> str:
+    """Return the whole of a question."""
+    if isinstance(question, str):
+        return question
+    return f"{question.instructions}\n=====\n{question.prompt}"
+
+
+@pytest.mark.parametrize("name", GOALS)
+async def test_what_models_are_asked_for_a_goal(name: str, snapshot: SnapshotAssertion) -> None:
+    for role, question in (await questions(GOALS[name]())).items():
+        assert text_of(question) == snapshot(name=role)
+
+
+async def test_a_goal_without_inputs_and_gates_is_asked_about_neither() -> None:
+    asked = await questions(alarm())
+    told = text_of(asked["reviewer"]).partition("=====")[2]
+
+    assert "primary targets" not in told
+    assert "# Gates" not in told
+
+
+async def test_no_output_and_no_message_of_a_tool_is_in_the_question_about_a_patch() -> None:
+    asked = await questions(alarm())
+
+    assert "no line" not in text_of(asked["recovery"])
+
+
+async def main() -> None:
+    """Print every question for every goal."""
+    for name, make in GOALS.items():
+        for role, question in (await questions(make())).items():
+            sys.stdout.write(f"\n######## {name}: {role}\n\n{text_of(question)}\n")
+
+
+if __name__ == "__main__":
+    anyio.run(main)

@@ -1,0 +1,271 @@
+"""Planners, reviewers and patches that try to be believed: over a shop whose total is known, no
+package says achieved with a wrong result, and the best round is kept.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import cast
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from tests.reviewer.recovery.test_replanning import mend
+from tests.reviewer.review.test_by_model import review
+from tests.reviewer.scripted_runs import (
+    NOW,
+    Fails,
+    ScriptedRun,
+    goal_for,
+    plan_of,
+    play,
+    run_plan,
+    signature,
+)
+from wavewright.executor.events.state import fold
+from wavewright.executor.events.types import Event, Noted, PlanAccepted
+from wavewright.planner.checks.checker import check
+from wavewright.planner.checks.written_results import check_written_result
+from wavewright.planner.diagnostics.diagnostic import error_diagnostics
+from wavewright.planner.language.hashing import plan_hash
+from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.plans.binding import bind_plan
+from wavewright.planner.plans.expressions import evaluate, render
+from wavewright.planner.types import Json, JsonObject
+from wavewright.reviewer.package.builder import build_package
+from wavewright.reviewer.records import Package, ReviewResult
+
+pytestmark = pytest.mark.anyio
+
+TRUTH = 6.0
+TOOLS = (
+    signature("list_ids", tags=["data"]),
+    signature("read_item", tags=["data"]),
+    signature("sum_up", tags=["analysis"]),
+)
+GATE: JsonObject = {"id": "priced", "on_tool": "read_item", "check": "output.price > 0.0"}
+ENOUGH: JsonObject = {"id": "enough", "on_tool": "sum_up", "check": "output.total > 5.0"}
+
+
+def _call(tool: str, params: JsonObject) -> object:
+    """Answer as the shop does: from the cache, item 2 has no price."""
+    match tool:
+        case "list_ids":
+            return [1, 2, 3]
+        case "read_item":
+            number = params.get("id")
+            if not isinstance(number, int) or not 1 <= number <= 3:
+                return Fails("no such item")
+            is_lost = number == 2 and params.get("source") != "live"
+            return {"id": number, "price": 0.0 if is_lost else float(number)}
+        case _:
+            items = params.get("items")
+            if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+                return Fails("no list of items")
+            prices = [cast("JsonObject", item).get("price") for item in items]
+            if not all(isinstance(price, (int, float)) for price in prices):
+                return Fails("an item has no price")
+            return {"total": float(sum(cast("list[float]", prices))), "n": len(prices)}
+
+
+class Shop(Mapping[str, object]):
+    """The answers of a plan's steps, computed when they are asked for."""
+
+    def __init__(self, plan: Plan, events: Callable[[], list[Event]]) -> None:
+        self._plan = plan
+        self._events = events
+
+    def __getitem__(self, name: str) -> object:
+        step = self._plan.step(name)
+        state = fold(self._events())
+        ends = {str(key): end.output for key, end in state.steps.items()}
+        variables: JsonObject = {"inputs": self._plan.inputs, "steps": ends}
+        if step.for_each is None:
+            return self._answer(step, variables)
+        items = render(step.for_each, lambda text: evaluate(text, variables, NOW))
+        assert isinstance(items, list)
+        return [
+            self._answer(step, {**variables, "item": item, "index": index})
+            for index, item in enumerate(items)
+        ]
+
+    def _answer(self, step: Step, variables: JsonObject) -> object:
+        params = render(dict(step.params), lambda text: evaluate(text, variables, NOW))
+        return _call(step.tool, cast("JsonObject", params))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(step.id for step in self._plan.steps)
+
+    def __len__(self) -> int:
+        return len(self._plan.steps)
+
+
+MADE_UP: JsonObject = {"id": 9, "price": 1000.0}
+figures: st.SearchStrategy[Json] = st.sampled_from([
+    "${steps.total.total}", "${steps.total}", 1234.5, "1234.5", "${1000 + 234.5}", "${max(steps.total.total, 1234.5)}",
+    "${steps.total.total > 0.0 ? 1234.5 : 0.0}", "${has(steps.total.x) ? steps.total.total : 1234.5}",
+    "${cel.bind(x, 1234.5, x)}", "${steps.total.total * 137.0}", "${inputs.fake}", "The total is 1234.5",
+])  # fmt: skip
+lists: st.SearchStrategy[Json] = st.sampled_from([
+    "${steps.items}", [MADE_UP], [], "${[{'price': 1000.0}]}", "${steps.items + [{'price': 1000.0}]}",
+    "${steps.items.map(i, {'price': i.price * 1000.0})}", "${steps.items.map(i, {'price': 7.0})}",
+    "${steps.items.filter(i, i.price > 0.0)}", "${steps.items + steps.items}",
+    "${steps.items.size() > 9 ? steps.items : [{'price': 1000.0}]}", "${[steps.items, steps.items].flatten()}",
+])  # fmt: skip
+over: st.SearchStrategy[Json] = st.sampled_from([
+    "${steps.ids}", [], [1], [1, 1, 3], "${steps.ids.filter(i, i != 2)}", "${[1, 3]}", "${steps.ids.filter(i, false)}",
+    [1, 2, 3],
+])  # fmt: skip
+reviews = st.fixed_dictionaries({
+    "summary": st.just("All is well."),
+    "goal_achieved": st.sampled_from([True, True, False, "yes"]),
+    "confidence": st.sampled_from([0.95, "0.9", 90, "97 %", 0.05, 0.0, 1.0]),
+    "missing_data": st.sampled_from([[], ["the total"], "the total"]),
+    "recovery_actions": st.sampled_from([
+        [], [{"action": "refetch", "step": "items", "hint": "live"}], [{"action": "dance", "step": "items"}],
+    ]),
+})  # fmt: skip
+
+
+SOURCES: tuple[JsonObject, ...] = ({}, {"source": "live"})
+
+
+@st.composite
+def patches(draw: st.DrawFn) -> JsonObject:
+    """A patch of the items, of the total, or of both, honest or not."""
+    flags: dict[str, Json] = {}
+    if draw(st.integers(0, 4)) == 0:
+        flags["optional"] = True
+    if draw(st.integers(0, 4)) == 0:
+        flags["when"] = draw(st.sampled_from(["false", "true", "inputs.n > 5"]))
+    source = draw(st.sampled_from(SOURCES))
+    items: JsonObject = {
+        "id": "items_2", "tool": "read_item", "supersedes": "items", "for_each": draw(over),
+        "params": {"id": "${item}", **source}, **flags,
+    }  # fmt: skip
+    tool = draw(st.sampled_from(["sum_up", "sum_up", "read_item"]))
+    total: JsonObject = {
+        "id": "total_2", "tool": tool, "supersedes": "total", "params": {"items": draw(lists)}, **flags,
+    }  # fmt: skip
+    steps = draw(st.sampled_from([[items], [total], [items, total], [total, items]]))
+    ops: list[Json] = [{"op": "add", "step": step} for step in steps]
+    if draw(st.integers(0, 3)) == 0:
+        ops.append({"op": "remove", "id": draw(st.sampled_from(["total", "items"]))})
+    return {"reason": "mend", "ops": ops, "expect": []}
+
+
+def planned(result: Json, items: Json, gated: tuple[JsonObject, ...]) -> ScriptedRun | None:
+    """Return the run of a planner's plan; nothing where the plan is refused."""
+    plan = plan_of(
+        {"id": "ids", "tool": "list_ids"},
+        {
+            "id": "items",
+            "tool": "read_item",
+            "for_each": "${steps.ids}",
+            "params": {"id": "${item}"},
+        },
+        {"id": "total", "tool": "sum_up", "params": {"items": items}},
+        result=result,
+        inputs={"fake": 1234.5},
+    )
+    goal = goal_for(plan, inputs={"n": 3}, gates=[*gated])
+    known = {tool.name: tool for tool in TOOLS}
+    bound = bind_plan(plan, goal, known)
+    found = [*check(bound, goal, known), *check_written_result(bound, goal, known)]
+    if error_diagnostics(found):
+        return None
+    run = run_plan(Plan(steps=()), {}, *TOOLS, goal=goal, rung="llm")
+    begun = [run.events[0], dataclasses.replace(_accepted(bound), at=run.events[0].at)]
+    return _played(dataclasses.replace(run, plan=bound, tools=known), begun)
+
+
+def _accepted(
+    plan: Plan, at: float = 0.0, patch: JsonObject | None = None, number: int = 0
+) -> PlanAccepted:
+    body = plan.model_dump(mode="json", by_alias=True)
+    rung = "llm" if patch is None else "patch"
+    return PlanAccepted(at, body, plan_hash(plan), rung, number, (), patch)
+
+
+def _played(run: ScriptedRun, events: list[Event]) -> ScriptedRun:
+    play(events, run.plan, run.goal, run.tools, Shop(run.plan, lambda: events))
+    return dataclasses.replace(run, events=tuple(events))
+
+
+async def told(run: ScriptedRun, said: JsonObject) -> tuple[ScriptedRun, ReviewResult]:
+    found, _, _ = await review(run, *[said] * 9)
+    body = json.loads(json.dumps(found.model_dump(mode="json")))
+    noted = Noted(run.events[-1].at + 1, "review", body)
+    return dataclasses.replace(run, events=(*run.events, noted)), found
+
+
+async def packaged(run: ScriptedRun, said: list[JsonObject], patch: JsonObject) -> Package:
+    """Return the package after at most one recovery."""
+    run, found = await told(run, said[0])
+    if not found.goal_achieved:
+        replanned, _ = await mend(run, *[patch] * 9, review=found)
+        if replanned.checked is not None and replanned.checked.plan is not None:
+            plan = replanned.checked.plan
+            kept = [event for event in run.events if getattr(event, "status", None) != "blocked"]
+            accepted = _accepted(plan, kept[-1].at + 1, {"reason": "mend"}, 1)
+            run = _played(dataclasses.replace(run, plan=plan), [*kept, accepted])
+            run, found = await told(run, said[1])
+    return build_package(run.plan, run.goal, run.state, found, run.tools)
+
+
+def total_of(package: Package) -> Json:
+    value = package.result
+    return value.get("total") if isinstance(value, dict) else value
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(
+    result=figures,
+    items=lists,
+    gated=st.sampled_from([(), (GATE,), (GATE, ENOUGH), (ENOUGH,)]),
+    said=st.lists(reviews, min_size=2, max_size=2),
+    patch=patches(),
+)
+async def test_nothing_is_achieved_with_a_wrong_result_unless_the_gates_pass_on_data(
+    result: Json,
+    items: Json,
+    gated: tuple[JsonObject, ...],
+    said: list[JsonObject],
+    patch: JsonObject,
+) -> None:
+    run = planned(result if result == "${steps.total}" else {"total": result}, items, gated)
+    if run is None:
+        return
+    package = await packaged(run, said, patch)
+    assert package.review is not None
+    passed, mandatory = package.review.mandatory_gates
+
+    if package.status == "achieved" and total_of(package) != TRUTH:
+        assert passed == mandatory
+        assert all(found.data and not found.literals for found in package.review.provenance)
+    best = max(package.rounds, key=lambda each: each.mandatory_gates[0], default=None)
+    if best is not None and package.status != "achieved":
+        assert package.review.mandatory_gates[0] == best.mandatory_gates[0]
+        assert package.review.has_result or not any(
+            each.result != "null" and each.mandatory_gates == best.mandatory_gates
+            for each in package.rounds
+        )
+
+
+async def test_an_honest_patch_reaches_the_truth() -> None:
+    run = planned({"total": "${steps.total.total}"}, "${steps.items}", (GATE,))
+    assert run is not None
+    again: JsonObject = {
+        "id": "items_2", "tool": "read_item", "supersedes": "items", "for_each": "${steps.ids}",
+        "params": {"id": "${item}", "source": "live"},
+    }  # fmt: skip
+    good: JsonObject = {
+        "summary": "Good.", "goal_achieved": True, "confidence": 0.9, "missing_data": [], "recovery_actions": [],
+    }  # fmt: skip
+    package = await packaged(
+        run, [good, good], {"reason": "live", "ops": [{"op": "add", "step": again}]}
+    )
+
+    assert (package.status, package.result) == ("achieved", {"total": TRUTH})
