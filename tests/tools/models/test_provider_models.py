@@ -227,7 +227,7 @@ async def test_the_models_that_stand_in_are_asked_in_turn_and_named(
     ]
 
 
-async def test_a_refusal_is_taken_to_no_other_model(
+async def test_a_refusal_is_taken_to_the_next_model(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(filtered())
@@ -242,7 +242,7 @@ async def test_a_refusal_is_taken_to_no_other_model(
             await models.ask(question())
 
     assert caught.value.kind == "refused"
-    assert len(model_server.requests) == 1
+    assert len(model_server.requests) == 2
 
 
 async def test_where_no_model_answers_every_reason_is_told(
