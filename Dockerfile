@@ -1,4 +1,4 @@
-# The daemon: `docker build -t wavewright .`. Whatever is installed is pinned by its hash, and nothing runs as root.
+# The daemon: `docker build -t wavewright .`. Every Python package is pinned by its hash, and nothing runs as root.
 FROM python:3.12-slim-bookworm AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /src
@@ -17,6 +17,11 @@ COPY engine engine
 RUN /opt/wavewright/bin/pip install --quiet --no-deps --no-build-isolation .
 
 FROM python:3.12-slim-bookworm
+# An init reaps the children that MCP servers and tools leave behind; its release is the image's own.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends tini \
+    && rm -rf /var/lib/apt/lists/*
 RUN groupadd --gid 10001 wavewright \
     && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /var/lib/wavewright --shell /usr/sbin/nologin wavewright \
     && install --directory --owner=wavewright --group=wavewright --mode=0700 /var/lib/wavewright \
@@ -35,5 +40,5 @@ EXPOSE 9464
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=3s --start-period=30s --retries=3 \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:9464/ready', timeout=2)"]
-ENTRYPOINT ["wavewright"]
+ENTRYPOINT ["tini", "-s", "--", "wavewright"]
 CMD ["daemon"]

@@ -52,6 +52,8 @@ def run_process() -> NoReturn:
             # A file's name, or a sign that the terminal's encoding lacks, is written as well as can
             # be.
             stream.reconfigure(errors="backslashreplace")
+    if sys.argv[1:2] == ["daemon"]:
+        _end_daemon_by_signals()
     # What is imported stays: looking for garbage among it takes a tenth of the time of a short
     # command.
     gc.set_threshold(GC_THRESHOLD)
@@ -70,6 +72,17 @@ def run_process() -> NoReturn:
         os._exit(code)
     gc.freeze()  # nor is anything left to be found at the end
     sys.exit(code)
+
+
+def _end_daemon_by_signals() -> None:
+    """Let a signal end a daemon that has not begun; until then there is nothing to write down.
+
+    The system ignores signals without a handler where this is process 1, as in a container.
+    """
+    import signal
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: os._exit(0))
 
 
 def _disable_pydantic_plugins() -> None:

@@ -98,6 +98,7 @@ async def test_work_goes_on_when_the_broker_is_back(victim: Victim, topology: To
             await until(lambda: len(outbox.sent) > 50 and len(taken) > 20)
             await anyio.to_thread.run_sync(victim.disturb)
             await until(lambda: bool(notices.of("broker_lost")))
+            assert notices.of("broker_lost")[0]["error"] != "the connection ended"
             # Settling what came by a connection that is gone does no harm.
             await held.ack()
             await until(lambda: not outbox.waiting and len(taken) == len(messages) + 1)

@@ -162,6 +162,21 @@ async def test_a_broker_that_is_not_there_yet_is_waited_for_and_told_of_once(
     assert not daemon.has_said("library")
 
 
+async def test_a_daemon_that_waits_for_its_broker_ends_at_the_first_signal(
+    site: DaemonSite, start: StartDaemon
+) -> None:
+    with TcpProxy.before(site.url) as line:
+        line.refuse()
+        daemon = start(WAVEWRIGHT_AMQP_URL=line.url(site.url))
+        await daemon.started("broker_away")
+        daemon.signal(signal.SIGTERM)
+        code = await daemon.ended()
+
+    assert code == 0
+    # It was not ended by the clock, which shows where each thread is.
+    assert "most recent call first" not in daemon.text
+
+
 async def test_a_daemon_serves_the_live_page_to_whoever_has_the_token(
     site: DaemonSite, client: BrokerClient, start: StartDaemon
 ) -> None:

@@ -24,6 +24,7 @@ from wavewright.engine.service.bus.connection import BrokerAddress, BrokerConnec
 from wavewright.engine.service.bus.consumers import Consumer, IntakeQueue
 from wavewright.engine.service.bus.declaration import check_write_rights, declare_topology
 from wavewright.engine.service.bus.faults import (
+    ALARM,
     BrokerEventHandler,
     BrokerHealth,
     BusDown,
@@ -108,6 +109,7 @@ class _Connections:
             async with anyio.create_task_group() as keeping:
                 keeping.start_soon(self.incoming.keep_connected)
                 keeping.start_soon(self.outgoing.keep_connected)
+                keeping.start_soon(self.outgoing.watch_alarms)
                 yield
                 keeping.cancel_scope.cancel()
         except BaseExceptionGroup as group:
@@ -151,6 +153,8 @@ class Bus:
         """Why messages cannot be consumed or published now; None where no reason is known."""
         if not self.is_up:
             return "there is no connection to the broker"
+        if self._connections.outgoing.is_blocked:
+            return ALARM
         return self._health.reason or self.relay.full_queues.reason
 
     async def dead_letter(self, delivery: Delivery, kind: str, reason: str) -> None:

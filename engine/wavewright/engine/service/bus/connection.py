@@ -153,6 +153,8 @@ CONNECT_SECONDS: Final = 10.0
 FIRST_PAUSE: Final = 0.05
 """Seconds before the first attempt to reconnect; twice as long after each that failed."""
 MAX_PAUSE: Final = 1.0
+ALARM_POLL_SECONDS: Final = 1.0
+"""How often it is looked whether the broker blocks publishers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,8 @@ class _LiveConnection:
 
     connection: AbstractConnection
     ended: anyio.Event
+    reasons: list[str]
+    """Why it ended, as far as that is known."""
 
 
 class BrokerConnection:
@@ -172,6 +176,8 @@ class BrokerConnection:
         self._on_event = on_event
         self._session: _LiveConnection | None = None
         self._changed = anyio.Event()
+        self.is_blocked = False
+        """Whether the broker takes no messages, because of an alarm: its memory or its disk."""
 
     @property
     def place(self) -> str:
@@ -214,7 +220,28 @@ class BrokerConnection:
         """Close a connection that does not answer any more, and open the next one."""
         session = self._session
         if session is not None and session.connection is connection:
+            session.reasons.append("the broker confirmed nothing")
             session.ended.set()
+
+    async def watch_alarms(self) -> None:
+        """Note and report when the broker blocks publishers and when it goes on, until this is
+        cancelled.
+        """
+        while True:
+            connection = await self.wait_connected()
+            is_blocked = await _is_blocked(connection)
+            if is_blocked != self.is_blocked:
+                self.is_blocked = is_blocked
+                self._on_event(
+                    "broker_blocked" if is_blocked else "broker_unblocked", self._fields()
+                )
+            await anyio.sleep(ALARM_POLL_SECONDS)
+
+    async def wait_unblocked(self) -> None:
+        """Return once the broker takes messages."""
+        connection = await self.wait_connected()
+        if (transport := connection.transport) is not None:
+            await transport.connection.ready()
 
     async def close(self) -> None:
         """Close the connection; `keep_connected` must not run any more."""
@@ -256,16 +283,18 @@ class BrokerConnection:
         return connection
 
     async def _attach(self, connection: AbstractConnection) -> None:
-        ended = anyio.Event()
+        ended, reasons = anyio.Event(), list[str]()
 
-        def end(*_: object) -> None:
+        def end(_sender: object, cause: BaseException | None = None, *_: object) -> None:
+            if cause is not None:
+                reasons.append(describe_error(cause))
             ended.set()
 
         connection.close_callbacks.add(end)
         transport = connection.transport
         if transport is None or transport.connection.is_closed:
             ended.set()
-        self._session = _LiveConnection(connection, ended)
+        self._session = _LiveConnection(connection, ended, reasons)
         self._wake_waiters()
         self._on_event("broker_connected", self._fields())
 
@@ -273,7 +302,8 @@ class BrokerConnection:
         self._session = None
         self._wake_waiters()
         if is_lost:
-            self._on_event("broker_lost", self._fields() | {"error": "the connection ended"})
+            reason = session.reasons[0] if session.reasons else "the connection ended"
+            self._on_event("broker_lost", self._fields() | {"error": reason})
         with anyio.move_on_after(CLOSE_SECONDS, shield=True):
             try:
                 await translate_errors(session.connection.close(), place=self.place)
@@ -287,6 +317,14 @@ class BrokerConnection:
 
     def _fields(self) -> dict[str, str]:
         return {"broker": self.place, "connection": self._name}
+
+
+async def _is_blocked(connection: AbstractConnection) -> bool:
+    if (transport := connection.transport) is None:
+        return False
+    with anyio.move_on_after(0.01) as patience:
+        await transport.connection.ready()
+    return patience.cancelled_caught
 
 
 _WRONG_HOSTNAME_CODES: Final = frozenset({62, 64})

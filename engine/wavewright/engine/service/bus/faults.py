@@ -65,9 +65,11 @@ class MessageNacked(BusError):
 
 BrokerEvent: TypeAlias = Literal[
     "broker_away",
+    "broker_blocked",
     "broker_connected",
     "broker_lost",
     "broker_misconfigured",
+    "broker_unblocked",
     "broker_unencrypted",
     "message_dead_lettered",
     "message_returned",
@@ -85,6 +87,9 @@ def ignore_event(name: BrokerEvent, fields: Mapping[str, JsonValue], /) -> None:
     """Do nothing."""
     del name, fields
 
+
+ALARM: Final = "the broker has an alarm and takes no messages"
+ALARM_HINT: Final = "`rabbitmq-diagnostics alarms` names it: free memory or disk space"
 
 Direction: TypeAlias = Literal["in", "out"]
 

@@ -35,6 +35,8 @@ from pamqp.header import ContentHeader
 from wavewright.engine.service.bus.connection import BrokerConnection
 from wavewright.engine.service.bus.declaration import declare_topology
 from wavewright.engine.service.bus.faults import (
+    ALARM,
+    ALARM_HINT,
     BusDown,
     BusError,
     BusMisconfigured,
@@ -286,6 +288,8 @@ class Publisher:
                     raise result
                 lost = result
                 await anyio.sleep(RETRY_SECONDS)
+        if self._broker.is_blocked:
+            raise BusDown(ALARM, place=self._broker.place, hint=ALARM_HINT) from lost
         if is_silent and (connection := self._connection) is not None:
             # No confirmation on an open connection: it is replaced, so that the next message does
             # not wait for it.
@@ -299,7 +303,9 @@ class Publisher:
         with anyio.move_on_after(timeout) as patience:
             for numbers in batch.write_groups():
                 await self._publish_group(batch, numbers)
-        if patience.cancelled_caught and (connection := self._connection) is not None:
+        # While the broker blocks publishers a new connection would be blocked as well.
+        is_silent = patience.cancelled_caught and not self._broker.is_blocked
+        if is_silent and (connection := self._connection) is not None:
             await self._broker.drop(connection)
 
     async def _publish_once(self, routed: RoutedMessage) -> PublishResult:
@@ -312,6 +318,8 @@ class Publisher:
         down: PublishResult
         try:
             channel = await self._channel_for(batch, numbers)
+            # What is written while the broker blocks would be published twice in the end.
+            await translate_errors(self._broker.wait_unblocked(), place=self._broker.place)
             wire = await translate_errors(channel.get_underlay_channel(), place=self._broker.place)
             assert isinstance(wire, Channel), "the library has no other channel"
             ready = [number for number in numbers if number not in batch.results]

@@ -81,6 +81,7 @@ miss it.
 _WARNING_EVENTS: Final = frozenset(
     {
         "broker_away",
+        "broker_blocked",
         "broker_lost",
         "broker_misconfigured",
         "broker_unencrypted",
@@ -129,11 +130,28 @@ async def run_daemon(
         ModelConfigError: the configured model cannot be used.
         PortTakenError: the health endpoint cannot listen where the settings say.
     """
+    ready = anyio.Event()
+
+    def mark_ready() -> None:
+        ready.set()
+        on_ready()
+
     try:
-        async with beside or nullcontext():
-            await _serve(settings, watch, stopping, on_ready, clock)
+        async with beside or nullcontext(), anyio.create_task_group() as tasks:
+            tasks.start_soon(_end_start, stopping, ready, tasks.cancel_scope)
+            await _serve(settings, watch, stopping, mark_ready, clock)
+            tasks.cancel_scope.cancel()
     except BaseExceptionGroup as faults:
         raise single_exception(faults) from None
+
+
+async def _end_start(
+    stopping: ShutdownRequest, ready: anyio.Event, start: anyio.CancelScope
+) -> None:
+    """Cancel a start that is asked to stop: a broker that is away may be waited for without end."""
+    await stopping.wait_requested()
+    if not ready.is_set():
+        start.cancel()
 
 
 async def _serve(
