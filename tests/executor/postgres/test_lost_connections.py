@@ -158,3 +158,11 @@ async def test_a_server_that_stays_away_fails_the_run_until_it_is_opened_again(
         assert await journal.load(RUN) == steps(2)
     assert caught.value.place == display_url(url)
     assert "start the server" in str(caught.value.hint)
+
+
+@pytest.mark.anyio
+async def test_a_statement_that_the_database_ends_is_no_lock(postgres: PostgresServer) -> None:
+    url = f"{postgres.database()}?statement_timeout=200"
+    async with PostgresJournal(url) as journal:
+        with pytest.raises(JournalNotWritten, match="ended a statement before it was done"):
+            await journal.read(lambda transaction: transaction.fetch("SELECT pg_sleep(2)"))

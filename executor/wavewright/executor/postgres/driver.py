@@ -138,7 +138,13 @@ _USE_ERRORS: Final = (
         "let an administrator grant it, or make the user the owner of the schema 'wavewright'",
     ),
     _Explanation(
-        (pg.LockNotAvailableError, pg.QueryCanceledError, pg.DeadlockDetectedError),
+        pg.QueryCanceledError,
+        JournalNotWritten,
+        "the database ended a statement before it was done: {}",
+        "raise `statement_timeout` of the address or the database's user, or see who cancelled it",
+    ),
+    _Explanation(
+        (pg.LockNotAvailableError, pg.DeadlockDetectedError),
         JournalNotWritten,
         "another program keeps the journal locked",
         "end that program (a backup, an open transaction in psql) and resume the run",
