@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, model_validator
 
@@ -313,13 +313,29 @@ class GoalTemplate(GoalTerms):
     available_tools: Annotated[tuple[AvailableTool, ...], Field(strict=False, min_length=1)]
     """The allow-list: no plan calls any other tool."""
     plan: Plan | None = None
-    """The template's own plan: the ladder's rung below a planner."""
+    """The plan of every job that brings none; no planner is asked, unless the job says `plan:
+    auto`.
+    """
+    fallback_plan: Plan | None = None
+    """The plan where no planner gives one: the rung `template` of the planner's ladder."""
     sub_plans: dict[Annotated[str, Field(pattern=ID_PATTERN)], str] = {}
     """Plans that steps of a planner's plan may call, by the names that it knows them by: files,
     relative to this one, or goal templates.
     """
     kept: KeptRun | None = None
     """Where the plan comes from, if `wavewright keep` wrote the template."""
+
+    @property
+    def own_plan(self) -> Plan | None:
+        """The plan that the template has, in whichever of its two fields."""
+        return self.fallback_plan if self.plan is None else self.plan
+
+    @model_validator(mode="after")
+    def _has_one_plan(self) -> Self:
+        if self.plan is not None and self.fallback_plan is not None:
+            msg = "a template has 'plan', which every job follows, or 'fallback_plan', and not both"
+            raise ValueError(msg)
+        return self
 
 
 class Job(DocumentModel):
@@ -348,7 +364,9 @@ class Job(DocumentModel):
     overrides: JsonObject = {}
     """Fields of the template that this job replaces; the job wins."""
     plan: Plan | str | None = None
-    """A plan for this job: inline, or the path of its file. The planner is not asked then."""
+    """A plan for this job: inline, or the path of its file, and the planner is not asked; or
+    `auto`: the planner makes one, and the template's is what is left where it cannot.
+    """
     tools: JsonObject = {}
     """Settings of packs for this job, by pack name, such as `{equities: {prices: prices/}}`."""
 

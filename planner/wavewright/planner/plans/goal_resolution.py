@@ -367,7 +367,7 @@ def _template_gates(template: GoalTemplate) -> Iterator[Diagnostic]:
                 f"a recipe is for the gate {recipe.gate!r}, which the template does not have",
                 suggest_name(recipe.gate, [gate.id for gate in template.gates], what="gates"),
             )
-        steps = [] if template.plan is None else [step.id for step in template.plan.steps]
+        steps = [] if template.own_plan is None else [step.id for step in template.own_plan.steps]
         # The steps of a sub-plan, such as `clean.fetch`, are not known here.
         if recipe.step is not None and steps and recipe.step.partition(".")[0] not in steps:
             yield make_diagnostic(

@@ -50,9 +50,13 @@ from wavewright.planner.types import Json, Schedule, StepId
 _OVER_BUDGET_CODES = frozenset({"E701", "E702", "E703", "E704"})
 """Errors of the checker on budgets; in a dry run they are part of the budget verdict."""
 
+_TEMPLATE_PLAN = (
+    "this is the goal template's plan, which a run follows without asking the planner; a job with `plan: auto` has "
+    "one made"
+)
 _PLANNER_FIRST = (
-    "this is the goal template's plan; a run would have the planner make one first: `--out FILE` saves this one, "
-    "`wavewright plan JOB --out FILE` makes another"
+    "this is the goal template's fallback plan; a run would have the planner make one first: `--out FILE` saves "
+    "this one, `wavewright plan JOB --out FILE` makes another"
 )
 
 
@@ -215,8 +219,9 @@ def forecast(
     source = draft.origin.document.source
     if any(each.severity == "error" and each.code not in _OVER_BUDGET_CODES for each in found):
         raise PlanError(found, source)
-    if outlook.has_models and draft.rung == "template" and not draft.is_saved:
-        outlook = replace(outlook, notes=(_PLANNER_FIRST, *outlook.notes))
+    if outlook.has_models and draft.rung == "template":
+        note = _TEMPLATE_PLAN if draft.is_saved else _PLANNER_FIRST
+        outlook = replace(outlook, notes=(note, *outlook.notes))
     return _Forecaster(plan, goal, tools, outlook, now).record(draft.rung, found, source)
 
 

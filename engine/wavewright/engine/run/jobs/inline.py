@@ -17,6 +17,7 @@ from wavewright.config.settings import Settings
 from wavewright.config.sources import DocumentError, DocumentFault, pointer_token
 from wavewright.engine.run.jobs.documents import is_job, is_saved_plan
 from wavewright.engine.run.jobs.inputs import InputOverrides
+from wavewright.engine.run.jobs.plan_drafts import AUTO_PLAN
 from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job
 from wavewright.planner.language.json_values import map_texts
 from wavewright.planner.types import Json, as_object
@@ -148,7 +149,8 @@ def portable_job(document: Document, file: Path, settings: Settings) -> Document
     if not isinstance(document.value, dict) or not is_job(document):
         return document
     value = dict(document.value)
-    if isinstance(plan := value.get("plan"), str):
+    plan = value.get("plan")
+    if isinstance(plan, str) and plan != AUTO_PLAN:
         value["plan"] = read_document_file(file.parent / plan).value
     for name in ("goal_template", "tools"):
         if name in value:

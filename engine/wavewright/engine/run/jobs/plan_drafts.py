@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from wavewright.config.documents import Document, read_document, read_document_file
 from wavewright.config.settings import Settings
@@ -88,7 +89,9 @@ class PlanDraft:
 def draft_of_job(
     job: Job, file: Path, document: Document, settings: Settings, faults: JobErrors
 ) -> PlanDraft | None:
-    """Return the plan that a job holds, or whose file it names."""
+    """Return the plan that a job holds, or whose file it names; None where a planner makes it."""
+    if job.plan == AUTO_PLAN:
+        return None
     if isinstance(job.plan, str):
         return plan_draft(
             read_named_document(file.parent / job.plan, "/plan", document), settings, faults
@@ -96,11 +99,44 @@ def draft_of_job(
     return embedded_draft(job.plan, document, "given", settings, faults)
 
 
+AUTO_PLAN: Final = "auto"
+"""What a job says in place of a plan, so that the planner makes it though the template has one."""
+
+
+def template_draft(
+    template: GoalTemplate | None,
+    document: Document,
+    settings: Settings,
+    faults: JobErrors,
+    *,
+    is_planned: bool = False,
+) -> PlanDraft | None:
+    """Return the plan of a goal template, or its valid part; None where it has none.
+
+    `plan` is the plan: no planner replaces it, unless the job has it planned. `fallback_plan` is
+    what is left where no planner gives a plan.
+    """
+    if template is not None and template.fallback_plan is not None:
+        return embedded_draft(
+            template.fallback_plan, document, "template", settings, faults, "/fallback_plan"
+        )
+    plan = None if template is None else template.plan
+    draft = embedded_draft(plan, document, "template", settings, faults)
+    if draft is None or is_planned:
+        return draft
+    return replace(draft, is_saved=True)
+
+
 def embedded_draft(
-    plan: Plan | None, document: Document, rung: str, settings: Settings, faults: JobErrors
+    plan: Plan | None,
+    document: Document,
+    rung: str,
+    settings: Settings,
+    faults: JobErrors,
+    pointer: str = "/plan",
 ) -> PlanDraft | None:
     """Return the plan embedded in a job or a goal template, or its valid part."""
-    origin = PlanOrigin(document, "/plan")
+    origin = PlanOrigin(document, pointer)
     if plan is not None:
         return _whole_draft(plan, origin, rung, settings, faults)
     partial = valid_part_of_plan(document, origin.pointer)
@@ -216,16 +252,17 @@ def _read_sub_plan(name: str, folder: Path, settings: Settings) -> SubPlan:
             raise PlanError(text.diagnostics, document.source)
         return SubPlan(text.plan, document, "", path.parent)
     template = read_model(document, GoalTemplate)
-    if template.plan is None:
+    plan = template.own_plan
+    if plan is None:
         missing = Diagnostic("E105", f"the goal template {template.name!r} has no plan of its own")
         raise PlanError((missing,), document.source)
-    goal = resolve_goal(Job(inputs=template.plan.inputs), template, inputs_follow=True)
+    goal = resolve_goal(Job(inputs=plan.inputs), template, inputs_follow=True)
     return SubPlan(
-        bind_plan(template.plan, goal, {}),
+        bind_plan(plan, goal, {}),
         document,
-        "/plan",
+        "/plan" if template.fallback_plan is None else "/fallback_plan",
         path.parent,
-        _declared_inputs(template),
+        _declared_inputs(template, plan),
     )
 
 
@@ -249,10 +286,9 @@ def _check_stays_inside(name: str, path: Path, folder: Path, settings: Settings)
         raise DocumentError(Source(name, ""), (fault,))
 
 
-def _declared_inputs(template: GoalTemplate) -> dict[str, JsonSchema]:
+def _declared_inputs(template: GoalTemplate, plan: Plan) -> dict[str, JsonSchema]:
     named = as_object(template.inputs_schema.get("properties"))
-    assert template.plan is not None
     return {
-        **{name: {} for name in template.plan.inputs},
+        **{name: {} for name in plan.inputs},
         **{name: as_object(schema) for name, schema in named.items()},
     }

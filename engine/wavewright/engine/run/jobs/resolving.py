@@ -31,12 +31,13 @@ from wavewright.engine.run.jobs.documents import (
 )
 from wavewright.engine.run.jobs.inputs import InputOverrides, first_target, inputs_of_target
 from wavewright.engine.run.jobs.plan_drafts import (
+    AUTO_PLAN,
     PlanDraft,
     PlanOrigin,
     allowed_sub_plans,
     draft_of_job,
-    embedded_draft,
     plan_draft,
+    template_draft,
 )
 from wavewright.engine.run.jobs.saved_plan import SavedPlanError, read_saved_plan
 from wavewright.engine.run.project.templates import read_template_document
@@ -198,8 +199,7 @@ def _read_parts(
         draft = faults.collect(lambda: plan_draft(read_document_file(plan_file), settings, faults))
     if is_template(document):
         template, _ = faults.read(document, GoalTemplate)
-        own = template.plan if template is not None else None
-        draft = draft or embedded_draft(own, document, "template", settings, faults)
+        draft = draft or template_draft(template, document, settings, faults)
         return _JobParts(
             Job(name=_name_of(template, file)),
             template,
@@ -228,8 +228,13 @@ def _read_parts(
         if found is not None:
             template_document = found
             template, _ = faults.read(found, GoalTemplate)
-            own = template.plan if template is not None else None
-            draft = draft or embedded_draft(own, template_document, "template", settings, faults)
+            draft = draft or template_draft(
+                template,
+                template_document,
+                settings,
+                faults,
+                is_planned=job.plan == AUTO_PLAN,
+            )
     if job.name is None:
         job = job.model_copy(update={"name": _name_of(template, file)})
     names_any = bool(job.goal_template or job.plan or unread & {"goal_template", "plan"})

@@ -296,7 +296,7 @@ def _offer(found: FoundTemplate, settings: Settings) -> str:
     template, file = found.template, found.file
     words = printable(" ".join(template.goal.split()))
     shown = words if len(words) <= _MAX_GOAL_SHOWN else f"{words[:_MAX_GOAL_SHOWN]}…"
-    if template.plan is None:
+    if template.own_plan is None:
         return f"{template.name}: {shown} (it has no plan: the job brings one)"
     path = file.relative_to(settings.root) if file.is_relative_to(settings.root) else file
     return f"{template.name}: {shown} (wavewright run {shlex.quote(str(path))})"

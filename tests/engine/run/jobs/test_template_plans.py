@@ -1,0 +1,71 @@
+"""Which plan a job of a goal template follows: the template says whether a planner is asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from wavewright.config.settings import Settings, load_settings
+from wavewright.engine.run.jobs.resolving import resolve_job_file
+from wavewright.planner.diagnostics.diagnostic import PlanError
+
+TEMPLATE = """\
+name: echoes
+goal: Echo it.
+available_tools: [{{name: echo}}]
+{field}:
+  steps: [{{id: a, tool: echo, params: {{text: hi}}}}]
+  result: ${{steps.a}}
+"""
+TOOL = 'def echo(text: str) -> str:\n    """Echo."""\n    return text\n'
+
+
+def project(folder: Path, field: str, job: str = "") -> Settings:
+    """Return the settings of a project with the template and the job `it.job.yaml`."""
+    (folder / "echoes.yaml").write_text(TEMPLATE.format(field=field))
+    (folder / "it.job.yaml").write_text(f"goal_template: echoes.yaml\n{job}")
+    (folder / "tl.py").write_text(TOOL)
+    (folder / "wavewright.yaml").write_text("tools: [{path: tl.py}]\n")
+    return replace(load_settings(folder, {}), root=folder)
+
+
+@pytest.mark.parametrize(
+    ("field", "job", "is_final"),
+    [
+        ("plan", "", True),
+        ("fallback_plan", "", False),
+        ("plan", "plan: auto\n", False),
+        ("fallback_plan", "plan: auto\n", False),
+    ],
+)
+def test_the_template_or_the_job_says_whether_a_planner_may_replace_the_plan(
+    tmp_path: Path, field: str, job: str, *, is_final: bool
+) -> None:
+    settings = project(tmp_path, field, job)
+
+    order = resolve_job_file(tmp_path / "it.job.yaml", None, settings)
+
+    assert order.draft is not None
+    assert (order.draft.rung, order.draft.is_saved) == ("template", is_final)
+
+
+def test_a_fault_of_a_fallback_plan_has_its_place(tmp_path: Path) -> None:
+    settings = project(tmp_path, "fallback_plan")
+    file = tmp_path / "echoes.yaml"
+    file.write_text(file.read_text().replace("id: a,", "id: 1a,"))
+
+    with pytest.raises(PlanError) as raised:
+        resolve_job_file(tmp_path / "it.job.yaml", None, settings)
+
+    assert {fault.pointer for fault in raised.value.diagnostics} == {"/fallback_plan/steps/0/id"}
+
+
+def test_a_template_has_one_of_the_two_plans(tmp_path: Path) -> None:
+    settings = project(tmp_path, "plan")
+    file = tmp_path / "echoes.yaml"
+    file.write_text(file.read_text() + "fallback_plan:\n  steps: []\n")
+
+    with pytest.raises(PlanError, match="'plan', which every job follows, or 'fallback_plan'"):
+        resolve_job_file(tmp_path / "it.job.yaml", None, settings)
