@@ -136,3 +136,29 @@ def test_looking_at_a_plan_makes_no_journal(wavewright: CommandLine, quotes_proj
     wavewright("check", "desk.plan.json")
 
     assert not (quotes_project / "journal.sqlite").exists()
+
+
+@pytest.mark.parametrize(
+    ("limits", "settings"),
+    [("limits: {budget: {tokens: 1000}}\n", ""), ("", "budgets: {run: {tokens: 1000}}\n")],
+)
+def test_a_budget_is_shown_where_no_model_is_configured(
+    wavewright: CommandLine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    limits: str,
+    settings: str,
+) -> None:
+    monkeypatch.delenv("WAVEWRIGHT_MODEL", raising=False)
+    (tmp_path / "wavewright.yaml").write_text("tools: [{path: tl.py}]\n" + settings)
+    (tmp_path / "tl.py").write_text('def one(n: int) -> int:\n    """One."""\n    return n\n')
+    (tmp_path / "one.yaml").write_text(
+        "name: one\ngoal: x\navailable_tools: [{name: one}]\n"
+        f"{limits}plan: {{steps: [{{id: a, tool: one, params: {{n: 1}}}}]}}\n"
+    )
+
+    shown = json.loads(wavewright("dry-run", "one.yaml", "--format", "json").out)["budget"]
+
+    assert shown["verdict"] == "fits"
+    # A fifth is held back for review and recovery.
+    assert [(row["measure"], row["left"]) for row in shown["rows"]][:1] == [("tokens", 800.0)]

@@ -209,7 +209,8 @@ def forecast(
         plan,
         goal,
         tools,
-        allowance=outlook.allowance,
+        # A budget of models refuses nothing where there is no model to ask.
+        allowance=outlook.allowance if outlook.has_models else None,
         finished=rerun.finished if rerun is not None else (),
         items_done=rerun.items_done if rerun is not None else None,
         can_ask=can_ask,

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
 
+from wavewright.config.sections import BudgetsSection
 from wavewright.config.settings import Settings
 from wavewright.engine.rehearsal.dry_run.estimates import ForecastInputs, ModelPrice
 from wavewright.engine.rehearsal.dry_run.history import find_stored, read_history
@@ -172,13 +173,18 @@ def gather_forecast_inputs(
     )
     obstacles = find_obstacles(plan, tools, settings)
     inputs = ForecastInputs(history, reuse=reuse, rerun=rerun, obstacles=obstacles)
+    run = _NEW_RUN if rerun is None else rerun.run
     if not model_configured(settings):
-        return inputs
+        # Nothing is spent without a model, and yet the forecast shows the budgets that are set.
+        has_budget = goal.limits.budget is not None or settings.budgets != BudgetsSection()
+        if not has_budget:
+            return inputs
+        left = _remaining_budget(settings, run, goal.job, goal.limits.budget)
+        return replace(inputs, allowance=left)
     asking = [
         tools[name] for name in sorted(called) if name in tools and tools[name].expected_tokens
     ]
     prices, stops = _model_prices(asking, goal, settings)
-    run = _NEW_RUN if rerun is None else rerun.run
     allowance = read_remaining_allowance(plan, goal, settings, job=goal.job, run=run)
     return replace(inputs, prices=prices, allowance=allowance, has_models=True, notes=stops)
 
