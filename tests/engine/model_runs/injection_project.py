@@ -120,7 +120,7 @@ inputs_schema: {{type: object, properties: {{wish: {{type: string}}}}}}
 gates:
   - {{id: clean, on_tool: summarize, check: "!output.summary.contains('evil')"}}
 limits: {{rounds: 2}}
-plan: {json.dumps(PLAN)}
+fallback_plan: {json.dumps(PLAN)}
 """
 
 
