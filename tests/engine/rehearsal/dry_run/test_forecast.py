@@ -346,20 +346,27 @@ def test_names_too_long_for_the_table_have_lines_of_their_own(
     assert table == snapshot
 
 
-def test_where_a_run_would_ask_the_planner_first_that_is_said_and_nobody_is_asked(
-    wavewright: CommandLine, board: Path, model_server: FakeModelServer
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [
+        ("fallback_plan", "a run would have the planner make one first"),
+        ("plan", "which a run follows without asking the planner"),
+    ],
+)
+def test_which_plan_a_run_would_follow_is_said_and_nobody_is_asked(
+    wavewright: CommandLine, board: Path, model_server: FakeModelServer, field: str, said: str
 ) -> None:
     (board / "board.template.yaml").write_text(
         "name: board\ngoal: Post\navailable_tools: [{name: note}, {name: post}, {name: read_page}]\n"
-        f"plan: {json.dumps(PLAN)}\n"
+        f"{field}: {json.dumps(PLAN)}\n"
     )
     (board / "board.job.yaml").write_text("name: board\ngoal_template: board.template.yaml\n")
 
     told = record(wavewright, "board.job.yaml")
 
     [note] = cast("list[str]", told["notes"])
-    assert "a run would have the planner make one first" in note
-    assert "note: this is the goal template's plan" in wavewright("dry-run", "board.job.yaml").out
+    assert said in note
+    assert "note: this is the goal template's" in wavewright("dry-run", "board.job.yaml").out
     assert model_server.requests == ()
 
 
