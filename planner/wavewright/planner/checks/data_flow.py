@@ -1,5 +1,5 @@
-"""Where data of one plan goes: from some outputs or inputs through expressions, items and the
-outputs of other steps.
+"""Where secrets and private data of one plan go: from some outputs or inputs through expressions,
+items and the outputs of other steps.
 
 A value that can hold no free text (a number, a choice, a short pattern) carries nothing on, nor
 does order without data (`depends_on`). Run data is taken to hold free text always.

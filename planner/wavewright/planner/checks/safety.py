@@ -1,24 +1,19 @@
 """Family E6 and W811: what a plan's data could do: untrusted text, misled agents, secrets,
 unanswerable approvals.
 
-*Untrusted text* comes from tools with untrusted output. It does harm in a parameter that writes,
-that chooses an address, a recipient, a path or a command, or that tells an agent what to do. A
-*secret* is an input that its schema declares as one (`format: password` or `writeOnly`), or a text
-that looks like a key; it does harm in any parameter of a tool that sends data out.
-
-Both are followed from where they come in through expressions, `for_each` and the outputs of the
-steps between. A value that can hold no free text (a number, a choice, a short pattern) carries
-nothing on, nor does order without data (`depends_on`). What a step's approval covers is no fault:
-the person who approves is shown the values.
+Untrusted text is followed by `untrusted_text`. A *secret* is an input that its schema declares as
+one (`format: password` or `writeOnly`), or a text that looks like a key; it does harm in any
+parameter of a tool that sends data out. It is followed from where it comes in through expressions,
+`for_each` and the outputs of the steps between (`DataFlow`). What a step's approval covers is no
+fault: the person who approves is shown the values.
 
 The calls of an agent are chosen by a model, and no plan shows them. What its tools may do is known:
 an agent that reads untrusted text, that holds private data and that may call a tool with an address
-of its choice could be told by a page
-to put the data into an address. Data is *private* where no tool has brought it in from outside: the
-output of a tool that sends nothing out, such as one that reads files, or of a service whose output
-is trusted. A search and the pages that it finds hold none. A model's answer and the output of a
-tool that reads run data hold only what they were made of. A tool that only computes looks like one
-that reads a private file, so this is a warning.
+of its choice could be told by a page to put the data into an address. Data is *private* where no
+tool has brought it in from outside: the output of a tool that sends nothing out, such as one that
+reads files, or of a service whose output is trusted. A search and the pages that it finds hold
+none. A model's answer and the output of a tool that reads run data hold only what they were made
+of. A tool that only computes looks like one that reads a private file, so this is a warning.
 """
 
 from __future__ import annotations
