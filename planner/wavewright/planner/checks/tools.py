@@ -285,6 +285,26 @@ def check_tools(subject: CheckContext) -> Iterator[Diagnostic]:
                 step.params, f"{pointer}/params", StepTypes(subject, step)
             ):
                 yield _argument_diagnostic(step, schema, misfit, pointer)
+        yield from _check_retry(step, subject.tools[step.tool], f"/steps/{number}")
+
+
+def _check_retry(step: Step, tool: ToolSignature, pointer: str) -> Iterator[Diagnostic]:
+    """A write whose outcome is unknown is never repeated, so no rules of retries may say that it is."""
+    retry = step.retry or tool.retry
+    if not tool.writes or tool.idempotent or retry.attempts == 1:
+        return
+    for kind in retry.on:
+        # Libraries call their timeouts so: `TimeoutError`, `ReadTimeout`, `httpx.PoolTimeout`.
+        if kind == "any" or "timeout" in kind.lower():
+            place = f"{pointer}/retry" if step.retry is not None else f"{pointer}/tool"
+            yield make_diagnostic(
+                "E209",
+                place,
+                f"step {step.id!r} tries {step.tool!r} again after {kind!r}, and the tool writes and is not idempotent",
+                f"leave {kind!r} out of `retry.on`, or have the tool say `idempotent: true` where a repeated call with "
+                "the same key changes nothing",
+            )
+            return
 
 
 def _schemas(subject: CheckContext) -> dict[str, InputSchema]:
