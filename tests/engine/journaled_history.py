@@ -47,13 +47,15 @@ def begun(run: str, plan: JsonObject, *, at: float = 1e9) -> Iterator[Event]:
     )
 
 
-def ended(step: str, seconds: float, *, status: str = "ok", key: str | None = None) -> StepFinished:
+def ended(
+    step: str, seconds: float, *, status: str = "ok", cache_key: str | None = None
+) -> StepFinished:
     """Return the end of a step that took so long."""
     return StepFinished(
         at=1e9,
         step=StepId(step),
         status="ok" if status == "ok" else "failed",
-        key=None if key is None else StepKey(key),
+        cache_key=None if cache_key is None else StepKey(cache_key),
         output="an output",
         seconds=seconds,
     )

@@ -39,6 +39,8 @@ class McpToolOverrides(_McpModel):
     """
     idempotent: bool | None = None
     """Whether a call may be repeated; where absent, only if a trusted server says so."""
+    deterministic: bool = False
+    """Whether equal calls of one run give the same output, so that one call serves all of them."""
     needs_approval: bool | None = None
     """Whether a person must allow each call; where absent, they must if the server says that the
     tool destroys.

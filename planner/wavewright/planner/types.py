@@ -20,6 +20,7 @@ GateId = NewType("GateId", str)
 RunId = NewType("RunId", str)
 PlanHash = NewType("PlanHash", str)
 StepKey = NewType("StepKey", str)
+CallContent = NewType("CallContent", str)
 
 Json: TypeAlias = JsonValue
 JsonObject: TypeAlias = dict[str, JsonValue]

@@ -193,8 +193,8 @@ async def test_parameters_that_do_not_fit_fail_their_item_only() -> None:
     assert (item.status, item.key, item.error.kind) == ("failed", None, "params")
 
 
-async def test_equal_items_are_called_once() -> None:
-    bench = ExecutionHarness().add(double)
+async def test_equal_items_of_a_deterministic_tool_are_called_once() -> None:
+    bench = ExecutionHarness().add(double, deterministic=True)
     state = await bench.run(plan_of(fan(), inputs={"list": [1, 1, 2, 1]}))
 
     assert output_of(state, "a") == [2, 2, 4, 2]

@@ -1,4 +1,4 @@
-"""Equal calls of reading tools are one call, within a run and, where a tool allows it, across runs.
+"""Equal calls of deterministic tools are one call of a run; across runs where a tool allows it.
 
 The keys of calls are the same as the planner's, and what a run was answered is known for as long as
 it is worked on.
@@ -24,10 +24,9 @@ from tests.executor.execution_harness import (
 )
 from wavewright.executor.run.execution import Execution, execute
 from wavewright.executor.run.kept_answers import JournalReplayCache
-from wavewright.executor.run.step_keys import StepKeyBuilder
+from wavewright.executor.run.step_keys import ContentHasher
 from wavewright.executor.store.journal import MemoryJournal
-from wavewright.planner.language.hashing import step_key
-from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.language.hashing import call_content
 from wavewright.planner.types import Json, JsonObject, RunId, StepId
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.tool import ToolCall
@@ -38,7 +37,7 @@ SAME = plan_of({"id": "a", "params": {"v": 1}}, {"id": "b", "params": {"v": 1}})
 
 
 async def test_an_equal_call_that_is_done_is_not_made_again() -> None:
-    bench = ExecutionHarness().add(echo)
+    bench = ExecutionHarness().add(echo, deterministic=True)
     state = await bench.run(
         plan_of(
             {"id": "a", "params": {"v": 1}}, {"id": "b", "params": {"v": 1}, "depends_on": ["a"]}
@@ -51,6 +50,19 @@ async def test_an_equal_call_that_is_done_is_not_made_again() -> None:
     assert bench.called == ["a"]
 
 
+async def test_every_call_of_a_tool_that_is_not_deterministic_is_made() -> None:
+    numbers = iter(range(9))
+    bench = ExecutionHarness().add(lambda _: next(numbers), "dice")
+    state = await bench.run(
+        plan_of(
+            {"id": "thrown", "tool": "dice", "for_each": [1, 2, 3], "params": {}},
+            {"id": "again", "tool": "dice", "params": {}, "depends_on": ["thrown"]},
+        )
+    )
+
+    assert outputs(state) == {"thrown": [0, 1, 2], "again": 3}
+
+
 async def test_an_equal_call_in_flight_serves_both() -> None:
     clock = VirtualClock()
 
@@ -58,7 +70,7 @@ async def test_an_equal_call_in_flight_serves_both() -> None:
         await clock.sleep(1)
         return echo(call)
 
-    bench = ExecutionHarness().add(answer)
+    bench = ExecutionHarness().add(answer, deterministic=True)
     state = await bench.run(SAME, clock=clock)
 
     assert statuses(state) == {"a": "ok", "b": "reused"}
@@ -74,7 +86,7 @@ async def test_a_call_whose_equal_fails_is_made_for_itself() -> None:
             raise ToolError("not for a")
         return echo(call)
 
-    bench = ExecutionHarness().add(answer)
+    bench = ExecutionHarness().add(answer, deterministic=True)
     state = await bench.run(SAME, clock=clock)
 
     assert statuses(state) == {"a": "failed", "b": "ok"}
@@ -83,19 +95,19 @@ async def test_a_call_whose_equal_fails_is_made_for_itself() -> None:
 
 @pytest.mark.parametrize("effect", ["write", "egress"])
 async def test_two_equal_calls_with_an_effect_are_two(effect: str) -> None:
-    bench = ExecutionHarness().add(echo, effects=[effect])
+    bench = ExecutionHarness().add(echo, effects=[effect], deterministic=True)
 
     assert statuses(await bench.run(SAME)) == {"a": "ok", "b": "ok"}
 
 
 async def test_two_equal_questions_to_somebody_outside_are_one() -> None:
-    bench = ExecutionHarness().add(echo, effects=["read", "egress"])
+    bench = ExecutionHarness().add(echo, effects=["read", "egress"], deterministic=True)
 
     assert sorted(statuses(await bench.run(SAME)).values()) == ["ok", "reused"]
 
 
 async def test_a_step_that_supersedes_another_makes_its_call() -> None:
-    bench = ExecutionHarness().add(echo)
+    bench = ExecutionHarness().add(echo, deterministic=True)
     plan = plan_of(
         {"id": "a", "params": {"v": 1}},
         {"id": "a_2", "params": {"v": 1}, "supersedes": "a", "depends_on": ["a"]},
@@ -138,7 +150,7 @@ async def test_a_result_ages_for_a_run_whose_now_stands_still() -> None:
 
 
 async def test_another_run_reuses_nothing_of_a_tool_that_does_not_allow_it() -> None:
-    bench = ExecutionHarness().add(echo)
+    bench = ExecutionHarness().add(echo, deterministic=True)
     journal = MemoryJournal()
 
     assert await run_at(bench, journal, "one", NOW) == {"a": "ok"}
@@ -164,7 +176,7 @@ async def test_followers_of_a_cancelled_call_are_cancelled_with_it() -> None:
         await anyio.sleep_forever()
         return None
 
-    bench = ExecutionHarness().add(answer)
+    bench = ExecutionHarness().add(answer, deterministic=True)
     async with anyio.create_task_group() as group:
 
         async def run() -> None:
@@ -211,8 +223,6 @@ async def test_a_run_that_is_given_up_takes_no_room_and_what_it_was_told_can_be_
     assert [memory.get(RUN, "key") for _ in range(3)] == [{"text": "one"}, {"text": "two"}, None]
 
 
-STEP = StepId("s")
-
 scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5))
 
 
@@ -226,28 +236,10 @@ def objects(draw: st.DrawFn) -> JsonObject:
     return made
 
 
-@given(
-    params=objects(),
-    config=st.none() | objects(),
-    cache_for=st.none() | st.just("1h"),
-    effect=st.sampled_from(["read", "write"]),
-    index=st.none() | st.integers(0, 9),
-    now=st.floats(0, 2e9),
-)
-def test_a_key_is_the_one_that_the_planner_computes(
-    params: JsonObject,
-    config: JsonObject | None,
-    cache_for: str | None,
-    effect: str,
-    index: int | None,
-    now: float,
+@given(params=objects(), config=st.none() | objects(), data=st.sampled_from(["", "d1gest"]))
+def test_a_content_is_the_one_that_the_planner_computes(
+    params: JsonObject, config: JsonObject | None, data: str
 ) -> None:
-    signature = ToolSignature.model_validate(
-        {"name": "fetch", "version": "3", "cache_for": cache_for, "effects": [effect]}
-    )
-    expected = step_key(signature, params, config=config, now=now, run=RUN, step=STEP, index=index)
+    expected = call_content("fetch", params, config=config, data=data)
 
-    assert (
-        StepKeyBuilder(signature, config=config, now=now, run=RUN).key(params, STEP, index)
-        == expected
-    )
+    assert ContentHasher("fetch", config).content(params, data) == expected

@@ -14,7 +14,7 @@ from tests.executor.execution_harness import NOW, RUN, plan_of, statuses
 from wavewright.executor.events.state import RunState, fold, written_data
 from wavewright.executor.events.types import Event, PlanAccepted, RunStarted, StepFinished
 from wavewright.executor.run.execution import Execution, execute
-from wavewright.executor.run.rules import ReuseSource
+from wavewright.executor.run.rules import RetriedRun, ReuseSource
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.journal import Journal, MemoryJournal
 from wavewright.planner.language.plan import Plan, Retry
@@ -57,7 +57,13 @@ class Library:
         again = Retry(attempts=2, wait_initial=0.001, wait_jitter=0.0)
         return Registry(
             [
-                make_tool(self.store, writes_data={"pages"}, retry=again, version="1"),
+                make_tool(
+                    self.store,
+                    writes_data={"pages"},
+                    retry=again,
+                    version="1",
+                    deterministic=True,
+                ),
                 make_tool(self.count, reads_data={"pages"}, version="1"),
             ]
         )
@@ -187,7 +193,7 @@ async def test_a_retried_run_takes_the_values_over_with_the_results() -> None:
     first = await library.run(CHAIN)
     library.called.clear()
 
-    state = await library.run(CHAIN, run="run_2", donor=ReuseSource(first, RUN))
+    state = await library.run(CHAIN, run="run_2", donor=ReuseSource((RetriedRun(RUN, first),)))
 
     assert library.called == []
     assert set(statuses(state).values()) == {"reused"}
@@ -201,7 +207,9 @@ async def test_a_step_is_made_again_where_the_data_that_it_reads_is_another() ->
     library.texts["b"] = "another text"
 
     state = await library.run(
-        CHAIN, run="run_2", donor=ReuseSource(first, RUN, anew=frozenset({StepId("store_b")}))
+        CHAIN,
+        run="run_2",
+        donor=ReuseSource((RetriedRun(RUN, first),), anew=frozenset({StepId("store_b")})),
     )
 
     assert library.called == ["store b", "count"]

@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from tests.executor.execution_harness import (
+    NOW,
     RUN,
     ExecutionHarness,
     VirtualClock,
@@ -20,11 +21,12 @@ from tests.executor.execution_harness import (
 )
 from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event, GateRecord, StepFinished, WaveStarted
+from wavewright.executor.run.execution import Execution, execute
 from wavewright.executor.run.ports import GateRecords, GateView
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.journal import Journal, MemoryJournal
 from wavewright.planner.language.plan import Limits
-from wavewright.planner.types import GateId, GateSeverity, Json, JsonObject, Schedule, StepId
+from wavewright.planner.types import GateId, GateSeverity, Json, JsonObject, RunId, Schedule, StepId
 from wavewright.tools.functions.tool import ToolCall
 
 pytestmark = pytest.mark.anyio
@@ -139,7 +141,7 @@ async def test_the_gates_of_every_follower_of_an_equal_call_are_waited_for() -> 
         await clock.sleep(1.0)
         return "the same"
 
-    bench = ExecutionHarness().add(fetch)
+    bench = ExecutionHarness().add(fetch, deterministic=True)
     same: JsonObject = {}
     plan = plan_of(*({"id": name, "params": same} for name in "abc"))
     state = await bench.run(plan, verify=judge, clock=clock)
@@ -156,7 +158,7 @@ async def test_the_gates_of_every_follower_of_an_equal_call_are_waited_for() -> 
 async def test_a_call_that_is_served_later_has_its_own_gates_asked() -> None:
     clock = VirtualClock()
     judge = SlowJudge(clock, {"b": 2.0})
-    bench = ExecutionHarness().add(answering("the same"))
+    bench = ExecutionHarness().add(answering("the same"), deterministic=True)
     plan = plan_of({"id": "a", "params": {}}, {"id": "b", "params": {}, "depends_on": ["a"]})
 
     state = await bench.run(plan, verify=judge, clock=clock)
@@ -171,7 +173,8 @@ async def test_an_output_of_another_run_has_its_gates_asked() -> None:
     bench = ExecutionHarness().add(answering("kept"), cache_for=10_000)
     plan = plan_of({"id": "a", "params": {}})
     async with MemoryJournal() as journal:
-        await bench.run(plan, journal=journal, clock=clock)
+        another = Execution(plan, bench.tools, RunId("run_0"), NOW, journal, clock=clock)
+        await execute(another)
         state = await bench.run(plan, journal=journal, verify=judge, clock=clock)
 
     assert len(bench.calls) == 1

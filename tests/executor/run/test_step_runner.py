@@ -97,7 +97,7 @@ async def test_a_call_carries_the_run_the_instant_and_what_the_goal_says_of_the_
 
     assert (call.run, call.step, call.now, call.index, call.attempt) == ("run_1", "a", NOW, None, 1)
     assert call.config == {"folder": "prices"}
-    assert len(call.key) == 64
+    assert len(call.key) == 65
 
 
 @pytest.mark.parametrize("output", [None, "", [], {}])

@@ -8,10 +8,17 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from wavewright.planner.language.hashing import canonical_json, plan_hash, step_key
+from wavewright.planner.language.hashing import (
+    cache_key,
+    call_content,
+    canonical_json,
+    content_of,
+    plan_hash,
+    step_key,
+)
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.types import Json, RunId, StepId
+from wavewright.planner.types import Json, RunId, StepId, StepKey
 
 PLAN: dict[str, Any] = {
     "goal": "look",
@@ -33,9 +40,9 @@ def hash_of(**changes: object) -> str:
     return plan_hash(Plan.model_validate_json(json.dumps(PLAN | changes)))
 
 
-def key_of(signature: ToolSignature, params: dict[str, Json], **changes: Any) -> str:
-    given: dict[str, Any] = {"config": None, "now": 1000.0, "run": RunId("r1"), "step": StepId("a")}
-    return step_key(signature, params, **(given | changes))
+def key_of(tool: str, params: dict[str, Json], **changes: Any) -> str:
+    call: dict[str, Any] = {"config": None, "run": RunId("r1"), "step": StepId("a")}
+    return step_key(tool, params, **(call | changes))
 
 
 @given(values)
@@ -86,41 +93,46 @@ def test_the_plan_hash_of_a_plan_never_changes() -> None:
     assert hash_of() == "sha256:fa6d3f7aabb213549f1bfca59453c6495b893c25710fd485edd33a180b78aa87"
 
 
-def test_a_step_key_covers_the_tool_its_version_its_parameters_and_its_configuration() -> None:
+def test_a_step_key_covers_the_tool_its_parameters_and_its_configuration() -> None:
+    keys = {
+        key_of("look", {"a": 1}),
+        key_of("look", {"a": 1.0}),
+        key_of("look", {"a": 1}, config={"folder": "x"}),
+        key_of("gaze", {"a": 1}),
+    }
+
+    assert len(keys) == 4
+    assert key_of("look", {"a": 1, "b": 2}) == key_of("look", {"b": 2, "a": 1}, config={})
+
+
+def test_a_step_key_covers_the_run_the_step_and_which_of_equal_items_it_is() -> None:
+    keys = {
+        key_of("post", {}),
+        key_of("post", {}, step=StepId("b")),
+        key_of("post", {}, nth=1),
+        key_of("post", {}, run=RunId("r2")),
+    }
+
+    assert len(keys) == 4
+    assert key_of("post", {}) == key_of("post", {})
+
+
+def test_equal_calls_have_an_equal_content_wherever_they_are_made() -> None:
+    contents = {
+        content_of(StepKey(key_of("post", {"a": 1}, step=StepId(step), run=RunId(run), nth=nth)))
+        for step, run, nth in [("a", "r1", 0), ("b", "r1", 0), ("a", "r2", 0), ("a", "r1", 1)]
+    }
+
+    assert contents == {call_content("post", {"a": 1}, config=None)}
+
+
+def test_a_result_serves_other_runs_only_while_it_is_fresh_and_of_the_same_version() -> None:
+    content = call_content("look", {}, config=None)
     look = ToolSignature(name="look")
-    keys = {
-        key_of(look, {"a": 1}),
-        key_of(look, {"a": 1.0}),
-        key_of(look, {"a": 1}, config={"folder": "x"}),
-        key_of(ToolSignature(name="look", version="2"), {"a": 1}),
-        key_of(ToolSignature(name="gaze"), {"a": 1}),
-    }
 
-    assert len(keys) == 5
-    assert key_of(look, {"a": 1, "b": 2}) == key_of(
-        look, {"b": 2, "a": 1}, config={}, step=StepId("other")
-    )
+    def key(now: float, signature: ToolSignature = look) -> str:
+        return cache_key(signature, content, now=now, cache_for=60.0)
 
-
-def test_a_result_is_another_runs_only_while_it_is_fresh() -> None:
-    cached = ToolSignature(name="look", cache_for=60.0)
-    uncached = ToolSignature(name="look")
-
-    assert key_of(cached, {}, now=1000.0) == key_of(cached, {}, now=1010.0, run=RunId("r2"))
-    assert key_of(cached, {}, now=1000.0) != key_of(cached, {}, now=1100.0)
-    assert key_of(uncached, {}) != key_of(uncached, {}, run=RunId("r2"))
-
-
-def test_equal_calls_of_a_tool_that_writes_are_two_calls() -> None:
-    post = ToolSignature(name="post", effects=frozenset({"write"}), cache_for=60.0)
-
-    keys = {
-        key_of(post, {}),
-        key_of(post, {}, step=StepId("b")),
-        key_of(post, {}, index=0),
-        key_of(post, {}, index=1),
-        key_of(post, {}, run=RunId("r2")),
-    }
-
-    assert len(keys) == 5
-    assert key_of(post, {}) == key_of(post, {})
+    assert key(1000.0) == key(1010.0)
+    assert key(1000.0) != key(1100.0)
+    assert key(1000.0) != key(1000.0, ToolSignature(name="look", version="2"))

@@ -87,6 +87,8 @@ class RetryRequest:
     """This step and all that depend on it are called again."""
     inputs: JsonObject = field(default_factory=dict[str, JsonValue])
     """They replace that run's inputs of these names."""
+    again: tuple[StepId, ...] = ()
+    """Steps that are called again although it is not known whether their writes took effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,8 @@ class RunContext:
     """The fold of the run's events so far."""
     donor: RunState | None = None
     """The run that this one repeats, if it is a retry."""
+    donors_before: tuple[RunState, ...] = ()
+    """The runs that the donor repeats in its turn, the newest first."""
     retry: RetryOf | None = None
     draft: PlanDraft | None = None
     """The plan as its author wrote it, until it is accepted."""

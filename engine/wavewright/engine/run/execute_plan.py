@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,13 +14,14 @@ from wavewright.engine.run.decisions.approvals import StepQuestions, take_answer
 from wavewright.engine.run.endings import run_stopped, run_waits
 from wavewright.engine.run.model_phases import open_recorder
 from wavewright.engine.run.ports import Attempt, Means, People
-from wavewright.executor.events.state import fold
+from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event
 from wavewright.executor.run.execution import Execution, execute
 from wavewright.executor.run.ports import DrainSignal
-from wavewright.executor.run.rules import ReuseSource
+from wavewright.executor.run.rules import RetriedRun, ReuseSource
 from wavewright.reviewer.gates.verifier import make_verifier
 from wavewright.reviewer.review.results import run_instant
+from wavewright.tools.functions.tool import Tool
 
 if TYPE_CHECKING:
     from wavewright.reviewer.gates.judge import GateJudge
@@ -117,18 +118,31 @@ async def _open_judge(
 
 
 def _donor(context: PlannedContext) -> ReuseSource | None:
-    """Return the results that a retry reuses; reads whose code has changed are not reused.
-
-    A step that writes has taken effect: it is repeated only if it is named.
+    """Return the results that a retry reuses: those of the run that it repeats, and of the runs
+    that this one repeats.
     """
     if context.donor is None or context.retry is None:
         return None
-    state, retry = context.donor, context.retry
-    known = state.started.tool_code if state.started is not None else {}
-    changed = {
-        name
-        for name, tool in context.tools.items()
-        if name in known and known[name] != tool.code and not tool.signature.writes
-    }
-    anew = {step.id for step in context.plan.steps if step.tool in changed}
-    return ReuseSource(state, retry.origin, frozenset({*retry.anew, *anew}))
+    states = [context.donor, *context.donors_before]
+    chain = tuple(
+        RetriedRun(state.run, state, _changed_tools(state, context.tools))
+        for state in states
+        if state.run is not None
+    )
+    if not chain:
+        return None
+    anew, again = frozenset(context.retry.anew), frozenset(context.retry.again)
+    return ReuseSource(chain, anew | again, again)
+
+
+def _changed_tools(state: RunState, tools: Mapping[str, Tool]) -> frozenset[str]:
+    """Return the tools whose code or contract is not what a run was made with."""
+    if state.started is None:
+        return frozenset()
+    code, versions = state.started.tool_code, state.started.versions
+    changed = set[str]()
+    for name, tool in tools.items():
+        version = versions.get(f"tool {name}", tool.signature.version)
+        if version != tool.signature.version or code.get(name, tool.code) != tool.code:
+            changed.add(name)
+    return frozenset(changed)

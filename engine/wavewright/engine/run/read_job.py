@@ -65,6 +65,7 @@ async def _resumed(
         _as_requested(goal, request, settings),
         state=state,
         donor=donor,
+        donors_before=await _donors_before(donor, attempt),
         retry=retry,
     )
     waves = target_waves(state)
@@ -101,6 +102,7 @@ async def _retried(
         # Keys of writes are those of the first run of the chain, so that servers know the calls.
         origin=retried.run if earlier is None else earlier.origin,
         anew=steps_to_repeat(donor, retried.start),
+        again=retried.again,
         by=request.by,
     )
     return RunContext(
@@ -108,21 +110,36 @@ async def _retried(
         _as_requested(goal, request, settings),
         draft=draft,
         donor=donor,
+        donors_before=await _donors_before(donor, attempt),
         retry=retry,
     )
 
 
+async def _donors_before(donor: RunState | None, attempt: Attempt) -> tuple[RunState, ...]:
+    """Return the runs that a run repeats, directly or through others, as far as the journal has
+    them.
+    """
+    found = list[RunState]()
+    while donor is not None and donor.started is not None and donor.started.retry is not None:
+        donor = fold(await attempt.journal.load(donor.started.retry.run))
+        if donor.started is not None:
+            found.append(donor)
+    return tuple(found)
+
+
 def steps_to_repeat(donor: RunState, start: StepId | None) -> tuple[StepId, ...]:
     """Return a step of the run's plan and all that depend on it, in the plan's order; empty if
-    `start` is None.
+    `start` is None. Of a sub-plan or a loop these are all of its steps.
     """
     if start is None or donor.plan is None:
         return ()
     plan = Plan.model_validate(donor.plan)
     graph = PlanGraph.of(plan)
-    if start not in graph.steps:
-        return ()
-    repeated = {start, *graph.descendants(start)}
+    repeated = set[StepId]()
+    for name in graph.steps:
+        # A sub-plan stands in the plan as its steps, whose ids begin with that of the sub-plan.
+        if name == start or name.startswith(f"{start}."):
+            repeated |= {name, *graph.descendants(name)}
     return tuple(step.id for step in plan.steps if step.id in repeated)
 
 

@@ -111,6 +111,8 @@ class RetryOf:
     """The first of a chain of retries: its id is part of the keys of calls that may be reused."""
     anew: tuple[StepId, ...] = ()
     """Steps that are called again although they succeeded."""
+    again: tuple[StepId, ...] = ()
+    """Steps that are called again although it is not known whether their writes took effect."""
     by: str | None = None
     """Who repeats it."""
 
@@ -188,6 +190,8 @@ class ItemFinished:
     """As of a step."""
     data: dict[str, JsonObject] | None = None
     """As of a step."""
+    cache_key: StepKey | None = None
+    """As of a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +220,8 @@ class StepFinished:
     """The run data that the call has written, by name and key; None for a `for_each` step, whose
     items have it.
     """
+    cache_key: StepKey | None = None
+    """Under which other runs find the output, where the tool allows it (`cache_for`)."""
 
 
 @dataclass(frozen=True, slots=True)

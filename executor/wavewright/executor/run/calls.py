@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,8 +36,10 @@ from wavewright.executor.run.emissions import CURRENT_CAPTURE, Emissions, Output
 from wavewright.executor.run.failures import (
     REFUSED,
     UNCLEAR,
+    UNREADABLE,
     WITHHELD,
     AttemptFailure,
+    blocked_failure,
     describe_failure,
     may_retry,
     seconds_before_retry,
@@ -71,6 +74,7 @@ from wavewright.executor.run.rules import (
     NeedsToKnowWhetherItRuns,
     OutputSource,
     RefuseUnclear,
+    RefuseUnreadable,
     RefuseWithheld,
     ReuseOutput,
     ReuseSource,
@@ -83,14 +87,16 @@ from wavewright.executor.run.scheduled_calls import (
     ScheduledCall,
 )
 from wavewright.executor.run.step_gates import StepGates
-from wavewright.executor.run.step_keys import StepKeyBuilder
+from wavewright.executor.run.step_keys import ContentHasher
 from wavewright.executor.store.journal import Journal, StoredOutput
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.evaluator import Evaluator
 from wavewright.planner.cel.paths import kind_name
+from wavewright.planner.language.hashing import cache_key, content_of, placed_key
+from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.uses import asks_each_item
 from wavewright.planner.schemas.validation import Validator
-from wavewright.planner.types import Json, JsonObject, RunId, StepKey
+from wavewright.planner.types import CallContent, Json, JsonObject, RunId
 from wavewright.tools.functions.injected import MemoryRunData
 from wavewright.tools.functions.tool import ToolCall
 
@@ -140,10 +146,8 @@ class CallRunner:
         self._emissions = emissions
         self._clock = clock
         self._redactor = redactor
-        self._keys: dict[tuple[str, RunId], StepKeyBuilder] = {}
-        """By tool and by the run in the keys; made when first used, so that plans of many tools
-        start at once.
-        """
+        self._hashers: dict[str, ContentHasher] = {}
+        """By tool; made when first used, so that plans of many tools start at once."""
 
     async def advance(self, call: ScheduledCall) -> CallOutcome:
         """Take a ready call as far as it goes now; it is counted as running meanwhile."""
@@ -153,7 +157,8 @@ class CallRunner:
         if call.compiled is None:
             return outcome
         if not call.is_decided:
-            error = self._prepare(call, call.compiled)
+            prepared = None if call.fan_out is None else call.fan_out.prepared
+            error = self._prepare(call, call.compiled, prepared)
             if error is not None:
                 self._fail(call, error, outcome)
                 return outcome
@@ -248,8 +253,16 @@ class CallRunner:
 
     # -- what is asked of the tool, and whether it is asked
 
-    def _prepare(self, call: ScheduledCall, compiled: CompiledStep) -> StepError | None:
-        """Set the parameters and the key of a call; return the fault, if any."""
+    def _prepare(
+        self,
+        call: ScheduledCall,
+        compiled: CompiledStep,
+        prepared: Counter[CallContent] | None = None,
+    ) -> StepError | None:
+        """Set the parameters and the keys of a call; return the fault, if any.
+
+        `prepared` counts the calls of the same `for_each` step by content.
+        """
         if call.key is not None:
             return None
         tool = compiled.tool
@@ -265,25 +278,34 @@ class CallRunner:
             return StepError("params", message, attempts=0)
         call.params = params
         try:
-            call.key = self._key(call, tool)
+            content = self._hasher(call.step.tool, tool).content(params, call.data_digest)
         except ValueError as error:
             return StepError("params", f"the parameters are not JSON: {error}", attempts=0)
+        if prepared is not None:
+            call.nth = prepared[content]
+            prepared[content] += 1
+        self._set_keys(call, tool.signature, content)
         return None
 
-    def _key(self, call: ScheduledCall, tool: CompiledTool) -> StepKey:
+    def _hasher(self, name: str, tool: CompiledTool) -> ContentHasher:
+        hasher = self._hashers.get(name)
+        if hasher is None:
+            hasher = self._hashers[name] = ContentHasher(name, tool.config)
+        return hasher
+
+    def _set_keys(
+        self, call: ScheduledCall, signature: ToolSignature, content: CallContent
+    ) -> None:
         # In a retry a call has the key of the original run, so that a writing tool recognises the
-        # repeat.
+        # repeat; only what is called anew is another call.
         run = self._facts.run
         retried = self._facts.retried
         if retried is not None and call.step.id not in retried.anew:
             run = retried.origin
-        builder = self._keys.get((call.step.tool, run))
-        if builder is None:
-            builder = StepKeyBuilder(
-                tool.signature, config=tool.config, now=self._facts.now.timestamp(), run=run
-            )
-            self._keys[call.step.tool, run] = builder
-        return builder.key(call.params, call.step.id, call.item, call.data_digest)
+        call.key = placed_key(content, run, call.step.id, call.nth)
+        if signature.cache_for is not None and not signature.writes:
+            now = self._facts.now.timestamp()
+            call.cache_key = cache_key(signature, content, now=now, cache_for=signature.cache_for)
 
     async def _decide(self, call: ScheduledCall) -> FinalDecision:
         """Return what the rules say, after finding out for them what they need to know."""
@@ -309,11 +331,13 @@ class CallRunner:
     async def _stored_output(self, call: ScheduledCall) -> StoredOutput | None:
         """Return what another run's equal call gave, where that is young enough and fits."""
         assert call.compiled is not None
-        assert call.key is not None
         tool = call.compiled.tool
-        journal = self._facts.journal if tool.takes_stored else None
-        stored = None if journal is None else await journal.find_output(call.key)
-        if stored is None or not tool.fits(stored.output):
+        journal = self._facts.journal
+        if journal is None or call.cache_key is None or not tool.takes_stored:
+            return None
+        stored = await journal.find_output(call.cache_key)
+        # `cache_for` is about other runs: what this one was answered is no answer to another call.
+        if stored is None or stored.run == self._facts.run or not tool.fits(stored.output):
             return None
         # The key has the run's `now()`, which a job may pin, so the age is checked by the clock.
         age = self._clock.wall() - stored.at
@@ -321,7 +345,7 @@ class CallRunner:
 
     def _let_equals_follow(self, call: ScheduledCall) -> None:
         if call.key is not None and self._rules.may_share(call):
-            self._equal_calls.start(call.key)
+            self._equal_calls.start(call, content_of(call.key))
 
     def _apply(self, decision: FinalDecision, call: ScheduledCall, outcome: CallOutcome) -> None:
         """Carry out a decision: the one place where a call ends that is not made."""
@@ -340,7 +364,7 @@ class CallRunner:
             case ReuseOutput(source):
                 self._reuse(call, source, outcome)
             case FollowEqualCall():
-                self._equal_calls.follow(call, call.key)
+                self._equal_calls.follow(call, content_of(call.key))
             case AskPerson(asks):
                 ready = ReadyCalls(call.step, asks, (call.params,))
                 outcome.questions.append(PendingQuestion(call, ready))
@@ -348,11 +372,17 @@ class CallRunner:
                 self._fail(call, UNCLEAR, outcome)
             case RefuseWithheld():
                 self._fail(call, WITHHELD, outcome)
+            case RefuseUnreadable():
+                self._fail(call, UNREADABLE, outcome)
 
     def _keep(self, call: ScheduledCall, ending: FinishedCall, outcome: CallOutcome) -> None:
         if isinstance(ending, StepFinished):
             outcome.kept = ending
-        elif call.fan_out is not None:
+        elif call.fan_out is not None and call.item is not None:
+            if ending.index != call.item:
+                # The same call at another place of the list.
+                ending = replace(ending, at=self._clock.wall(), index=call.item)
+                outcome.endings.append(ending)
             self._finish_item(call.fan_out, ending, outcome)
 
     def _reuse(self, call: ScheduledCall, source: OutputSource, outcome: CallOutcome) -> None:
@@ -400,10 +430,14 @@ class CallRunner:
         failure: AttemptFailure | None = None
         capture = OutputCapture()
         token = CURRENT_CAPTURE.set(capture)
+        timed = self._deadlines.limit(compiled.timeout, of=call.step.id)
         call.is_under_way = True
         try:
-            with self._deadlines.limit(compiled.timeout, of=call.step.id) as timed:
+            with timed:
                 output = await timed.drive(tool.call(request))
+            if timed.longest_block > compiled.timeout:
+                # No timer could end it: it is too late all the same.
+                failure = blocked_failure(compiled.timeout, timed.longest_block)
         except DeadlineExceeded as passed:
             failure = timeout_failure(compiled.timeout, was_abandoned=passed.was_abandoned)
         except CallCancelledItself:
@@ -473,12 +507,20 @@ class CallRunner:
             status: ItemStatus = "empty" if is_empty(output) else "ok"
             ending = self._finish_call(call, status, output, outcome)
             self._serve_followers(call, ending, outcome)
-        elif may_retry(output, compiled.retry, call.attempt):
+        elif self._may_retry(call, compiled, output):
             jitter = self._clock.jitter(compiled.retry.wait_jitter)
             seconds = seconds_before_retry(call.attempt, compiled.retry, jitter, output)
             outcome.calls.append((call, seconds))
         else:
             self._fail(call, output.as_error(call.attempt), outcome)
+
+    def _may_retry(
+        self, call: ScheduledCall, compiled: CompiledStep, failure: AttemptFailure
+    ) -> bool:
+        # A write that was cut off may have taken effect: no policy of retries repeats it.
+        if failure.kind == "timeout" and not compiled.tool.is_repeatable:
+            return False
+        return may_retry(failure, compiled.retry, call.attempt)
 
     def apply_reply(self, question: PendingQuestion, reply: PersonReply) -> CallOutcome:
         """Return what comes of a person's reply: the calls to be made, or the ending of what was
@@ -514,7 +556,7 @@ class CallRunner:
             outcome.endings.append(item)
             self._finish_item(call.fan_out, item, outcome)
         if call.key is not None:
-            for follower in self._equal_calls.fail(call.key):
+            for follower in self._equal_calls.fail(call, content_of(call.key)):
                 outcome.calls.append((follower, 0.0))
 
     def _serve_followers(
@@ -525,10 +567,9 @@ class CallRunner:
         reason: str | None = None,
     ) -> None:
         """End the calls that wait for an equal one with its output."""
-        assert call.compiled is not None
-        if call.key is None or not call.compiled.tool.only_reads:
+        if call.key is None or call.compiled is None or not self._rules.may_share(call):
             return
-        for follower in self._equal_calls.succeed(call.key, ending):
+        for follower in self._equal_calls.succeed(content_of(call.key), ending):
             follower.written = ending.data
             why = reason or reuse_reason(FromEqualCall(ending))
             self._finish_call(follower, "reused", ending.output, outcome, why)
@@ -594,20 +635,23 @@ class CallRunner:
         """Return the ending of the whole step in an earlier part of this run, where it stands and
         its calls are the same.
         """
-        if not self._rules.may_keep_fan_out(fan.step.id):
+        if not self._rules.may_keep_fan_out(fan):
             return None
         calls = [fan.call(item) for item in fan.chosen]
-        if any(self._prepare(call, fan.compiled) is not None for call in calls):
-            return None
+        prepared = Counter[CallContent]()
+        for call in calls:
+            if self._prepare(call, fan.compiled, prepared) is not None:
+                return None
         key = fan_out_key([call.key for call in calls])
-        return self._rules.fan_out_ending(fan.step.id, key)
+        return self._rules.fan_out_ending(fan, key)
 
     def _ask_about_items(self, fan: FanOut, outcome: CallOutcome) -> None:
         """Ask once about the calls that items make: those with valid parameters, and not made by a
         retried run.
         """
         calls = [fan.call(item) for item in fan.chosen]
-        asked = [call.params for call in calls if self._is_to_be_asked_about(call, fan.compiled)]
+        prepared = Counter[CallContent]()
+        asked = [call.params for call in calls if self._is_to_be_asked_about(call, prepared)]
         if not asked:
             self._push_items(fan, outcome)
             return
@@ -615,11 +659,13 @@ class CallRunner:
         ready = ReadyCalls(fan.step, "approval", tuple(asked))
         outcome.questions.append(PendingQuestion(fan.head, ready, fan))
 
-    def _is_to_be_asked_about(self, call: ScheduledCall, compiled: CompiledStep) -> bool:
-        if self._prepare(call, compiled) is not None:
+    def _is_to_be_asked_about(self, call: ScheduledCall, prepared: Counter[CallContent]) -> bool:
+        assert call.compiled is not None
+        if self._prepare(call, call.compiled, prepared) is not None:
             return False
-        ending = self._rules.retried_ending(call)
-        return ending is None or bool(ending.withheld)
+        # All others are asked about, also those that an earlier part of the run has made: so the
+        # same answer holds for the same step however far it came.
+        return not self._rules.is_taken_over(call)
 
     def _push_items(self, fan: FanOut, outcome: CallOutcome) -> None:
         """Push the next items, up to the step's concurrency."""

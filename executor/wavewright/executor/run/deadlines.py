@@ -118,6 +118,7 @@ class TimedCall:
         "_was_abandoned",
         "cancellations",
         "deadline",
+        "longest_block",
     )
 
     def __init__(self, active: set[TimedCall], clock: Clock, seconds: float, step: str) -> None:
@@ -132,6 +133,8 @@ class TimedCall:
         self.cancellations = 0
         self._cancelled_at = math.inf
         self._was_abandoned = False
+        self.longest_block = 0.0
+        """Seconds for which the call has held the event loop without awaiting, at the most."""
 
     def __enter__(self) -> Self:
         self._active.add(self)
@@ -162,11 +165,15 @@ class TimedCall:
         steps = call.__await__()
         thrown: BaseException | None = None
         while True:
+            began = self._clock.monotonic()
             try:
                 awaited = next(steps) if thrown is None else steps.throw(thrown)
             except StopIteration as ended:
                 result: T = ended.value
                 return result
+            finally:
+                blocked = self._clock.monotonic() - began
+                self.longest_block = max(self.longest_block, blocked)
             thrown = None
             if (
                 self._cancelled_at < math.inf

@@ -171,6 +171,7 @@ def _rules_and_calls(
         retry_failed=execution.retry_failed,
         is_withheld=journaled.is_withheld,
         gates=gates_by_step(execution.plan.gates),
+        sharing=program.sharing_steps() if prior.steps or prior.items else (),
     )
     facts = RunFacts(
         run=execution.run,

@@ -156,6 +156,12 @@ UNCLEAR: Final = StepError(
     attempts=0,
     hint="check whether it did; a tool that is safe to repeat says so with idempotent=True",
 )
+UNREADABLE: Final = StepError(
+    "output",
+    "the call was made in an earlier part of the run, and its output is not what the tool's present code promises",
+    attempts=0,
+    hint="resume with the code that the run began with, or start a new run; the call is not made again",
+)
 REFUSED: Final = StepError("refused", "a person did not approve the call", attempts=0)
 
 
@@ -215,6 +221,20 @@ def timeout_failure(seconds: float, *, was_abandoned: bool = False) -> AttemptFa
         "timeout",
         f"no answer within {seconds:g} s",
         hint="raise the step's timeout, or ask for less",
+    )
+
+
+def blocked_failure(seconds: float, blocked: float) -> AttemptFailure:
+    """Return the failure of an attempt that held the event loop for longer than its timeout.
+
+    Args:
+        seconds: The timeout.
+        blocked: Seconds for which nothing else could run.
+    """
+    return AttemptFailure(
+        "timeout",
+        f"it blocked the loop for {blocked:.1f} s, over its timeout of {seconds:g} s",
+        hint="write it as a plain function, which runs in a thread, or let it await what takes long",
     )
 
 

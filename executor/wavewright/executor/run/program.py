@@ -66,6 +66,12 @@ class CompiledTool:
         """Whether an output from a journal is one that the tool may give today."""
         return self.returns is None or self.returns.accepts(output)
 
+    def may_share(self, step: Step, *, asks: PersonAsk | None) -> bool:
+        """Whether one call may serve a step and others that make an equal call."""
+        # What a person has answered to one step is no answer to another, and a step that supersedes
+        # another was added because the earlier output was not good enough.
+        return self.signature.is_made_once and asks is None and step.supersedes is None
+
     @property
     def is_repeatable(self) -> bool:
         """Whether a call may be made again without another effect."""
@@ -155,8 +161,20 @@ class CompiledPlan:
             None if step.for_each is None else compile_render(step.for_each),
             compile_render(step.params),
             step.timeout or tool.signature.timeout,
-            self._asked_before(step, tool) if self._asks_people else None,
+            self._asks_of(step, tool),
         )
+
+    def sharing_steps(self) -> frozenset[StepId]:
+        """Return the steps whose output may serve other steps that make an equal call."""
+        found = set[StepId]()
+        for step in self.plan.steps:
+            tool = self.tools.get(step.tool)
+            if tool is not None and tool.may_share(step, asks=self._asks_of(step, tool)):
+                found.add(step.id)
+        return frozenset(found)
+
+    def _asks_of(self, step: Step, tool: CompiledTool) -> PersonAsk | None:
+        return self._asked_before(step, tool) if self._asks_people else None
 
     def _asked_before(self, step: Step, tool: CompiledTool) -> PersonAsk | None:
         if tool.asks_person:

@@ -209,6 +209,7 @@ def step_ending(
         reason=reason,
         withheld=call.withheld,
         data=call.written,
+        cache_key=call.cache_key,
     )
 
 
@@ -233,6 +234,7 @@ def item_ending(
         attempts=call.attempt,
         withheld=call.withheld,
         data=call.written,
+        cache_key=call.cache_key,
     )
 
 
@@ -271,12 +273,12 @@ def fan_out_items(fan: FanOut) -> list[tuple[int, Json]]:
 
 def fan_out_key(keys: Sequence[StepKey | None]) -> StepKey | None:
     """Return the key of a `for_each` step from those of its items; None where an item has none."""
-    digest = hashlib.sha256(b"for_each")
+    digest = hashlib.sha256()
     for key in keys:
         if key is None:
             return None
         digest.update(key.encode())
-    return StepKey(digest.hexdigest())
+    return StepKey(f"items-{digest.hexdigest()}")
 
 
 def _fan_out_error(ended: list[ItemFinished], succeeded: int) -> StepError:

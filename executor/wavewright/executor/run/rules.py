@@ -8,18 +8,19 @@ its test, in `docs/explanation/semantics.md`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import ItemFinished, PersonAsk, StepFinished
 from wavewright.executor.run.program import CompiledStep, CompiledTool
 from wavewright.executor.run.redacted_events import WithheldCheck
-from wavewright.executor.run.scheduled_calls import ScheduledCall
+from wavewright.executor.run.scheduled_calls import FanOut, ScheduledCall
 from wavewright.executor.store.journal import StoredOutput
+from wavewright.planner.language.hashing import content_of, placed_key
 from wavewright.planner.language.plan import Gate
-from wavewright.planner.types import GateId, RunId, StepId, StepKey
+from wavewright.planner.types import CallContent, GateId, RunId, StepId, StepKey
 
 FinishedCall: TypeAlias = StepFinished | ItemFinished
 
@@ -49,7 +50,7 @@ class AskGatesAgain:
 class FromRetriedRun:
     """The output is that of the run that this one retries."""
 
-    run: RunId | None
+    run: RunId
     ending: FinishedCall
 
 
@@ -100,6 +101,11 @@ class RefuseWithheld:
 
 
 @dataclass(frozen=True, slots=True)
+class RefuseUnreadable:
+    """The call ended, and the code of its tool that is here now cannot read its output."""
+
+
+@dataclass(frozen=True, slots=True)
 class NeedsStoredOutput:
     """The journal is to be asked for an equal call of another run; then the rules decide again."""
 
@@ -120,6 +126,7 @@ FinalDecision: TypeAlias = (
     | AskPerson
     | RefuseUnclear
     | RefuseWithheld
+    | RefuseUnreadable
 )
 Decision: TypeAlias = FinalDecision | NeedsStoredOutput | NeedsToKnowWhetherItRuns
 
@@ -140,23 +147,82 @@ NOTHING_ASKED: Final = Inquiry()
 
 
 @dataclass(frozen=True, slots=True)
-class ReuseSource:
-    """The run whose results a retry reuses."""
+class RetriedRun:
+    """A run that is retried, as far as it came."""
 
+    run: RunId
     state: RunState
-    origin: RunId
-    """The run whose id is part of the keys of calls that may be reused."""
+    changed: frozenset[str] = frozenset()
+    """Tools whose code is another one now."""
+    endings: PastEndings = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "endings", PastEndings(self.state))
+
+
+@dataclass(frozen=True, slots=True)
+class ReuseSource:
+    """The runs whose results a retry reuses: the one that it repeats, and those that this repeats."""
+
+    chain: tuple[RetriedRun, ...]
+    """The newest first; not empty."""
     anew: frozenset[StepId] = frozenset()
     """Steps whose calls are always made."""
+    again: frozenset[StepId] = frozenset()
+    """Steps whose calls are made although their outcome is unclear."""
 
-    def find(self, call: ScheduledCall) -> FinishedCall | None:
-        """Return the ending of the same call in that run, where it succeeded and has the same key."""
-        if call.step.id in self.anew:
-            return None
-        ending = recorded_ending(self.state, call)
-        if ending is None or ending.key != call.key or ending.status not in SUCCESSES:
-            return None
-        return ending
+    @property
+    def origin(self) -> RunId:
+        """The first run of the chain: its id is part of the keys of calls that may be reused."""
+        return self.chain[-1].run
+
+    def last(self, call: ScheduledCall) -> PastCall | None:
+        """Return what became of the same call when it was made last, in any run of the chain.
+
+        A write that succeeded counts even where it was made again since and failed: it has taken
+        effect. A read counts only as its tool's present code would make it.
+        """
+        assert call.key is not None
+        content = content_of(call.key)
+        # A step that was called anew has the key of the run that did so.
+        keys = [placed_key(content, retried.run, call.step.id, call.nth) for retried in self.chain]
+        writes = _tool_of(call).signature.writes
+        newest: PastCall | None = None
+        for retried in self.chain:
+            if not writes and call.step.tool in retried.changed:
+                return newest
+            past = _past_call(retried, call, keys)
+            if past is None:
+                continue
+            if past.ending is not None and past.ending.status in SUCCESSES:
+                return past
+            newest = newest or past
+            if not writes:
+                return newest
+        return newest
+
+    def is_changed(self, tool: str) -> bool:
+        """Whether the newest run was made with other code of a tool."""
+        return tool in self.chain[0].changed
+
+
+@dataclass(frozen=True, slots=True)
+class PastCall:
+    """A call of another run."""
+
+    run: RunId
+    ending: FinishedCall | None
+    """None where it was begun and its end is not known."""
+
+
+def _past_call(retried: RetriedRun, call: ScheduledCall, keys: list[StepKey]) -> PastCall | None:
+    for key in keys:
+        if (call.step.id, key) in retried.state.begun:
+            return PastCall(retried.run, None)
+        ending = retried.endings.find(call, key)
+        if ending is not None:
+            return PastCall(retried.run, ending)
+    return None
 
 
 class CallRules:
@@ -170,8 +236,10 @@ class CallRules:
         retry_failed: bool,
         is_withheld: WithheldCheck,
         gates: Mapping[StepId | None, frozenset[GateId]],
+        sharing: Container[StepId],
     ) -> None:
-        self.equal_calls = EqualCalls(prior)
+        self.equal_calls = EqualCalls(prior, sharing)
+        self._endings = PastEndings(prior)
         self._prior = prior
         self._retried = retried
         self._retry_failed = retry_failed
@@ -190,14 +258,20 @@ class CallRules:
         )
 
     def _ended_before(self, call: ScheduledCall) -> Decision | None:
-        """What ended in an earlier part of this run is not called again."""
-        ending = recorded_ending(self._prior, call)
-        if ending is None or not self.stands(ending):
+        """What ended in an earlier part of this run is not called again.
+
+        It is the same call where step, item and parameters are: the code of the tool may be another
+        one.
+        """
+        ending = None if call.key is None else self._endings.find(call, call.key)
+        if ending is None or not self.stands(ending, _tool_of(call)):
             return None
-        # An item that was kept from the step before was called with that step's parameters.
-        is_kept = call.step.only == "failed" and ending.status == "reused"
-        if ending.key != call.key and not is_kept:
-            return None
+        if (
+            ending.status in SUCCESSES
+            and not ending.withheld
+            and not _tool_of(call).fits(ending.output)
+        ):
+            return RefuseUnreadable()
         lacks_gates = isinstance(ending, StepFinished) and self.lacks_gates(ending)
         # A fan-out is gated as a whole, so each item of it is read again.
         reads_all = lacks_gates or call.fan_out is not None
@@ -211,15 +285,31 @@ class CallRules:
         return KeepEnding(ending)
 
     def _succeeded_in_retried_run(self, call: ScheduledCall) -> Decision | None:
-        """What succeeded in the run that this one retries is taken over."""
-        ending = self.retried_ending(call)
-        if ending is None or self._retried is None:
+        """What succeeded in a run that this one retries is taken over."""
+        past = self._taken_over(call)
+        if past is None or past.ending is None:
             return None
-        if self._is_withheld(ending, True) and _tool_of(call).is_repeatable:
+        if self._is_withheld(past.ending, True) and _tool_of(call).is_repeatable:
             return None
-        if self._is_withheld(ending, False):
+        if self._is_withheld(past.ending, False):
             return RefuseWithheld()
-        return ReuseOutput(FromRetriedRun(self._retried.state.run, ending))
+        return ReuseOutput(FromRetriedRun(past.run, past.ending))
+
+    def _taken_over(self, call: ScheduledCall) -> PastCall | None:
+        """Return the call of a retried run whose output is this one's."""
+        if self._retried is None or call.step.id in self._retried.anew:
+            return None
+        past = self._retried.last(call)
+        if past is None or past.ending is None or past.ending.status not in SUCCESSES:
+            return None
+        tool = _tool_of(call)
+        # A read whose output no longer fits is made again; a write never is.
+        return past if tool.fits(past.ending.output) or not tool.is_repeatable else None
+
+    def is_taken_over(self, call: ScheduledCall) -> bool:
+        """Whether a call is not made because a retried run made it, and its whole output is known."""
+        past = self._taken_over(call)
+        return past is not None and past.ending is not None and not past.ending.withheld
 
     def _needs_person(self, call: ScheduledCall) -> Decision | None:
         """A person allows a call, or answers it, before it is made."""
@@ -229,66 +319,77 @@ class CallRules:
         return AskPerson(asks)
 
     def _may_have_taken_effect(self, call: ScheduledCall, inquiry: Inquiry) -> Decision | None:
-        """A write that was begun and whose end is unknown is never repeated."""
-        tool = _tool_of(call).signature
-        if not tool.writes or tool.idempotent or call.key is None:
+        """A write that was begun and whose outcome is unknown is never repeated."""
+        tool = _tool_of(call)
+        if tool.is_repeatable or not tool.signature.writes or call.key is None:
             return None
-        if (call.step.id, call.key) not in self._prior.begun:
+        if self._is_unclear_in_retried_run(call):
+            return RefuseUnclear()
+        if not self._was_begun(call.step.id, call.key):
             return None
         if inquiry.is_running is None:
             return NeedsToKnowWhetherItRuns()
         # A call that outlived its process is not repeated: it is waited for.
         return None if inquiry.is_running else RefuseUnclear()
 
+    def _was_begun(self, step: StepId, key: StepKey) -> bool:
+        if (step, key) in self._prior.begun:
+            return True
+        return any(other == step and is_legacy(begun) for other, begun in self._prior.begun)
+
+    def _is_unclear_in_retried_run(self, call: ScheduledCall) -> bool:
+        """Whether a run that this one retries does not know what became of the call, and nobody has
+        said that it is made again.
+        """
+        if self._retried is None or call.step.id in self._retried.again:
+            return False
+        past = self._retried.last(call)
+        return past is not None and (past.ending is None or is_unclear(past.ending))
+
     def _has_equal(self, call: ScheduledCall, inquiry: Inquiry) -> Decision | None:
-        """Equal calls of a reading tool are made once."""
-        if not self.may_share(call) or call.key is None:
-            return None
+        """Equal calls of a deterministic tool are made once; those of any other tool are not."""
         if inquiry.has_asked_journal:
             return None if inquiry.stored is None else ReuseOutput(FromJournal(inquiry.stored))
-        equal = self.equal_calls.finished(call.key)
-        if equal is not None:
-            return ReuseOutput(FromEqualCall(equal))
-        if self.equal_calls.is_in_progress(call.key):
-            return FollowEqualCall()
-        if _tool_of(call).signature.cache_for is None or self._is_called_anew(call.step.id):
-            return None
-        return NeedsStoredOutput()
+        if self.may_share(call) and call.key is not None:
+            content = content_of(call.key)
+            equal = self.equal_calls.finished(content)
+            if equal is not None:
+                return ReuseOutput(FromEqualCall(equal))
+            if self.equal_calls.is_in_progress(content):
+                return FollowEqualCall()
+        return NeedsStoredOutput() if self._may_be_stored(call) else None
+
+    def _may_be_stored(self, call: ScheduledCall) -> bool:
+        """Whether a result of another run is as good, for as long as the tool says (`cache_for`)."""
+        retried = self._retried
+        if retried is not None and (
+            call.step.id in retried.anew or retried.is_changed(call.step.tool)
+        ):
+            return False
+        # A step that supersedes another was added because the earlier output was not good enough.
+        return call.cache_key is not None and call.step.supersedes is None
 
     def may_share(self, call: ScheduledCall) -> bool:
         """Whether one call may serve this one and its equals."""
-        # What a person has answered to one step is no answer to another, and a step that supersedes
-        # another was added because the earlier output was not good enough.
-        is_answered = _compiled(call).asks == "question"
-        return _tool_of(call).only_reads and not is_answered and call.step.supersedes is None
+        return _tool_of(call).may_share(call.step, asks=_compiled(call).asks)
 
-    def _is_called_anew(self, step: StepId) -> bool:
-        return self._retried is not None and step in self._retried.anew
-
-    def retried_ending(self, call: ScheduledCall) -> FinishedCall | None:
-        """Return the ending of the same call in the run that this one retries, where its output
-        still fits the tool.
-        """
-        ending = None if self._retried is None or call.key is None else self._retried.find(call)
-        if ending is None or not _tool_of(call).fits(ending.output):
-            return None
-        return ending
-
-    def fan_out_ending(self, step: StepId, key: StepKey | None) -> StepFinished | None:
+    def fan_out_ending(self, fan: FanOut, key: StepKey | None) -> StepFinished | None:
         """Return the ending of a whole `for_each` step in an earlier part of this run, where it
         stands and its calls are the same.
         """
-        ending = self._prior.steps.get(step)
-        if ending is None or ending.key is None or ending.key != key or not self.stands(ending):
+        ending = self._prior.steps.get(fan.step.id)
+        if ending is None or ending.key is None or not self.stands(ending, fan.compiled.tool):
+            return None
+        if ending.key != key and not is_legacy(ending.key):
             return None
         if self._is_withheld(ending, False) or self.lacks_gates(ending):
             return None
         return ending
 
-    def may_keep_fan_out(self, step: StepId) -> bool:
+    def may_keep_fan_out(self, fan: FanOut) -> bool:
         """Whether a whole `for_each` step may be kept, so that it is worth computing its key."""
-        ending = self._prior.steps.get(step)
-        return ending is not None and self.fan_out_ending(step, ending.key) is not None
+        ending = self._prior.steps.get(fan.step.id)
+        return ending is not None and self.fan_out_ending(fan, ending.key) is not None
 
     def lacks_gates(self, ending: StepFinished) -> bool:
         """Whether the plan has gates on a step that were not evaluated when it ended: it started
@@ -304,7 +405,7 @@ class CallRules:
         ending = self._prior.steps.get(step)
         return ending is not None and self.stands(ending)
 
-    def stands(self, ending: FinishedCall) -> bool:
+    def stands(self, ending: FinishedCall, tool: CompiledTool | None = None) -> bool:
         """Whether an ending of an earlier part of this run stands."""
         if ending.status in SUCCESSES:
             return True
@@ -313,16 +414,56 @@ class CallRules:
             return False
         # A failure stands until a patch replaces the step, unless failed calls are tried again. A
         # write that may have taken effect is not even then.
-        is_unclear = ending.error is not None and ending.error.kind == "interrupted"
-        return is_unclear or not self._retry_failed
+        may_repeat = tool is not None and tool.is_repeatable
+        return not self._retry_failed or (is_unclear(ending) and not may_repeat)
 
 
-def recorded_ending(state: RunState, call: ScheduledCall) -> FinishedCall | None:
-    """Return the ending of a call in a run; None where it has not ended."""
-    if call.item is None:
-        return state.steps.get(call.step.id)
-    items = state.items.get(call.step.id)
-    return items.get(call.item) if items else None
+def is_unclear(ending: FinishedCall) -> bool:
+    """Whether a call that failed may have taken effect: it was cut off, or its time was up."""
+    return ending.error is not None and ending.error.kind in ("interrupted", "timeout")
+
+
+def is_legacy(key: StepKey) -> bool:
+    """Whether a key was journaled when keys did not tell content and place apart.
+
+    What is the same call cannot be seen by it, so the ending of its step and item is taken for
+    that: a call is rather not made than made twice.
+    """
+    return "-" not in key
+
+
+class PastEndings:
+    """How the calls of a run have ended, found by what they are."""
+
+    def __init__(self, state: RunState) -> None:
+        self._state = state
+        self._items: dict[StepId, dict[StepKey, ItemFinished]] = {}
+        """By step and key; of the steps of whose items one was looked for at another place."""
+
+    def find(self, call: ScheduledCall, key: StepKey) -> FinishedCall | None:
+        """Return the ending of the same call; None where it has not ended."""
+        step = call.step.id
+        if call.item is None:
+            ending = self._state.steps.get(step)
+            return ending if ending is not None and _is_of(ending, key) else None
+        items = self._state.items.get(step)
+        if not items:
+            return None
+        at_place = items.get(call.item)
+        # An item that was kept from the step before was called with that step's parameters.
+        is_kept = call.step.only == "failed" and at_place is not None
+        if at_place is not None and (
+            _is_of(at_place, key) or (is_kept and at_place.status == "reused")
+        ):
+            return at_place
+        # The list was in another order when that run was made.
+        if step not in self._items:
+            self._items[step] = {item.key: item for item in items.values() if item.key is not None}
+        return self._items[step].get(key)
+
+
+def _is_of(ending: FinishedCall, key: StepKey) -> bool:
+    return ending.key is not None and (ending.key == key or is_legacy(ending.key))
 
 
 def gates_by_step(gates: tuple[Gate, ...]) -> dict[StepId | None, frozenset[GateId]]:
@@ -334,50 +475,56 @@ def gates_by_step(gates: tuple[Gate, ...]) -> dict[StepId | None, frozenset[Gate
 
 
 class EqualCalls:
-    """The calls of one run by key: what has succeeded, and what is in progress.
+    """The calls of one run by content: what has succeeded, and what is in progress.
 
     While a call is in progress, equal ones *follow* it and get its output. If it fails, they are
     made themselves.
     """
 
-    def __init__(self, prior: RunState) -> None:
-        self._finished: dict[StepKey, FinishedCall] = {}
-        self._followers: dict[StepKey, list[ScheduledCall]] = {}
-        for items in prior.items.values():
-            for item in items.values():
-                self._remember(item)
-        for step in prior.steps.values():
-            if step.items is None:
+    def __init__(self, prior: RunState, sharing: Container[StepId]) -> None:
+        self._finished: dict[CallContent, FinishedCall] = {}
+        self._leaders: dict[CallContent, ScheduledCall] = {}
+        self._followers: dict[CallContent, list[ScheduledCall]] = {}
+        for step_id, items in prior.items.items():
+            if step_id in sharing:
+                for item in items.values():
+                    self._remember(item)
+        for step_id, step in prior.steps.items():
+            if step_id in sharing and step.items is None:
                 self._remember(step)
 
-    def finished(self, key: StepKey) -> FinishedCall | None:
+    def finished(self, content: CallContent) -> FinishedCall | None:
         """Return the ending of an equal call that succeeded."""
-        return self._finished.get(key)
+        return self._finished.get(content)
 
-    def is_in_progress(self, key: StepKey) -> bool:
+    def is_in_progress(self, content: CallContent) -> bool:
         """Whether an equal call is in progress."""
-        return key in self._followers
+        return content in self._leaders
 
-    def start(self, key: StepKey) -> None:
+    def start(self, call: ScheduledCall, content: CallContent) -> None:
         """Let equal calls follow this one from now on."""
-        self._followers.setdefault(key, [])
+        self._leaders.setdefault(content, call)
 
-    def follow(self, call: ScheduledCall, key: StepKey) -> None:
+    def follow(self, call: ScheduledCall, content: CallContent) -> None:
         """Let a call wait for the equal one that is in progress."""
-        self._followers[key].append(call)
+        self._followers.setdefault(content, []).append(call)
 
-    def succeed(self, key: StepKey, ending: FinishedCall) -> list[ScheduledCall]:
+    def succeed(self, content: CallContent, ending: FinishedCall) -> list[ScheduledCall]:
         """Keep the ending of a call; return its followers."""
-        self._finished[key] = ending
-        return self._followers.pop(key, [])
+        self._finished[content] = ending
+        self._leaders.pop(content, None)
+        return self._followers.pop(content, [])
 
-    def fail(self, key: StepKey) -> list[ScheduledCall]:
+    def fail(self, call: ScheduledCall, content: CallContent) -> list[ScheduledCall]:
         """Return the followers of a call that failed, which must be made themselves."""
-        return self._followers.pop(key, [])
+        if self._leaders.get(content) is not call:
+            return []
+        del self._leaders[content]
+        return self._followers.pop(content, [])
 
     def _remember(self, ending: FinishedCall) -> None:
         if ending.key is not None and ending.status in SUCCESSES and not ending.withheld:
-            self._finished[ending.key] = ending
+            self._finished[content_of(ending.key)] = ending
 
 
 def _compiled(call: ScheduledCall) -> CompiledStep:

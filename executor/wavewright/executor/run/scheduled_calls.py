@@ -6,6 +6,7 @@ per item.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 
@@ -13,7 +14,7 @@ from wavewright.executor.events.types import ItemFinished, StepFinished
 from wavewright.executor.run.ports import GateRecords, ReadyCalls
 from wavewright.executor.run.program import CompiledStep
 from wavewright.planner.language.plan import Step
-from wavewright.planner.types import Json, JsonObject, StepKey
+from wavewright.planner.types import CallContent, Json, JsonObject, StepKey
 from wavewright.tools.functions.injected import RunValues
 
 _EMPTY: JsonObject = {}
@@ -47,6 +48,10 @@ class ScheduledCall:
     params: JsonObject = field(default_factory=_empty)
     key: StepKey | None = None
     """None until the parameters are there."""
+    nth: int = 0
+    """How many items before this one make a call with the same content."""
+    cache_key: StepKey | None = None
+    """Under which other runs find the output; None where they may not use it."""
     data: RunValues = field(default_factory=lambda: _NO_DATA)
     """Run data that the step may read."""
     data_digest: str = ""
@@ -86,6 +91,8 @@ class FanOut:
     next_place: int = 0
     """Place among the chosen ones of the next item to call."""
     unfinished: int = field(init=False)
+    prepared: Counter[CallContent] = field(default_factory=Counter[CallContent])
+    """How many calls with the same content were prepared so far."""
 
     def __post_init__(self) -> None:
         self.endings = [None] * len(self.items)

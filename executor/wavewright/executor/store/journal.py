@@ -241,7 +241,7 @@ def reusable_key(event: StepFinished | ItemFinished) -> StepKey | None:
             gate.has_failed and gate.severity == "block" for gate in event.gates
         ):
             return None
-    return event.key
+    return event.cache_key
 
 
 class MemoryJournal:

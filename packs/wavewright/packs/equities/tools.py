@@ -380,6 +380,7 @@ def equity_tools(settings: EquitiesSettings, root: Path) -> tuple[Tool, ...]:
     fetches: dict[str, Any] = {
         "effects": {"read", "egress"} if over_http else {"read"},
         "tags": {"data"},
+        "deterministic": True,
         "freshness_field": "as_of",
         "expected_seconds": 2.0 if over_http else 0.05,
         "cache_for": "1h" if over_http else None,
@@ -395,6 +396,7 @@ def equity_tools(settings: EquitiesSettings, root: Path) -> tuple[Tool, ...]:
         make_tool(functions.fetch_index_data, **fetches),
         make_tool(
             functions.fetch_announcements,
+            deterministic=True,
             tags={"data"},
             expected_seconds=0.1,
             untrusted_output=True,
@@ -410,5 +412,11 @@ def equity_tools(settings: EquitiesSettings, root: Path) -> tuple[Tool, ...]:
             retry=Retry(attempts=3),
             timeout="2m",
         ),
-        make_tool(analyze_summary, tags={"analysis"}, expected_seconds=0.1, timeout="2m"),
+        make_tool(
+            analyze_summary,
+            deterministic=True,
+            tags={"analysis"},
+            expected_seconds=0.1,
+            timeout="2m",
+        ),
     )

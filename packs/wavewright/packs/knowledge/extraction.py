@@ -116,6 +116,7 @@ def chunk_extractor() -> Worker:
             tags=frozenset({"text"}),
             expected_seconds=15.0,
             max_items=20_000,
+            deterministic=True,
             cache_for=KEPT_SECONDS,
         ),
         show=_shown,

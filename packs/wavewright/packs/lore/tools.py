@@ -132,6 +132,7 @@ def lore_tools(
         make_tool(
             conclusion.assemble_package,
             name="lore.assemble_package",
+            deterministic=True,
             tags={"analysis"},
             reads_data=records | {SOURCES, CROSS_REFERENCE},
             output_data={
@@ -140,7 +141,7 @@ def lore_tools(
                 "confidence": {CROSS_REFERENCE},
             },
         ),
-        make_tool(present_zone, name="lore.present_zone", tags={"analysis"}),
+        make_tool(present_zone, name="lore.present_zone", tags={"analysis"}, deterministic=True),
     )
 
 

@@ -257,7 +257,7 @@ def _repeated_calls(subject: CheckContext, calls: list[_CallArguments]) -> Itera
         step = call.step
         items = None if step.for_each is None else _comparison_key(step.for_each)
         same = first.setdefault((step.tool, call.names, call.values, items, step.when), step.id)
-        if same != step.id and not subject.tools[step.tool].writes:
+        if same != step.id and subject.tools[step.tool].is_made_once:
             yield make_diagnostic(
                 "W802",
                 f"/steps/{call.number}",

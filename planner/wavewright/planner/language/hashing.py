@@ -13,7 +13,15 @@ import json
 
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.types import Json, JsonObject, PlanHash, RunId, StepId, StepKey
+from wavewright.planner.types import (
+    CallContent,
+    Json,
+    JsonObject,
+    PlanHash,
+    RunId,
+    StepId,
+    StepKey,
+)
 
 # ASCII keeps a lone surrogate representable: hashing is total over whatever got past the reader.
 _CANONICAL_ENCODER = json.JSONEncoder(
@@ -49,48 +57,72 @@ def plan_hash(plan: Plan) -> PlanHash:
     return PlanHash(content_hash(content))
 
 
-def freshness_bucket(signature: ToolSignature, *, now: float, run: RunId) -> Json:
-    """Return what makes a result of this tool usable again: a stretch of time, or this run alone."""
-    if signature.cache_for is None or signature.writes:
-        return run
-    period = int(now // signature.cache_for)
-    # What other code made is no result of this tool, whatever its contract says.
-    return [period, signature.code] if signature.code else period
-
-
 def step_key(
-    signature: ToolSignature,
+    tool: str,
     params: JsonObject,
     *,
     config: JsonObject | None,
-    now: float,
     run: RunId,
     step: StepId,
-    index: int | None = None,
+    nth: int = 0,
     data: str = "",
 ) -> StepKey:
-    """Return the key of one call: equal keys mean that one result serves both.
+    """Return the key of one call of a run: its content, and its place.
+
+    The version of the tool is no part of it, so a call that has ended in a run is the same call
+    after the tool's code has changed.
 
     Args:
-        signature: The tool that is called.
+        tool: Name of the tool that is called.
         params: Its resolved parameters, without any `${…}`.
         config: What the goal says of the tool.
-        now: The instant of the run, in seconds since the epoch.
-        run: The run; part of the key where no other run may use the result.
-        step: The step and `index` the item; part of the key of a tool that writes, because there
-            two equal calls are two effects and not one.
-        index: Position of the item of a `for_each` step.
+        run: The run; of a retry, the run whose calls it repeats.
+        step: The step that makes the call.
+        nth: How many items before this one make a call with the same content. Items are told apart
+            by that and not by their index, so a list may be reordered between a run and its retry.
         data: Hash of the run data that the call may read.
+
+    Raises:
+        ValueError: the parameters are not JSON.
     """
-    content: list[Json] = [
-        signature.name,
-        signature.version,
-        params,
-        config or {},
-        freshness_bucket(signature, now=now, run=run),
-    ]
-    if signature.writes:
-        content += [step, index]
+    return placed_key(call_content(tool, params, config=config, data=data), run, step, nth)
+
+
+def call_content(
+    tool: str, params: JsonObject, *, config: JsonObject | None, data: str = ""
+) -> CallContent:
+    """Return the hash of what a call asks of its tool; equal calls have an equal content.
+
+    Raises:
+        ValueError: the parameters are not JSON.
+    """
+    asked: list[Json] = [tool, params, config or {}]
     if data:
-        content.append({"data": data})
-    return StepKey(hashlib.sha256(canonical_json(content)).hexdigest())
+        asked.append({"data": data})
+    return CallContent(_short_hash(canonical_json(asked)))
+
+
+def placed_key(content: CallContent, run: RunId, step: StepId, nth: int = 0) -> StepKey:
+    """Return the key of a call with this content."""
+    return StepKey(f"{content}-{_short_hash(canonical_json([run, step, nth]))}")
+
+
+def content_of(key: StepKey) -> CallContent:
+    """Return the content of the call that has a key."""
+    return CallContent(key.partition("-")[0])
+
+
+def cache_key(
+    signature: ToolSignature, content: CallContent, *, now: float, cache_for: float
+) -> StepKey:
+    """Return the key under which other runs find the result of a call, for a stretch of time.
+
+    The tool's version and its code are a part of it: what another version made is another result.
+    """
+    stretch = int(now // cache_for)
+    made_by = [signature.version, signature.code]
+    return StepKey(_short_hash(canonical_json([content, *made_by, stretch])))
+
+
+def _short_hash(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()[:32]

@@ -39,6 +39,10 @@ class CallPolicy(DocumentModel):
     """Greatest number of items of one `for_each` over it."""
     freshness_field: str | None = None
     """Dotted path, in an output, of the time that its data is of (ISO 8601 date or date-time)."""
+    deterministic: bool = False
+    """Whether equal calls of one run give the same output, so that one call serves all of them; has
+    no meaning for a tool that writes.
+    """
     cache_for: Seconds | None = None
     """How long another run may reuse a result; never where absent, nor for a tool that writes."""
     needs_approval: bool = False
@@ -65,7 +69,7 @@ class ToolSignature(CallPolicy):
     idempotent: bool = True
     """Whether a call with the same idempotency key may be repeated after a crash."""
     version: str = "1"
-    """Part of the step key: a new version makes earlier results unusable."""
+    """A new version makes results of the old one unusable for other runs and for retries."""
     expected_tokens: Annotated[int, Field(ge=0)] = 0
     """Prior of the model tokens of one call, read and written; what the budget is checked against
     beforehand.
@@ -119,10 +123,13 @@ class ToolSignature(CallPolicy):
         return "write" in self.effects
 
     @property
+    def is_made_once(self) -> bool:
+        """Whether equal calls of one run are made once."""
+        return self.deterministic and self.only_reads
+
+    @property
     def only_reads(self) -> bool:
-        """Whether two equal calls are one: what is asked of another system (`read` and `egress`) is
-        asked once.
-        """
+        """Whether a call changes nothing that a repeated one would change again."""
         return not self.effects or ("read" in self.effects and not self.writes)
 
 
@@ -136,6 +143,7 @@ SUB_PLAN_SIGNATURE: Final = ToolSignature(
         "additionalProperties": False,
     },
     effects=frozenset(),
+    deterministic=True,
     expected_seconds=0.001,
 )
 """What the checker knows of the steps that give results of sub-plans."""

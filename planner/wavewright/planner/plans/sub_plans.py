@@ -173,7 +173,7 @@ class _Expansion:
             on=step.id,
             check=repeat.until,
             severity="warn",
-            hint=f"{step.id!r} ended without it: after {repeat.max} runs, or since two runs gave the same result",
+            hint=f"{step.id!r} ended without it: after {repeat.max} runs",
         )
         self.gates.append((gate, ExpandedPlace(f"{call.pointer}/repeat")))
 
@@ -314,14 +314,14 @@ def _whens_of_run(step: StepId, number: int, repeat: Repeat, when: str | None) -
     """Return the conditions of a further run: those before have results, the last one not what is
     looked for.
 
-    A result that a run before had already leads to the same inputs, and so to nothing new.
+    An equal result is no reason to stop: the same question may be answered otherwise later, as
+    where a status is asked for until it is "done".
     """
     runs = [StepId(f"{step}.{earlier}") for earlier in range(1, number)]
     until = repoint_condition(repeat.until, step, runs[-1]) or repeat.until
     conditions = [] if when is None else [when]
     conditions += [f"has({step_path(run)})" for run in runs]
     conditions.append(f"!({bare_expression(until).expression})")
-    conditions += [f"{step_path(runs[-1])} != {step_path(run)}" for run in runs[:-1]]
     return conditions
 
 

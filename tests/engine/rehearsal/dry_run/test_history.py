@@ -148,8 +148,8 @@ def test_a_damaged_call_is_left_out(journal: Path | str, request: pytest.Fixture
 
 
 def test_the_newest_call_under_a_key_is_found(journal: Path | str) -> None:
-    append(journal, "r1", [*begun("r1", TWO), ended("a", 3.0, key="k")])
-    append(journal, "r2", [*begun("r2", TWO), ended("a", 1.0, key="k")])
+    append(journal, "r1", [*begun("r1", TWO), ended("a", 3.0, cache_key="k")])
+    append(journal, "r2", [*begun("r2", TWO), ended("a", 1.0, cache_key="k")])
     keys = {StepKey("k"), StepKey("never")}
 
     found = find_stored(journal, keys)

@@ -101,7 +101,7 @@ def echo(text: str) -> str:
 FLAKY_SETTINGS = """\
 tools:
   - path: flaky.py
-    functions: {shaky: {}, broken: {}, down: {}, wrong: {}, echo: {cache_for: 1h}}
+    functions: {shaky: {}, broken: {}, down: {}, wrong: {}, echo: {cache_for: 1h, deterministic: true}}
 """
 FLAKY_PLAN = """\
 goal: See what fails

@@ -92,13 +92,11 @@ def test_each_recorded_call_has_the_parameters_that_its_key_was_made_of(
 
     keys = [
         step_key(
-            ran.context.signatures[call.tool],
+            call.tool,
             call.params,
             config=call.config,
-            now=ran.context.state.started.now,
             run=ran.context.run,
             step=call.step,
-            index=call.index,
         )
         for call in recording.calls
     ]

@@ -49,6 +49,8 @@ class ToolOptions(TypedDict, total=False):
     effects: _Effects
     idempotent: bool | None
     """Where absent, whether the tool writes nothing."""
+    deterministic: bool
+    """Whether one call serves all equal ones of a run."""
     version: str | None
     """Where absent, a hash of the contract and of `settings`, so that a changed signature or
     another source never meets results of the old one.

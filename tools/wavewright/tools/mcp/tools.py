@@ -213,6 +213,7 @@ def _signature(
             else without_patterns(tool.output_schema),
             effects=policy.effects if overrides.effects is None else overrides.effects,
             idempotent=policy.idempotent if idempotent is None else idempotent,
+            deterministic=overrides.deterministic,
             version=tool.hash[:12],
             # The session limits each request; a step also waits for a slot, for the start and for a
             # repeat.

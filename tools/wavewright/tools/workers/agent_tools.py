@@ -25,7 +25,7 @@ from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import LoopTool, LoopToolError
 from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.planner.schemas.validation import validator_of
-from wavewright.planner.types import Json, JsonObject, JsonSchema, StepKey
+from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, StepKey
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.schemas import properties
 from wavewright.tools.functions.tool import AgentToolCall, Emission, Tool, ToolCall
@@ -191,17 +191,8 @@ class AgentCalls:
             if call.data is None
             else call.data.child(signature.reads_data, signature.writes_data)
         )
-        key_of = partial(
-            step_key,
-            signature,
-            params,
-            config=config,
-            now=call.now.timestamp(),
-            run=call.run,
-            step=call.step,
-            index=call.index,
-        )
         place = f"{call.step}[{'' if call.index is None else call.index}]"
+        key_of = partial(step_key, name, params, config=config, run=call.run, step=StepId(place))
         request = ToolCall(
             run=call.run,
             step=call.step,

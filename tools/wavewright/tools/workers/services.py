@@ -224,6 +224,7 @@ def make_worker(worker: Worker, services: Services) -> Tool:
         output_schema=spec.output_schema,
         effects=frozenset({"read", "egress"}),
         idempotent=True,
+        deterministic=spec.deterministic,
         version=_version(worker, spec, services),
         tags=spec.tags,
         expected_seconds=spec.expected_seconds,

@@ -19,9 +19,10 @@ from typing import Final, Literal, TypeAlias
 
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import StepFinished
-from wavewright.executor.run.step_keys import StepKeyBuilder
+from wavewright.executor.run.step_keys import ContentHasher
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.hashing import cache_key
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.estimates import known_items
@@ -77,19 +78,16 @@ class BegunRunForecast:
         )
 
 
-def rerun_statuses(
-    plan: Plan, state: RunState, tools: Mapping[str, ToolSignature]
-) -> dict[StepId, RerunStatus]:
-    """Return the status of each step of a plan: the run's own plan, or the patched one."""
+def rerun_statuses(plan: Plan, state: RunState) -> dict[StepId, RerunStatus]:
+    """Return the status of each step of a plan: the run's own plan, or the patched one.
+
+    What has ended is kept, also where the code of its tool has changed since.
+    """
     graph = PlanGraph.of(plan)
-    versions = state.started.versions if state.started is not None else {}
     found: dict[StepId, RerunStatus] = {}
     for step_id in graph.order():
         step = graph.steps[step_id]
-        tool = tools.get(step.tool)
-        before = versions.get(f"tool {step.tool}")
-        is_other = tool is not None and before is not None and before != tool.version
-        found[step_id] = _rerun_status(step, graph, state, found, is_other_tool=is_other)
+        found[step_id] = _rerun_status(step, graph, state, found)
     return found
 
 
@@ -98,20 +96,13 @@ def _rerun_status(
     graph: PlanGraph,
     state: RunState,
     found: Mapping[StepId, RerunStatus],
-    *,
-    is_other_tool: bool,
 ) -> RerunStatus:
     again = next(
         (name for name in graph.reads[step.id] if name in found and found[name].kind in CALLING),
         None,
     )
     ended = state.steps.get(step.id)
-    if (
-        ended is not None
-        and ended.status in {*SUCCESSES, "failed"}
-        and again is None
-        and not is_other_tool
-    ):
+    if ended is not None and ended.status in {*SUCCESSES, "failed"} and again is None:
         return _kept_status(ended)
     stopped = _blocking_reason(step, graph, state, found)
     if stopped is not None:
@@ -120,8 +111,6 @@ def _rerun_status(
         return RerunStatus("skipped", "its condition was false")
     items = state.items.get(step.id)
     done = sum(item.status in SUCCESSES for item in items.values()) if items else 0
-    if is_other_tool:
-        return RerunStatus("runs", f"tool {step.tool!r} has changed since")
     if ended is not None and again is not None and ended.status in SUCCESSES:
         return RerunStatus(
             "runs", f"it reads {again}, which runs again and may give another output"
@@ -164,10 +153,6 @@ def _blocking_reason(
         if standing.kind == "kept" and not state.is_present(name):
             return f"a gate on {name} failed"
     return None
-
-
-_NO_RUN_ID = RunId("")
-"""Stands for the run in the keys; results that only their own run may reuse are not looked up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,11 +229,11 @@ def _may_reuse(step: Step, tool: ToolSignature | None) -> bool:
 def _step_keys(
     step: Step, plan: Plan, goal: Goal, tool: ToolSignature, now: dt.datetime
 ) -> Iterator[StepKey]:
-    if not _has_known_params(step, goal):
+    if tool.cache_for is None or not _has_known_params(step, goal):
         return
     items = [None] if step.for_each is None else known_items(plan, step)
     config = next((said.config for said in goal.tools if said.name == tool.name), None)
-    maker = StepKeyBuilder(tool, config=config, now=now.timestamp(), run=_NO_RUN_ID)
+    hasher = ContentHasher(tool.name, config)
     params_of = compile_render(step.params)
     for index, item in enumerate(items or ()):
         variables: JsonObject = {"inputs": plan.inputs, "steps": {}}
@@ -257,7 +242,8 @@ def _step_keys(
         try:
             params: Json = params_of(variables, now)
             if isinstance(params, dict):
-                yield maker.key(params, step.id, None if step.for_each is None else index)
+                content = hasher.content(params)
+                yield cache_key(tool, content, now=now.timestamp(), cache_for=tool.cache_for)
         except (ExpressionError, ValueError):
             continue  # the run reports the fault
 

@@ -32,10 +32,11 @@ from wavewright.executor.events.types import (
 )
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.hashing import content_of
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.plans.expressions import Renderer, compile_render
 from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.types import Json, JsonObject, StepId, StepKey
+from wavewright.planner.types import CallContent, Json, JsonObject, StepId, StepKey
 
 CallStatus: TypeAlias = Literal["ok", "empty", "failed", "reused", "cancelled"]
 """How a call ended; `reused` served by another run's, `cancelled` cut off, so that its output is
@@ -81,6 +82,8 @@ class RecordedCall:
     config: JsonObject = field(default_factory=dict[str, Json])
     """What the goal says of the tool."""
     key: StepKey | None = None
+    cache_key: StepKey | None = None
+    """Under which other runs find the output, where the tool allows it."""
     output: Json = None
     error: StepError | None = None
     emitted: tuple[_StoredEvent, ...] = ()
@@ -123,9 +126,11 @@ def recorded_calls(events: Iterable[Event]) -> tuple[RecordedCall, ...]:
     """
     known = list(events)
     made = {
-        event.key
+        content_of(event.key)
         for event in known
-        if isinstance(event, StepFinished | ItemFinished) and event.status in ("ok", "empty")
+        if isinstance(event, StepFinished | ItemFinished)
+        and event.key is not None
+        and event.status in ("ok", "empty")
     }
     # Steps that began while the plan arrived have ended before it was accepted.
     first = next(
@@ -139,7 +144,7 @@ def recorded_calls(events: Iterable[Event]) -> tuple[RecordedCall, ...]:
 class _CallReader:
     """Follows a run event by event, with the outputs that its steps see."""
 
-    def __init__(self, made: set[StepKey | None], first: Plan | None) -> None:
+    def __init__(self, made: set[CallContent], first: Plan | None) -> None:
         self._made = made
         self._first = first
         self._plan: _RenderedPlan | None = None
@@ -200,6 +205,7 @@ class _CallReader:
             index=index,
             config=config,
             key=ending.key,
+            cache_key=ending.cache_key,
             output=ending.output,
             error=ending.error,
             emitted=emitted,
@@ -214,7 +220,9 @@ class _CallReader:
             case "failed" | "cancelled":
                 return ending.status if ending.attempts and ending.key is not None else None
             case "reused":
-                return None if ending.key in self._made else "reused"
+                if ending.key is None or content_of(ending.key) in self._made:
+                    return None
+                return "reused"
             case _:
                 return None
 

@@ -298,7 +298,9 @@ class ReusingJournal(MemoryJournal):
         super().__init__()
         self._run = run
         self._served = {
-            call.key: call for call in calls if call.status == "reused" and call.key is not None
+            call.cache_key: call
+            for call in calls
+            if call.status == "reused" and call.cache_key is not None
         }
 
     async def find_output(self, key: StepKey) -> StoredOutput | None:

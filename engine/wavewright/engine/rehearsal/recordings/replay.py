@@ -9,6 +9,7 @@ and that counts in the budgets.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -64,12 +65,19 @@ from wavewright.tools.workers.services import Services, make_services
 class RecordedRespondents:
     """Approves and answers as in the recorded run.
 
-    What was not asked then is approved, since a replay has no effects; a question that was not
-    asked has no answer.
+    Equal questions are told apart by the step that asks, and of one step by their order: what a
+    person has answered to one is no answer to another. What was not asked then is approved, since a
+    replay has no effects; a question that was not asked has no answer.
     """
 
-    _refused: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
-    _answers: dict[str, str] = field(default_factory=dict[str, str])
+    _approvals: dict[tuple[str, ...], deque[bool]] = field(
+        default_factory=dict[tuple[str, ...], deque[bool]]
+    )
+    """By what was approved, in order."""
+    _answers: dict[tuple[str, str], deque[str]] = field(
+        default_factory=dict[tuple[str, str], deque[str]]
+    )
+    """By step and question, in order."""
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> RecordedRespondents:
@@ -79,25 +87,31 @@ class RecordedRespondents:
             if not isinstance(event, Noted):
                 continue
             needs = event.body.get("needs")
-            if (
-                event.topic == "approval"
-                and not event.body.get("approved")
-                and isinstance(needs, list)
-            ):
-                respondents._refused.add(tuple(str(need) for need in needs))
+            if event.topic == "approval" and isinstance(needs, list):
+                reasons = tuple(str(need) for need in needs)
+                given = bool(event.body.get("approved"))
+                respondents._approvals.setdefault(reasons, deque()).append(given)
             elif event.topic == "answer":
-                respondents._answers[str(event.body.get("question"))] = str(
-                    event.body.get("answer")
-                )
+                binding = event.body.get("binding")
+                step = binding.get("step") if isinstance(binding, dict) else None
+                asker = "" if step is None else f"step {step!r}"
+                asked = asker, str(event.body.get("question"))
+                answer = str(event.body.get("answer"))
+                respondents._answers.setdefault(asked, deque()).append(answer)
         return respondents
 
     async def approve(self, request: ApprovalRequest) -> bool:
         """Return whether it was approved; whatever was not asked is approved."""
-        return request.needs not in self._refused
+        given = self._approvals.get(request.needs)
+        return given.popleft() if given else True
 
     async def ask(self, question: UserQuestion) -> str | None:
-        """Return what was answered to the same question."""
-        return self._answers.get(question.question)
+        """Return what was answered to the same question of the same step."""
+        given = self._answers.get((question.asked_by, question.question))
+        if given is None:
+            # A planner's question is asked by no step.
+            given = self._answers.get(("", question.question))
+        return given.popleft() if given else None
 
 
 _FAILED_OUTCOMES: Final[frozenset[ModelOutcome]] = frozenset({"failed", "timeout", "over_budget"})

@@ -47,6 +47,17 @@ result: ${steps.words}
 
 
 @pytest.fixture
+def project(project: Path) -> Path:
+    """The project as it is made, where listing the notes gives the same throughout a run."""
+    settings = project / "wavewright.yaml"
+    before = "list_notes: {tags: [data],"
+    text = settings.read_text()
+    assert before in text
+    settings.write_text(text.replace(before, "list_notes: {deterministic: true, tags: [data],"))
+    return project
+
+
+@pytest.fixture
 def plan(project: Path) -> Path:
     path = project / "plans" / "twice.plan.yaml"
     path.write_text(PLAN)

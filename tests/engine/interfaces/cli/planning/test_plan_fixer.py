@@ -31,6 +31,7 @@ LOOK = ToolSignature(
         "additionalProperties": False,
     },
     output_schema={"type": "string"},
+    deterministic=True,
 )
 TOOLS = {
     "look": LOOK,

@@ -182,6 +182,13 @@ def retry(
         str | None,
         typer.Option("--from", metavar="STEP", help="Repeat this step and all that depend on it."),
     ] = None,
+    again: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="STEP",
+            help="Repeat this step also where it is not known whether its write took effect.",
+        ),
+    ] = None,
     set_: SetOption = None,
     concurrency: ConcurrencyOption = None,
     output: OutputOption = None,
@@ -197,7 +204,13 @@ def retry(
     from wavewright.engine.interfaces.cli.runs import run_command
 
     request = run_command.retry_request(
-        run, start=start, inputs=set_ or (), concurrency=concurrency, output=output, by=by
+        run,
+        start=start,
+        again=again or (),
+        inputs=set_ or (),
+        concurrency=concurrency,
+        output=output,
+        by=by,
     )
     raise typer.Exit(
         run_command.execute_request(

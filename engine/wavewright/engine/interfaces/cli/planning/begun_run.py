@@ -80,7 +80,7 @@ def read_begun_run(prefix: str, patch: Path | None, settings: Settings) -> Begun
         message = f"run {state.run!r} has ended ({ended}); no step of it would run again"
         raise CommandError(message, hint="--patch FILE shows what would run after a patch")
     tools = signatures_to_check(plan, goal, settings)
-    standings = rerun_statuses(plan, state, tools)
+    standings = rerun_statuses(plan, state)
     outputs = {
         step: state.steps[step].output
         for step, standing in standings.items()

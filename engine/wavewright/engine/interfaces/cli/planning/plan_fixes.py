@@ -171,9 +171,9 @@ def _refuse_unequal(first: Step, again: Step, bound: Plan, tool: ToolSignature) 
     read = frozenset(step_reads(first))  # which both do
     if read.union(first.depends_on) != read.union(again.depends_on):
         raise NotEditable(f"it and {first.id!r} wait for other steps")
-    if not tool.only_reads or tool.needs_approval:
+    if not tool.is_made_once or tool.needs_approval:
         raise NotEditable(
-            f"{again.tool!r} does more than read, or needs approval, so two calls are not one"
+            f"{again.tool!r} is not deterministic, or needs approval, so two calls are not one"
         )
     replaced = {step.supersedes for step in bound.steps}
     if {first.id, again.id} & replaced:

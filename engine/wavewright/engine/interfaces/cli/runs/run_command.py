@@ -350,6 +350,7 @@ def retry_request(
     run: str | None,
     *,
     start: str | None,
+    again: Sequence[str] = (),
     inputs: Sequence[str],
     concurrency: int | None,
     output: Path | None,
@@ -373,27 +374,30 @@ def retry_request(
             f"run {found!r} has several targets",
             hint=f"`wavewright show {found}` lists their runs: retry one of them",
         )
-    _check_retryable(found, state, start)
+    for step in (*again, *(() if start is None else (start,))):
+        _check_retryable(found, state, step)
     goal = Goal.model_validate(state.started.goal)
     given = (
         InputOverrides(assignments=tuple(inputs)).applied(goal.inputs, goal.inputs_schema)
         if inputs
         else {}
     )
-    retry = RetryRequest(found, None if start is None else StepId(start), given)
+    retry = RetryRequest(
+        found, None if start is None else StepId(start), given, tuple(map(StepId, again))
+    )
     return RunRequest(
         retry=retry, concurrency=concurrency, output_dir=output, by=by or local_user()
     )
 
 
-def _check_retryable(run: RunId, state: RunState, start: str | None) -> None:
+def _check_retryable(run: RunId, state: RunState, start: str) -> None:
     steps = state.plan.get("steps") if state.plan is not None else None
     names = (
         [str(step["id"]) for step in steps if isinstance(step, dict)]
         if isinstance(steps, list)
         else []
     )
-    if start is not None and start not in names:
+    if not any(name == start or name.startswith(f"{start}.") for name in names):
         raise CommandError(
             f"run {run!r} has no step {start!r}", hint=suggest_name(start, names, what="its steps")
         )

@@ -1,0 +1,32 @@
+"""Which steps a retry repeats that begins at one of them."""
+
+from __future__ import annotations
+
+from tests.executor.execution_harness import plan_of
+from wavewright.engine.run.read_job import steps_to_repeat
+from wavewright.executor.events.state import fold
+from wavewright.executor.events.types import PlanAccepted
+from wavewright.planner.language.hashing import plan_hash
+from wavewright.planner.types import StepId
+
+EXPANDED = plan_of(
+    {"id": "first"},
+    {"id": "loop.1.score", "depends_on": ["first"]},
+    {"id": "loop.2.score", "depends_on": ["loop.1.score"]},
+    {"id": "loop", "depends_on": ["loop.2.score"]},
+    {"id": "joined", "depends_on": ["loop"]},
+    {"id": "looper"},
+)
+
+
+def repeated(start: str) -> list[str]:
+    accepted = PlanAccepted(1.0, EXPANDED.model_dump(mode="json"), plan_hash(EXPANDED), "given")
+    return [*steps_to_repeat(fold([accepted]), StepId(start))]
+
+
+def test_a_retry_from_a_step_repeats_it_and_all_that_depend_on_it() -> None:
+    assert repeated("loop.2.score") == ["loop.2.score", "loop", "joined"]
+
+
+def test_a_retry_from_a_sub_plan_repeats_its_steps() -> None:
+    assert repeated("loop") == ["loop.1.score", "loop.2.score", "loop", "joined"]

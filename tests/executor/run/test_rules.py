@@ -1,0 +1,209 @@
+"""The rules of `docs/explanation/semantics.md`: what is called again, and what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.executor.execution_harness import (
+    NOW,
+    RUN,
+    ExecutionHarness,
+    VirtualClock,
+    answering,
+    echo,
+    output_of,
+    plan_of,
+    statuses,
+)
+from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.run.execution import Execution, execute
+from wavewright.executor.run.ports import PersonReply, ReadyCalls
+from wavewright.executor.run.rules import RetriedRun, ReuseSource
+from wavewright.executor.store.journal import MemoryJournal
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.types import Json, RunId, StepId
+from wavewright.tools.functions.errors import ToolError
+from wavewright.tools.functions.tool import ToolCall
+
+pytestmark = pytest.mark.anyio
+
+CHARGE: Mapping[str, Any] = {"effects": ["write"], "idempotent": False}
+CHARGE_THEN_LOOK = plan_of({"id": "c"}, {"id": "f", "tool": "look", "depends_on": ["c"]})
+
+
+class Shop:
+    """A tool that charges, one that may fail, and runs that retry each other."""
+
+    def __init__(self) -> None:
+        self.is_failing = True
+        self.runs: list[RetriedRun] = []
+        self.bench = ExecutionHarness().add(echo, **CHARGE).add(self.look, "look")
+
+    def look(self, call: ToolCall) -> Json:
+        if self.is_failing:
+            raise ToolError("not yet")
+        return echo(call)
+
+    async def run(self, plan: Plan, *anew: str, again: tuple[str, ...] = ()) -> RunState:
+        """Run a plan, as a retry of the runs before."""
+        donor = None
+        if self.runs:
+            named = frozenset(map(StepId, again))
+            donor = ReuseSource(tuple(self.runs), frozenset(map(StepId, anew)) | named, named)
+        run = RunId(f"run_{len(self.runs)}")
+        journal = MemoryJournal()
+        await execute(
+            Execution(plan, self.bench.tools, run, NOW, journal, donor=donor, clock=VirtualClock())
+        )
+        state = fold(await journal.load(run))
+        self.runs.insert(0, RetriedRun(run, state))
+        return state
+
+    @property
+    def charges(self) -> list[Json]:
+        """What was charged, in order."""
+        return [call.params for call in self.bench.calls if call.tool == "work"]
+
+
+async def resumed(bench: ExecutionHarness, plan: Plan, journal: MemoryJournal) -> RunState:
+    return await bench.run(plan, journal=journal, prior=fold(await journal.load(RUN)))
+
+
+async def test_a_finished_step_is_not_called_again_by_other_code() -> None:
+    journal = MemoryJournal()
+    old = ExecutionHarness().add(echo, **CHARGE, version="1").add(echo, "look")
+    await old.run(plan_of({"id": "c"}), journal=journal)
+    changed = ExecutionHarness().add(
+        echo, **CHARGE, version="2", description="another", output_schema={"type": "object"}
+    )
+
+    state = await resumed(changed.add(echo, "look"), CHARGE_THEN_LOOK, journal)
+
+    assert changed.called == ["f"]
+    assert statuses(state) == {"c": "ok", "f": "ok"}
+
+
+async def test_an_output_that_other_code_cannot_read_ends_the_step() -> None:
+    journal = MemoryJournal()
+    await ExecutionHarness().add(echo, **CHARGE).run(plan_of({"id": "c"}), journal=journal)
+    changed = ExecutionHarness().add(answering("text"), **CHARGE, output_schema={"type": "string"})
+
+    state = await resumed(changed, plan_of({"id": "c"}), journal)
+
+    error = state.steps[StepId("c")].error
+    assert changed.calls == []
+    assert error is not None
+    assert "its output is not what the tool's present code promises" in error.message
+    assert error.hint is not None
+
+
+async def test_a_write_that_succeeded_in_any_run_of_a_chain_is_not_repeated() -> None:
+    shop = Shop()
+    await shop.run(CHARGE_THEN_LOOK)
+    await shop.run(CHARGE_THEN_LOOK, "c", "f")
+    shop.is_failing = False
+
+    await shop.run(CHARGE_THEN_LOOK)
+    await shop.run(CHARGE_THEN_LOOK)
+
+    assert len(shop.charges) == 2  # the second was asked for by name
+
+
+async def test_a_write_is_not_repeated_after_a_retry_that_did_not_come_to_it() -> None:
+    shop = Shop()
+    await shop.run(CHARGE_THEN_LOOK)
+    shop.runs.insert(0, RetriedRun(RunId("run_x"), RunState()))
+
+    await shop.run(CHARGE_THEN_LOOK)
+
+    assert len(shop.charges) == 1
+
+
+async def test_items_of_a_reordered_list_are_not_charged_twice() -> None:
+    def plan(*who: str) -> Plan:
+        fan = {"id": "c", "for_each": [*who], "params": {"who": "${item}"}}
+        return plan_of(fan, {"id": "f", "tool": "look", "depends_on": ["c"]})
+
+    shop = Shop()
+    await shop.run(plan("a", "b", "b", "d"))
+
+    state = await shop.run(plan("new", "b", "a", "b", "b", "d"))
+
+    assert shop.charges[4:] == [{"who": "new"}, {"who": "b"}]
+    assert [ending.status for _, ending in sorted(state.items[StepId("c")].items())] == [
+        "ok",
+        "reused",
+        "reused",
+        "reused",
+        "ok",
+        "reused",
+    ]
+
+
+async def late(clock: VirtualClock, call: ToolCall) -> Json:
+    await clock.sleep(100)
+    return echo(call)
+
+
+async def test_a_late_write_is_not_tried_again() -> None:
+    clock = VirtualClock()
+    retry = {"attempts": 3, "on": ["timeout"], "wait_jitter": 0}
+    bench = ExecutionHarness().add(lambda call: late(clock, call), timeout=1, **CHARGE)
+
+    state = await bench.run(plan_of({"id": "c", "retry": retry}), clock=clock)
+
+    assert bench.called == ["c"]
+    assert statuses(state) == {"c": "failed"}
+
+
+async def test_a_retry_repeats_an_unclear_write_only_where_it_is_named() -> None:
+    shop = Shop()
+    clock = VirtualClock()
+    charge = shop.bench.tools["work"]
+    slow = ExecutionHarness().add(lambda call: late(clock, call), timeout=1, **CHARGE)
+    state = await slow.run(plan_of({"id": "c"}), clock=clock)
+    shop.runs.insert(0, RetriedRun(RUN, state))
+    shop.bench.tools["work"] = charge
+
+    refused = await shop.run(plan_of({"id": "c"}))
+    named = await shop.run(plan_of({"id": "c"}), again=("c",))
+
+    error = refused.steps[StepId("c")].error
+    assert error is not None
+    assert error.kind == "interrupted"
+    assert statuses(named) == {"c": "ok"}
+    assert len(shop.charges) == 1
+
+
+async def test_a_call_that_blocks_the_loop_for_too_long_fails() -> None:
+    clock = VirtualClock()
+
+    def hog(_: ToolCall) -> Json:
+        clock.now += 3  # without a turn of the loop
+        return "done"
+
+    state = await ExecutionHarness().add(hog, timeout=1).run(plan_of({"id": "a"}), clock=clock)
+    error = state.steps[StepId("a")].error
+
+    assert error is not None
+    assert error.kind == "timeout"
+    assert error.message == "it blocked the loop for 3.0 s, over its timeout of 1 s"
+
+
+async def test_what_asks_a_person_is_equal_to_no_other_call() -> None:
+    async def approve(_: ReadyCalls) -> PersonReply:
+        await anyio.lowlevel.checkpoint()
+        return PersonReply("approve")
+
+    bench = ExecutionHarness().add(echo, deterministic=True, needs_approval=True)
+    same = {"params": {"v": 1}}
+
+    state = await bench.run(plan_of({"id": "a", **same}, {"id": "b", **same}), ask=approve)
+
+    assert statuses(state) == {"a": "ok", "b": "ok"}
+    assert output_of(state, "b") == {"v": 1}
+    assert len(bench.calls) == 2
