@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from enum import Enum
 from pathlib import Path
 
@@ -96,3 +97,22 @@ async def test_what_is_no_text_answers_no_question(answer: object, tmp_path: Pat
         plan = ww.new_plan("x").step("q", "ask_person", {"question": "Q?"}).returns("${steps.q}")
         with pytest.raises(AnswerUnusable, match="which is no text"):
             await ww.run(plan)
+
+
+async def test_a_function_whose_own_waiting_is_cancelled_leaves_the_run_waiting(
+    tmp_path: Path,
+) -> None:
+    def one() -> int:
+        return 1
+
+    async def approve(request: object) -> bool:
+        raise asyncio.CancelledError
+
+    tool = make_tool(one, effects=["write"], needs_approval=True)
+    async with Wavewright(tools=[tool], journal=tmp_path / "j.db", approve=approve) as ww:
+        plan = ww.new_plan("x").step("a", "one", {}).returns("${steps.a}")
+        waiting = await ww.run(plan, run="r")
+    async with Wavewright(tools=[tool], journal=tmp_path / "j.db", approve=lambda _: True) as ww:
+        resumed = await ww.run(plan, run="r")
+
+    assert (waiting.status, resumed.status, resumed.result) == ("interrupted", "achieved", 1)

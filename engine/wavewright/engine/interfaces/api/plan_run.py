@@ -6,6 +6,7 @@ questions.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 import math
@@ -227,12 +228,18 @@ class CallbackAsker:
         return await _answer(self.function, question)
 
 
-async def _answer(function: Callable[[Q], R | Awaitable[R]], asked: Q) -> R:
+async def _answer(function: Callable[[Q], R | Awaitable[R]], asked: Q) -> R | None:
     """Return what a function answers; a plain one runs in a thread, since it may wait for a person."""
-    is_async = inspect.iscoroutinefunction(function)
-    answer: object = (
-        function(asked)
-        if is_async
-        else await anyio.to_thread.run_sync(function, asked, abandon_on_cancel=True)
-    )
-    return cast("R", await answer if inspect.isawaitable(answer) else answer)
+    try:
+        if inspect.iscoroutinefunction(function):
+            answer: object = function(asked)
+        else:
+            answer = await anyio.to_thread.run_sync(function, asked, abandon_on_cancel=True)
+        return cast("R", await answer if inspect.isawaitable(answer) else answer)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        # What the function waited for was cancelled, and not the run: there is no answer, the run
+        # waits and can be resumed.
+        return None
