@@ -28,6 +28,7 @@ from wavewright.engine.service.daemon.dispatcher import Dispatcher, MessageHandl
 from wavewright.engine.service.daemon.job_runner import JobRunner
 from wavewright.engine.service.daemon.model_circuit import ModelCircuitBreaker
 from wavewright.engine.service.daemon.reports import Reporter
+from wavewright.engine.service.job_store import rules
 from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
 from wavewright.engine.service.job_store.records import JobId, OutgoingMessage
 from wavewright.engine.service.job_store.store import JobStore
@@ -48,6 +49,9 @@ from wavewright.executor.store.journal import Journal
 from wavewright.planner.types import RunId
 from wavewright.tools.message_contract import MessageContract
 from wavewright.tools.workers.services import Services
+
+# Nobody moves the clock of a little daemon on, so it begins a job again at once after each death.
+rules.ATTEMPT_PAUSES = ()
 
 MOST_ROUNDS = 2_000
 """Turns after which a daemon that finds something to do each time is going round in circles."""
