@@ -5,16 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from wavewright.planner.cel.embedded import (
-    EmbeddedExpression,
-    Read,
-    is_plain_path,
-    plain_read,
-    reads,
-    split_references,
-)
+from wavewright.planner.cel.embedded import EmbeddedExpression, reads, split_references
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.parser import parse_expression
+from wavewright.planner.cel.plain_paths import Read, is_plain_path, plain_read
 from wavewright.planner.cel.reads import reads_of_tree
 from wavewright.planner.language.plan import Step
 from wavewright.planner.plans.uses import step_reads

@@ -12,7 +12,6 @@ from hypothesis import assume, given, settings, strategies as st
 from tests.crash.run_size import volume
 from wavewright.planner.cel.embedded import (
     EmbeddedExpression,
-    Read,
     bare_expression,
     iterate_strings,
     join_references,
@@ -20,6 +19,7 @@ from wavewright.planner.cel.embedded import (
     split_references,
 )
 from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.cel.plain_paths import Read
 from wavewright.planner.plans.expressions import (
     compile_render,
     evaluate,

@@ -14,53 +14,8 @@ from typing import NamedTuple
 
 from wavewright.config.sources import pointer_token
 from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.cel.plain_paths import Read, plain_read
 from wavewright.planner.types import Json
-
-
-class Read(NamedTuple):
-    """One mention of a root."""
-
-    root: str
-    """`steps`, `inputs`, `item`, `index`, `output`, `goal` or a name that stands for nothing."""
-    name: str | None
-    """The field below the root, where the text names one: the step's or the input's name."""
-    guarded: bool
-    """Whether the expression asks `has(steps.<name>)`, or for a field of it, anywhere."""
-    offset: int
-    """Where the name stands, or the root where there is none."""
-
-
-_PLAIN_PATH = re.compile(
-    r"(?P<root>steps|inputs|item|output)\.(?P<name>(?!(?:in|true|false|null)\b)[A-Za-z_][A-Za-z0-9_]*)"
-    r"(?:\.(?!(?:in|true|false|null)\b)[A-Za-z_][A-Za-z0-9_]*){0,8}"
-)
-"""Paths of which nothing but the root and the first name matters; the four words cannot follow a
-dot in CEL.
-"""
-_MAX_PATH_LENGTH = 1000
-"""Characters; far below the length that an expression may have."""
-
-
-@lru_cache(maxsize=8192)
-def plain_read(expression: str) -> Read | None:
-    """Return the one read of a plain path, as `reads` would, or None where the expression may be
-    more than that.
-    """
-    path = _match_plain_path(expression)
-    return (
-        None
-        if path is None
-        else Read(path["root"], path["name"], guarded=False, offset=path.start("name"))
-    )
-
-
-def is_plain_path(expression: str) -> bool:
-    """Return whether an expression is names joined by dots, of which the first is a root."""
-    return _match_plain_path(expression) is not None
-
-
-def _match_plain_path(expression: str) -> re.Match[str] | None:
-    return _PLAIN_PATH.fullmatch(expression) if len(expression) <= _MAX_PATH_LENGTH else None
 
 
 @lru_cache(maxsize=8192)
@@ -85,7 +40,10 @@ def guarded_steps(condition: str) -> frozenset[str]:
     """
     from wavewright.planner.cel.reads import guarded_by_tree
 
-    return guarded_by_tree(condition)
+    try:
+        return guarded_by_tree(bare_expression(condition).expression)
+    except ExpressionError:
+        return frozenset()
 
 
 @lru_cache(maxsize=8192)
@@ -93,7 +51,10 @@ def joined_conditions(condition: str) -> frozenset[str]:
     """Return the conditions that `&&` joins in a bare condition, as texts."""
     from wavewright.planner.cel.reads import conditions_in_tree
 
-    return conditions_in_tree(condition)
+    try:
+        return conditions_in_tree(bare_expression(condition).expression)
+    except ExpressionError:
+        return frozenset({condition})
 
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

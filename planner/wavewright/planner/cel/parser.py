@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import cast
 
-from wavewright.planner.cel.embedded import is_plain_path
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.macros import MACROS, parse_bind, parse_has, parse_macro
 from wavewright.planner.cel.nodes import (
@@ -32,6 +31,7 @@ from wavewright.planner.cel.nodes import (
     parent_depth,
     too_deep_error,
 )
+from wavewright.planner.cel.plain_paths import is_plain_path
 from wavewright.planner.cel.tokens import Token, bytes_value, integer_value, string_value, tokenize
 
 MAX_EXPRESSION_BYTES = 4096

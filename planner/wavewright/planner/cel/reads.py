@@ -9,7 +9,6 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import NamedTuple
 
-from wavewright.planner.cel.embedded import Read, bare_expression
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.nodes import (
     TYPE_NAMES,
@@ -26,6 +25,7 @@ from wavewright.planner.cel.nodes import (
     without_parens,
 )
 from wavewright.planner.cel.parser import parse_expression
+from wavewright.planner.cel.plain_paths import Read
 
 _NOTHING: frozenset[str] = frozenset()
 
@@ -154,24 +154,21 @@ def _collect_selection(
 
 
 def guarded_by_tree(condition: str) -> frozenset[str]:
-    """Return the steps that are there for certain where a bare condition holds; none where it is
-    faulty.
+    """Return the steps that are there for certain where a bare condition holds.
+
+    Raises:
+        ExpressionError: it is no expression.
     """
-    try:
-        return _guarded(parse_expression(bare_expression(condition).expression))
-    except ExpressionError:
-        return _NOTHING
+    return _guarded(parse_expression(condition))
 
 
 def conditions_in_tree(condition: str) -> frozenset[str]:
-    """Return the conditions that `&&` joins in a bare condition, as texts; the whole where it is
-    faulty.
+    """Return the conditions that `&&` joins in a bare condition, as texts.
+
+    Raises:
+        ExpressionError: it is no expression.
     """
-    try:
-        text = bare_expression(condition).expression
-        return _joined(parse_expression(text), text)
-    except ExpressionError:
-        return frozenset({condition})
+    return _joined(parse_expression(condition), condition)
 
 
 def _joined(node: ExpressionNode, text: str) -> frozenset[str]:

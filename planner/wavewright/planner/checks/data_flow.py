@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterator, Sequence, Set as AbstractSet
 from typing import Final, NamedTuple
 
 from wavewright.config.sources import pointer_keys
-from wavewright.planner.cel.embedded import Read
 from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.cel.plain_paths import Read
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.language.plan import Step
 from wavewright.planner.language.signatures import RUN_INPUTS, ToolSignature

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from wavewright.config.sources import Span
 from wavewright.planner.cel.embedded import (
-    Read,
     guarded_steps,
     iterate_strings,
     joined_conditions,
     step_path,
 )
 from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.cel.plain_paths import Read
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,

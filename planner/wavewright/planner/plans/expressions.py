@@ -20,13 +20,13 @@ from wavewright.planner.cel.embedded import (
     EmbeddedExpression,
     field_name,
     join_references,
-    plain_read,
     split_references,
 )
 from wavewright.planner.cel.errors import MAX_TEXT_LENGTH, ExpressionError
 from wavewright.planner.cel.evaluator import compile_expression, exceeds_length
 from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.cel.paths import Variables, kind_name, plain_path
+from wavewright.planner.cel.plain_paths import plain_read
 from wavewright.planner.cel.reads import step_mentions
 from wavewright.planner.schemas.inference import TypeInference
 from wavewright.planner.schemas.views import self_contained_schema, without_cel_types

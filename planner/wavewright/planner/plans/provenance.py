@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from wavewright.planner.cel.embedded import EmbeddedExpression, plain_read, split_references
+from wavewright.planner.cel.embedded import EmbeddedExpression, split_references
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.nodes import (
     Binary,
@@ -43,6 +43,7 @@ from wavewright.planner.cel.nodes import (
     children,
     without_parens,
 )
+from wavewright.planner.cel.plain_paths import plain_read
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import SUB_PLAN, Gate, Plan, Step
 from wavewright.planner.language.signatures import AGENT, ASK_PERSON, ToolSignature

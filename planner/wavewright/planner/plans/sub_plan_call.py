@@ -19,13 +19,13 @@ from wavewright.config.sources import pointer_keys
 from wavewright.planner.cel.embedded import (
     EmbeddedExpression,
     bare_expression,
-    is_plain_path,
     iterate_strings,
     join_references,
     split_references,
     step_path,
 )
 from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.cel.plain_paths import is_plain_path
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
     list_names,

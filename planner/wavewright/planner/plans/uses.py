@@ -15,15 +15,13 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from wavewright.planner.cel.embedded import (
     EmbeddedExpression,
-    Read,
     bare_expression,
-    is_plain_path,
     iterate_strings,
-    plain_read,
     reads,
     split_references,
 )
 from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.cel.plain_paths import Read, is_plain_path, plain_read
 from wavewright.planner.language.plan import Gate, Plan, Step
 from wavewright.planner.types import Json, StepId
 

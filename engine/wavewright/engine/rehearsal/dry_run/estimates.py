@@ -20,8 +20,9 @@ from typing import Final, Literal, TypeAlias
 
 from wavewright.engine.rehearsal.dry_run.history import NO_HISTORY, History, PastCalls
 from wavewright.engine.rehearsal.dry_run.kept_results import BegunRunForecast, StepReuse
-from wavewright.planner.cel.embedded import Read, reads, split_references
+from wavewright.planner.cel.embedded import reads, split_references
 from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.cel.plain_paths import Read
 from wavewright.planner.checks.feasibility import Obstacle
 from wavewright.planner.language.plan import Budget, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
