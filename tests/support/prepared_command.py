@@ -80,7 +80,7 @@ _COPIES.set_forkserver_preload(
         "wavewright.packs.lore.tools",
         "wavewright.tools.mcp.sessions",
         "wavewright.tools.mcp.tools",
-        "wavewright.tools.mcp.transports",
+        "wavewright.tools.mcp.connection",
         "wavewright.tools.models.agent_loop",
         "wavewright.tools.models.clients",
         "wavewright.tools.models.provider_models",

@@ -40,8 +40,9 @@ ID_PATTERN = r"^[A-Za-z][A-Za-z0-9_]{0,62}$"
 in plain ASCII.
 """
 
-TOOL_NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_-]{0,62}(?:\.[A-Za-z0-9_][A-Za-z0-9_-]{0,62})?$"
-"""Names of tools: a word, or the word of a pack or an MCP server, a dot and the tool's name there.
+TOOL_NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_-]{0,127}(?:\.[A-Za-z0-9_][A-Za-z0-9_-]{0,127})*$"
+"""Names of tools: words with dots between them. The first may be that of a pack or an MCP server;
+the rest is the tool's name there.
 """
 
 FIELD_PATH_PATTERN = (

@@ -25,6 +25,8 @@ class HttpStub(ThreadingHTTPServer):
         self.requests = list[tuple[str, dict[str, str], dict[str, Any]]]()
         """Method, headers and body of each."""
         self.stopping = threading.Event()
+        self.replies = list[tuple[int, dict[str, str], bytes]]()
+        """Status, headers and body of the answers to the next calls."""
 
     @property
     def url(self) -> str:
@@ -69,6 +71,9 @@ class _Handler(BaseHTTPRequestHandler):
                 return None
             if fault == "new session" and self.server.calls == 1:
                 return self._send(404, b"no such session")
+            if self.server.replies:
+                status, headers, sent = self.server.replies.pop(0)
+                return self._send(status, sent, **headers)
         answers = list(self.server.stub.answers(body))
         if not answers:
             return self._send(202, b"")

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -41,7 +43,9 @@ class Stub:
                 yield result(
                     message,
                     {
-                        "protocolVersion": "2025-11-25",
+                        "protocolVersion": "2099-01-01"
+                        if self.fault == "future version"
+                        else "2025-11-25",
                         "capabilities": {"tools": {"listChanged": True}, "logging": {}},
                         "serverInfo": {"name": "stub", "version": "1.2"},
                     },
@@ -85,7 +89,7 @@ class Stub:
             ),
         ]
 
-    def call(self, message: Message) -> Iterator[Message]:  # noqa: C901, PLR0912 - one case for each fault
+    def call(self, message: Message) -> Iterator[Message]:  # noqa: C901, PLR0912, PLR0915 - one case for each fault
         self.calls += 1
         self.note("call " + message["params"]["name"])
         params: Message = message["params"].get("arguments") or {}
@@ -145,6 +149,29 @@ class Stub:
                 yield result(message, {"content": [text("done")]})
             case "environment":
                 yield result(message, {"content": [text(json.dumps(dict(os.environ)))]})
+            case "two calls, one odd answer" if params.get("odd"):
+                print(ODD_LINES[params["odd"]].replace("ID", str(message["id"])), flush=True)
+            case "two calls, one odd answer":
+                while not self.is_released():
+                    threading.Event().wait(0.01)
+                yield result(message, {"content": [text("written")]})
+            case "floods":
+                while True:
+                    print("noise", flush=True)
+            case "huge line":
+                sys.stdout.write("x" * 100_000_000)
+            case "asks nobody":
+                while True:
+                    print(json.dumps(notification("message", level="info", data="x")), flush=True)
+            case "daemon":
+                daemon = [sys.executable, "-S", "-c", "import time; time.sleep(600)", self.record]
+                subprocess.Popen(daemon, start_new_session=True, stdout=subprocess.DEVNULL)
+                yield result(message, {"content": [text("started")]})
+            case "logs a token":
+                word = os.environ["WORD"]
+                yield notification("message", level="trace", data=f"using {word}")
+                yield notification("progress", progressToken=1, progress=word)
+                yield result(message, {"content": [text("ok")]})
             case "pattern that backtracks":
                 yield result(message, {"content": [], "structuredContent": {"x": "a" * 40 + "!"}})
             case "much to compare":
@@ -152,6 +179,10 @@ class Stub:
                 yield result(message, {"content": [], "structuredContent": {"rows": rows}})
             case _:
                 yield result(message, {"content": [text(json.dumps(params))]})
+
+    def is_released(self) -> bool:
+        """Whether the test lets a call end."""
+        return Path(f"{self.record}.released").exists()
 
     def has_crashed(self) -> bool:
         """Whether an earlier process has had a call."""
@@ -208,16 +239,43 @@ ASKED: list[Message] = [
 ]
 
 
+ODD_LINES = {
+    "half a surrogate pair": '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"cut \\ud83d"}]}}',
+    "byte order mark": '\ufeff{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"ok"}]}}',
+    "progress bar": '10 %\r20 %\r{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"ok"}]}}',
+    "batch": '[{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"ok"}]}}]',
+    "log in JSON": '{"level":"info","id":ID,"msg":"started"}\n{"jsonrpc":"2.0","id":ID,"result":{"content":[]}}',
+    "no version": '{"id":ID,"result":{"content":[]}}',
+    "no result": '{"jsonrpc":"2.0","id":ID}',
+    "broken": '{"jsonrpc":"2.0","id":ID,"result":{"content":[}',
+    "deep": '{"jsonrpc":"2.0","id":ID,"result":{"content":' + "[" * 100_000 + "]" * 100_000 + "}}",
+    "deep enough": '{"jsonrpc":"2.0","id":ID,"result":{"content":' + "[" * 9_000 + "]" * 9_000 + "}}",
+    "large": '{"result":{"content":[{"type":"text","text":"' + "x" * 9_000_000 + '"}]},"jsonrpc":"2.0","id":ID}',
+    "many values": '{"jsonrpc":"2.0","id":ID,"result":{"content":[' + "[]," * 1_000_000 + "1]}}",
+}  # fmt: skip
+
+
 def serve(stub: Stub) -> None:
-    """Answer on the standard streams until the input ends."""
+    """Answer on the standard streams, each call in a thread of its own, until the input ends."""
+    if stub.fault == "two calls, one odd answer":
+        sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+        for line in sys.stdin:
+            threading.Thread(target=answer, args=(stub, line), daemon=True).start()
+        return
+    if stub.fault == "future version":
+        print("a line before the handshake", flush=True)
     if stub.fault == "garbage":
         print("Starting up ...\n\x1b[31mready\x1b[0m", flush=True)
     if stub.fault == "refuses":
         print("no licence key", file=sys.stderr, flush=True)
         sys.exit(2)
     for line in sys.stdin:
-        for answer in stub.answers(json.loads(line)):
-            print(json.dumps(answer), flush=True)
+        answer(stub, line)
+
+
+def answer(stub: Stub, line: str) -> None:
+    for message in stub.answers(json.loads(line)):
+        print(json.dumps(message), flush=True)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 
 import pytest
 
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.types import TOOL_NAME_PATTERN, Json, JsonObject
 from wavewright.tools.mcp.lock import (
     LOCK_NAME,
     ListedTool,
@@ -16,6 +17,7 @@ from wavewright.tools.mcp.lock import (
     ServerListing,
     ToolsLock,
     lock_server,
+    plan_names,
     read_lock,
     refuse_changed_tools,
     tool_changes,
@@ -187,11 +189,39 @@ def test_two_tools_of_one_name_are_left_out_and_both_are_named() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["a.b", "ä", "", "-a", "a" * 64])
-def test_a_name_that_plans_cannot_write_is_left_out(name: str) -> None:
+@pytest.mark.parametrize("name", ["", "a" * 129])
+def test_a_tool_without_a_name_or_with_one_that_is_too_long_is_left_out(name: str) -> None:
     locked = lock_server(listing(ListedTool(name, input_schema=OBJECT)))
 
-    assert "its name" in locked.left_out[name].reason
+    [left_out] = locked.left_out.values()
+    assert "its name" in left_out.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("a.b.c", "a.b.c"),
+        ("n" * 128, "n" * 128),
+        ("9-starts", "9-starts"),
+        ("get/user", "get_user"),
+        ("a..b", "a__b"),
+        ("-a", "_-a"),
+        ("ünïcode", "_n_code"),
+        ("two words", "two_words"),
+    ],
+)
+def test_a_tool_is_called_by_its_name_or_by_what_stands_for_it(name: str, said: str) -> None:
+    assert plan_names(lock_server(listing(ListedTool(name, input_schema=OBJECT))).tools) == {
+        name: said
+    }
+    assert re.fullmatch(TOOL_NAME_PATTERN, f"server.{said}")
+
+
+def test_what_stands_for_a_name_is_no_other_tools_name() -> None:
+    said = plan_names(["get/user", "get_user", "get user", "検索", "一覧"])
+
+    assert said["get_user"] == "get_user"
+    assert len({*said.values()}) == 5
 
 
 def test_a_changed_description_is_refused_and_shown() -> None:

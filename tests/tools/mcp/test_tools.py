@@ -171,11 +171,7 @@ def test_only_allowed_tools_of_configured_servers_are_there() -> None:
         "new": McpServerSection(command="serve"),
     }
 
-    assert [(server, name) for server, name, _ in locked_tools(servers, lock)] == [
-        ("one", "a"),
-        ("one", "b"),
-        ("two", "b"),
-    ]
+    assert [tool.full_name for tool in locked_tools(servers, lock)] == ["one.a", "one.b", "two.b"]
 
 
 def test_an_override_of_a_tool_that_is_not_locked_is_refused() -> None:

@@ -14,7 +14,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -75,7 +75,6 @@ LOCK_HINT: Final = "look at the changes, then accept them with `wavewright tools
 HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 """Annotations that say what a call may do."""
 
-_TOOL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,62}")
 _MAX_NAME: Final = 128
 _MAX_SERVER_NAME: Final = 200
 _MAX_NAMESAKES: Final = 3
@@ -206,10 +205,8 @@ def _locked_tool(same_name: list[ListedTool], allowance: SchemaAllowance) -> Loc
         # Which of them a call would reach is not known.
         described = " and ".join(_excerpt(one.description, 0) for one in same_name[:_MAX_NAMESAKES])
         raise SchemaRefused(f"{len(same_name)} tools have its name: {described}")
-    if not _TOOL_NAME.fullmatch(tool.name):
-        raise SchemaRefused(
-            "its name has other characters than letters, digits, '_' and '-', or more than 63"
-        )
+    if not tool.name or len(tool.name) > _MAX_NAME:
+        raise SchemaRefused(f"its name has no character, or more than {_MAX_NAME}")
     if len(tool.description) > _MAX_DESCRIPTION:
         raise SchemaRefused(f"its description is longer than {_MAX_DESCRIPTION // 2**10} KiB")
     output = tool.output_schema
@@ -229,6 +226,29 @@ def _usable_schema(part: str, schema: JsonValue, allowance: SchemaAllowance) -> 
         return usable_schema(schema, allowance)
     except SchemaRefused as error:
         raise SchemaRefused(f"its {part} schema cannot be used: {error}") from error
+
+
+def plan_names(names: Iterable[str]) -> dict[str, str]:
+    """Return, for the names of a server's tools, those that plans call them by after the server's.
+
+    What the language cannot say, such as a slash, is `_` there; a name that would be another
+    tool's, or that has nothing else, ends with a hash of the server's own.
+    """
+    said = {name: name for name in names if _SAYABLE.fullmatch(name)}
+    taken = {*said}
+    for name in sorted({*names} - said.keys()):
+        alias = _UNSAYABLE.sub("_", name)
+        if alias.startswith("-"):
+            alias = f"_{alias}"
+        if alias in taken or not alias.strip("_-"):
+            alias = f"{alias[: _MAX_NAME - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+        taken.add(alias)
+        said[name] = alias
+    return said
+
+
+_SAYABLE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_][A-Za-z0-9_-]*)*")
+_UNSAYABLE: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def refuse_changed_tools(

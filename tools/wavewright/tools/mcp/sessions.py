@@ -14,26 +14,37 @@ import math
 import re
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextvars import copy_context
-from typing import Any, Final, Self, TypeAlias, cast
+from typing import Any, Final, Self, TypeAlias
 
 import anyio
 import mcp_types
 from anyio.abc import TaskGroup
 from mcp import Client, MCPError
 from mcp.client.session import IncomingMessage
-from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
+from mcp.shared.dispatcher import ProgressFnT
+from mcp_types import CONNECTION_CLOSED, HEADER_MISMATCH, UNSUPPORTED_PROTOCOL_VERSION
+from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from wavewright.config.redaction import Redactor
-from wavewright.planner.types import Json, JsonObject, JsonSchema
+from wavewright.planner.types import Json, JsonSchema
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.injected import TextChunk
 from wavewright.tools.functions.tool import ToolCall
+from wavewright.tools.mcp.connection import (
+    CURRENT_CONNECTION,
+    CallFault,
+    ConnectionState,
+    log_library_briefly,
+    reason_of,
+)
+from wavewright.tools.mcp.http_transport import http_transport, is_expired_session, proxy_hint
+from wavewright.tools.mcp.listing import list_tools
 from wavewright.tools.mcp.lock import ListedTool, McpServerError, ServerListing
+from wavewright.tools.mcp.outputs import failure_of, output_of
 from wavewright.tools.mcp.schemas import is_too_much_to_compare, usable_schema
 from wavewright.tools.mcp.stdio_transport import stdio_transport
 from wavewright.tools.mcp.tools import McpServerSettings, annotated_policy
-from wavewright.tools.mcp.transports import ConnectionState, failure_of, http_transport, output_of
 
 ListingCheck: TypeAlias = Callable[[str, ServerListing], None]
 """Looks at what a server lists, by the server's name in the settings."""
@@ -41,7 +52,6 @@ ListingCheck: TypeAlias = Callable[[str, ServerListing], None]
 _Start: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
 """Starts a task."""
 
-MAX_LISTED_TOOLS: Final = 1000
 MAX_PROGRESS_NOTES: Final = 1000
 """Notes of progress that one call may add to its step."""
 
@@ -56,6 +66,8 @@ _LISTING_ERRORS: Final = (
 _CALL_RESULTS: Final = TypeAdapter[mcp_types.CallToolResult | mcp_types.InputRequiredResult](
     mcp_types.CallToolResult | mcp_types.InputRequiredResult
 )
+_OTHER_PROTOCOL: Final = frozenset({UNSUPPORTED_PROTOCOL_VERSION, HEADER_MISMATCH})
+"""Errors by which a server says that it speaks, or lists, something else by now."""
 _SCHEME: Final = re.compile(r"^(?:basic|bearer|token) +", re.IGNORECASE)
 _MAX_NOTE_CHARS = 200
 _CLOSE_SECONDS = 2.0
@@ -152,8 +164,14 @@ async def list_server_tools(server: McpServerSettings) -> ServerListing:
         return await sessions.listing(server.name)
 
 
-class _ConnectionLostError(Exception):
-    """A session ended before it answered; the call may have taken effect."""
+class _NoAnswerError(Exception):
+    """A call has no answer, and could be made again in another session, or in this one."""
+
+    def __init__(self, error: ToolError, *, was_made: bool) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.was_made = was_made
+        """Whether the call may have taken effect."""
 
 
 class _ServerSessions:
@@ -170,12 +188,14 @@ class _ServerSessions:
         self._slots = anyio.Semaphore(settings.limit)
         self._opening = anyio.Lock()
         self._session: _Session | None = None
+        self._sessions = list[_Session]()
+        """Those that are open: an expired one lives until its other calls have ended."""
         self._failures = 0
         """Sessions in a row that ended without an answer to a call."""
 
     def close(self) -> None:
-        if self._session is not None:
-            self._session.close()
+        for session in self._sessions:
+            session.close()
 
     async def call(self, start: _Start, tool: str, request: ToolCall) -> Json:
         async with self._slots:
@@ -184,35 +204,30 @@ class _ServerSessions:
                 listed = self._allowed(session.listing, tool)
                 try:
                     output = await session.call(listed, request)
-                except _ConnectionLostError as error:
+                except _NoAnswerError as lost:
                     self._failures += 1
-                    if is_last or not self._may_repeat(listed):
-                        raise session.state.error(
-                            "it closed the connection during the call",
-                            "see the log for what it wrote; a call that writes may have taken effect",
-                            transient=True,
-                        ) from error
+                    # One that a server has not made is made again, whatever it does: with an
+                    # expired session it was refused before.
+                    if is_last or (lost.was_made and not _may_repeat(self._settings, listed)):
+                        raise lost.error from lost
                 else:
                     self._failures = 0
                     return output
         raise AssertionError("unreachable: the second attempt returns or raises")
-
-    def _may_repeat(self, tool: ListedTool) -> bool:
-        """Return whether a call that may have taken effect can be made again."""
-        policy = annotated_policy(tool.annotations, trusted=self._settings.trusted)
-        return self._settings.idempotent.get(tool.name, policy.idempotent)
 
     async def session(self, start: _Start) -> _Session:
         """Return the open session; open one where there is none, after a wait that doubles with
         each failure.
         """
         async with self._opening:
-            if self._session is None or self._session.state.ended.is_set():
+            if self._session is None or not self._session.is_usable:
                 if self._failures:
                     await anyio.sleep(
                         min(_FIRST_BACKOFF * 2 ** min(self._failures - 1, 16), _MAX_BACKOFF)
                     )
+                self._sessions = [one for one in self._sessions if not one.state.ended.is_set()]
                 self._session = _Session(self._settings, self._redactor)
+                self._sessions.append(self._session)
                 start(self._session.run)
             try:
                 await self._session.opened()
@@ -253,11 +268,17 @@ class _Session:
         """Around all that the session waits for."""
         self._client: Client | None = None
         self._is_stale = False
+        self._is_expired = False
+        """Whether the server does not know this session any more."""
+        self._calls = 0
+        """Calls that are under way."""
         self.listing = ServerListing("", "", ())
         self._output_schemas: dict[str, JsonSchema] = {}
 
     async def run(self) -> None:
         """Hold the session open until its end; failures are kept as the state's fault."""
+        CURRENT_CONNECTION.set(self.state)
+        log_library_briefly()
         connect = stdio_transport if self._settings.url is None else http_transport
         try:
             with self._scope:
@@ -269,14 +290,14 @@ class _Session:
                     message_handler=self._receive,
                     cache=None,
                 ) as client:
-                    self.listing = await _list_tools(client)
+                    self.listing = await list_tools(client)
                     self._client = client
                     self._scope.deadline = math.inf
                     self._ready.set()
                     await self.state.ended.wait()
                     self._scope.deadline = anyio.current_time() + _CLOSE_SECONDS
         except Exception as error:  # noqa: BLE001 - a server's fault must end as the fault of its calls
-            self.state.end(_reason(error))
+            self.state.end(reason_of(error))
         finally:
             self.state.end("")
             self._ready.set()
@@ -299,9 +320,18 @@ class _Session:
         if self._client is None:
             raise self.state.error(
                 f"it did not answer initialize within {self._settings.timeout:g} s",
-                f"try the command or URL of mcp.servers.{self._settings.name} by hand, or raise its timeout",
+                self._opening_hint(),
                 transient=True,
             )
+
+    def _opening_hint(self) -> str:
+        name = self._settings.name
+        if "protocol version" in self.state.fault:
+            return f"use a version of the server that speaks one of {', '.join(KNOWN_PROTOCOL_VERSIONS)}"
+        proxy = None if self._settings.url is None else proxy_hint()
+        return proxy or (
+            f"try the command or URL of mcp.servers.{name} by hand, or raise its timeout"
+        )
 
     async def refresh(self) -> None:
         """List the tools again where the server has said that they changed."""
@@ -310,10 +340,10 @@ class _Session:
             assert self._client is not None
             try:
                 with anyio.fail_after(self._settings.timeout):
-                    self.listing = await _list_tools(self._client)
+                    self.listing = await list_tools(self._client)
                 self._output_schemas.clear()
             except _LISTING_ERRORS as error:
-                self.state.end(_reason(error))
+                self.state.end(reason_of(error))
                 raise self.state.error(
                     "it does not list its tools any more", transient=True
                 ) from error
@@ -321,55 +351,25 @@ class _Session:
                 self._is_stale = True
                 raise
 
+    @property
+    def is_usable(self) -> bool:
+        """Whether calls can be made in it."""
+        return not (self._is_expired or self.state.ended.is_set())
+
     async def call(self, tool: ListedTool, request: ToolCall) -> Json:
         """Call a tool.
 
         Raises:
             ToolError: it fails, or does not answer in time.
-            _ConnectionLostError: the session ended before the answer.
+            _NoAnswerError: the session ended before the answer, or the server does not know it.
         """
-        assert self._client is not None
-        notes_left = MAX_PROGRESS_NOTES
-
-        async def note(progress: float, total: float | None, message: str | None) -> None:
-            nonlocal notes_left
-            if notes_left > 0:
-                notes_left -= 1
-                amount = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
-                text = f"{amount} {(message or '')[:_MAX_NOTE_CHARS]}".rstrip()
-                request.emit(TextChunk(f"{text}\n"))
-
+        self._calls += 1
         try:
-            with anyio.fail_after(self._settings.timeout):
-                # Not `call_tool`: it holds the answer against the server's own schema, with a
-                # matcher that can backtrack for hours.
-                result = await self._client.session.send_request(
-                    mcp_types.CallToolRequest(
-                        params=mcp_types.CallToolRequestParams(
-                            name=tool.name, arguments=request.params
-                        )
-                    ),
-                    _CALL_RESULTS,
-                    progress_callback=note,
-                )
-        except TimeoutError:
-            raise self.state.error(
-                f"{tool.name} gave no answer within {self._settings.timeout:g} s",
-                f"raise mcp.servers.{self._settings.name}.timeout, or ask for less",
-                transient=True,
-            ) from None
-        except (MCPError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
-            if self._is_lost(error):
+            result = await self._result(tool, request)
+        finally:
+            self._calls -= 1
+            if self._is_expired and not self._calls:
                 self.state.end("")
-                # The reason is known once the connection is closed, and another program must not
-                # start before.
-                await self._closed.wait()
-                raise _ConnectionLostError from error
-            raise self.state.error(f"{tool.name} failed: {_reason(error)}") from error
-        except (RuntimeError, ValidationError) as error:
-            raise self.state.error(
-                f"the answer of {tool.name} breaks the protocol: {_reason(error)}"
-            ) from error
         if isinstance(result, mcp_types.InputRequiredResult):
             raise self.state.error(
                 f"{tool.name} asks for input of a person or a model, which no server gets"
@@ -377,6 +377,77 @@ class _Session:
         if result.is_error:
             raise failure_of(tool.name, result, self._redactor)
         return self._checked_output(tool, result)
+
+    async def _result(
+        self, tool: ListedTool, request: ToolCall
+    ) -> mcp_types.CallToolResult | mcp_types.InputRequiredResult:
+        assert self._client is not None
+        # Not `call_tool`: it holds the answer against the server's own schema, with a matcher that
+        # can backtrack for hours.
+        asked = mcp_types.CallToolRequest(
+            params=mcp_types.CallToolRequestParams(name=tool.name, arguments=request.params)
+        )
+        try:
+            with anyio.fail_after(self._settings.timeout):
+                return await self._client.session.send_request(
+                    asked, _CALL_RESULTS, progress_callback=_progress_note(request)
+                )
+        except TimeoutError:
+            raise self.state.error(
+                f"{tool.name} gave no answer within {self._settings.timeout:g} s",
+                f"raise mcp.servers.{self._settings.name}.timeout, or ask for less",
+                transient=_may_repeat(self._settings, tool),
+            ) from None
+        except (MCPError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
+            if self.state.ended.is_set() or not isinstance(error, MCPError):
+                self.state.end("")
+                # The reason is known once the connection is closed, and another program must not
+                # start before.
+                await self._closed.wait()
+                raise _NoAnswerError(self._lost_error(tool), was_made=True) from error
+            raise self._error_of(tool, self._fault_of(error)) from error
+        except (RuntimeError, ValidationError) as error:
+            raise self.state.error(
+                f"the answer of {tool.name} breaks the protocol: {reason_of(error)}"
+            ) from error
+
+    def _lost_error(self, tool: ListedTool) -> ToolError:
+        # What may have taken effect is not to be called again by the retries of a step either.
+        return self.state.error(
+            "it closed the connection during the call",
+            "see the log for what it wrote; a call that writes may have taken effect",
+            transient=_may_repeat(self._settings, tool),
+        )
+
+    def _fault_of(self, error: MCPError) -> CallFault:
+        """Return the fault that the connection has found, or that the server's own error is."""
+        found = error.error.data
+        if isinstance(found, CallFault):
+            return found
+        if self._settings.url is not None:
+            if error.error.code in _OTHER_PROTOCOL or is_expired_session(error.error.message):
+                return CallFault("expired", error.error.message)
+            if error.error.code == CONNECTION_CLOSED:
+                return CallFault("lost", error.error.message)
+        return CallFault("failed", error.error.message)
+
+    def _error_of(self, tool: ListedTool, fault: CallFault) -> ToolError | _NoAnswerError:
+        text = f"{tool.name} failed: {fault.reason}"
+        if fault.kind == "lost":
+            error = self.state.error(
+                text,
+                "it may have taken effect: make sure before it is called again",
+                transient=_may_repeat(self._settings, tool),
+            )
+            return _NoAnswerError(error, was_made=True)
+        hint = fault.hint and fault.hint.replace("NAME", self._settings.name)
+        is_transient = fault.transient or fault.kind == "expired"
+        error = self.state.error(text, hint, transient=is_transient, retry_after=fault.retry_after)
+        if fault.kind == "expired":
+            # Its other calls may have been made before it expired, and are waited for.
+            self._is_expired = True
+            return _NoAnswerError(error, was_made=False)
+        return error
 
     def _checked_output(self, tool: ListedTool, result: mcp_types.CallToolResult) -> Json:
         """Return the output of a result; whoever called holds it against the schema of the lock.
@@ -401,17 +472,6 @@ class _Session:
             )
         return output
 
-    def _is_lost(self, error: Exception) -> bool:
-        if self.state.ended.is_set() or not isinstance(error, MCPError):
-            return True
-        code = error.error.code
-        # Over HTTP the library reports an ended session as one of two errors, which a program may
-        # use for anything.
-        return self._settings.url is not None and (
-            code == CONNECTION_CLOSED
-            or (code == INVALID_REQUEST and error.error.message == "Session terminated")
-        )
-
     async def _log(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
         self.state.log(str(params.data), _LEVELS.get(params.level, logging.ERROR))
 
@@ -420,35 +480,22 @@ class _Session:
             self._is_stale = True
 
 
-async def _list_tools(client: Client) -> ServerListing:
-    """Return all pages of the list."""
-    tools, cursor = list[ListedTool](), None
-    while len(tools) < MAX_LISTED_TOOLS:
-        page = await client.list_tools(cursor=cursor)
-        tools.extend(map(_listed, page.tools))
-        cursor = page.next_cursor
-        if cursor is None:
-            break
-    info = client.server_info
-    return ServerListing(
-        info.name if info else "", info.version if info else "", tuple(tools[:MAX_LISTED_TOOLS])
-    )
+def _may_repeat(settings: McpServerSettings, tool: ListedTool) -> bool:
+    """Return whether a call that may have taken effect can be made again."""
+    policy = annotated_policy(tool.annotations, trusted=settings.trusted)
+    return settings.idempotent.get(tool.name, policy.idempotent)
 
 
-def _listed(tool: mcp_types.Tool) -> ListedTool:
-    hints: JsonObject = (
-        {}
-        if tool.annotations is None
-        else tool.annotations.model_dump(by_alias=True, exclude_none=True, exclude={"title"})
-    )
-    return ListedTool(
-        tool.name, tool.description or "", tool.input_schema, tool.output_schema, hints
-    )
+def _progress_note(request: ToolCall) -> ProgressFnT:
+    """Return what makes progress of a call output of its step, up to `MAX_PROGRESS_NOTES`."""
+    notes_left = MAX_PROGRESS_NOTES
 
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        nonlocal notes_left
+        if notes_left > 0:
+            notes_left -= 1
+            amount = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
+            text = f"{amount} {(message or '')[:_MAX_NOTE_CHARS]}".rstrip()
+            request.emit(TextChunk(f"{text}\n"))
 
-def _reason(error: BaseException) -> str:
-    while isinstance(error, BaseExceptionGroup):
-        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-    if isinstance(error, MCPError):
-        return error.error.message
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return note

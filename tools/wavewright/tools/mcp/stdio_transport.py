@@ -1,31 +1,47 @@
 """MCP servers that are programs: started, spoken to over their standard streams, and ended.
 
-A program gets a short list of variables and leads a process group of its own, which ends with it.
-The library's own transport reads lines of any length, inherits other variables and leaves standard
-error to the terminal.
+A program gets a short list of variables and leads a process group of its own, which ends with it,
+as does what it has started beside that group. A line that is no message is passed by: it is the
+fault of at most one call. The library's own transport reads lines of any length, inherits other
+variables and leaves standard error to the terminal.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import secrets
 import signal
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Final
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, cast
 
 import anyio
-import mcp_types
+import anyio.to_thread
 from anyio.abc import ByteReceiveStream, ByteSendStream, ObjectReceiveStream, Process
 from anyio.streams.memory import MemoryObjectSendStream
 from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
+from mcp_types import (
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    RequestId,
+)
 
+from wavewright.tools.mcp.connection import CallFault, ConnectionState, reason_of
+from wavewright.tools.mcp.listing import leave_out_faulty_tools
 from wavewright.tools.mcp.tools import McpServerSettings
-from wavewright.tools.mcp.transports import (
-    ConnectionState,
-    MessageMeter,
-    OversizedMessageError,
-    leave_out_faulty_tools,
+from wavewright.tools.mcp.wire import (
+    END_BYTES,
+    MAX_MESSAGE_BYTES,
+    NotAMessage,
+    oversized_message,
+    read_messages,
 )
 
 INHERITED_VARIABLES: Final = ("PATH", "HOME", "LANG", "TMPDIR")
@@ -35,6 +51,16 @@ EXIT_SECONDS: Final = 2.0
 
 _MAX_LINE_BYTES = 8000
 """Of a line in the log."""
+_MAX_DISCARDED_BYTES: Final = 64 * 2**20
+"""Of one line that is too long."""
+_LINE_END: Final = re.compile(rb"[\r\n]")
+_BEFORE_MESSAGE: Final = b"\xef\xbb\xbf \t\0"
+_FLOOD_SECONDS: Final = 0.01
+_MAX_ID_DIGITS: Final = 18
+_MARK: Final = "MCP_SESSION_MARK"
+"""Variable that names the session to every process that a program starts."""
+_STRAY_ROUNDS: Final = 5
+_STRAY_SECONDS: Final = 0.02
 
 
 def child_environment(variables: Mapping[str, str]) -> dict[str, str]:
@@ -49,11 +75,12 @@ async def stdio_transport(
 ) -> AsyncGenerator[TransportStreams]:
     assert server.command is not None
     process: Process | None = None
+    mark = secrets.token_hex(16)
     # A cancelled start would leave a program running.
     with anyio.CancelScope(shield=True):
         process = await anyio.open_process(
             [server.command, *server.args],
-            env=child_environment(server.env),
+            env=child_environment(server.env) | {_MARK: mark},
             cwd=server.cwd,
             start_new_session=True,
         )
@@ -63,89 +90,162 @@ async def stdio_transport(
     delivered, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, sent = anyio.create_memory_object_stream[SessionMessage](0)
     grace = 0.0
+    requests = set[RequestId]()
     async with incoming, outgoing, anyio.create_task_group() as group:
-        group.start_soon(_read_stdout, process, delivered, state)
-        group.start_soon(_write_stdin, process.stdin, sent, state)
+        group.start_soon(_read_stdout, process, delivered, requests, state)
+        group.start_soon(_write_stdin, process.stdin, sent, requests, state)
         group.start_soon(_read_stderr, process.stderr, state)
         try:
             yield incoming, outgoing
             grace = 0.0 if state.fault else EXIT_SECONDS
+        except Exception as error:
+            # Before the program is ended, which would be taken for the reason.
+            state.end(reason_of(error))
+            raise
         finally:
             with anyio.CancelScope(shield=True):
                 incoming.close()
                 await _stop(process, grace)
+                await _kill_strays(mark)
             group.cancel_scope.cancel()
 
 
 async def _read_stdout(
     process: Process,
     delivered: MemoryObjectSendStream[SessionMessage | Exception],
+    requests: set[RequestId],
     state: ConnectionState,
 ) -> None:
     assert process.stdout is not None
     async with delivered:
         try:
-            async for line in _lines(process.stdout):
-                if (message := _parse(line, state)) is not None:
-                    await delivered.send(message)
-        except (OversizedMessageError, ValueError) as error:
-            state.end(str(error))
+            async for line in _lines(process.stdout, state):
+                for message in _messages_of(line, requests, state):
+                    await delivered.send(SessionMessage(message))
+                if state.ended.is_set():
+                    return
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             return
-        else:
-            with anyio.move_on_after(EXIT_SECONDS):
-                await process.wait()
-            state.end(_ending(process.returncode))
+        with anyio.move_on_after(EXIT_SECONDS):
+            await process.wait()
+        state.end(_ending(process.returncode))
 
 
-async def _lines(stream: ByteReceiveStream) -> AsyncGenerator[bytes]:
-    """Yield the lines of a stream.
+@dataclass(frozen=True, slots=True)
+class _LongLine:
+    """A line of which only both ends were kept."""
 
-    Raises:
-        OversizedMessageError: a line is too long.
-    """
-    parts, meter = list[bytes](), MessageMeter()
+    head: bytes
+    tail: bytes
+
+
+async def _lines(
+    stream: ByteReceiveStream, state: ConnectionState
+) -> AsyncGenerator[bytes | _LongLine]:
+    """Yield the lines of a stream; a carriage return ends one, too, as progress bars have it."""
+    line = bytearray()
+    discarded = 0
     async for chunk in stream:
-        *ended, rest = chunk.split(b"\n")
-        for line in ended:
-            meter.add(line)
-            yield b"".join((*parts, line))
-            parts, meter = [], MessageMeter()
-        meter.add(rest)
-        parts.append(rest)
+        for place, part in enumerate(_LINE_END.split(chunk)):
+            if place:
+                head, tail = bytes(line[:END_BYTES]), bytes(line[-END_BYTES:])
+                yield _LongLine(head, tail) if discarded else bytes(line)
+                line.clear()
+                discarded = 0
+            line += part
+            if len(line) > MAX_MESSAGE_BYTES:
+                # Of the rest of this line only the end is kept: it may name what it answers.
+                discarded += len(line) - 2 * END_BYTES
+                del line[END_BYTES:-END_BYTES]
+            if discarded > _MAX_DISCARDED_BYTES:
+                state.end(f"it sent a line of more than {_MAX_DISCARDED_BYTES // 2**20} MiB")
+                return
 
 
-def _parse(line: bytes, state: ConnectionState) -> SessionMessage | None:
-    """Return the message of a line; None where the line is none, as what a program prints.
-
-    Raises:
-        ValueError: it looks like a message, but breaks the protocol.
+def _messages_of(
+    line: bytes | _LongLine, requests: set[RequestId], state: ConnectionState
+) -> Iterator[JSONRPCMessage]:
+    """Yield the messages of a line; one that holds none is passed by, with a fault for the call
+    that it was to answer.
     """
-    if not line.startswith(b"{"):
-        _keep_line(line, state)
-        return None
+    quoted = line.head if isinstance(line, _LongLine) else line
     try:
-        message = mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-    except ValueError:
-        raise ValueError(
-            "it broke the protocol: it sent a message that is not JSON-RPC 2.0"
-        ) from None
-    if isinstance(message, mcp_types.JSONRPCError) and message.id is None:
-        raise ValueError(f"it broke the protocol: an error without an id: {message.error.message}")
-    leave_out_faulty_tools(message, state)
-    return SessionMessage(message)
+        if isinstance(line, _LongLine):
+            raise oversized_message(line.head, line.tail)
+        if not line.lstrip(_BEFORE_MESSAGE).startswith((b"{", b"[")):
+            if line.strip():
+                state.skip(line)  # what a program prints
+            return
+        messages = read_messages(line)
+    except NotAMessage as error:
+        state.skip(quoted, str(error))
+        request = _failed_request(error, requests)
+        if request is not None:
+            requests.discard(request)
+            yield CallFault("failed", str(error)).as_answer(request)
+        return
+    for message in messages:
+        match message:
+            case JSONRPCError(id=None):
+                # It could not read a request; which one is known only where there is one.
+                fault = NotAMessage(
+                    f"it broke the protocol: an error without an id: {message.error.message[:200]}",
+                    is_answer=True,
+                )
+                state.skip(quoted, str(fault))
+                request = _failed_request(fault, requests)
+                if request is not None:
+                    requests.discard(request)
+                    yield CallFault("failed", str(fault)).as_answer(request)
+                continue
+            case JSONRPCResponse():
+                leave_out_faulty_tools(message, state)
+                requests.discard(coerced_id(message.id))
+            case JSONRPCError():
+                requests.discard(coerced_id(message.id))
+            case _:
+                state.count_unasked()
+        yield message
+
+
+def _failed_request(fault: NotAMessage, requests: set[RequestId]) -> RequestId | None:
+    """Return the request that a faulty answer was for: by its id, or else the only one."""
+    if fault.answers is not None and coerced_id(fault.answers) in requests:
+        return coerced_id(fault.answers)
+    if fault.answers is None and fault.is_answer and len(requests) == 1:
+        return next(iter(requests))
+    return None
+
+
+def coerced_id(id_: RequestId | None) -> RequestId:
+    """Return an id as it was sent: some servers write a number back as a text."""
+    if isinstance(id_, str) and id_.isdecimal() and len(id_) < _MAX_ID_DIGITS:
+        return int(id_)
+    return 0 if id_ is None else id_
 
 
 async def _write_stdin(
-    stdin: ByteSendStream, sent: ObjectReceiveStream[SessionMessage], state: ConnectionState
+    stdin: ByteSendStream,
+    sent: ObjectReceiveStream[SessionMessage],
+    requests: set[RequestId],
+    state: ConnectionState,
 ) -> None:
     try:
         async with sent:
             async for item in sent:
+                _note_request(item.message, requests)
                 text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await stdin.send(text.encode() + b"\n")
     except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
         state.end("it closed its standard input")
+
+
+def _note_request(message: JSONRPCMessage, requests: set[RequestId]) -> None:
+    """Note a request that is sent, or that its answer is not waited for any more."""
+    if isinstance(message, JSONRPCRequest):
+        requests.add(message.id)
+    elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+        requests.discard(cast("RequestId", (message.params or {}).get("requestId")))
 
 
 async def _read_stderr(stderr: ByteReceiveStream, state: ConnectionState) -> None:
@@ -153,16 +253,11 @@ async def _read_stderr(stderr: ByteReceiveStream, state: ConnectionState) -> Non
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         async for chunk in stderr:
             *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                _keep_line(line, state)
+            may_write_more = [state.note_line(line) for line in lines]
             rest = rest[-_MAX_LINE_BYTES:]
-
-
-def _keep_line(line: bytes, state: ConnectionState) -> None:
-    text = line[:_MAX_LINE_BYTES].decode(errors="replace").strip()
-    if text:
-        state.lines.append(text)
-        state.log(text)
+            if not all(may_write_more):
+                # Who writes more than is logged waits until there is room in its pipe.
+                await anyio.sleep(_FLOOD_SECONDS)
 
 
 def _ending(status: int | None) -> str:
@@ -185,6 +280,33 @@ async def _stop(process: Process, grace: float) -> None:
         await _has_exited(process, EXIT_SECONDS)
     _signal_group(process, signal.SIGKILL)
     await process.aclose()
+
+
+async def _kill_strays(mark: str) -> None:
+    """Kill what a program has started and moved out of its process group, as daemons do: it has
+    inherited the mark.
+    """
+    for _ in range(_STRAY_ROUNDS):  # one may start another meanwhile
+        strays = await anyio.to_thread.run_sync(_marked_processes, f"{_MARK}={mark}".encode())
+        if not strays:
+            return
+        for pid in strays:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        await anyio.sleep(_STRAY_SECONDS)
+
+
+def _marked_processes(entry: bytes) -> list[int]:
+    """Return the processes whose environment has an entry; none where there is no /proc."""
+    marked: list[int] = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            variables = (folder / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue  # it has ended, or belongs to another user
+        if entry in variables:
+            marked.append(int(folder.name))
+    return marked
 
 
 async def _has_exited(process: Process, seconds: float) -> bool:

@@ -22,7 +22,7 @@ from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Effect, Json, JsonSchema
 from wavewright.tools.functions.registry import known_parameters, with_allowed_hosts
 from wavewright.tools.functions.tool import Tool, ToolCall
-from wavewright.tools.mcp.lock import LOCK_NAME, LockedTool, McpServerError, ToolsLock
+from wavewright.tools.mcp.lock import LOCK_NAME, LockedTool, McpServerError, ToolsLock, plan_names
 from wavewright.tools.mcp.schemas import with_bounded_patterns, without_patterns
 
 if TYPE_CHECKING:
@@ -140,10 +140,25 @@ def annotated_policy(annotations: Mapping[str, Json], *, trusted: bool) -> ToolP
     )
 
 
-def locked_tools(
-    servers: Mapping[str, McpServerSection], lock: ToolsLock
-) -> Iterator[tuple[str, str, LockedTool]]:
-    """Yield server, name and lock entry of every tool that plans may call.
+@dataclass(frozen=True, slots=True)
+class OfferedTool:
+    """A tool of a server that plans may call."""
+
+    server: str
+    name: str
+    """The server's own."""
+    full_name: str
+    """What plans call it: the server and the name, or what stands for a name that they cannot say."""
+    locked: LockedTool
+
+    @property
+    def short_name(self) -> str:
+        """The full name without the server."""
+        return self.full_name.partition(".")[2]
+
+
+def locked_tools(servers: Mapping[str, McpServerSection], lock: ToolsLock) -> Iterator[OfferedTool]:
+    """Yield every tool that plans may call.
 
     Raises:
         McpServerError: the settings override a tool that the lock of its server does not have.
@@ -157,9 +172,10 @@ def locked_tools(
                 f"MCP server {server!r} has no tool {unknown[0]!r} in {LOCK_NAME}",
                 f"correct the name in mcp.servers.{server}.overrides, or run `wavewright tools --lock`",
             )
+        said = plan_names(locked.tools)
         for name, tool in locked.tools.items():
             if section.tools is None or name in section.tools:
-                yield server, name, tool
+                yield OfferedTool(server, name, f"{server}.{said[name]}", tool)
 
 
 def mcp_tool(

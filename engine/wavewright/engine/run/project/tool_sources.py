@@ -225,13 +225,18 @@ class ToolSources:
         server = name.partition(".")[0] if name is not None and "." in name else None
         if server in servers and server not in lock.servers:
             raise unlocked_server_error(server)
-        for server, tool, locked in locked_tools(servers, lock):
-            full = full_name(server, tool)
-            if name in (None, tool, full):
+        for tool in locked_tools(servers, lock):
+            if name in (None, tool.short_name, tool.full_name):
                 make = partial(
-                    mcp_tool, name or full, server, tool, locked, servers[server], self.services.mcp
+                    mcp_tool,
+                    name or tool.full_name,
+                    tool.server,
+                    tool.name,
+                    tool.locked,
+                    servers[tool.server],
+                    self.services.mcp,
                 )
-                yield _ToolCandidate(f"MCP server {server!r}", full, make)
+                yield _ToolCandidate(f"MCP server {tool.server!r}", tool.full_name, make)
 
     def _pack_candidates(self, name: str, *, is_found: bool) -> list[_ToolCandidate]:
         """Return the tools of packs that a name means: of configured packs, or else of those

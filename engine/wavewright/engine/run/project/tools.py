@@ -289,9 +289,9 @@ def _called_servers(called: Collection[str], settings: Settings) -> dict[str, st
     from wavewright.tools.mcp.tools import locked_tools
 
     return {
-        written: server
-        for server, name, _ in locked_tools(servers, read_lock(settings.root))
-        for written in (name, full_name(server, name))
+        written: tool.server
+        for tool in locked_tools(servers, read_lock(settings.root))
+        for written in (tool.short_name, tool.full_name)
         if written in called
     }
 

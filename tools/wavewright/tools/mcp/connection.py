@@ -1,0 +1,198 @@
+"""One connection to an MCP server: what became of it, and what a server may do to it.
+
+A *fault* is why one call has no answer. It ends that call; only a flood, and the end of the
+program, end the connection, since its other calls are sound.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias, cast
+
+import anyio
+from mcp import MCPError
+from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, RequestId
+from pydantic import ValidationError
+
+from wavewright.config.redaction import Redactor
+from wavewright.planner.diagnostics.rendering import printable_lines
+from wavewright.tools.functions.errors import ToolError
+
+MAX_ERROR_CHARS = 2000
+"""Of what a server says of a failure."""
+
+
+def cut(text: str) -> str:
+    """Return the beginning of what a server says."""
+    return text if len(text) <= MAX_ERROR_CHARS else f"{text[: MAX_ERROR_CHARS - 1]}…"
+
+
+FaultKind: TypeAlias = Literal["failed", "expired", "unsent", "lost"]
+"""`failed`: the server answered, badly. `expired`: it does not know the session any more, and did
+not make the call. `unsent`: it was not reached. `lost`: it may have made the call.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CallFault:
+    """Why a call has no answer, as the connection saw it."""
+
+    kind: FaultKind
+    reason: str
+    hint: str | None = None
+    transient: bool = False
+    """Whether another attempt may succeed."""
+    retry_after: float | None = None
+    """Seconds that the server asks to wait."""
+
+    def as_answer(self, request: RequestId) -> JSONRPCError:
+        """Return this as the answer of a request; who waits for it finds the fault in its data,
+        which no server can put there.
+        """
+        error = ErrorData(code=INTERNAL_ERROR, message=self.reason, data=self)
+        return JSONRPCError(jsonrpc="2.0", id=request, error=error)
+
+
+_KEPT_LINES = 5
+_MAX_QUOTE_CHARS = 200
+_MAX_RAW_CHARS = 4 * MAX_ERROR_CHARS
+
+_logger = logging.getLogger(__name__)
+
+
+class Allowance:
+    """How much of something a server may send: a number at once, and a number a second."""
+
+    def __init__(self, at_once: float, a_second: float) -> None:
+        self._left = self._at_once = at_once
+        self._a_second = a_second
+        self._filled_at = time.monotonic()
+
+    def take(self, count: float = 1) -> bool:
+        """Take from it; return whether that much was there."""
+        now = time.monotonic()
+        self._left = min(self._at_once, self._left + (now - self._filled_at) * self._a_second)
+        self._filled_at = now
+        self._left -= count
+        return self._left >= 0
+
+
+@dataclass(slots=True)
+class ConnectionState:
+    """What became of a connection."""
+
+    server: str
+    redactor: Redactor
+    fault: str = ""
+    """Why it can no longer be used; empty where no reason is known."""
+    ended: anyio.Event = field(default_factory=anyio.Event)
+    lines: deque[str] = field(default_factory=lambda: deque(maxlen=_KEPT_LINES))
+    """The last lines that the program wrote and that are no messages."""
+    skipped: int = 0
+    """How many lines were no messages."""
+    _log_lines: Allowance = field(default_factory=lambda: Allowance(1_000, 20))
+    _skipped_lines: Allowance = field(default_factory=lambda: Allowance(10_000, 100))
+    _skipped_bytes: Allowance = field(default_factory=lambda: Allowance(64 * 2**20, 2**20))
+    _unasked: Allowance = field(default_factory=lambda: Allowance(20_000, 500))
+
+    def end(self, fault: str) -> None:
+        """Keep the first reason why the connection cannot be used."""
+        self.fault = self.fault or fault
+        self.ended.set()
+
+    def error(
+        self,
+        reason: str,
+        hint: str | None = None,
+        *,
+        transient: bool = False,
+        retry_after: float | None = None,
+    ) -> ToolError:
+        """Return the error of a call; the fault of the connection, if there is one, is its reason."""
+        wrote = "; it last wrote: " + " | ".join(self.lines) if self.lines else ""
+        if self.skipped > len(self.lines):
+            wrote += f" ({self.skipped:,} lines were no messages)"
+        text = cut(self.redactor.redact((self.fault or reason)[:_MAX_RAW_CHARS] + wrote))
+        return ToolError(
+            f"MCP server {self.server!r}: {text}",
+            hint=hint,
+            transient=transient,
+            retry_after=retry_after,
+        )
+
+    def skip(self, line: bytes, reason: str = "") -> None:
+        """Pass by a line that is no message: quote it in the log and count it."""
+        self.skipped += 1
+        level = logging.WARNING if reason else logging.INFO
+        # A message may be long, and is no clue from a certain length on.
+        self.note_line(line[:_MAX_QUOTE_CHARS] if reason else line, level, reason)
+        if not (self._skipped_lines.take() and self._skipped_bytes.take(len(line))):
+            self.end("it floods its standard output with lines that are no messages")
+
+    def note_line(self, line: bytes, level: int = logging.INFO, reason: str = "") -> bool:
+        """Log what a program writes beside its messages; return whether it may write more at once."""
+        text = line[:_MAX_RAW_CHARS].decode(errors="replace").strip()
+        if not text:
+            return True
+        self.lines.append(text[:MAX_ERROR_CHARS])
+        if not self._log_lines.take():
+            return False
+        self.log(f"{reason}: {text}" if reason else text, level)
+        return True
+
+    def count_unasked(self) -> None:
+        """Count a message that answers nothing; a flood of them ends the connection."""
+        if not self._unasked.take():
+            self.end("it floods the connection with messages that nobody asked for")
+
+    def log(self, text: str, level: int = logging.INFO) -> None:
+        """Write a text of the server to the log."""
+        # The first cut bounds the time; the second one removes a secret that the first has split.
+        line = printable_lines(cut(self.redactor.redact(text[:_MAX_RAW_CHARS]))).replace("\n", " ")
+        _logger.log(level, "MCP server %s: %s", self.server, line)
+
+
+CURRENT_CONNECTION: Final[ContextVar[ConnectionState | None]] = ContextVar(
+    "mcp_connection", default=None
+)
+"""The connection whose work a task does: what the library logs then is about it."""
+
+
+class _LibraryLog(logging.Handler):
+    """Logs what the library logs, without tracebacks: they quote what a server has sent."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        state = CURRENT_CONNECTION.get()
+        if state is None:
+            return
+        cause = "" if not record.exc_info or record.exc_info[0] is None else record.exc_info[0]
+        name = f" ({cause.__name__})" if isinstance(cause, type) else ""
+        state.log(record.getMessage() + name, min(record.levelno, logging.WARNING))
+
+
+def log_library_briefly() -> None:
+    """Have what the library of the protocol logs go through the log of its connection."""
+    for name in ("mcp", "client"):
+        logger = logging.getLogger(name)
+        if not any(isinstance(handler, _LibraryLog) for handler in logger.handlers):
+            logger.addHandler(_LibraryLog(logging.WARNING))
+        logger.propagate = False
+
+
+def reason_of(error: BaseException) -> str:
+    """Return why something failed, in one line of a bounded length."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    if isinstance(error, MCPError):
+        return cut(error.error.message)
+    if isinstance(error, ValidationError):
+        # Its text has a line for each fault, of which a server can send many thousands.
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        return cut(f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+    if isinstance(error, RuntimeError):
+        return cut(str(error))  # the library's own words
+    return cut(f"{type(error).__name__}: {error}") if str(error) else type(error).__name__

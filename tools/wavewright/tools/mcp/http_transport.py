@@ -1,0 +1,403 @@
+"""MCP servers that are reached over streamable HTTP.
+
+The library sends and resumes; this reads what comes back before it does. A bad response is the
+fault of its own request: the library would end the session, and every other call with it, and tell
+no status from another.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Final
+
+import httpx2
+import mcp_types
+from anyio.abc import ObjectReceiveStream
+from mcp.client._transport import ReadStream, TransportStreams
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
+from mcp_types import RequestId
+from pydantic_core import from_json
+
+from wavewright.tools.mcp.connection import Allowance, CallFault, ConnectionState
+from wavewright.tools.mcp.listing import leave_out_faulty_tools
+from wavewright.tools.mcp.tools import McpServerSettings
+from wavewright.tools.mcp.wire import (
+    MAX_MESSAGE_BYTES,
+    NotAMessage,
+    mended,
+    read_messages,
+    refuse_oversized,
+)
+from wavewright.tools.network import kept_tls_context
+
+
+@asynccontextmanager
+async def http_transport(
+    server: McpServerSettings, state: ConnectionState
+) -> AsyncGenerator[TransportStreams]:
+    """Connect over HTTP; the library follows no redirect to another origin, and reconnects with
+    `Last-Event-ID`.
+    """
+    assert server.url is not None
+    transport = _CheckingTransport(state)
+    client = httpx2.AsyncClient(
+        # A compressed body could be small here and huge once it is decompressed.
+        headers={**server.headers, "Accept-Encoding": "identity"},
+        transport=transport,
+        timeout=httpx2.Timeout(server.timeout, read=max(server.timeout, _SSE_READ_SECONDS)),
+        trust_env=False,
+    )
+    async with (
+        client,
+        streamable_http_client(
+            server.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES
+        ) as streams,
+    ):
+        received, outgoing = streams
+        yield _SiftedStream(received, state, transport.faults), outgoing
+
+
+_SSE_READ_SECONDS: Final = 300.0
+_MAX_ERROR_BODY: Final = 64 * 2**10
+
+
+class _SiftedStream(ObjectReceiveStream[SessionMessage | Exception]):
+    """The messages of a stream, without tools that no client can call, and with the faults that
+    were found.
+    """
+
+    def __init__(
+        self,
+        stream: ReadStream[SessionMessage | Exception],
+        state: ConnectionState,
+        faults: dict[RequestId, CallFault],
+    ) -> None:
+        self._stream = stream
+        self._state = state
+        self._faults = faults
+
+    async def receive(self) -> SessionMessage | Exception:
+        item = await self._stream.receive()
+        if not isinstance(item, SessionMessage):
+            return item
+        match item.message:
+            case mcp_types.JSONRPCError(id=int() | str() as id_) as error:
+                if (fault := self._faults.pop(id_, None)) is not None:
+                    # The code and the data of a handshake decide which protocol is spoken.
+                    error.error.message = fault.reason
+                    if error.error.data is None:
+                        error.error.data = fault
+            case mcp_types.JSONRPCResponse():
+                self._faults.pop(item.message.id, None)
+                leave_out_faulty_tools(item.message, self._state)
+            case _:
+                self._state.count_unasked()
+        return item
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class _CheckingTransport(httpx2.AsyncHTTPTransport):
+    """Turns what cannot be used into the fault of the request that it answers."""
+
+    def __init__(self, state: ConnectionState) -> None:
+        super().__init__(verify=kept_tls_context())
+        self._state = state
+        self.faults: dict[RequestId, CallFault] = {}
+        """Request → why it has no answer, until the library has told so."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        asked = await _asked_request(request)
+        if asked is None:
+            response = await super().handle_async_request(request)
+            return _limited(response, self._state) if request.method == "GET" else response
+        id_, method = asked
+        is_handshake = method in _HANDSHAKE
+        try:
+            response = await super().handle_async_request(request)
+        except httpx2.TransportError as error:
+            if is_handshake:
+                raise
+            self.faults[id_] = _fault_of_connection(error)
+            return _nothing(request)
+        try:
+            return await self._checked(response, request, id_, keeps_data=is_handshake)
+        except NotAMessage as error:
+            self.faults[id_] = CallFault("failed", str(error))
+        except httpx2.TransportError as error:
+            self.faults[id_] = _fault_of_connection(error)
+        finally:
+            if id_ in self.faults:
+                await response.aclose()
+        return _nothing(request)
+
+    async def _checked(
+        self,
+        response: httpx2.Response,
+        request: httpx2.Request,
+        id_: RequestId,
+        *,
+        keeps_data: bool,
+    ) -> httpx2.Response:
+        """Return a response that the library can read.
+
+        Raises:
+            NotAMessage: its body is none.
+            TransportError: the connection breaks.
+        """
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise NotAMessage("the response is compressed, which was not asked for")
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if response.status_code >= HTTPStatus.BAD_REQUEST:
+            body = await _read(response, _MAX_ERROR_BODY)
+            has_session = "mcp-session-id" in request.headers
+            self.faults[id_] = _fault_of_status(response, body, has_session=has_session)
+            headers = {"content-type": kind}
+            shown = body if keeps_data else b""
+            return httpx2.Response(
+                response.status_code, headers=headers, content=shown, request=request
+            )
+        if response.status_code == HTTPStatus.OK and kind == "application/json":
+            messages = read_messages(await _read(response, MAX_MESSAGE_BYTES))
+            answer = _answer_among(messages, id_)
+            written = answer.model_dump_json(by_alias=True, exclude_unset=True)
+            return _replaced(response, written.encode(), request)
+        if kind == "text/event-stream":
+            assert isinstance(response.stream, httpx2.AsyncByteStream)
+            response.stream = _EventStream(response.stream, self.faults, id_)
+        elif response.status_code == HTTPStatus.OK:
+            page = (await _read(response, _MAX_ERROR_BODY)).decode(errors="replace").strip()
+            raise NotAMessage(f"it answered with {kind or 'no content type'}: {page[:200]}")
+        return response
+
+
+_HANDSHAKE: Final = frozenset({"initialize", "server/discover"})
+
+
+async def _asked_request(request: httpx2.Request) -> tuple[RequestId, str] | None:
+    """Return id and method of the JSON-RPC request that an HTTP request sends, if it sends one."""
+    if request.method != "POST":
+        return None
+    match from_json(await request.aread()):
+        case {"id": int() | str() as id_, "method": str() as method}:
+            return id_, method
+        case _:
+            return None
+
+
+def _nothing(request: httpx2.Request) -> httpx2.Response:
+    """Return a response that says only that there is a fault."""
+    return httpx2.Response(HTTPStatus.BAD_GATEWAY, request=request)
+
+
+def _replaced(response: httpx2.Response, body: bytes, request: httpx2.Request) -> httpx2.Response:
+    headers = {
+        name: value
+        for name, value in response.headers.items()
+        if name not in {"content-length", "transfer-encoding"}
+    }
+    return httpx2.Response(response.status_code, headers=headers, content=body, request=request)
+
+
+def _answer_among(
+    messages: list[mcp_types.JSONRPCMessage], id_: RequestId
+) -> mcp_types.JSONRPCMessage:
+    """Return the answer of a request.
+
+    Raises:
+        NotAMessage: there is none.
+    """
+    for message in messages:
+        if isinstance(message, (mcp_types.JSONRPCResponse, mcp_types.JSONRPCError)):
+            # A server that answers this request answers it, whichever id it writes.
+            message.id = id_
+            return message
+    raise NotAMessage("it sent a body without an answer")
+
+
+async def _read(response: httpx2.Response, limit: int) -> bytes:
+    """Return the body of a response.
+
+    Raises:
+        NotAMessage: it is too large.
+        TransportError: the connection breaks.
+    """
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
+    body = bytearray()
+    async for chunk in response.stream:
+        body += chunk
+        if len(body) > limit and limit == MAX_MESSAGE_BYTES:
+            refuse_oversized(bytes(body))
+        if len(body) > limit:
+            break
+    await response.aclose()
+    return bytes(body[:limit])
+
+
+def _fault_of_status(response: httpx2.Response, body: bytes, *, has_session: bool) -> CallFault:
+    """Return what an error's status and body say."""
+    status = response.status_code
+    text = _words_of(body)
+    named = f"HTTP {status}"
+    if status in {one.value for one in HTTPStatus}:
+        named += f" {HTTPStatus(status).phrase}"
+    reason = f"{named}: {text}" if text else named
+    if has_session and (status in _GONE or is_expired_session(text)):
+        return CallFault("expired", f"it does not know the session any more ({reason})")
+    return CallFault(
+        "failed",
+        reason,
+        hint=_STATUS_HINTS.get(status),
+        # As docs/reference/retries.md says of HTTP.
+        transient=status in _TRANSIENT or status >= HTTPStatus.INTERNAL_SERVER_ERROR,
+        retry_after=_retry_after(response.headers),
+    )
+
+
+_GONE: Final = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.GONE})
+_TRANSIENT: Final = frozenset(
+    {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
+)
+_STATUS_HINTS: Final[Mapping[int, str]] = {
+    HTTPStatus.UNAUTHORIZED: "check its token in mcp.servers.NAME.headers",
+    HTTPStatus.FORBIDDEN: "check what its token in mcp.servers.NAME.headers may do",
+    HTTPStatus.NOT_FOUND: "check the path of mcp.servers.NAME.url",
+    HTTPStatus.METHOD_NOT_ALLOWED: "check mcp.servers.NAME.url: it may speak the older HTTP with SSE",
+}
+_EXPIRED_SESSION: Final = re.compile(
+    r"session.{0,40}(?:not found|unknown|expired|terminated|closed|invalid|does not exist|required)"
+    r"|(?:no valid|invalid|unknown|missing|expired|no such|no) session",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def is_expired_session(text: str) -> bool:
+    """Return whether a server's words say that it does not know a session any more."""
+    return _EXPIRED_SESSION.search(text[:_MAX_ERROR_BODY]) is not None
+
+
+def _words_of(body: bytes) -> str:
+    """Return what an error's body says in words: the message of JSON-RPC, or its beginning."""
+    try:
+        value: object = from_json(body)
+    except ValueError:
+        return " ".join(body[:1_000].decode(errors="replace").split())
+    match value:
+        case {"error": {"message": str() as message}} | {"message": str() as message}:
+            return " ".join(message[:1_000].split())
+        case {"error_description": str() as message} | {"error": str() as message}:
+            return " ".join(message[:1_000].split())
+        case _:
+            return ""
+
+
+def _retry_after(headers: httpx2.Headers) -> float | None:
+    """Return the seconds that `Retry-After` asks to wait, which it says in seconds or as a date."""
+    written = headers.get("retry-after", "").strip()
+    if re.fullmatch(r"\d{1,9}(?:\.\d+)?", written):
+        return float(written)
+    try:
+        until = parsedate_to_datetime(written)
+    except (TypeError, ValueError):
+        return None
+    if until.tzinfo is None:
+        until = until.replace(tzinfo=dt.UTC)
+    return max(0.0, (until - dt.datetime.now(dt.UTC)).total_seconds())
+
+
+def _fault_of_connection(error: httpx2.TransportError) -> CallFault:
+    reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)):
+        return CallFault("unsent", reason, hint=proxy_hint(), transient=True)
+    return CallFault("lost", reason)
+
+
+def proxy_hint() -> str | None:
+    """Return what a variable that names a proxy does here, where one is set."""
+    names = (
+        name
+        for proxy in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
+        for name in (proxy, proxy.lower())
+    )
+    found = next((name for name in names if os.environ.get(name)), None)
+    if found is None:
+        return None
+    return (
+        f"{found} is set, but MCP servers are reached directly: start one that is near it instead"
+    )
+
+
+_EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r|\n\r\n")
+
+
+class _EventStream(httpx2.AsyncByteStream):
+    """The events of a response, each measured and mended before it is parsed."""
+
+    def __init__(
+        self, stream: httpx2.AsyncByteStream, faults: dict[RequestId, CallFault], id_: RequestId
+    ) -> None:
+        self._stream = stream
+        self._faults = faults
+        self._id = id_
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        waiting = bytearray()
+        received = 0
+        try:
+            async for chunk in self._stream:
+                received += len(chunk)
+                _refuse_longer(received)
+                searched = max(0, len(waiting) - 3)
+                waiting += chunk
+                while (end := _EVENT_END.search(waiting, searched)) is not None:
+                    event = bytes(waiting[: end.end()])
+                    del waiting[: end.end()]
+                    searched = 0
+                    refuse_oversized(event)
+                    yield mended(event.removeprefix(b"\xef\xbb\xbf"))
+        except NotAMessage as error:
+            self._faults[self._id] = CallFault("failed", str(error))
+        except httpx2.TransportError as error:
+            self._faults[self._id] = _fault_of_connection(error)
+        if self._id not in self._faults and waiting:
+            yield bytes(waiting)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def _refuse_longer(received: int) -> None:
+    if received > MAX_MESSAGE_BYTES:
+        raise NotAMessage(f"it sent a response of more than {MAX_MESSAGE_BYTES // 2**20} MiB")
+
+
+def _limited(response: httpx2.Response, state: ConnectionState) -> httpx2.Response:
+    """Return the stream of notifications, which has no end, with a limit on its rate."""
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
+    response.stream = _LimitedStream(response.stream, state)
+    return response
+
+
+class _LimitedStream(httpx2.AsyncByteStream):
+    def __init__(self, stream: httpx2.AsyncByteStream, state: ConnectionState) -> None:
+        self._stream = stream
+        self._state = state
+        self._bytes = Allowance(64 * 2**20, 2**20)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._stream:
+            if not self._bytes.take(len(chunk)):
+                self._state.end("it floods the stream of notifications")
+                return
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

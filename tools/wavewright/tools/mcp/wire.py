@@ -1,0 +1,180 @@
+"""What MCP servers send, from bytes to messages.
+
+Bytes are measured before they are parsed: what parsing costs grows with the values in a message,
+whatever its size. What other languages write and JSON readers refuse is mended: a byte order mark,
+half a surrogate pair (`"…😀".slice(0, -1)` in JavaScript), text that is no UTF-8, a batch.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, cast
+
+import mcp_types
+from mcp_types import JSONRPCMessage, RequestId
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from wavewright.config.errors import WavewrightError
+
+
+def read_messages(raw: bytes) -> list[JSONRPCMessage]:
+    """Return the messages of a line, an event or a body: one, or those of a batch.
+
+    Raises:
+        NotAMessage: it holds none, or more than is read.
+    """
+    text = raw.strip(_OUTER)
+    refuse_oversized(text)
+    text = mended(text)
+    if text.startswith(b"["):
+        return _batch(text)
+    try:
+        return [mcp_types.jsonrpc_message_adapter.validate_json(text, by_name=False)]
+    except ValidationError:
+        answers, is_answer = _answered_request(text)
+        raise NotAMessage(
+            "it broke the protocol: it sent a message that is not JSON-RPC 2.0",
+            answers,
+            is_answer=is_answer,
+        ) from None
+
+
+MAX_MESSAGE_BYTES: Final = 8 * 2**20
+"""Of one message from a program, or of one response over HTTP."""
+MAX_OBJECTS: Final = 10_000
+"""JSON objects in one message: parsing and validating each takes several microseconds of the event
+loop.
+"""
+MAX_VALUES: Final = 100_000
+"""Values in one message."""
+MAX_BATCH: Final = 1_000
+
+
+class NotAMessage(WavewrightError):
+    """Bytes that are no message of the protocol, or more than is read of one."""
+
+    def __init__(
+        self, reason: str, answers: RequestId | None = None, *, is_answer: bool = False
+    ) -> None:
+        super().__init__(reason)
+        self.answers = answers
+        """The request that it was to answer, as far as that can be read."""
+        self.is_answer = is_answer
+        """Whether it was to answer a request."""
+
+
+def oversized_message(head: bytes, tail: bytes) -> NotAMessage:
+    """Return the fault of a message of more than `MAX_MESSAGE_BYTES`, of which only both ends are
+    known.
+    """
+    return NotAMessage(
+        f"it sent a message of more than {MAX_MESSAGE_BYTES // 2**20} MiB",
+        _id_at_the_ends(head, tail),
+        is_answer=_looks_like_answer(head, tail),
+    )
+
+
+END_BYTES: Final = 400
+"""Of each end of a message: enough to find the request that it answers."""
+
+_OUTER: Final = b"\xef\xbb\xbf \t\r\n\0"
+_STRUCTURE: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[{\[,]', re.DOTALL)
+_ESCAPE: Final = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u([dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+_ID_FIRST: Final = re.compile(
+    rb'\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18}|"[^"\\]{1,100}")'
+)
+_ID_LAST: Final = re.compile(
+    rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,100}")\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$'
+)
+
+
+def refuse_oversized(text: bytes) -> None:
+    """Refuse a message whose values take long to parse.
+
+    Raises:
+        NotAMessage: it has too many.
+    """
+    if len(text) > MAX_MESSAGE_BYTES:
+        raise oversized_message(text[:END_BYTES], text[-END_BYTES:])
+    objects = text.count(b"{")
+    values = objects + text.count(b"[") + text.count(b",")
+    if objects <= MAX_OBJECTS and values <= MAX_VALUES:
+        return
+    # Those within texts do not count.
+    objects = values = 0
+    for token in _STRUCTURE.finditer(text):
+        first = text[token.start()]
+        objects += first == _BRACE
+        values += first != _QUOTE
+        if objects > MAX_OBJECTS or values > MAX_VALUES:
+            limit = MAX_OBJECTS if objects > MAX_OBJECTS else MAX_VALUES
+            head, tail = text[:END_BYTES], text[-END_BYTES:]
+            raise NotAMessage(
+                f"it sent a message of more than {limit:,} items",
+                _id_at_the_ends(head, tail),
+                is_answer=_looks_like_answer(head, tail),
+            )
+
+
+_BRACE: Final = ord("{")
+_QUOTE: Final = ord('"')
+
+
+def mended(text: bytes) -> bytes:
+    """Return JSON in UTF-8 without half surrogate pairs; U+FFFD stands for what is no character."""
+    if not text.isascii():
+        text = text.decode(errors="replace").encode()
+    if b"\\ud" in text or b"\\uD" in text:
+        text = _ESCAPE.sub(lambda found: b"\\ufffd" if found[1] else found[0], text)
+    return text
+
+
+def _batch(text: bytes) -> list[JSONRPCMessage]:
+    try:
+        items: object = from_json(text)
+    except ValueError:
+        raise NotAMessage("it sent a line that is no message") from None
+    if not isinstance(items, list) or not items or len(cast("list[object]", items)) > MAX_BATCH:
+        raise NotAMessage("it sent a line that is no message")
+    try:
+        return [
+            mcp_types.jsonrpc_message_adapter.validate_python(item, by_name=False)
+            for item in cast("list[object]", items)
+        ]
+    except ValidationError:
+        raise NotAMessage("it sent a batch with what is no message") from None
+
+
+def _answered_request(text: bytes) -> tuple[RequestId | None, bool]:
+    """Return the request that a faulty message was to answer, and whether it was to answer any."""
+    try:
+        value: object = from_json(text)
+    except ValueError:
+        head, tail = text[:END_BYTES], text[-END_BYTES:]
+        return _id_at_the_ends(head, tail), _looks_like_answer(head, tail)
+    match value:
+        case {"id": int() | str() as id_, **rest} if "method" not in rest:
+            is_answer = "result" in rest or "error" in rest or "jsonrpc" in rest
+            return (id_, True) if is_answer and not isinstance(id_, bool) else (None, is_answer)
+        case {"result": _} | {"error": _}:
+            return None, True
+        case _:
+            return None, False
+
+
+def _id_at_the_ends(head: bytes, tail: bytes) -> RequestId | None:
+    """Return the id that a message begins or ends with; within it, `id` may be anyone's."""
+    found = _ID_FIRST.match(head) or _ID_LAST.search(tail)
+    if found is None:
+        return None
+    written = found[1].decode(errors="replace")
+    return written[1:-1] if written.startswith('"') else int(written)
+
+
+def _looks_like_answer(head: bytes, tail: bytes) -> bool:
+    ends = head + tail
+    return head.startswith(b"{") and b'"jsonrpc"' in ends and b'"method"' not in ends
