@@ -75,7 +75,9 @@ class ModelsSection(_ModelSettingsModel):
     of ladders give no more than that, else they take precedence over it.
     """
     attempts: Annotated[int, Field(ge=1, le=10)] = 3
-    """HTTP requests of one model call, the first included."""
+    """HTTP requests of one model call, the first included; answers of a rate limit count only where
+    this is set, else eight of them are waited for.
+    """
     providers: dict[str, ModelProviderSettings] = {}
     """Provider → its limits."""
     prices: dict[str, PriceSettings] = {}

@@ -168,16 +168,47 @@ def test_a_worker_reads_nothing_of_runs_but_the_calls_that_are_its_own_or_wait(
     site.wait_until(lambda: postgres.fetch(queue_query(), other) == [(1,)], "the queue of one call")
     assert postgres.fetch(ANSWERED, own) == [(1,)]
     assert postgres.fetch(ANSWERED, other) == [(0,)]
-    assert postgres.fetch("SELECT count(*) FROM wavewright_fleet.call", other) == [(1,)]
-    forged = "UPDATE wavewright_fleet.call SET answer = 'forged' WHERE true RETURNING id"
-    with pytest.raises(asyncpg.InsufficientPrivilegeError):
-        postgres.fetch(forged, other)
-    emitted = "INSERT INTO wavewright_fleet.emission (call, body) SELECT id, '' FROM wavewright_fleet.call"
-    with pytest.raises(asyncpg.InsufficientPrivilegeError):
-        postgres.run(emitted, other)
+    assert postgres.fetch("SELECT count(*) FROM wavewright_fleet.call", other) == [(0,)]
     site.go("two")
     assert run.wait() == 0, site.printed()
     assert postgres.fetch("SELECT count(*) FROM wavewright_fleet.goal", other) == [(0,)]
+
+
+def test_a_worker_writes_nothing_of_a_call_that_another_user_has_begun(
+    site: FleetSite, postgres: PostgresServer
+) -> None:
+    run = start_run(site, postgres, "one")
+    start_worker(site, "worker_one")
+    site.wait_for_mark("one began")
+    [(call, job, name)] = postgres.fetch(
+        """SELECT call.id, queued.id, call.worker FROM wavewright_fleet.call JOIN wavewright_fleet.pgqueuer AS queued
+        ON queued.payload = convert_to(call.id, 'UTF8')""",
+        site.url,
+    )
+
+    forged = convert('{"ending":"ok","output":"forged"}')
+    for worker in (name, "another"):
+        for statement in (
+            "begin_calls(ARRAY['{call}'], '{worker}')",
+            "answer_calls(ARRAY['{call}'], ARRAY[{job}], ARRAY[{forged}], '{worker}')",
+            "emit(ARRAY['{call}'], ARRAY[9], ARRAY[{forged}], ARRAY[true], '{worker}')",
+        ):
+            written = statement.format(call=call, job=job, forged=forged, worker=worker)
+            done = f"SELECT * FROM wavewright_fleet.{written}"  # noqa: S608 - put together here
+            assert postgres.fetch(done, as_user(site, "worker_two")) == []
+    other = as_user(site, "worker_two")
+    postgres.fetch(f"SELECT wavewright_fleet.drop_answered(ARRAY[{job}])", other)
+    postgres.fetch(f"SELECT wavewright_fleet.leave('{name}')", other)
+    assert postgres.fetch("SELECT count(*) FROM wavewright_fleet.pgqueuer", site.url) == [(1,)]
+    assert postgres.fetch("SELECT count(*) FROM wavewright_fleet.worker", site.url) == [(1,)]
+
+    site.go("one")
+    assert run.wait() == 0, site.printed()
+    assert "forged" not in site.printed()
+
+
+def convert(text: str) -> str:
+    return f"convert_to('{text}', 'UTF8')"
 
 
 def test_a_worker_without_rights_says_what_gives_them(
@@ -212,6 +243,14 @@ def test_a_worker_without_rights_says_what_gives_them(
         "DELETE FROM wavewright.model_call",
         "DELETE FROM wavewright_fleet.call",
         "UPDATE wavewright_fleet.call SET request = ''",
+        "UPDATE wavewright_fleet.call SET answer = 'forged'",
+        "INSERT INTO wavewright_fleet.emission (call, no, body, is_text) VALUES ('a', 1, '', true)",
+        "DELETE FROM wavewright_fleet.pgqueuer",
+        "UPDATE wavewright_fleet.pgqueuer SET payload = ''",
+        "DELETE FROM wavewright_fleet.worker",
+        "UPDATE wavewright_fleet.worker SET heartbeat = '-infinity'",
+        "UPDATE wavewright.budget_total SET counter = 'day'",
+        "TRUNCATE wavewright.worker_freed",
         "INSERT INTO wavewright_fleet.pgqueuer (entrypoint, priority, status) VALUES ('x', 0, 'queued')",
     ],
 )
@@ -219,6 +258,47 @@ def test_a_worker_is_refused(statement: str, rights: tuple[PostgresServer, str])
     postgres, url = rights
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
         postgres.run(statement, url)
+
+
+def test_a_worker_takes_from_a_budget_no_more_than_it_settles_of_its_own(
+    rights: tuple[PostgresServer, str], owner_url: str
+) -> None:
+    postgres, url = rights
+    postgres.run(
+        """INSERT INTO wavewright.budget_total VALUES ('day', '2026-01-01', '', 1, 100, 100, 100);
+        INSERT INTO wavewright.model_call (id, at, day, role, calls, tokens, usd, seconds)
+        VALUES (1, 0, '2026-01-01', 'worker', 1, 100, 100, 100)""",
+        owner_url,
+    )
+    spend = "UPDATE wavewright.budget_total SET tokens = tokens {} WHERE name = '2026-01-01'"
+    settle = "UPDATE wavewright.model_call SET settled = true, tokens = 40 WHERE id = {}"
+    reserve = """INSERT INTO wavewright.model_call (id, at, day, role, calls, tokens, usd, seconds)
+        VALUES (2, 0, '2026-01-01', 'worker', 1, 50, 1, 1)"""
+    for refused in (
+        spend.format("* 0"),
+        spend.format("- 1"),
+        settle.format(1),
+        "INSERT INTO wavewright.budget_total VALUES ('day', '2026-01-02', '', 1, -5, 0, 0)",
+        reserve.replace("50", "-50"),
+    ):
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            postgres.run(refused, url)
+
+    postgres.run(f"{reserve}; {spend.format('+ 50')}", url)
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        postgres.run(f"{settle.format(2)}; {spend.format('- 11')}", url)
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        postgres.run(f"{settle.format(2)}; {spend.format('- 10')}; {spend.format('- 10')}", url)
+    postgres.run(f"{settle.format(2)}; {spend.format('- 10')}", url)
+
+    totals = "SELECT tokens FROM wavewright.budget_total WHERE name = '2026-01-01'"
+    assert postgres.fetch(totals, owner_url) == [(140,)]
+
+
+@pytest.fixture(scope="module")
+def owner_url(rights: tuple[PostgresServer, str], postgres: PostgresServer) -> str:
+    """The address of the database of `rights` for its owner."""
+    return postgres.url_of(urlsplit(rights[1]).path.removeprefix("/"))
 
 
 @pytest.fixture(scope="module")

@@ -128,7 +128,7 @@ async def test_each_question_of_a_loop_is_paid_by_itself_and_the_answer_tells_th
     assert (spent.calls, spent.tokens) == (3, 330)
 
 
-async def test_a_count_beyond_belief_in_any_request_of_a_loop_is_said_of_the_sum(
+async def test_a_count_beyond_belief_in_any_request_of_a_loop_ends_it_and_is_said_of_the_sum(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(
@@ -136,9 +136,11 @@ async def test_a_count_beyond_belief_in_any_request_of_a_loop_is_said_of_the_sum
         with_usage("done", ClaimedUsage(200, 20)),
     )
     async with models_over(model_server, tmp_path) as asking:
-        answer = await asking.models.work(question(), [RecordingTool().tool()], LoopLimits())
+        with pytest.raises(ModelError, match="no model is asked in this run any more") as caught:
+            await asking.models.work(question(), [RecordingTool().tool()], LoopLimits())
 
-    assert answer.use.is_implausible
+    assert caught.value.use is not None
+    assert caught.value.use.is_implausible
 
 
 async def test_what_a_tool_refuses_is_told_to_the_model(

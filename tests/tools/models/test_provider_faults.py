@@ -5,6 +5,7 @@ for once.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -36,7 +37,7 @@ from wavewright.engine.rehearsal.fake_model.replies import (
 from wavewright.engine.rehearsal.fake_model.request import WIRES, Wire
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
 from wavewright.planner.ports.model_port import LoopLimits, LoopTool, ModelError, Turn
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.types import Json, JsonObject, RunId
 
 pytestmark = pytest.mark.anyio
 
@@ -463,3 +464,44 @@ async def test_a_model_that_is_down_is_replaced_by_the_next_of_the_chain(
     assert answer.use.model == "openai-chat:other"
     assert [request.model for request in model_server.requests] == ["scripted", "scripted", "other"]
     assert [use.attempts for use in asking.uses] == [3]
+
+
+async def test_a_rate_limit_that_lasts_four_answers_is_waited_for(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    model_server.answer(*[overloaded(retry_after=0)] * 4, "forty-two")
+    async with models_over(model_server, tmp_path) as asking:
+        answer = await asking.models.ask(question(), on_use=asking.uses.append)
+
+    assert answer.text == "forty-two"
+    assert [use.attempts for use in asking.uses] == [5]
+
+
+async def test_a_run_in_which_a_provider_claims_what_cannot_be_asks_no_model_any_more(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    model_server.answer(with_usage("first", ClaimedUsage(read=10**12, written=1)), "second")
+    async with models_over(model_server, tmp_path) as asking:
+        await asking.models.ask(replace(question(), run=RunId("one")))
+        with pytest.raises(ModelError, match=r"claims 1,000,000,000,00\d tokens") as caught:
+            await asking.models.ask(replace(question("again"), run=RunId("one")))
+        other = await asking.models.ask(replace(question(), run=RunId("two")))
+
+    assert caught.value.kind == "over_budget"
+    assert other.text == "second"
+
+
+async def test_a_loop_that_outgrows_the_model_goes_on_with_less_of_what_tools_returned(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    async def look(params: JsonObject) -> Json:
+        return "x" * 40_000
+
+    tool = LoopTool("look", "Look.", {"type": "object", "properties": {}}, look)
+    model_server.answer(calling_tool("look"), over_context(), "done")
+    async with models_over(model_server, tmp_path) as asking:
+        answer = await asking.models.work(question(), [tool], LoopLimits())
+
+    sizes = [one.request.character_count for one in model_server.ledger]
+    assert answer.text == "done"
+    assert sizes[2] < sizes[1] - 15_000

@@ -60,7 +60,7 @@ QUEUED: Final = "wavewright_fleet_queue"
 CANCELLED: Final = "wavewright_fleet_cancelled"
 """Channel of the ids of calls that are not wanted any more."""
 
-_FORMAT: Final = "6"
+_FORMAT: Final = "7"
 _TABLES: Final = """
     -- Of what workers take out of the queue nobody is told.
     DROP TRIGGER tg_pgqueuer_changed ON wavewright_fleet.pgqueuer;
@@ -94,8 +94,83 @@ _TABLES: Final = """
     CREATE TABLE wavewright_fleet.goal (run text PRIMARY KEY, goal bytea NOT NULL);
     CREATE TABLE wavewright_fleet.worker (
         name text PRIMARY KEY, slots integer NOT NULL, entrypoints text[] NOT NULL, labels text[] NOT NULL,
-        heartbeat timestamptz NOT NULL DEFAULT now()
+        heartbeat timestamptz NOT NULL DEFAULT now(), db_user name NOT NULL DEFAULT session_user
     );
+"""
+# What workers may do, as functions with the rights of the tables' owner: a user of the role
+# `wavewright_worker` has no other way to write. A call belongs to the worker that has begun it and
+# to the database's user as which that is connected. A worker's name is its fence: it is of no
+# worker that ever was, so one that was taken for lost has no call any more.
+_FUNCTIONS: Final = """
+    -- Also what this worker has begun by a statement whose result was lost with its connection.
+    CREATE FUNCTION wavewright_fleet.begin_calls(ids text[], by_worker text)
+    RETURNS TABLE (id text, request bytea) LANGUAGE sql AS $$
+        UPDATE wavewright_fleet.call SET begun = coalesce(begun, now()), worker = by_worker, db_user = session_user
+        WHERE call.id = ANY (ids) AND answer IS NULL
+        AND (begun IS NULL OR (worker = by_worker AND db_user = session_user))
+        RETURNING call.id, call.request
+    $$;
+    -- The queue's row of an answer is removed with it, and no other.
+    CREATE FUNCTION wavewright_fleet.answer_calls(ids text[], jobs bigint[], answers bytea[], by_worker text)
+    RETURNS SETOF text LANGUAGE sql AS $$
+        WITH given AS (SELECT * FROM unnest(ids, jobs, answers) AS given (id, job, answer)),
+        own AS (
+            SELECT given.* FROM given JOIN wavewright_fleet.call USING (id)
+            WHERE call.worker = by_worker AND call.db_user = session_user
+        ),
+        ended AS (
+            DELETE FROM wavewright_fleet.pgqueuer AS queued USING own
+            WHERE queued.id = own.job AND queued.payload = convert_to(own.id, 'UTF8')
+        )
+        UPDATE wavewright_fleet.call SET answer = own.answer FROM own
+        WHERE call.id = own.id AND call.answer IS NULL
+        AND call.worker = by_worker AND call.db_user = session_user
+        RETURNING call.id
+    $$;
+    -- Of answered calls, such as those whose worker died.
+    CREATE FUNCTION wavewright_fleet.drop_answered(jobs bigint[]) RETURNS void LANGUAGE sql AS $$
+        DELETE FROM wavewright_fleet.pgqueuer AS queued WHERE queued.id = ANY (jobs) AND NOT EXISTS (
+            SELECT FROM wavewright_fleet.call WHERE call.id = convert_from(queued.payload, 'UTF8') AND answer IS NULL
+        )
+    $$;
+    -- Of calls that this worker makes and was not taken for lost with.
+    CREATE FUNCTION wavewright_fleet.emit(
+        calls text[], numbers bigint[], bodies bytea[], texts boolean[], by_worker text
+    ) RETURNS SETOF text LANGUAGE sql AS $$
+        INSERT INTO wavewright_fleet.emission (call, no, body, is_text)
+        SELECT given.call, given.no, given.body, given.is_text
+        FROM unnest(calls, numbers, bodies, texts) AS given (call, no, body, is_text)
+        JOIN wavewright_fleet.call AS own ON own.id = given.call
+        AND own.worker = by_worker AND own.db_user = session_user AND own.answer IS NULL
+        ON CONFLICT DO NOTHING RETURNING emission.call
+    $$;
+    CREATE FUNCTION wavewright_fleet.beat(
+        by_worker text, its_slots integer, its_entrypoints text[], its_labels text[], jobs bigint[]
+    ) RETURNS void LANGUAGE sql AS $$
+        UPDATE wavewright_fleet.pgqueuer AS queued SET heartbeat = now()
+        WHERE queued.id = ANY (jobs) AND EXISTS (
+            SELECT FROM wavewright_fleet.call WHERE call.id = convert_from(queued.payload, 'UTF8')
+            AND (worker IS NULL OR (worker = by_worker AND db_user = session_user))
+        );
+        INSERT INTO wavewright_fleet.worker AS known (name, slots, entrypoints, labels)
+        VALUES (by_worker, its_slots, its_entrypoints, its_labels)
+        ON CONFLICT (name) DO UPDATE
+        SET heartbeat = now(), slots = excluded.slots, entrypoints = excluded.entrypoints, labels = excluded.labels
+        WHERE known.db_user = session_user;
+    $$;
+    -- Also the rows of workers that have long been dead.
+    CREATE FUNCTION wavewright_fleet.leave(by_worker text) RETURNS void LANGUAGE sql AS $$
+        DELETE FROM wavewright_fleet.worker
+        WHERE (name = by_worker AND db_user = session_user) OR heartbeat < now() - interval '1 day'
+    $$;
+    DO $$ DECLARE made regprocedure; BEGIN
+        FOR made IN SELECT oid FROM pg_proc WHERE pronamespace = 'wavewright_fleet'::regnamespace
+            AND proname IN ('begin_calls', 'answer_calls', 'drop_answered', 'emit', 'beat', 'leave')
+        LOOP
+            EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER SET search_path = pg_catalog, pg_temp', made);
+            EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', made);
+        END LOOP;
+    END $$;
 """
 # Those that are there already, from before a crash, are not queued again. Where a run has no goal,
 # another process has ended the run and removed what it had here.
@@ -119,38 +194,14 @@ SEND_GOAL: Final = (
     "INSERT INTO wavewright_fleet.goal (run, goal) VALUES ($1, $2) ON CONFLICT DO NOTHING"
 )
 READ_GOAL: Final = "SELECT goal FROM wavewright_fleet.goal WHERE run = $1"
-# Also what this worker has begun by a statement whose result was lost with its connection.
-BEGIN: Final = """
-    UPDATE wavewright_fleet.call SET begun = coalesce(begun, now()), worker = $2, db_user = current_user
-    WHERE id = ANY ($1) AND (begun IS NULL OR worker = $2) AND answer IS NULL
-    RETURNING id, request"""
+BEGIN: Final = "SELECT id, request FROM wavewright_fleet.begin_calls($1, $2)"
 ANSWER: Final = """
-    WITH given AS (SELECT * FROM unnest($1::text[], $2::bigint[], $3::bytea[]) AS given (id, job, answer)),
-    ended AS (DELETE FROM wavewright_fleet.pgqueuer USING given WHERE pgqueuer.id = given.job),
-    answered AS (
-        UPDATE wavewright_fleet.call SET answer = given.answer FROM given
-        WHERE call.id = given.id AND call.answer IS NULL AND call.worker = $4
-        RETURNING call.id
-    )
-    SELECT pg_notify('wavewright_fleet_answered', string_agg(id, ' ')) FROM answered HAVING count(*) > 0"""
-# Of answered calls, such as those whose worker died.
-DROP: Final = """
-    DELETE FROM wavewright_fleet.pgqueuer AS job WHERE id = ANY ($1) AND NOT EXISTS (
-        SELECT FROM wavewright_fleet.call WHERE id = convert_from(job.payload, 'UTF8') AND answer IS NULL
-    )"""
-# Of calls that this worker makes and was not taken for lost with.
+    SELECT pg_notify('wavewright_fleet_answered', string_agg(id, ' '))
+    FROM wavewright_fleet.answer_calls($1, $2, $3, $4) AS answered (id) HAVING count(*) > 0"""
+DROP: Final = "SELECT wavewright_fleet.drop_answered($1)"
 EMIT: Final = """
-    WITH given AS (
-        SELECT * FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::boolean[]) AS given (call, no, body, is_text)
-    ),
-    kept AS (
-        INSERT INTO wavewright_fleet.emission (call, no, body, is_text)
-        SELECT given.call, no, body, is_text FROM given JOIN wavewright_fleet.call AS own
-        ON own.id = given.call AND own.worker = $5 AND own.answer IS NULL
-        ON CONFLICT DO NOTHING RETURNING call
-    )
-    SELECT pg_notify('wavewright_fleet_answered', '+' || string_agg(DISTINCT call, ' ')) FROM kept
-    HAVING count(*) > 0"""
+    SELECT pg_notify('wavewright_fleet_answered', '+' || string_agg(DISTINCT call, ' '))
+    FROM wavewright_fleet.emit($1, $2, $3, $4, $5) AS kept (call) HAVING count(*) > 0"""
 # Of a worker without a heartbeat; none had one while the server was away. Returns those that are
 # not there any more.
 DECLARE_LOST: Final = """
@@ -199,14 +250,8 @@ FORGET_OLD: Final = """
     WITH gone AS (DELETE FROM wavewright_fleet.call WHERE sent < now() - interval '30 days' RETURNING id, run),
     emitted AS (DELETE FROM wavewright_fleet.emission WHERE call IN (SELECT id FROM gone))
     DELETE FROM wavewright_fleet.goal WHERE run IN (SELECT run FROM gone)"""
-HEARTBEAT: Final = """
-    WITH held AS (UPDATE wavewright_fleet.pgqueuer SET heartbeat = now() WHERE id = ANY ($5::bigint[]))
-    INSERT INTO wavewright_fleet.worker (name, slots, entrypoints, labels) VALUES ($1, $2, $3, $4)
-    ON CONFLICT (name) DO UPDATE
-    SET heartbeat = now(), slots = excluded.slots, entrypoints = excluded.entrypoints, labels = excluded.labels"""
-LEAVE: Final = (
-    "DELETE FROM wavewright_fleet.worker WHERE name = $1 OR heartbeat < now() - interval '1 day'"
-)
+HEARTBEAT: Final = "SELECT wavewright_fleet.beat($1, $2, $3, $4, $5::bigint[])"
+LEAVE: Final = "SELECT wavewright_fleet.leave($1)"
 LIVE_WORKERS: Final = """
     SELECT slots, entrypoints, labels FROM wavewright_fleet.worker
     WHERE heartbeat > now() - make_interval(secs => $1)"""
@@ -342,7 +387,7 @@ async def _prepare_tables(connection: AnyConnection, place: str) -> None:
             if await connection.fetchval(find_format) is None:
                 await queue_on(connection).install()
                 await connection.execute(
-                    f"{_TABLES} COMMENT ON SCHEMA wavewright_fleet IS '{_FORMAT}'"
+                    f"{_TABLES} {_FUNCTIONS} COMMENT ON SCHEMA wavewright_fleet IS '{_FORMAT}'"
                 )
     except DRIVER_ERRORS as error:
         raise explain_opening(error, place) from error

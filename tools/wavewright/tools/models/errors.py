@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 
 import httpx2
 from pydantic_ai.exceptions import (
@@ -72,6 +73,8 @@ class ModelFault:
     """Seconds that the provider asked to wait."""
     is_free: bool = False
     """Whether it is sure that nothing was charged."""
+    is_rate_limit: bool = False
+    """Whether the provider answers once the rate of requests is lower."""
     is_of_provider: bool = False
     """Whether any other question to the model would fail for the same reason."""
 
@@ -152,6 +155,10 @@ def _api_fault(error: ModelAPIError, model: str, asked: str) -> ModelFault:
         fault,
         message=fault.message.format(model) + _error_text(error, asked),
         retry_after=error.retry_after if fault is _OVERLOADED else None,
+        is_rate_limit=isinstance(error, ModelRateLimitError)
+        or (
+            isinstance(error, ModelHTTPError) and error.status_code == HTTPStatus.TOO_MANY_REQUESTS
+        ),
         is_free=isinstance(error, ModelHTTPError) and not error.in_stream,
     )
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, TypeAlias, cast
 
 from pydantic import TypeAdapter
@@ -35,6 +36,7 @@ from pydantic_ai.messages import (
     TextPartDelta,
     ToolCallPart,
     ToolCallPartDelta,
+    ToolReturnPart,
     UserPromptPart,
 )
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
@@ -364,3 +366,38 @@ def _event_text(
             return text
         case _:
             return ""
+
+
+_KEPT_TOOL_CHARS = 1_000
+"""Of what one tool has returned, where it has to be less."""
+
+
+def with_less_of_tools(messages: list[ModelMessage]) -> list[ModelMessage]:
+    """Return messages with half of what tools have returned, the longest cut first; none where
+    there is nothing to cut.
+    """
+    lengths = {
+        (at, place): len(part.model_response_str())
+        for at, message in enumerate(messages)
+        if isinstance(message, ModelRequest)
+        for place, part in enumerate(message.parts)
+        if isinstance(part, ToolReturnPart)
+    }
+    surplus = sum(lengths.values()) // 2
+    shortened: list[ModelMessage] = list(messages)
+    for (at, place), length in sorted(lengths.items(), key=lambda item: -item[1]):
+        if surplus <= 0 or length <= _KEPT_TOOL_CHARS:
+            break
+        kept = max(_KEPT_TOOL_CHARS, length - surplus)
+        surplus -= length - kept
+        message = shortened[at]
+        assert isinstance(message, ModelRequest)
+        parts = list(message.parts)
+        part = parts[place]
+        assert isinstance(part, ToolReturnPart)
+        left_out = f"\n[{length - kept:,} characters are left out: they are more than fits]"
+        text = part.model_response_str()[:kept] + left_out
+        parts[place] = replace(part, content=text)
+        shortened[at] = replace(message, parts=parts)
+    is_less = any(new is not old for new, old in zip(shortened, messages, strict=True))
+    return shortened if is_less else []

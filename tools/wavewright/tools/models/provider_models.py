@@ -38,6 +38,7 @@ from wavewright.planner.ports.model_port import (
     model_question,
 )
 from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
+from wavewright.planner.types import RunId
 from wavewright.tools.models.endpoints import (
     SELF_HOSTED,
     Endpoint,
@@ -94,6 +95,8 @@ class ProviderModels:
     """Answers that the run had before it was interrupted."""
     circuit: CircuitBreaker = ALWAYS_CLOSED
     """Holds back questions while a provider is unavailable."""
+    _halted: dict[RunId, str] = field(default_factory=dict[RunId, str])
+    """Run → why no model is asked in it any more."""
     _served_models: dict[str, ServedModel] = field(default_factory=dict[str, ServedModel])
     _limiters: dict[str, ProviderLimiter] = field(default_factory=dict[str, ProviderLimiter])
 
@@ -287,6 +290,7 @@ class ProviderModels:
         project = on_use or _ignore_use
         await self.circuit.enter(meter.call, meter.model)
         try:
+            self._refuse_halted(meter.call)
             with anyio.fail_after(seconds) as clock:
                 meter.start(seconds, clock)
                 response = await answer()
@@ -308,6 +312,8 @@ class ProviderModels:
         else:
             project(meter.total_use("truncated" if is_truncated(response, meter) else "answered"))
             return response
+        finally:
+            self._halt_where_implausible(meter)
         message = self.redactor.redact(fault.message)
         use = meter.total_use(outcome_of(fault.kind), message)
         project(use)
@@ -321,6 +327,33 @@ class ProviderModels:
             retry_after=fault.retry_after,
             is_of_provider=fault.is_of_provider,
         )
+
+    def _refuse_halted(self, call: ModelCall) -> None:
+        """Refuse a question of a run in which a provider has claimed what cannot be.
+
+        Raises:
+            RequestFailed: it has.
+        """
+        reason = None if call.run is None else self._halted.get(call.run)
+        if reason is not None:
+            raise RequestFailed(
+                ModelFault(
+                    "over_budget",
+                    f"no model is asked in this run any more: {reason}",
+                    hint="check the provider's bill, then start a new run",
+                    is_free=True,
+                )
+            )
+
+    def _halt_where_implausible(self, meter: UsageTracker) -> None:
+        """Ask no model in a run any more once a provider claims far more tokens than were asked and
+        answered: what further calls would cost cannot be known.
+        """
+        claimed = [charge for charge in meter.charges if charge.is_implausible]
+        if claimed and meter.call.run is not None:
+            tokens = claimed[0].input_tokens + claimed[0].output_tokens
+            reason = f"the provider of {claimed[0].model!r} claims {tokens:,} tokens for one call"
+            self._halted.setdefault(meter.call.run, reason)
 
     def model_answer(
         self, response: ModelResponse, call: ModelCall, meter: UsageTracker

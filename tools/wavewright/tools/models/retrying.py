@@ -5,7 +5,7 @@ pass in order of arrival, at most so many in any minute.
 
 The settings say how many attempts a request has, and the timeout of each (of a streamed one, until
 it begins to answer). Between them is the wait that the provider asks for, or else an exponential
-backoff. A denial or a refusal is never retried.
+backoff. A denial or a refusal is never retried. A rate limit is waited for as long as there is time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pydantic_ai.settings import ModelSettings, merge_model_settings
 from wavewright.config.sections import ModelsSection
 from wavewright.tools.models.endpoints import PROVIDERS, Endpoint
 from wavewright.tools.models.errors import PROVIDER_ERRORS, ModelFault, RequestFailed, fault_of
-from wavewright.tools.models.messages import read_stream, visible_text
+from wavewright.tools.models.messages import read_stream, visible_text, with_less_of_tools
 from wavewright.tools.models.metering import RequestCharge, UsageTracker
 from wavewright.tools.models.opening import CassetteError
 from wavewright.tools.network import RateLimiter
@@ -59,6 +59,8 @@ logging.getLogger("stamina").addHandler(logging.NullHandler())
 
 FIRST_WAIT_SECONDS = 0.5
 MAX_WAIT_SECONDS = 20.0
+RATE_LIMITED_ATTEMPTS = 8
+"""Answers of a rate limit that are waited for beside the attempts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,20 @@ class RetryingModel(WrapperModel):
             # Another model of the chain may be asked for the form in another way.
             parameters = replace(self._form, instruction_parts=parameters.instruction_parts)
         settings = self._with_tool_choice(model_settings)
+        try:
+            return await self._request_with_retries(messages, settings, parameters)
+        except RequestFailed as error:
+            # A loop of tools grows: what they have returned is what less can be sent of.
+            if error.fault.kind != "over_context" or not (less := with_less_of_tools(messages)):
+                raise
+            return await self._request_with_retries(less, settings, parameters)
+
+    async def _request_with_retries(
+        self,
+        messages: list[ModelMessage],
+        settings: ModelSettings | None,
+        parameters: ModelRequestParameters,
+    ) -> ModelResponse:
         async for attempt in self._attempts():
             with attempt:
                 return await self._request_once(messages, settings, parameters)
@@ -130,24 +146,15 @@ class RetryingModel(WrapperModel):
 
     def _attempts(self) -> AsyncIterator[stamina.Attempt]:
         # The call's own clock ends the waits too.
+        rule = _RetryRule(self._usage, self._section)
         return stamina.retry_context(
-            on=self._retry_delay,
-            attempts=self._section.attempts,
+            on=rule.delay,
+            attempts=rule.attempts + rule.rate_limited_attempts,
             timeout=None,
             wait_initial=FIRST_WAIT_SECONDS,
             wait_max=MAX_WAIT_SECONDS,
             wait_jitter=FIRST_WAIT_SECONDS,
         ).__aiter__()
-
-    def _retry_delay(self, error: Exception) -> bool | float:
-        """Say whether to ask again, or after how many seconds."""
-        if not isinstance(error, RequestFailed) or not error.fault.is_retryable:
-            return False
-        wait = error.fault.retry_after
-        if wait is None:
-            return True
-        # A wait that is longer than the time that is left fails the call now.
-        return max(wait, 0.0) if wait < self._usage.seconds_left() else False
 
     async def _request_once(
         self,
@@ -258,3 +265,36 @@ class RetryingModel(WrapperModel):
             fault = f"{self._name} answered nothing"
         if fault:
             raise RequestFailed(ModelFault("bad_answer", fault, is_retryable=True))
+
+
+class _RetryRule:
+    """Says whether one request is made again.
+
+    A rate limit is waited for beside the attempts of the settings, as long as the question has
+    time: the request is sound, and was not worked on. Who sets `models.attempts` limits that, too.
+    """
+
+    def __init__(self, usage: UsageTracker, section: ModelsSection) -> None:
+        is_set = "attempts" in section.model_fields_set
+        self.attempts = section.attempts
+        self.rate_limited_attempts = 0 if is_set else RATE_LIMITED_ATTEMPTS
+        self._usage = usage
+        self._failed = 0
+        self._rate_limited = 0
+
+    def delay(self, error: Exception) -> bool | float:
+        """Say whether to ask again, or after how many seconds."""
+        if not isinstance(error, RequestFailed) or not error.fault.is_retryable:
+            return False
+        is_free = error.fault.is_rate_limit and self._rate_limited < self.rate_limited_attempts
+        if is_free:
+            self._rate_limited += 1
+        else:
+            self._failed += 1
+        if self._failed >= self.attempts:
+            return False
+        wait = error.fault.retry_after
+        if wait is None:
+            return True
+        # A wait that is longer than the time that is left fails the call now.
+        return max(wait, 0.0) if wait < self._usage.seconds_left() else False
