@@ -246,7 +246,8 @@ ODD_LINES = {
     "batch": '[{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"ok"}]}}]',
     "log in JSON": '{"level":"info","id":ID,"msg":"started"}\n{"jsonrpc":"2.0","id":ID,"result":{"content":[]}}',
     "no version": '{"id":ID,"result":{"content":[]}}',
-    "no result": '{"jsonrpc":"2.0","id":ID}',
+    "malformed lines": '{"jsonrpc":"2.0","id":\nno json\n{"id":ID}\n[1,2]\n{"jsonrpc":"2.0","id":99,"result":{}}'
+    '\n{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"ok"}]}}',
     "broken": '{"jsonrpc":"2.0","id":ID,"result":{"content":[}',
     "deep": '{"jsonrpc":"2.0","id":ID,"result":{"content":' + "[" * 100_000 + "]" * 100_000 + "}}",
     "deep enough": '{"jsonrpc":"2.0","id":ID,"result":{"content":' + "[" * 9_000 + "]" * 9_000 + "}}",

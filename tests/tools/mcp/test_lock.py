@@ -154,11 +154,11 @@ def test_definitions_that_all_contain_each_other_are_left_open_where_they_begin(
         "$defs": definitions,
     }
 
-    started = time.monotonic()
+    started = time.process_time()
     locked = lock_server(listing(search(schema=schema)))
 
     assert locked.tools["search"].input_schema["properties"] == {"a": {"type": "object"}}
-    assert time.monotonic() - started < 1
+    assert time.process_time() - started < 1
 
 
 def test_the_schemas_of_a_server_are_read_up_to_a_size_in_all() -> None:
@@ -172,11 +172,11 @@ def test_the_schemas_of_a_server_are_read_up_to_a_size_in_all() -> None:
     }
     tools = [ListedTool(f"t{n}", input_schema=bomb) for n in range(1000)]
 
-    started = time.monotonic()
+    started = time.process_time()
     locked = lock_server(listing(*tools))
 
     assert "more than 1 MiB" in locked.left_out["t999"].reason
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_two_tools_of_one_name_are_left_out_and_both_are_named() -> None:

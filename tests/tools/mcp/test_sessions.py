@@ -236,7 +236,7 @@ def test_no_more_calls_than_the_limit_of_a_server_run_at_once(
     stub: Callable[..., McpServerSettings], limit: int, answered: int
 ) -> None:
     # The stub answers when it has three calls: below that limit the first ones must time out.
-    server = replace(stub("three at once", timeout=20.0 if limit == 3 else 0.5), limit=limit)
+    server = replace(stub("three at once", timeout=20.0 if limit == 3 else 4.0), limit=limit)
     outputs = list[Json]()
 
     async def call_one(sessions: McpSessions) -> None:
@@ -286,7 +286,7 @@ def test_lines_that_are_no_messages_go_to_the_log(
         ("batch", "ok"),
         ("log in JSON", "'text': ''"),
         ("no version", "is not JSON-RPC 2.0"),
-        ("no result", "is not JSON-RPC 2.0"),
+        ("malformed lines", "ok"),
         ("broken", "is not JSON-RPC 2.0"),
         ("deep", "a message of more than 100,000 items"),
         ("deep enough", "is not JSON-RPC 2.0"),

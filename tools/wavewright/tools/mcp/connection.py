@@ -97,7 +97,7 @@ class ConnectionState:
     _log_lines: Allowance = field(default_factory=lambda: Allowance(1_000, 20))
     _skipped_lines: Allowance = field(default_factory=lambda: Allowance(10_000, 100))
     _skipped_bytes: Allowance = field(default_factory=lambda: Allowance(64 * 2**20, 2**20))
-    _unasked: Allowance = field(default_factory=lambda: Allowance(20_000, 500))
+    _unasked: Allowance = field(default_factory=lambda: Allowance(10_000, 500))
 
     def end(self, fault: str) -> None:
         """Keep the first reason why the connection cannot be used."""
@@ -139,21 +139,21 @@ class ConnectionState:
         if not text:
             return True
         self.lines.append(text[:MAX_ERROR_CHARS])
-        if not self._log_lines.take():
-            return False
-        self.log(f"{reason}: {text}" if reason else text, level)
-        return True
+        return self.log(f"{reason}: {text}" if reason else text, level)
 
     def count_unasked(self) -> None:
         """Count a message that answers nothing; a flood of them ends the connection."""
         if not self._unasked.take():
             self.end("it floods the connection with messages that nobody asked for")
 
-    def log(self, text: str, level: int = logging.INFO) -> None:
-        """Write a text of the server to the log."""
+    def log(self, text: str, level: int = logging.INFO) -> bool:
+        """Write a text of the server to the log; return whether there was room for it."""
+        if not self._log_lines.take():
+            return False
         # The first cut bounds the time; the second one removes a secret that the first has split.
         line = printable_lines(cut(self.redactor.redact(text[:_MAX_RAW_CHARS]))).replace("\n", " ")
         _logger.log(level, "MCP server %s: %s", self.server, line)
+        return True
 
 
 CURRENT_CONNECTION: Final[ContextVar[ConnectionState | None]] = ContextVar(

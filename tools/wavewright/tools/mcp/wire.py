@@ -154,12 +154,15 @@ def _answered_request(text: bytes) -> tuple[RequestId | None, bool]:
     try:
         value: object = from_json(text)
     except ValueError:
+        # Whose answer half a message is can only be told by its id.
         head, tail = text[:END_BYTES], text[-END_BYTES:]
-        return _id_at_the_ends(head, tail), _looks_like_answer(head, tail)
+        answers = _id_at_the_ends(head, tail) if _looks_like_answer(head, tail) else None
+        return answers, answers is not None
     match value:
-        case {"id": int() | str() as id_, **rest} if "method" not in rest:
-            is_answer = "result" in rest or "error" in rest or "jsonrpc" in rest
-            return (id_, True) if is_answer and not isinstance(id_, bool) else (None, is_answer)
+        case {"method": _}:
+            return None, False
+        case {"id": int() | str() as id_, "result": _} | {"id": int() | str() as id_, "error": _}:
+            return id_, True
         case {"result": _} | {"error": _}:
             return None, True
         case _:
@@ -177,4 +180,4 @@ def _id_at_the_ends(head: bytes, tail: bytes) -> RequestId | None:
 
 def _looks_like_answer(head: bytes, tail: bytes) -> bool:
     ends = head + tail
-    return head.startswith(b"{") and b'"jsonrpc"' in ends and b'"method"' not in ends
+    return (b'"result"' in ends or b'"error"' in ends) and b'"method"' not in ends
