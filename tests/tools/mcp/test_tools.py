@@ -157,8 +157,17 @@ def test_a_pattern_that_bounds_a_parameter_is_held_against_it() -> None:
     assert violations(found.input_schema, {"day": "2026-11-28"}) == []
 
 
-def test_the_version_follows_what_the_server_says() -> None:
-    assert signature().version != signature({"readOnlyHint": True}).version
+def test_the_version_of_a_tool_that_reads_follows_what_the_server_says() -> None:
+    reads: JsonObject = {"readOnlyHint": True}
+
+    first = signature(reads, trusted=True).version
+
+    assert first == signature(reads, trusted=True).version
+    assert first != signature({**reads, "openWorldHint": False}, trusted=True).version
+
+
+def test_a_write_keeps_its_key_where_the_server_describes_the_tool_anew() -> None:
+    assert signature().version == signature(output=INPUT).version
 
 
 def test_only_allowed_tools_of_configured_servers_are_there() -> None:

@@ -93,6 +93,9 @@ def server_settings(
     )
 
 
+_WRITES_ONCE: Final = "1"
+"""Version of every tool that writes, as a part of the key of its calls."""
+
 TEXT_OUTPUT: Final[JsonSchema] = {
     "type": "object",
     "properties": {
@@ -217,6 +220,7 @@ def _signature(
     policy = annotated_policy(tool.annotations, trusted=section.trusted)
     hosts = {parameter: tuple(allowed) for parameter, allowed in overrides.allowed_hosts.items()}
     idempotent, needs_approval = overrides.idempotent, overrides.needs_approval
+    effects = policy.effects if overrides.effects is None else overrides.effects
     try:
         return ToolSignature(
             name=called,
@@ -227,10 +231,12 @@ def _signature(
             output_schema=TEXT_OUTPUT
             if tool.output_schema is None
             else without_patterns(tool.output_schema),
-            effects=policy.effects if overrides.effects is None else overrides.effects,
+            effects=effects,
             idempotent=policy.idempotent if idempotent is None else idempotent,
             deterministic=overrides.deterministic,
-            version=tool.hash[:12],
+            # What was read of a tool that is described anew is read again. What was written stays
+            # written: a new description must not have a run that goes on write it twice.
+            version=_WRITES_ONCE if "write" in effects else tool.hash[:12],
             # The session limits each request; a step also waits for a slot, for the start and for a
             # repeat.
             timeout=max(600.0, 4 * section.timeout),

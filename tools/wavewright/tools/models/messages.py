@@ -397,7 +397,7 @@ def with_less_of_tools(messages: list[ModelMessage]) -> list[ModelMessage]:
         assert isinstance(part, ToolReturnPart)
         left_out = f"\n[{length - kept:,} characters are left out: they are more than fits]"
         text = part.model_response_str()[:kept] + left_out
-        parts[place] = replace(part, content=text)
+        parts[place] = ToolReturnPart(part.tool_name, text, part.tool_call_id)
         shortened[at] = replace(message, parts=parts)
     is_less = any(new is not old for new, old in zip(shortened, messages, strict=True))
     return shortened if is_less else []
