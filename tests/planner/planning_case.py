@@ -221,5 +221,6 @@ async def planned(
     """Plan with a scripted model, without a template's plan unless one is given."""
     asking = Asking(models=models, prompts=Prompts(), ladder=ladder(*rungs))
     given = {name: more.pop(name) for name in [*more] if name in Asking.__dataclass_fields__}
-    request = PlanningRequest(goal or goal_of(), **{"tools": TOOLS, **more})
+    fields: dict[str, Any] = {"tools": TOOLS, **more}
+    request = PlanningRequest(goal or goal_of(), **fields)
     return await make_plan(request, replace(asking, **given))

@@ -18,8 +18,9 @@ from wavewright.engine.interfaces.cli.project.init_command import AUTHORED_SCHEM
 
 SCHEMAS = ROOT / "docs" / "schemas"
 DOCUMENTS = [
-    *sorted((ROOT / "plans").glob("*.yaml")),
-    *sorted((ROOT / "tools").rglob("goals/*.yaml")),
+    # Answers are a script for the fake model, which has no schema.
+    *sorted(set((ROOT / "plans").glob("*.yaml")) - set((ROOT / "plans").glob("*.answers.yaml"))),
+    *sorted((ROOT / "packs").rglob("goals/*.yaml")),
 ]
 _REFERENCE = re.compile(r"\A# yaml-language-server: \$schema=(\S+)\n")
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -46,7 +47,7 @@ def simple_run(gate: JsonObject | None = None) -> ScriptedRun:
 
 
 async def review(
-    run: ScriptedRun, *script: Scripted, models: ScriptedModels | None = None, **more: object
+    run: ScriptedRun, *script: Scripted, models: ScriptedModels | None = None, **more: Any
 ) -> tuple[ReviewResult, ScriptedModels, list[RungRecord]]:
     models = models or ScriptedModels(script)
     records: list[RungRecord] = []
@@ -59,7 +60,7 @@ async def review(
     found = await review_by_model(
         ReviewedRun(run.plan, run.goal, run.state, run.tools),
         by_code,
-        replace(asking, **more),  # type: ignore[arg-type]
+        replace(asking, **more),
         tokens=tokens,
     )
     return found, models, records
@@ -171,10 +172,10 @@ async def test_a_figure_in_another_form_is_read_with_a_note(claim: Json, figure:
 async def test_a_review_that_contradicts_itself_is_asked_for_once_more_and_read_strictly(
     said: JsonObject,
 ) -> None:
-    mended, models, _ = await review(simple_run(), {**GOOD, **said}, GOOD)
+    consistent, models, _ = await review(simple_run(), {**GOOD, **said}, GOOD)
     kept, again, _ = await review(simple_run(), *[{**GOOD, **said}] * 3)
 
-    assert mended.goal_achieved
+    assert consistent.goal_achieved
     assert "`goal_achieved` is" in models.asked[1].turns[0].reply
     assert not kept.goal_achieved
     assert kept.confidence <= 0.6

@@ -162,9 +162,10 @@ def test_definitions_that_all_contain_each_other_are_left_open_where_they_begin(
 
 
 def test_the_schemas_of_a_server_are_read_up_to_a_size_in_all() -> None:
-    definitions: JsonObject = {
-        f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(30)
-    }
+    definitions: JsonObject = {}
+    for n in range(30):
+        following: JsonObject = {"$ref": f"#/$defs/d{n + 1}"}
+        definitions[f"d{n}"] = {"anyOf": [following, following]}
     bomb: JsonObject = {
         "type": "object",
         "properties": {"a": {"$ref": "#/$defs/d0"}},

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias, cast
 
 from pydantic import JsonValue
 
@@ -137,7 +137,7 @@ async def ask_approver(approver: Approver, request: ApprovalRequest) -> Approval
     Only `True` and an `Approval` that says so approve. Approvers are also functions of programs,
     and what is merely true, such as the text "no", approves nothing.
     """
-    answer: object = await approver.approve(request)
+    answer = cast("object", await approver.approve(request))
     if answer is None:
         return None
     if answer is True or answer is False:
@@ -167,7 +167,7 @@ async def ask_asker(asker: Asker | None, question: UserQuestion) -> str | None:
     """
     if asker is None:
         return None
-    answer: object = await asker.ask(question)
+    answer = cast("object", await asker.ask(question))
     if answer is None or isinstance(answer, str):
         return answer
     shown = ascii(answer)[:_SHOWN_CHARACTERS]

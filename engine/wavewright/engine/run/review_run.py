@@ -66,7 +66,7 @@ async def _record_time_limit(context: PlannedContext, attempt: Attempt) -> Plann
     """Journal that the review by code is final because the run's time limit was reached."""
     at = attempt.now()
     reason = "the run's time limit was reached"
-    fallen = RungRecord("reviewer", "model", "fallen", reason)
+    failed = RungRecord("reviewer", "model", "fallen", reason)
     reached = RungRecord(
         "reviewer",
         "code",
@@ -74,4 +74,4 @@ async def _record_time_limit(context: PlannedContext, attempt: Attempt) -> Plann
         ceiling=CODE_REVIEW_CEILING.max,
         because=CODE_REVIEW_CEILING.because,
     )
-    return await record(attempt, context, RungTaken(at, fallen), RungTaken(at, reached))
+    return await record(attempt, context, RungTaken(at, failed), RungTaken(at, reached))

@@ -1,7 +1,13 @@
 """Test a project's plans with pytest: the types of the fixtures, under their public name."""
 
-from wavewright.engine.interfaces.testing import (
-    __all__ as __all__,
-    __dir__ as __dir__,
-    __getattr__ as __getattr__,
-)
+from importlib import import_module
+
+_types = import_module("wavewright.engine.interfaces.testing")
+
+
+def __getattr__(name: str) -> object:
+    return getattr(_types, name)
+
+
+def __dir__() -> list[str]:
+    return dir(_types)

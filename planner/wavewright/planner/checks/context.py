@@ -20,7 +20,7 @@ from wavewright.planner.types import JsonObject, StepId
 
 if TYPE_CHECKING:
     from wavewright.planner.checks.types import PlanTypes
-    from wavewright.planner.checks.untrusted_text import UntrustedFlow
+    from wavewright.planner.checks.untrusted_text import FlowIntoSink
     from wavewright.planner.language.goals import Goal
     from wavewright.planner.language.plan import Limits
 
@@ -97,11 +97,11 @@ class CheckContext:
         return PlanTypes(self.plan, self.goal, self.tools, self.untyped)
 
     @cached_property
-    def untrusted(self) -> UntrustedFlow:
+    def untrusted(self) -> FlowIntoSink:
         """Where untrusted text goes, and what it decides; loaded where something brings it in."""
-        from wavewright.planner.checks.untrusted_text import UntrustedFlow
+        from wavewright.planner.checks.untrusted_text import FlowIntoSink
 
-        return UntrustedFlow(self)
+        return FlowIntoSink(self)
 
     @cached_property
     def unorderable_steps(self) -> frozenset[StepId]:

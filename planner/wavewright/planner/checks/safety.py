@@ -26,7 +26,7 @@ from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.data_flow import MAX_DEPTH, DataFlow, holds_free_text
 from wavewright.planner.checks.influence import Level
 from wavewright.planner.checks.untrusted_text import (
-    UntrustedFlow,
+    FlowIntoSink,
     brings_untrusted_text,
     free_addresses,
     untrusted_decisions,
@@ -247,7 +247,7 @@ def _is_private(signature: ToolSignature) -> bool:
     return not (is_public or is_derived) and holds_free_text(scoped_schema(signature.output_schema))
 
 
-def _page_origins(flow: UntrustedFlow, agents: Sequence[Step]) -> dict[StepId, str]:
+def _page_origins(flow: FlowIntoSink, agents: Sequence[Step]) -> dict[StepId, str]:
     """Return where each agent has untrusted text from, in its `task` or `context`."""
     wanted = {step.id for step in agents}
     found: dict[StepId, str] = {}

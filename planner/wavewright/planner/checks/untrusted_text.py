@@ -100,7 +100,7 @@ class Reading(NamedTuple):
         return self.influence.origin
 
 
-class UntrustedFlow:
+class FlowIntoSink:
     """What untrusted text decides in one plan."""
 
     def __init__(
@@ -392,7 +392,7 @@ def brings_untrusted_text(subject: CheckContext) -> bool:
 # -- E601
 
 
-def untrusted_parameters(subject: CheckContext, flow: UntrustedFlow) -> Iterator[Diagnostic]:
+def untrusted_parameters(subject: CheckContext, flow: FlowIntoSink) -> Iterator[Diagnostic]:
     """Yield the parameters in which untrusted text could do harm."""
     for number, step in enumerate(subject.plan.steps):
         signature = subject.signature(step)
@@ -411,7 +411,7 @@ def untrusted_parameters(subject: CheckContext, flow: UntrustedFlow) -> Iterator
 
 def _refused(
     subject: CheckContext,
-    flow: UntrustedFlow,
+    flow: FlowIntoSink,
     step: Step,
     signature: ToolSignature,
     readings: Sequence[Reading],
@@ -438,7 +438,7 @@ def _refused(
 
 
 def _too_much(
-    flow: UntrustedFlow,
+    flow: FlowIntoSink,
     pointer: str,
     step: Step,
     signature: ToolSignature,
@@ -544,7 +544,7 @@ def _declaring(signature: ToolSignature, name: str) -> str:
 # -- W809 and E604
 
 
-def untrusted_decisions(subject: CheckContext, flow: UntrustedFlow) -> Iterator[Diagnostic]:
+def untrusted_decisions(subject: CheckContext, flow: FlowIntoSink) -> Iterator[Diagnostic]:
     """Yield the steps that write or send, and of which untrusted text decides something: whether
     and how often they are called, which of several values they get, or a number.
     """

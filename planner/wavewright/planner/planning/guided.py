@@ -35,7 +35,7 @@ Ask = Callable[[ModelCall], Awaitable[ModelAnswer]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Refused:
+class _NoChoice:
     """An answer that is none of the choices."""
 
     reason: str
@@ -103,7 +103,7 @@ async def _ask_for_step(
     values: its choice is taken out, and the step asked for again. That is not one of the tries.
     """
     repeated = set[str]()
-    refused = _Refused("nothing was asked")
+    refused = _NoChoice("nothing was asked")
     while tries > 0:
         choices = [choice for choice in made.choices if choice.label not in repeated]
         if not choices and not made.results:
@@ -112,7 +112,7 @@ async def _ask_for_step(
         answer = await ask(replace(question, schema=schema, turns=tuple(turns)))
         following = _read_choice(made, answer)
         turns.append(Turn(answer.text, _reply(prompts, made, following)))
-        if not isinstance(following, _Refused):
+        if not isinstance(following, _NoChoice):
             return following
         refused = following
         if refused.repeats is not None and refused.repeats not in repeated:
@@ -145,19 +145,19 @@ def _only_way(made: GuidedPlan) -> GuidedPlan | Plan | None:
     return following if isinstance(following, GuidedPlan) else None
 
 
-def _read_choice(made: GuidedPlan, answer: ModelAnswer) -> GuidedPlan | Plan | _Refused:
+def _read_choice(made: GuidedPlan, answer: ModelAnswer) -> GuidedPlan | Plan | _NoChoice:
     if answer.is_truncated:
-        return _Refused("the answer was cut off before its end")
+        return _NoChoice("the answer was cut off before its end")
     chosen = _chosen_object(answer.text)
     if chosen is None:
-        return _Refused("the answer holds no choice")
+        return _NoChoice("the answer holds no choice")
     arguments = chosen.get("arguments")
     arguments = arguments if isinstance(arguments, dict) else {}
     if chosen.get("call") == END:
         return _ended(made, arguments.get("result"))
     choice = next((choice for choice in made.choices if choice.label == chosen.get("call")), None)
     if choice is None:
-        return _Refused(f"{chosen.get('call')!r} is none of the calls that may come next")
+        return _NoChoice(f"{chosen.get('call')!r} is none of the calls that may come next")
     return _with_step(made, choice, arguments)
 
 
@@ -172,15 +172,15 @@ def _chosen_object(text: str) -> JsonObject | None:
     return None
 
 
-def _ended(made: GuidedPlan, result: Json) -> Plan | _Refused:
+def _ended(made: GuidedPlan, result: Json) -> Plan | _NoChoice:
     if result in made.results:
         return made.plan(result)
     if not made.results:
-        return _Refused("the plan may not end here: the goal demands more")
-    return _Refused(f"{result!r} is no result that the plan may end with")
+        return _NoChoice("the plan may not end here: the goal demands more")
+    return _NoChoice(f"{result!r} is no result that the plan may end with")
 
 
-def _with_step(made: GuidedPlan, choice: Choice, arguments: JsonObject) -> GuidedPlan | _Refused:
+def _with_step(made: GuidedPlan, choice: Choice, arguments: JsonObject) -> GuidedPlan | _NoChoice:
     arguments = {**dict.fromkeys(choice.params), **arguments}
     violations = validator_of(choice.arguments_schema()).violations(arguments)
     if violations:
@@ -188,17 +188,17 @@ def _with_step(made: GuidedPlan, choice: Choice, arguments: JsonObject) -> Guide
             f"{violation.pointer or 'arguments'}: {violation.message}"
             for violation in violations[:MAX_FAULTS_SHOWN]
         )
-        return _Refused(f"arguments of {choice.label!r} do not fit: {said}")
+        return _NoChoice(f"arguments of {choice.label!r} do not fit: {said}")
     unoffered = choice.unoffered_references(arguments)
     if unoffered:
-        return _Refused(
+        return _NoChoice(
             f"{', '.join(unoffered)} of {choice.label!r} read what is not offered there"
         )
     following = made.with_step(choice, arguments)
     if isinstance(following, tuple):
-        return _Refused(_faults_text(following))
+        return _NoChoice(_faults_text(following))
     if following is made:
-        return _Refused(f"the plan has this call of {choice.tool!r} already", choice.label)
+        return _NoChoice(f"the plan has this call of {choice.tool!r} already", choice.label)
     return following
 
 
@@ -207,11 +207,11 @@ def _faults_text(faults: tuple[Diagnostic, ...]) -> str:
     return "the checker refuses the step: " + "; ".join(shown)
 
 
-def _reply(prompts: Prompts, made: GuidedPlan, following: GuidedPlan | Plan | _Refused) -> str:
+def _reply(prompts: Prompts, made: GuidedPlan, following: GuidedPlan | Plan | _NoChoice) -> str:
     if isinstance(following, Plan):
         return ""
-    fault = following.reason if isinstance(following, _Refused) else ""
-    after = made if isinstance(following, _Refused) else following
+    fault = following.reason if isinstance(following, _NoChoice) else ""
+    after = made if isinstance(following, _NoChoice) else following
     last = after.steps[-1] if after.steps else None
     return prompts.render(
         "planner/guided_next",

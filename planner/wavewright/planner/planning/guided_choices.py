@@ -198,7 +198,7 @@ class GuidedPlan:
 
     # --- what each parameter may be
 
-    def _slots(self, signature: ToolSignature, for_each: Reference | None) -> Iterator[_Slot]:
+    def _slots(self, signature: ToolSignature, for_each: Reference | None) -> Iterator[_Parameter]:
         """Yield the parameters of a tool with the references whose type fits them."""
         schema = signature.input_schema
         required = as_list(schema.get("required"))
@@ -215,9 +215,9 @@ class GuidedPlan:
                 if self._types.incompatibility(reference.schema, wanted) is None
             )
             texts = tuple(islice(fitting, MAX_REFERENCES))
-            yield _Slot(signature.name, text, name, name in required, wanted, texts)
+            yield _Parameter(signature.name, text, name, name in required, wanted, texts)
 
-    def _refused_by_checker(self, slots: Sequence[_Slot]) -> frozenset[tuple[_Slot, str]]:
+    def _refused_by_checker(self, slots: Sequence[_Parameter]) -> frozenset[tuple[_Parameter, str]]:
         """Return the references that the checker refuses, each asked about in a step of its own.
 
         Their types fit; what is refused is refused for another reason, such as untrusted text.
@@ -236,7 +236,7 @@ class GuidedPlan:
             f"/steps/{len(self.steps) + number}": (slot, text)
             for number, (slot, text) in enumerate(asked)
         }
-        refused = set[tuple[_Slot, str]]()
+        refused = set[tuple[_Parameter, str]]()
         for fault in self._errors(Plan(steps=(*self.steps, *probes))):
             step, _, member = fault.pointer.removeprefix("/steps/").partition("/")
             place = places.get(f"/steps/{step}")
@@ -308,7 +308,7 @@ class GuidedPlan:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Slot:
+class _Parameter:
     """A parameter of a call that may come next."""
 
     tool: str
@@ -321,7 +321,10 @@ class _Slot:
 
 
 def _choice(
-    tool: str, for_each: str | None, slots: Sequence[_Slot], refused: Container[tuple[_Slot, str]]
+    tool: str,
+    for_each: str | None,
+    slots: Sequence[_Parameter],
+    refused: Container[tuple[_Parameter, str]],
 ) -> Choice | None:
     """Return the choice of a call; None where a required parameter has no value, or where a call
     for each item reads no item.
@@ -340,7 +343,8 @@ def _choice(
             optional += 1
             values = [{"type": "null"}, *values]
         reads_item = reads_item or any(text.startswith("${item") for text in texts)
-        params[slot.name] = values[0] if len(values) == 1 else {"anyOf": [*values]}
+        alternatives: JsonSchema = {"anyOf": [*values]}
+        params[slot.name] = values[0] if len(values) == 1 else alternatives
     return Choice(tool, for_each, params) if reads_item else None
 
 

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.planner.language.plan import Plan
+from wavewright.planner.types import as_list, as_object
 from wavewright.reviewer.records import FieldProvenance, ReviewResult, RoundSummary
 from wavewright.reviewer.review.results import ReviewedRun, read_result
 from wavewright.reviewer.values import brief, listing
@@ -67,16 +68,11 @@ def state_as_of(state: RunState, number: int) -> RunState:
     if not plans or not following:
         return state
     until = min(following)
-    steps = {step["id"] for step in _steps(plans[-1].plan) if isinstance(step, dict)}
+    steps = {as_object(step).get("id") for step in as_list(plans[-1].plan.get("steps"))}
     ended = {name: end for name, end in state.steps.items() if name in steps and end.at <= until}
     items = {name: ends for name, ends in state.items.items() if name in steps}
     notes = tuple(note for note in state.notes if note.at <= until)
     return replace(state, plans=plans, steps=Map(ended), items=Map(items), notes=notes)
-
-
-def _steps(plan: Mapping[str, object]) -> list[object]:
-    steps = plan.get("steps")
-    return steps if isinstance(steps, list) else []
 
 
 def summarize_rounds(

@@ -15,7 +15,7 @@ from wavewright.tools import make_tool
 pytestmark = pytest.mark.anyio
 
 
-class Till:
+class Payments:
     """Pays, and keeps whom."""
 
     def __init__(self) -> None:
@@ -43,39 +43,39 @@ def payment(ww: Wavewright, who: str) -> LoadedPlan:
 
 
 @pytest.fixture
-def till() -> Till:
-    return Till()
+def payments() -> Payments:
+    return Payments()
 
 
 @pytest.fixture
-async def ww(tmp_path: Path, till: Till) -> AsyncGenerator[Wavewright]:
-    tool = make_tool(till.pay, name="pay", effects=["write"])
+async def ww(tmp_path: Path, payments: Payments) -> AsyncGenerator[Wavewright]:
+    tool = make_tool(payments.pay, name="pay", effects=["write"])
     async with Wavewright(tools=[tool], journal=tmp_path / "j.db", ask=nobody, approve=agree) as ww:
         yield ww
 
 
 async def test_a_run_with_other_inputs_is_refused_and_the_input_named(
-    ww: Wavewright, till: Till
+    ww: Wavewright, payments: Payments
 ) -> None:
     await ww.run(payment(ww, "ann"), run="t1")
 
     with pytest.raises(RunExists, match="run 't1' has other inputs: 'who' differ"):
         await ww.run(payment(ww, "bob"), run="t1")
 
-    assert till.paid == ["ann"]
+    assert payments.paid == ["ann"]
 
 
-async def test_a_run_of_another_plan_is_refused(ww: Wavewright, till: Till) -> None:
+async def test_a_run_of_another_plan_is_refused(ww: Wavewright, payments: Payments) -> None:
     await ww.run(payment(ww, "ann"), run="t1")
     other = payment(ww, "ann").step("b", "pay", {"who": "eve"})
 
     with pytest.raises(RunExists, match="run 't1' is of another plan"):
         await ww.run(other, run="t1")
 
-    assert till.paid == ["ann"]
+    assert payments.paid == ["ann"]
 
 
-async def test_a_waiting_run_is_not_continued_by_another_plan(ww: Wavewright, till: Till) -> None:
+async def test_a_waiting_run_is_not_continued_by_another_plan(ww: Wavewright, payments: Payments) -> None:
     def asking(who: str) -> LoadedPlan:
         asked = ww.new_plan("x").step("q", "ask_person", {"question": "Q?"})
         return asked.step("a", "pay", {"who": who}, depends_on=["q"]).returns("${steps.a}")
@@ -85,7 +85,7 @@ async def test_a_waiting_run_is_not_continued_by_another_plan(ww: Wavewright, ti
     with pytest.raises(RunExists, match="another plan"):
         await ww.run(asking("bob"), run="t2")
 
-    assert (waiting.status, till.paid) == ("interrupted", [])
+    assert (waiting.status, payments.paid) == ("interrupted", [])
 
 
 async def test_a_stream_of_another_plan_is_refused_too(ww: Wavewright) -> None:
@@ -97,21 +97,21 @@ async def test_a_stream_of_another_plan_is_refused_too(ww: Wavewright) -> None:
 
 
 async def test_the_same_plan_gives_the_old_result_and_calls_nothing(
-    ww: Wavewright, till: Till
+    ww: Wavewright, payments: Payments
 ) -> None:
     first = await ww.run(payment(ww, "ann"), run="t1")
     again = await ww.run(payment(ww, "ann"), run="t1")
 
-    assert (again.result, till.paid) == (first.result, ["ann"])
+    assert (again.result, payments.paid) == (first.result, ["ann"])
 
 
-async def test_a_run_that_is_there_fails_where_that_is_wanted(ww: Wavewright, till: Till) -> None:
+async def test_a_run_that_is_there_fails_where_that_is_wanted(ww: Wavewright, payments: Payments) -> None:
     first = await ww.run(payment(ww, "ann"), run="t1", if_exists="fail")
 
     with pytest.raises(RunExists, match="the journal has a run 't1'"):
         await ww.run(payment(ww, "ann"), run="t1", if_exists="fail")
 
-    assert (first.status, till.paid) == ("achieved", ["ann"])
+    assert (first.status, payments.paid) == ("achieved", ["ann"])
 
 
 async def test_a_waiting_run_is_returned_as_it_stands_where_that_is_wanted(

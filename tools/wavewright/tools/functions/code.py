@@ -90,6 +90,15 @@ def _instructions(code: CodeType) -> Iterator[str]:
             yield repr(constant)
 
 
+def _tells_its_class(value: object) -> bool:
+    """Whether a value can be looked at: `__class__` may be a property of its author's that raises."""
+    try:
+        _ = value.__class__
+    except Exception:  # noqa: BLE001 - whatever the property raises
+        return False
+    return True
+
+
 class _CodeReader:
     """Reads the code of one function, each object once."""
 
@@ -102,6 +111,9 @@ class _CodeReader:
         """Yield a value part by part; `home` is the module that it is read in."""
         self._parts += 1
         if self._parts > _MAX_PARTS:
+            return
+        if not _tells_its_class(value):
+            yield f"{type(value).__module__}.{type(value).__qualname__}"
             return
         if isinstance(value, _PLAIN):
             yield f"{type(value).__name__} {value!r}"
@@ -160,7 +172,8 @@ class _CodeReader:
             return
         for base in kind.__bases__:
             yield from self.parts(base, home)
-        for name, member in [*vars(kind).items()]:
+        members: list[tuple[str, object]] = [*vars(kind).items()]
+        for name, member in members:
             # What Python and libraries add to a class differs from process to process.
             if isinstance(member, types.FunctionType) or not name.startswith(("__", "_abc_")):
                 yield name
@@ -181,7 +194,7 @@ class _CodeReader:
                 yield from self.parts(item, home)
         elif (text := _written_out(value)) is not None:
             yield text
-        elif kind.__module__ == home:
+        elif home is not None and kind.__module__ == home:
             yield from self._instance(value, home)
 
     def _instance(self, value: object, home: str) -> Iterator[str]:

@@ -20,7 +20,7 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast, overload
 
 from wavewright.engine.run.pipeline.phase import (
     Outcome,
@@ -259,11 +259,11 @@ async def _result_of(phase: Phase[Any, Any], context: object) -> PhaseResult[Any
         PipelineError: that is no result; the message names the phase and the fix.
     """
     # Typed as a phase promises it; a phase of untyped code may break that promise.
-    pending: object = phase.run(context)
+    pending = cast("object", phase.run(context))
     if not isinstance(pending, Awaitable):
         msg = f"the phase {phase.name!r} has a 'run' that is not async; write `async def run(…)`"
         raise PipelineError(msg)
-    result: object = await pending
+    result = cast("object", await pending)
     if not isinstance(result, PhaseResult):
         shown = "nothing" if result is None else f"a {type(result).__name__}"
         msg = (

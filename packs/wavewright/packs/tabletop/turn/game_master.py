@@ -134,8 +134,8 @@ def continues_talk(message: str, state: GameState) -> bool:
     intended = intended_call(message, state, person)
     if intended is None:
         return True
-    partners = {intended.params.get("giver"), intended.params.get("receiver")}
-    return intended.tool == "give" and not partners.isdisjoint(state.dialogue)
+    partners = [intended.params.get("giver"), intended.params.get("receiver")]
+    return intended.tool == "give" and any(partner in partners for partner in state.dialogue)
 
 
 _NEAR: Final = 0.8

@@ -160,7 +160,7 @@ def test_a_red_gate_stands_below_with_its_mend(snapshot: SnapshotAssertion) -> N
 def test_a_round_of_recovery_stands_in_the_headline_and_its_steps_in_the_table() -> None:
     terminal = Terminal()
     terminal.show(*started(), ended("prices"), ended("index"), ended("summary", "failed"))
-    summary_2 = {"id": "summary_2", "tool": "summarise", "params": {}}
+    summary_2: JsonObject = {"id": "summary_2", "tool": "summarise", "params": {}}
     patched = {**PLAN, "steps": [*PLAN["steps"], summary_2]}  # type: ignore[misc]
     again = PlanAccepted(
         102.0,
