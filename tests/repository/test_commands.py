@@ -34,6 +34,7 @@ def test_help_names_every_target_that_people_use() -> None:
         "help",
         "run",
         "test",
+        "prompts",
         "crash",
         "check",
         "format",
