@@ -126,6 +126,10 @@ def test_a_hook_stops_a_plan_that_is_not_sound(hook: Hook, project: Path) -> Non
 def test_the_hook_that_mends_changes_a_file_once(hook: Hook, project: Path) -> None:
     plan = project / "plans" / "twice.plan.yaml"
     plan.write_text(TWICE)
+    settings = project / "wavewright.yaml"
+    settings.write_text(
+        settings.read_text().replace("{tags: [data],", "{deterministic: true, tags: [data],", 1)
+    )
 
     assert run_hook(hook, project) == (0, ["plans/twice.plan.yaml"])
     assert run_hook(hook, project) == (0, [])

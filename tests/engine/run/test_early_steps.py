@@ -139,7 +139,11 @@ class Project:
             self.calls.append("save")
             return number
 
-        return (make_tool(look_up), make_tool(add), make_tool(save, effects=["write"]))
+        return (
+            make_tool(look_up, deterministic=True),
+            make_tool(add),
+            make_tool(save, effects=["write"]),
+        )
 
     async def called(self, *wanted: str) -> None:
         while not set(wanted) <= set(self.calls):  # noqa: ASYNC110 - tools are plain functions

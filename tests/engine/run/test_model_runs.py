@@ -107,7 +107,7 @@ def test_a_plan_that_the_job_gives_is_the_plan(
 def test_a_model_that_may_not_be_asked_leaves_the_template_s_own_plan(
     tmp_path: Path, wavewright: CommandLine, quotes_project: FakeModelServer
 ) -> None:
-    plan = ITS_PLAN
+    plan = f"fallback_{ITS_PLAN}"
     write_quotes_project(tmp_path, template=TEMPLATE + plan, job=UNPLANNED)
     quotes_project.answer(denied(), when=asked_for("plan"))
 
@@ -119,6 +119,7 @@ def test_a_model_that_may_not_be_asked_leaves_the_template_s_own_plan(
     assert [rung.rung for rung in package.rungs if rung.ladder == "planner"] == [
         "llm",
         "repaired",
+        "guided",
         "suggested",
         "template",
     ]

@@ -35,8 +35,8 @@ def read_job(name: str) -> tuple[Job, Goal, Registry]:
 def plan_of(job: Job) -> Plan:
     if isinstance(job.plan, str):
         return read_model(read_document_file(PLANS / job.plan), Plan)
-    assert TEMPLATE.plan is not None
-    return TEMPLATE.plan
+    assert TEMPLATE.fallback_plan is not None
+    return TEMPLATE.fallback_plan
 
 
 def codes_of_faults(steps: list[dict[str, Any]]) -> set[str]:

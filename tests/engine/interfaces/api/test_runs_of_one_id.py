@@ -75,7 +75,9 @@ async def test_a_run_of_another_plan_is_refused(ww: Wavewright, payments: Paymen
     assert payments.paid == ["ann"]
 
 
-async def test_a_waiting_run_is_not_continued_by_another_plan(ww: Wavewright, payments: Payments) -> None:
+async def test_a_waiting_run_is_not_continued_by_another_plan(
+    ww: Wavewright, payments: Payments
+) -> None:
     def asking(who: str) -> LoadedPlan:
         asked = ww.new_plan("x").step("q", "ask_person", {"question": "Q?"})
         return asked.step("a", "pay", {"who": who}, depends_on=["q"]).returns("${steps.a}")
@@ -105,7 +107,9 @@ async def test_the_same_plan_gives_the_old_result_and_calls_nothing(
     assert (again.result, payments.paid) == (first.result, ["ann"])
 
 
-async def test_a_run_that_is_there_fails_where_that_is_wanted(ww: Wavewright, payments: Payments) -> None:
+async def test_a_run_that_is_there_fails_where_that_is_wanted(
+    ww: Wavewright, payments: Payments
+) -> None:
     first = await ww.run(payment(ww, "ann"), run="t1", if_exists="fail")
 
     with pytest.raises(RunExists, match="the journal has a run 't1'"):

@@ -64,7 +64,7 @@ _MAX_RAW_CHARS = 4 * MAX_ERROR_CHARS
 _logger = logging.getLogger(__name__)
 
 
-class Allowance:
+class ByteAllowance:
     """How much of something a server may send: a number at once, and a number a second."""
 
     def __init__(self, at_once: float, a_second: float) -> None:
@@ -94,10 +94,10 @@ class ConnectionState:
     """The last lines that the program wrote and that are no messages."""
     skipped: int = 0
     """How many lines were no messages."""
-    _log_lines: Allowance = field(default_factory=lambda: Allowance(1_000, 20))
-    _skipped_lines: Allowance = field(default_factory=lambda: Allowance(10_000, 100))
-    _skipped_bytes: Allowance = field(default_factory=lambda: Allowance(64 * 2**20, 2**20))
-    _unasked: Allowance = field(default_factory=lambda: Allowance(10_000, 500))
+    _log_lines: ByteAllowance = field(default_factory=lambda: ByteAllowance(1_000, 20))
+    _skipped_lines: ByteAllowance = field(default_factory=lambda: ByteAllowance(10_000, 100))
+    _skipped_bytes: ByteAllowance = field(default_factory=lambda: ByteAllowance(64 * 2**20, 2**20))
+    _unasked: ByteAllowance = field(default_factory=lambda: ByteAllowance(10_000, 500))
 
     def end(self, fault: str) -> None:
         """Keep the first reason why the connection cannot be used."""

@@ -25,7 +25,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import RequestId
 from pydantic_core import from_json
 
-from wavewright.tools.mcp.connection import Allowance, CallFault, ConnectionState
+from wavewright.tools.mcp.connection import ByteAllowance, CallFault, ConnectionState
 from wavewright.tools.mcp.listing import leave_out_faulty_tools
 from wavewright.tools.mcp.tools import McpServerSettings
 from wavewright.tools.mcp.wire import (
@@ -151,7 +151,7 @@ class _CheckingTransport(httpx2.AsyncHTTPTransport):
 
         Raises:
             NotAMessage: its body is none.
-            TransportError: the connection breaks.
+            httpx2.TransportError: the connection breaks.
         """
         if response.headers.get("content-encoding", "identity") != "identity":
             raise NotAMessage("the response is compressed, which was not asked for")
@@ -228,7 +228,7 @@ async def _read(response: httpx2.Response, limit: int) -> bytes:
 
     Raises:
         NotAMessage: it is too large.
-        TransportError: the connection breaks.
+        httpx2.TransportError: the connection breaks.
     """
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     body = bytearray()
@@ -390,7 +390,7 @@ class _LimitedStream(httpx2.AsyncByteStream):
     def __init__(self, stream: httpx2.AsyncByteStream, state: ConnectionState) -> None:
         self._stream = stream
         self._state = state
-        self._bytes = Allowance(64 * 2**20, 2**20)
+        self._bytes = ByteAllowance(64 * 2**20, 2**20)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for chunk in self._stream:

@@ -144,7 +144,7 @@ def annotated_policy(annotations: Mapping[str, Json], *, trusted: bool) -> ToolP
 
 
 @dataclass(frozen=True, slots=True)
-class OfferedTool:
+class LockedServerTool:
     """A tool of a server that plans may call."""
 
     server: str
@@ -160,7 +160,9 @@ class OfferedTool:
         return self.full_name.partition(".")[2]
 
 
-def locked_tools(servers: Mapping[str, McpServerSection], lock: ToolsLock) -> Iterator[OfferedTool]:
+def locked_tools(
+    servers: Mapping[str, McpServerSection], lock: ToolsLock
+) -> Iterator[LockedServerTool]:
     """Yield every tool that plans may call.
 
     Raises:
@@ -178,7 +180,7 @@ def locked_tools(servers: Mapping[str, McpServerSection], lock: ToolsLock) -> It
         said = plan_names(locked.tools)
         for name, tool in locked.tools.items():
             if section.tools is None or name in section.tools:
-                yield OfferedTool(server, name, f"{server}.{said[name]}", tool)
+                yield LockedServerTool(server, name, f"{server}.{said[name]}", tool)
 
 
 def mcp_tool(

@@ -1,7 +1,7 @@
 """What MCP servers send, from bytes to messages.
 
 Bytes are measured before they are parsed: what parsing costs grows with the values in a message,
-whatever its size. What other languages write and JSON readers refuse is mended: a byte order mark,
+whatever its size. What other languages write and JSON readers refuse is corrected: a byte order mark,
 half a surrogate pair (`"…😀".slice(0, -1)` in JavaScript), text that is no UTF-8, a batch.
 """
 
@@ -26,7 +26,7 @@ def read_messages(raw: bytes) -> list[JSONRPCMessage]:
     """
     text = raw.strip(_OUTER)
     refuse_oversized(text)
-    text = mended(text)
+    text = corrected(text)
     if text.startswith(b"["):
         return _batch(text)
     try:
@@ -124,7 +124,7 @@ _BRACE: Final = ord("{")
 _QUOTE: Final = ord('"')
 
 
-def mended(text: bytes) -> bytes:
+def corrected(text: bytes) -> bytes:
     """Return JSON in UTF-8 without half surrogate pairs; U+FFFD stands for what is no character."""
     if not text.isascii():
         text = text.decode(errors="replace").encode()

@@ -96,10 +96,10 @@ class UsageTracker:
     seconds: float = math.inf
 
     def start(self, seconds: float, clock: anyio.CancelScope) -> None:
-        """Start the clock, which gives the question this many seconds."""
+        """Start with the clock that ends the question after this many seconds."""
         self.started = anyio.current_time()
         self.seconds, self.clock = seconds, clock
-        self.deadline = clock.deadline = self.started + seconds
+        self.deadline = self.started + seconds
 
     def restart_clock(self) -> None:
         """Give the question all of its time again: its answer is arriving."""
