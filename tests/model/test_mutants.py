@@ -22,6 +22,10 @@ from wavewright.planner.language.signatures import ToolSignature
 Patch = pytest.MonkeyPatch
 
 
+def _always(*_: object, **__: object) -> bool:
+    return True
+
+
 def _never(*_: object, **__: object) -> None:
     return None
 
@@ -47,7 +51,7 @@ def _what_has_ended_is_called_again(patch: Patch) -> None:
 
 
 def _what_cannot_be_read_is_kept(patch: Patch) -> None:
-    patch.setattr(CompiledTool, "fits", lambda *_: True)
+    patch.setattr(CompiledTool, "fits", _always)
 
 
 def _a_retry_takes_nothing_over(patch: Patch) -> None:
@@ -82,7 +86,7 @@ def _an_unclear_write_is_repeated(patch: Patch) -> None:
 
 
 def _a_retry_repeats_an_unclear_write(patch: Patch) -> None:
-    patch.setattr(rules.CallRules, "_is_unclear_in_retried_run", lambda *_: False)
+    patch.setattr(rules.CallRules, "_is_unclear_in_retried_run", _never)
 
 
 def _a_late_write_is_tried_again(patch: Patch) -> None:

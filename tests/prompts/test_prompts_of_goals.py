@@ -139,7 +139,8 @@ async def questions(asked: AskedGoal) -> dict[str, ModelCall | str]:
     said: JsonObject = {**NOT_YET, "recovery_actions": [asked.asks_for]}
     found, reviewer, _ = await review(run, said)
     _, recovery = await mend(run, {"cannot_plan": "nothing"}, review=found)
-    judge = ScriptedModels([{"reason": "so", "quotes": [], "verdict": "fail"}] * 3)
+    verdict: JsonObject = {"reason": "so", "quotes": [], "verdict": "fail"}
+    judge = ScriptedModels([verdict] * 3)
     gate = Gate.model_validate({"id": "fair", "on": "x", "judge": {"rubric": "It is fair."}})
     step = run.plan.steps[0].id
     await ModelJudge(judge, Prompts(), goal=run.goal.text).judge(

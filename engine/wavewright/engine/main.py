@@ -82,7 +82,11 @@ def _end_daemon_by_signals() -> None:
     import signal
 
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: os._exit(0))
+        signal.signal(number, _end_now)
+
+
+def _end_now(_number: int, _frame: object) -> None:
+    os._exit(0)
 
 
 def _disable_pydantic_plugins() -> None:

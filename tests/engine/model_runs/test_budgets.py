@@ -275,7 +275,9 @@ def test_a_run_killed_while_it_waits_has_spent_what_it_may_have(
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
     model_project = ModelRunProject(tmp_path, wavewright)
-    model_project.write(template=TEMPLATE + ITS_PLAN, settings="budgets: {day: {calls: 1}}\n")
+    model_project.write(
+        template=f"{TEMPLATE}fallback_{ITS_PLAN}", settings="budgets: {day: {calls: 1}}\n"
+    )
     model_server.answer(silence(), when=asked_for("plan"))
     with PipedCommand("run", "quotes.job.yaml", folder=tmp_path):
         model_server.wait_for_requests(1)

@@ -115,7 +115,7 @@ def test_a_run_whose_planner_has_too_little_room_is_planned_by_the_smaller_quest
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)
     model_project = ModelRunProject(tmp_path, wavewright)
-    model_project.write(template=TEMPLATE + ITS_PLAN)
+    model_project.write(template=f"{TEMPLATE}fallback_{ITS_PLAN}")
     model_server.answer(over_context(), PLAN, when=asked_for("plan"))
     model_server.answer(review(), when=asked_for("review"))
 

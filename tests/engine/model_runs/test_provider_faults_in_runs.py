@@ -62,7 +62,9 @@ def asked(server: FakeModelServer, schema: str) -> list[FakeModelRequest]:
 def test_a_planner_that_is_given_nothing_asks_again_counts_it_and_leaves_the_templates_plan(
     row_id: str, model_project: ModelRunProject, model_server: FakeModelServer
 ) -> None:
-    model_project.write(template=TEMPLATE + ITS_PLAN, settings="models: {attempts: 2}\n")
+    model_project.write(
+        template=f"{TEMPLATE}fallback_{ITS_PLAN}", settings="models: {attempts: 2}\n"
+    )
     model_server.answer(no_choices(), when=asked_for("plan"))
     model_server.answer(review(), when=asked_for("review"))
 
@@ -82,7 +84,7 @@ def test_a_planner_that_is_given_nothing_asks_again_counts_it_and_leaves_the_tem
 def test_a_filtered_plan_is_on_record_as_refused_and_not_asked_for_again(
     row_id: str, model_project: ModelRunProject, model_server: FakeModelServer
 ) -> None:
-    model_project.write(template=TEMPLATE + ITS_PLAN)
+    model_project.write(template=f"{TEMPLATE}fallback_{ITS_PLAN}")
     model_server.answer(filtered(), when=asked_for("plan"))
     model_server.answer(review(), when=asked_for("review"))
 
@@ -119,7 +121,9 @@ def test_a_refusal_in_words_ends_the_job_cleanly_after_few_questions(
 def test_a_planner_whose_server_always_fails_leaves_the_templates_plan(
     row_id: str, model_project: ModelRunProject, model_server: FakeModelServer
 ) -> None:
-    model_project.write(template=TEMPLATE + ITS_PLAN, settings="models: {attempts: 2}\n")
+    model_project.write(
+        template=f"{TEMPLATE}fallback_{ITS_PLAN}", settings="models: {attempts: 2}\n"
+    )
     model_server.answer(failing(503))
 
     ran, package = model_project.run()

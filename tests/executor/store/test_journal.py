@@ -115,7 +115,13 @@ async def test_the_newest_output_of_a_key_is_found(journal: Journal) -> None:
 
 async def test_an_item_is_found_by_its_key(journal: Journal) -> None:
     item = ItemFinished(
-        at=3.0, step=StepId("each"), index=4, key=StepKey("k"), status="empty", output=[]
+        at=3.0,
+        step=StepId("each"),
+        index=4,
+        key=StepKey("k"),
+        cache_key=StepKey("k"),
+        status="empty",
+        output=[],
     )
     await journal.append(RUN, [item])
 
@@ -127,7 +133,13 @@ async def test_an_item_is_found_by_its_key(journal: Journal) -> None:
 def _with_gate(severity: GateSeverity) -> StepFinished:
     gate = GateRecord(GateId("g"), StepId("s"), "check", severity, "fail", "size(output) > 0")
     return StepFinished(
-        at=1.0, step=StepId("s"), status="ok", key=StepKey("k"), output=[1], gates=(gate,)
+        at=1.0,
+        step=StepId("s"),
+        status="ok",
+        key=StepKey("k"),
+        cache_key=StepKey("k"),
+        output=[1],
+        gates=(gate,),
     )
 
 
@@ -140,7 +152,13 @@ def _with_gate(severity: GateSeverity) -> StepFinished:
         pytest.param(_with_gate("block"), id="red-block-gate"),
         pytest.param(
             StepFinished(
-                at=1.0, step=StepId("s"), status="ok", key=StepKey("k"), output=[1], items=(1, 2)
+                at=1.0,
+                step=StepId("s"),
+                status="ok",
+                key=StepKey("k"),
+                cache_key=StepKey("k"),
+                output=[1],
+                items=(1, 2),
             ),
             id="items-missing",
         ),

@@ -22,7 +22,7 @@ from tests.support.child_processes import child_processes
 from tests.tools.calling import request
 from tests.tools.mcp import stub_server
 from wavewright.config.mcp_servers import McpServerSection
-from wavewright.planner.types import Json
+from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.injected import TextChunk
 from wavewright.tools.mcp.lock import ServerListing, lock_server, refuse_changed_tools
@@ -308,7 +308,8 @@ def test_an_odd_answer_ends_its_own_call_at_once_and_no_other(
     async def calls() -> None:
         server = stub("two calls, one odd answer")
         async with McpSessions([server]) as sessions, anyio.create_task_group() as group:
-            group.start_soon(call_one, sessions, "write", {})
+            no_arguments: JsonObject = {}
+            group.start_soon(call_one, sessions, "write", no_arguments)
             # The other answers once this one has been.
             await call_one(sessions, "echo", {"odd": odd})
             await anyio.Path(f"{record}.released").touch()
@@ -401,6 +402,7 @@ LOGGED_CALL = """
 import sys
 import anyio
 from tests.tools.calling import request
+from wavewright.planner.types import JsonObject
 from wavewright.tools.mcp.sessions import McpSessions
 from wavewright.tools.mcp.tools import McpServerSettings
 

@@ -341,11 +341,15 @@ def _choice(
             if optional == MAX_OPTIONAL or not values:
                 continue
             optional += 1
-            values = [{"type": "null"}, *values]
+            values.insert(0, {"type": "null"})
         reads_item = reads_item or any(text.startswith("${item") for text in texts)
-        alternatives: JsonSchema = {"anyOf": [*values]}
-        params[slot.name] = values[0] if len(values) == 1 else alternatives
+        params[slot.name] = _any_of(values)
     return Choice(tool, for_each, params) if reads_item else None
+
+
+def _any_of(values: list[JsonSchema]) -> JsonSchema:
+    branches: list[Json] = [*values]
+    return values[0] if len(values) == 1 else {"anyOf": branches}
 
 
 def _fields_of(path: str, schema: JsonSchema, depth: int) -> list[Reference]:

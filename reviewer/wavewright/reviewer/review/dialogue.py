@@ -538,8 +538,8 @@ def accept_actions(
 def _vocabulary(wanted: ReviewAction) -> tuple[Action | None, DemandKind | None]:
     """Return an action and a kind of the vocabulary; either may stand in the place of the other."""
     words = (wanted.kind, wanted.action)
-    kind = next((known for known in KINDS if known in words), None)
-    action = next((known for known in ACTIONS if known in words), None)
+    kind: DemandKind | None = next((known for known in KINDS if known in words), None)
+    action: Action | None = next((known for known in ACTIONS if known in words), None)
     if action is None and kind is not None:
         action = KINDS[kind][0]
     return action, kind

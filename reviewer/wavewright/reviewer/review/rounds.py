@@ -68,7 +68,7 @@ def state_as_of(state: RunState, number: int) -> RunState:
     if not plans or not following:
         return state
     until = min(following)
-    steps = {as_object(step).get("id") for step in as_list(plans[-1].plan.get("steps"))}
+    steps = {str(as_object(step).get("id")) for step in as_list(plans[-1].plan.get("steps"))}
     ended = {name: end for name, end in state.steps.items() if name in steps and end.at <= until}
     items = {name: ends for name, ends in state.items.items() if name in steps}
     notes = tuple(note for note in state.notes if note.at <= until)

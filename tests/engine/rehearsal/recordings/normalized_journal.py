@@ -147,6 +147,8 @@ def _without_volatile_fields(event: Event, names: _StableNames) -> JsonObject:
             body[name] = {key: value for key, value in part.items() if key not in _TIME_FIELDS}
     if isinstance(key := body.get("key"), str):
         body["key"] = names.of_key(key)
+    # It is made of a tool's code and settings too, and so of the folder that these name.
+    body.pop("cache_key", None)
     if isinstance(goal := body.get("goal"), dict):
         body["goal"] = {**goal, "packs": _packs(goal.get("packs"))}
     cleaned = _without_runs(body)

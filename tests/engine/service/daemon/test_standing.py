@@ -323,7 +323,7 @@ async def test_a_spent_day_sleeps_to_midnight_while_spent_cycles_pause_for_the_c
     model_server: FakeModelServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in ("pipeline.cancellation", "daemon.budgets"):
+    for module in ("run.cancellation", "service.daemon.budgets"):
         monkeypatch.setattr(f"wavewright.engine.{module}.STOP_GRACE_SECONDS", 0.1)
     for name, value in model_server.environment().items():
         monkeypatch.setenv(name, value)

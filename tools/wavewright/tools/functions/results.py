@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set as AbstractSet
 from dataclasses import fields, is_dataclass
-from typing import cast
+from typing import Any, cast
 
 from pydantic import BaseModel
 
@@ -29,15 +29,17 @@ def as_plain_value(value: object) -> object:
     if isinstance(value, range):
         return list(value)
     library = type(value).__module__.partition(".")[0]
-    if library == "numpy" and hasattr(value, "tolist"):
-        return value.tolist()
+    # Neither library is imported here, so their values have no types.
+    foreign = cast("Any", value)
+    if library == "numpy" and hasattr(foreign, "tolist"):
+        return cast("object", foreign.tolist())
     if library == "pandas":
-        if hasattr(value, "columns") and hasattr(value, "to_dict"):
-            return value.to_dict("records")
-        if hasattr(value, "tolist"):
-            return value.tolist()
-        if hasattr(value, "isoformat"):
-            return value.isoformat()
+        if hasattr(foreign, "columns") and hasattr(foreign, "to_dict"):
+            return cast("object", foreign.to_dict("records"))
+        if hasattr(foreign, "tolist"):
+            return cast("object", foreign.tolist())
+        if hasattr(foreign, "isoformat"):
+            return cast("object", foreign.isoformat())
     msg = f"{type(value).__name__} has no JSON form"
     raise TypeError(msg)
 

@@ -31,7 +31,7 @@ from wavewright.tools.mcp.tools import McpServerSettings
 from wavewright.tools.mcp.wire import (
     MAX_MESSAGE_BYTES,
     NotAMessage,
-    mended,
+    corrected,
     read_messages,
     refuse_oversized,
 )
@@ -339,7 +339,7 @@ _EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r|\n\r\n")
 
 
 class _EventStream(httpx2.AsyncByteStream):
-    """The events of a response, each measured and mended before it is parsed."""
+    """The events of a response, each measured and corrected before it is parsed."""
 
     def __init__(
         self, stream: httpx2.AsyncByteStream, faults: dict[RequestId, CallFault], id_: RequestId
@@ -362,7 +362,7 @@ class _EventStream(httpx2.AsyncByteStream):
                     del waiting[: end.end()]
                     searched = 0
                     refuse_oversized(event)
-                    yield mended(event.removeprefix(b"\xef\xbb\xbf"))
+                    yield corrected(event.removeprefix(b"\xef\xbb\xbf"))
         except NotAMessage as error:
             self._faults[self._id] = CallFault("failed", str(error))
         except httpx2.TransportError as error:

@@ -70,7 +70,9 @@ def leave_out_faulty_tools(message: mcp_types.JSONRPCResponse, state: Connection
             continue
         left_out += 1
         if left_out <= _MAX_LEFT_OUT_NOTES:
-            shown = tool if not isinstance(tool, dict) else tool.get("name")
+            shown: object = tool
+            if isinstance(tool, dict):
+                shown = cast("dict[str, object]", tool).get("name")
             text = f"left out a tool without a proper name or schema: {str(shown)[:200]!r}"
             state.log(text, logging.WARNING)
     message.result["tools"] = sound

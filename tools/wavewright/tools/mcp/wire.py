@@ -158,15 +158,13 @@ def _answered_request(text: bytes) -> tuple[RequestId | None, bool]:
         head, tail = text[:END_BYTES], text[-END_BYTES:]
         answers = _id_at_the_ends(head, tail) if _looks_like_answer(head, tail) else None
         return answers, answers is not None
-    match value:
-        case {"method": _}:
-            return None, False
-        case {"id": int() | str() as id_, "result": _} | {"id": int() | str() as id_, "error": _}:
-            return id_, True
-        case {"result": _} | {"error": _}:
-            return None, True
-        case _:
-            return None, False
+    if not isinstance(value, dict):
+        return None, False
+    members = cast("dict[str, object]", value)
+    if "method" in members or not members.keys() & {"result", "error"}:
+        return None, False
+    answered = members.get("id")
+    return answered if isinstance(answered, int | str) else None, True
 
 
 def _id_at_the_ends(head: bytes, tail: bytes) -> RequestId | None:

@@ -259,7 +259,7 @@ _ISO_DURATION: Final = re.compile(
 @GLOBAL_FUNCTIONS.declare("duration")
 def _duration(cost: CostTracker, value: str | dt.timedelta) -> dt.timedelta:
     cost.allocate(SCALAR_BYTES)
-    if isinstance(value, dt.timedelta):
+    if not isinstance(value, str):
         return value
     cost.count_operations(10 + 2 * min(len(value), _MAX_DURATION_TEXT))
     if len(value) <= _MAX_DURATION_TEXT and (found := _ISO_DURATION.fullmatch(value)) is not None:

@@ -309,7 +309,7 @@ async def test_allowing_runs_gives_no_approval_that_a_step_needs(connect: Connec
     async with connect(allows_runs=True) as client:
         answer = await called(client, "run_plan", plan=NEEDS_APPROVAL)
         assert answer["status"] == "waiting_for_approval"
-        assert f"wavewright answer {answer['run']} approve" in answer["hint"]
+        assert f"wavewright decisions {answer['run']}" in answer["hint"]
 
 
 async def test_a_cancelled_run_is_interrupted_and_can_be_resumed(

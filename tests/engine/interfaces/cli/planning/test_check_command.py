@@ -295,12 +295,10 @@ def test_a_models_answer_without_a_plan_gives_null_and_its_faults(
         pytest.param(chain(4), ("--max-waves", "3"), "E405", id="waves"),
         pytest.param(chain(4), ("--max-bytes", "60"), "E108", id="bytes"),
         pytest.param(chain(4), ("--max-depth", "3"), "E109", id="depth"),
-        pytest.param(chain(11), (), "E405", id="waves_by_default"),
-        pytest.param(chain(51), ("--max-waves", "60"), "E404", id="steps_by_default"),
     ],
 )
 @pytest.mark.parametrize("reader", [(), ("--from-model",)])
-def test_limits_are_the_defaults_or_what_the_flags_say(
+def test_limits_are_what_the_flags_say(
     wavewright: CommandLine,
     folder: Path,
     content: str,
