@@ -26,7 +26,7 @@ from wavewright.planner.types import Json, JsonObject
 
 TIMES_AND_PLACES = {
     *("at", "now", "started", "finished", "seconds", "fetched_at"),
-    *("run", "key", "root", "files", "base_url", "versions"),
+    *("run", "key", "cache_key", "root", "files", "base_url", "versions"),
 }
 NOBODY = "http://127.0.0.1:9/v1"
 

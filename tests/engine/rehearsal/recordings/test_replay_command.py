@@ -21,6 +21,7 @@ from tests.engine.rehearsal.recordings.conftest import events_of
 from tests.engine.rehearsal.recordings.normalized_journal import normalized_journal
 from tests.engine.stale_quotes_project import take_calls, write_quotes_project
 from tests.packs.equities.price_service import Answer as Served, serving
+from tests.repository.test_lock import asked_for
 from wavewright.engine.rehearsal.fake_model.request import FakeModelRequest
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
 from wavewright.executor.sqlite.journal import SqliteBudgetStore
@@ -171,16 +172,19 @@ def test_another_reviewer_may_come_to_another_verdict_and_is_paid_from_the_budge
         goal_achieved=False, summary="The sheet is too short.", missing_data=["more quotes"]
     )
     model_server.answer(no, when=asked_of("other", "review"))
+    # What is missing is a demand, which a recovery is asked about.
+    model_server.answer({"cannot_plan": "nothing has more"}, when=asked_for("patch"))
     before = spent_today(model_run)
 
     found = replayed(wavewright, "--reviewer", OTHER, code=1)
 
-    [use] = found["asked"]
+    use, recovery = found["asked"]
     after = spent_today(model_run)
+    assert recovery["role"] == "recovery"
     assert not found["is_same_verdict"]
     assert (use["role"], use["model"]) == ("reviewer", OTHER)
-    assert after.tokens - before.tokens == use["tokens"] > 0
-    assert after.usd - before.usd == pytest.approx(use["usd"])
+    assert after.tokens - before.tokens == use["tokens"] + recovery["tokens"] > 0
+    assert after.usd - before.usd == pytest.approx(use["usd"] + recovery["usd"])
     assert "verdict achieved → not achieved" in found["changes"]["review"]
     assert f"reviewed by openai-chat:scripted → {OTHER}" in found["changes"]["review"]
     assert "missing now: more quotes" in found["changes"]["review"]
@@ -198,7 +202,7 @@ def test_a_reviewer_that_cannot_be_reached_is_no_verdict_of_its_own(
     assert answer.code == 3
     assert answer.out.splitlines()[4:6] == [
         "Gave no answer",
-        f"  reviewer: {OTHER} cannot be reached",
+        f"  reviewer: {OTHER} cannot be reached at http://127.0.0.1:9/v1",
     ]
 
 
@@ -300,7 +304,7 @@ def test_other_prompts_are_what_the_model_is_asked_with(
     folder = model_run / "other" / "reviewer"
     folder.mkdir(parents=True)
     (folder / "instructions.md.j2").write_text(
-        "Be strict, and speak of {{ actions | length }} actions."
+        "Be strict, and speak of {{ kinds | length }} kinds."
     )
     asked = len(model_server.requests)
 
@@ -308,7 +312,7 @@ def test_other_prompts_are_what_the_model_is_asked_with(
 
     questions = model_server.requests[asked:]
     assert [question.schema_name for question in questions] == ["plan", "review"]
-    assert "Be strict, and speak of 5 actions." in questions[1].text
+    assert "Be strict, and speak of 6 kinds." in questions[1].text
     assert found["before"] == found["after"]
 
 

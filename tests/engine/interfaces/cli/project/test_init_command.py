@@ -62,10 +62,12 @@ def test_the_settings_that_stand_in_comments_are_settings(project: Path) -> None
 
 
 def test_the_written_prompt_adds_to_the_one_that_it_replaces(project: Path) -> None:
-    shipped = Prompts().render("planner/instructions", may_ask=False, calls_plans=False)
+    shipped = Prompts().render(
+        "planner/instructions", may_ask=False, calls_plans=False, functions={}
+    )
 
     own = Prompts([project / "prompts"]).render(
-        "planner/instructions", may_ask=False, calls_plans=False
+        "planner/instructions", may_ask=False, calls_plans=False, functions={}
     )
 
     assert own.startswith(shipped.rstrip())

@@ -110,7 +110,7 @@ def test_the_list_shows_what_an_approval_lets_a_step_do_and_says_where_there_is_
     assert "whole context" not in one
     assert 'text: "no. 5"' in many
     assert 'text: "no. 7"' not in many
-    assert f"whole context: wavewright decisions {asked(wavewright)[0]['run']}" in many
+    assert f"wavewright decisions {asked(wavewright)[0]['run']}" in many
 
 
 def test_the_first_answer_stands_and_none_is_taken_that_was_not_offered(

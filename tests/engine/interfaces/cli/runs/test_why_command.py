@@ -47,7 +47,7 @@ def reviewed(wavewright: CommandLine, tmp_path: Path) -> str:
 def test_a_field_is_shown_with_the_way_of_each_cap(wavewright: CommandLine, reviewed: str) -> None:
     people, places = wavewright("why", reviewed, "people"), wavewright("why", reviewed, "places")
 
-    assert people.out.splitlines()[2:] == [
+    assert people.out.splitlines()[3:] == [
         "  at most 0.80: reviewed by code alone; no model read the result",
         "  at most 0.80: gate 'several' left a warning on step 'people'",
         "    people (look) 0.80  gates: several fail",
