@@ -21,9 +21,8 @@ from tests.engine.rehearsal.recordings.conftest import events_of
 from tests.engine.rehearsal.recordings.normalized_journal import normalized_journal
 from tests.engine.stale_quotes_project import take_calls, write_quotes_project
 from tests.packs.equities.price_service import Answer as Served, serving
-from tests.repository.test_lock import asked_for
 from wavewright.engine.rehearsal.fake_model.request import FakeModelRequest
-from wavewright.engine.rehearsal.fake_model.server import FakeModelServer
+from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
 from wavewright.executor.sqlite.journal import SqliteBudgetStore
 from wavewright.planner.ports.budgets import BudgetScope, Spend
 from wavewright.planner.types import JsonObject

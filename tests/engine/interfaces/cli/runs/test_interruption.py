@@ -134,6 +134,8 @@ def test_a_killed_run_is_resumed_inside_a_sub_plan(
         "second",
         "second",
         "third",
+        # Each further run of the sub-plan makes its calls.
+        *(["first", "second", "third"] * 2),
     ]
     assert "all.1.second" in resumed.out
     assert "gate all.until warns" in resumed.err
