@@ -50,6 +50,8 @@ class McpProject:
         self.wavewright = wavewright
 
     def lock(self, **servers: JsonObject) -> None:
+        # Agents are offered what reads, and only a trusted server is believed about that.
+        servers = {name: {**server, "trusted": True} for name, server in servers.items()}
         (self.folder / "wavewright.yaml").write_text(
             json.dumps({"workers": ["workers"], "mcp": {"servers": servers}})
         )

@@ -41,7 +41,9 @@ def test_the_plugin_imports_nothing_but_pytest() -> None:
         "lazy_loader",
         (
             "wavewright wavewright.engine wavewright.engine.interfaces"
-            " wavewright.engine.interfaces.testing wavewright.engine.interfaces.testing.plugin"
+            " wavewright.engine.interfaces.testing"
+            " wavewright.engine.interfaces.testing.model_requests"
+            " wavewright.engine.interfaces.testing.plugin"
         ),
     ]
 

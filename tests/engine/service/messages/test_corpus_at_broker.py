@@ -42,7 +42,7 @@ from wavewright.engine.service.operations.logs import StructuredLog
 from wavewright.engine.service.operations.monitoring import Telemetry
 
 PATIENCE = 30.0
-A_MOMENT = 1.0
+A_MOMENT = 2.5
 """Seconds that a good message may be kept waiting on purpose; how busy the machine is does not
 count.
 """
