@@ -214,7 +214,6 @@ def test_a_faulty_project_is_told_at_its_place(
         pytest.param(
             PRICES.replace("close", "closing"), "no column of prices", id="missing_column"
         ),
-        pytest.param(PRICES.replace(",11", ",NaN"), "line 3", id="nan"),
         pytest.param(
             PRICES.replace("2024-11-28", "2024-11-27"),
             "stands already in line 2",

@@ -56,7 +56,8 @@ def test_a_suite_that_does_not_use_it_loads_nothing_of_it(suite: Suite) -> None:
 
         def test_nothing_is_loaded():
             loaded = {name for name in sys.modules if name.startswith("wavewright.engine.interfaces.testing.")}
-            assert loaded <= {"wavewright.engine.interfaces.testing.plugin"}
+            own = ("plugin", "model_requests")
+            assert loaded <= {f"wavewright.engine.interfaces.testing.{name}" for name in own}
             assert not {"pydantic", "wavewright.planner", "wavewright.config"} & set(sys.modules)
         """,
     )
