@@ -33,6 +33,7 @@ EXTRAS: Mapping[str, Extra] = {
     "google": Extra(("google.genai",), "models of Google"),
     "graph": Extra(("surrealdb",), "records and relations in SurrealDB"),
     "mcp": Extra(("mcp",), "`wavewright mcp`, and MCP servers as tools"),
+    "nlp": Extra(("spacy",), "names and relations in prose"),
     "otel": Extra(("opentelemetry.sdk", "opentelemetry.exporter"), "traces to a collector"),
     "parquet": Extra(("pyarrow",), "Parquet price files"),
     "pdf": Extra(("pypdf",), "PDF files as text"),
