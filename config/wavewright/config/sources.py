@@ -157,6 +157,10 @@ class ReadLimits(NamedTuple):
     max_bytes: int = 16 * 2**20
     max_depth: int = 64
     """Maximum nesting of lists and objects."""
+    takes_large_integers: bool = False
+    """Whether integers beyond 2^53 - 1 are read, as a program of Python writes them; readers of other
+    languages disagree on them.
+    """
 
 
 def pointer_token(key: str | int) -> str:

@@ -91,7 +91,7 @@ ANSWERED = [
     "steps.text.contains('dolor')",
     "steps.rows.exists(r, r.absent > 3 || r.close > 1000)",
     "inputs.spaces.trim()",
-    "inputs.l.exists(x, steps.giant * steps.giant == double(steps.giant) - 1 && -steps.giant in inputs.few)",
+    "inputs.l.exists(x, steps.giant * 1.0 == double(steps.giant) - 1 && -double(steps.giant) in inputs.few)",
     "steps.rows.filter(r, r.code.matches('^c[0-9]+5$')).size()",
 ]
 

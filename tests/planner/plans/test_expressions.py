@@ -433,7 +433,7 @@ def test_a_name_given_by_a_macro_hides_a_root(typed: TypedEnvironment) -> None:
             '"aaa".replace("a", "b", 2) + "ab".replace("", "-")', "bba-a-b-", id="replace"
         ),
         pytest.param("[1, 1, 2].distinct() + [[3], [4]].flatten()", [1, 2, 3, 4], id="lists"),
-        pytest.param("b'ab'", "YWI=", id="bytes"),
+        pytest.param("b'ab'", "ab", id="bytes"),
     ],
 )
 def test_evaluation_gives_plain_json(expression: str, value: Json) -> None:
@@ -450,11 +450,33 @@ def test_numbers_keep_their_kind_on_the_way_through() -> None:
     assert repr(evaluate("inputs.number", values, NOON)) == "3.0"
 
 
-def test_an_integer_beyond_64_bits_is_taken_as_a_number() -> None:
-    values: dict[str, Json] = {"inputs": {"huge": 2**70}}
+HUGE: dict[str, Json] = {"inputs": {"huge": 2**70, "next": 2**70 + 1}}
 
-    assert evaluate("inputs.huge", values, NOON) == 2**70
-    assert evaluate("inputs.huge > 1", values, NOON) is True
+
+def test_an_integer_beyond_64_bits_is_carried_and_compared_exactly() -> None:
+    assert evaluate("inputs.huge", HUGE, NOON) == 2**70
+    assert evaluate("inputs.huge > 1", HUGE, NOON) is True
+    assert evaluate("inputs.huge == inputs.next", HUGE, NOON) is False
+    assert evaluate("[inputs.huge, inputs.next].distinct().size()", HUGE, NOON) == 2
+
+
+@pytest.mark.parametrize(
+    "expression", ["inputs.huge + 1", "inputs.next - inputs.huge", "-inputs.huge"]
+)
+def test_what_would_change_an_integer_beyond_64_bits_is_refused(expression: str) -> None:
+    with pytest.raises(ExpressionError, match="more than 64 bits"):
+        evaluate(expression, HUGE, NOON)
+
+
+@pytest.mark.parametrize("expression", ["{1: 'a', '1': 'b'}", "{true: 1, 'true': 2}"])
+def test_two_keys_that_are_one_text_are_refused(expression: str) -> None:
+    with pytest.raises(ExpressionError, match="two keys"):
+        evaluate(expression, VALUES, NOON)
+
+
+def test_bytes_that_are_no_text_are_refused() -> None:
+    with pytest.raises(ExpressionError, match="no text"):
+        evaluate(r"b'\xff'", VALUES, NOON)
 
 
 @pytest.mark.parametrize(

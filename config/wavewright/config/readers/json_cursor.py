@@ -65,12 +65,20 @@ class ScanError(WavewrightError):
 class TextCursor:
     """A position that moves forward in a text; the base of the scanner."""
 
-    def __init__(self, text: str, *, start: int = 0, lenient: bool = False) -> None:
+    def __init__(
+        self,
+        text: str,
+        *,
+        start: int = 0,
+        lenient: bool = False,
+        takes_large_integers: bool = False,
+    ) -> None:
         self.text = text
         self.position: int = start
         self.faults: list[DocumentFault] = []
         self.notes: list[JsonDeparture] = []
         self._lenient = lenient
+        self._takes_large_integers = takes_large_integers
         self._fence_in_string = False
 
     def skip_gap(self) -> None:
@@ -164,6 +172,8 @@ def escape_for_message(text: str) -> str:
 IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*+")
 # No possessive quantifier on a group: before 3.11.5 it takes half of one, https://github.com/python/cpython/issues/106052.
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?P<fraction>\.[0-9]++)?(?P<exponent>[eE][-+]?[0-9]++)?")
+_MAX_INTEGER_DIGITS = 4_000
+"""Digits of an integer that Python converts at once."""
 _HEX = re.compile(r"[0-9a-fA-F]{4}")
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _LITERALS: dict[str, Scalar] = {"true": True, "false": False, "null": None}
@@ -289,9 +299,11 @@ class ScalarScanner(TextCursor):
     def _integer(self, start: int, end: int) -> int:
         # The length is looked at first: converting 200,000 digits takes seconds, and Python
         # refuses.
-        number = int(self.text[start:end]) if end - start <= 17 else MAX_EXACT_INTEGER + 1
-        if abs(number) <= MAX_EXACT_INTEGER:
-            return number
+        longest = _MAX_INTEGER_DIGITS if self._takes_large_integers else 17
+        if end - start <= longest:
+            number = int(self.text[start:end])
+            if self._takes_large_integers or abs(number) <= MAX_EXACT_INTEGER:
+                return number
         digits = escape_for_message(self.text[start:end])
         message = f"the integer {digits} is beyond 2^53 - 1, so readers disagree on its value"
         self._note_fault(

@@ -33,9 +33,17 @@ class JsonScanner(ScalarScanner):
     """Reads one JSON value from a position in a text."""
 
     def __init__(
-        self, text: str, *, start: int = 0, max_depth: int = 64, lenient: bool = False
+        self,
+        text: str,
+        *,
+        start: int = 0,
+        max_depth: int = 64,
+        lenient: bool = False,
+        takes_large_integers: bool = False,
     ) -> None:
-        super().__init__(text, start=start, lenient=lenient)
+        super().__init__(
+            text, start=start, lenient=lenient, takes_large_integers=takes_large_integers
+        )
         self.unclosed: list[ObjectNode] = []
         """Objects that the end of the text closed, innermost first (lenient only)."""
         self._max_depth = max_depth
@@ -209,7 +217,11 @@ def scan_json(source: Source, limits: ReadLimits) -> Node:
     Raises:
         DocumentError: with every fault of the text, in text order.
     """
-    scanner = JsonScanner(source.text, max_depth=limits.max_depth)
+    scanner = JsonScanner(
+        source.text,
+        max_depth=limits.max_depth,
+        takes_large_integers=limits.takes_large_integers,
+    )
     try:
         node = scanner.document()
     except ScanError as stopped:

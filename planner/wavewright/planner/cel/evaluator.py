@@ -7,7 +7,6 @@ out as JSON; whatever is wrong is raised as an `ExpressionError`.
 
 from __future__ import annotations
 
-import base64
 import datetime as dt
 import math
 import re
@@ -19,7 +18,7 @@ from wavewright.planner.cel.compiler import compile_node
 from wavewright.planner.cel.errors import CostTracker, ExpressionError, too_large_error
 from wavewright.planner.cel.functions.scalars import duration_text, timestamp_text
 from wavewright.planner.cel.nodes import TYPE_NAMES
-from wavewright.planner.cel.operators import MembershipIndex, Uint
+from wavewright.planner.cel.operators import MembershipIndex, Uint, evaluation_error
 from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.cel.paths import EvaluationScope, Variables, compile_path, plain_path
 from wavewright.planner.types import Json
@@ -134,8 +133,11 @@ def _length(text: str) -> int:
 
 
 def _to_json(value: object) -> Json:
-    """Return a value with instants in ISO 8601, durations in seconds, bytes in Base64 and types by
-    name.
+    """Return a value with instants in ISO 8601, durations in seconds, bytes as the text that they are
+    and types by name, as the results of tools have them.
+
+    Raises:
+        ExpressionError: bytes are no text, or two keys are one text, so that one would be lost.
     """
     match value:
         case Uint():
@@ -146,15 +148,21 @@ def _to_json(value: object) -> Json:
             return [_to_json(item) for item in cast("list[object]", value)]
         case dict():
             fields = cast("dict[object, object]", value)
-            return {
+            written = {
                 name if isinstance(name, str) else str(name).lower(): _to_json(item)
                 for name, item in fields.items()
             }
+            if len(written) < len(fields):
+                raise evaluation_error("an object has two keys that are one text in JSON")
+            return written
         case dt.datetime():
             return timestamp_text(value)
         case dt.timedelta():
             return duration_text(value)
         case bytes():
-            return base64.b64encode(value).decode("ascii")
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                raise evaluation_error("bytes that are no text (UTF-8) have no JSON form") from None
         case _:
             return str(value)

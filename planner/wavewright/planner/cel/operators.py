@@ -2,7 +2,8 @@
 
 An *operator* is chosen by the classes of its operands. Values are plain Python; types that JSON
 lacks are `datetime`, `timedelta`, `bytes`, `Uint` and `TypeValue`. Integers and floats mix,
-division gives a float, and integers have 64 bits: a larger one from outside is taken as a float.
+division gives a float, and integers have 64 bits: a larger one from outside is compared exactly, and
+computed with only beside a float.
 
 A list that is searched for the second time in one evaluation is indexed, so `x in list` in a loop
 takes linear time.
@@ -101,11 +102,11 @@ def as_number(value: int | float) -> int | float:  # noqa: PYI041 - the two are 
 
 
 def _on_integers(compute: Callable[[Any, Any], Any]) -> Operator:
-    on_numbers = _on_numbers(compute)
-
-    def run(cost: CostTracker, left: int, right: int) -> object:
-        if not all(INT_RANGE[0] <= given <= INT_RANGE[1] for given in (left, right)):
-            return on_numbers(cost, left, right)
+    def run(_cost: CostTracker, left: int, right: int) -> object:
+        # As a double a larger integer would be another number.
+        for operand in (left, right):
+            if not INT_RANGE[0] <= operand <= INT_RANGE[1]:
+                raise evaluation_error("an integer of more than 64 bits is not computed with")
         result = compute(left, right)
         if INT_RANGE[0] <= result <= INT_RANGE[1]:
             return result
@@ -290,7 +291,7 @@ def equality_key(value: object, cost: CostTracker) -> object:
         case float() if value != value:  # noqa: PLR0124 - the test for a value that equals nothing
             return object()
         case int() | float():
-            return as_number(value)
+            return _number_key(value)
         case str() | bytes():
             cost.count_scan(value)
             return value
@@ -301,6 +302,16 @@ def equality_key(value: object, cost: CostTracker) -> object:
             return frozenset((key, equality_key(item, cost)) for key, item in fields.items())
         case _:
             return value
+
+
+def _number_key(value: float) -> object:
+    """Return what is equal for equal numbers.
+
+    An integer beyond 64 bits that no double equals is known by its digits: Python gives many such
+    integers one hash, so a set of them would take quadratic time.
+    """
+    number = as_number(value)
+    return number if number == value else (int, hex(int(value)))
 
 
 def contains(container: object, member: object, cost: CostTracker) -> bool:
@@ -376,4 +387,4 @@ def _is_indexable(value: object) -> bool:
 
 
 def _index_key(value: object) -> object:
-    return as_number(value) if isinstance(value, int | float) else value
+    return _number_key(value) if isinstance(value, int | float) else value

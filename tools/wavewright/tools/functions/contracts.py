@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 from weakref import WeakKeyDictionary
@@ -19,11 +18,10 @@ import docstring_parser
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import JsonSchemaMode
-from pydantic_core import PydanticSerializationError
 
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
-from wavewright.tools.functions.results import as_plain_value, completed
+from wavewright.tools.functions.results import written_as_json
 from wavewright.tools.functions.schemas import (
     SCHEMA_ERRORS,
     model_schema,
@@ -74,31 +72,7 @@ class Contract:
         Raises:
             ToolError: the result holds something that JSON has no form for.
         """
-        adapter = _ANYTHING if self.result is None else self.result
-        try:
-            value = cast(
-                "Json",
-                adapter.dump_python(
-                    result, mode="json", by_alias=True, warnings="none", fallback=as_plain_value
-                ),
-            )
-        except UnicodeEncodeError:
-            # A key that holds half of a surrogate pair: the executor makes every text of an output
-            # valid.
-            value = cast("Json", adapter.dump_python(result, by_alias=True, warnings="none"))
-        except (PydanticSerializationError, ValueError, TypeError, RecursionError) as error:
-            raise ToolError(
-                f"the result of {self.place} cannot be written as JSON: {error}",
-                hint="return dicts, lists, text, numbers, dates, dataclasses or pydantic models",
-            ) from error
-        if _require_finite(value, self.place):
-            # pydantic writes NaN and infinities in values of no known type as null.
-            dumped = adapter.dump_python(result, warnings="none", fallback=as_plain_value)
-            _require_finite(dumped, self.place)
-        return completed(result, value, self.place)
-
-
-_ANYTHING: TypeAdapter[object] = TypeAdapter(object)
+        return written_as_json(result, f"the result of {self.place}", self.result)
 
 
 _CONTRACTS: WeakKeyDictionary[UserFunction, dict[object, Contract]] = WeakKeyDictionary()
@@ -298,26 +272,3 @@ def _validation_messages(error: ValidationError) -> str:
         for fault in error.errors(include_url=False, include_context=False, include_input=False)[:3]
     ]
     return "; ".join(shown)
-
-
-def _require_finite(value: object, place: str) -> bool:
-    """Raise where a number is NaN or infinite, as JSON has neither; return whether a value holds
-    null.
-    """
-    todo: list[object] = [value]
-    holds_null = False
-    while todo:
-        node = todo.pop()
-        if isinstance(node, float):
-            if not math.isfinite(node):
-                raise ToolError(
-                    f"the result of {place} holds {node}, which JSON has no form for",
-                    hint="return None where there is no number",
-                )
-        elif isinstance(node, list | tuple | set | frozenset):
-            todo.extend(cast("Iterable[object]", node))
-        elif isinstance(node, dict):
-            todo.extend(cast("dict[object, object]", node).values())
-        else:
-            holds_null = holds_null or node is None
-    return holds_null

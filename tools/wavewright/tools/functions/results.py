@@ -1,4 +1,7 @@
-"""What the result of a function becomes as JSON: the rules that pydantic leaves open.
+"""What a value of Python becomes as JSON: the rules that pydantic leaves open.
+
+They are the same for the result of a function and for what a program gives a plan: inputs,
+parameters, lists of items. See docs/explanation/semantics.md.
 
 - A set is a list in the order of its members' JSON, the same in every process.
 - Two keys of a mapping that are one text in JSON are refused: one of them would be lost.
@@ -9,15 +12,78 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Set as AbstractSet
 from dataclasses import fields, is_dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
+from pydantic_core import PydanticSerializationError
 
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.types import Json
 from wavewright.tools.functions.errors import ToolError
+
+
+def written_as_json(value: object, owner: str, adapter: TypeAdapter[object] | None = None) -> Json:
+    """Return a value as JSON: models, dataclasses and dates become what JSON has for them.
+
+    Args:
+        value: Any value of Python.
+        owner: Whose value it is, for messages: `the input 'since'`.
+        adapter: The type that is declared for it.
+
+    Raises:
+        ToolError: it holds something that JSON has no form for, or that would be changed.
+    """
+    adapter = adapter or _ANYTHING
+    try:
+        written = cast(
+            "Json",
+            adapter.dump_python(
+                value, mode="json", by_alias=True, warnings="none", fallback=as_plain_value
+            ),
+        )
+    except UnicodeEncodeError:
+        # A key that holds half of a surrogate pair: the executor makes every text of an output
+        # valid.
+        written = cast("Json", adapter.dump_python(value, by_alias=True, warnings="none"))
+    except (PydanticSerializationError, ValueError, TypeError, RecursionError) as error:
+        raise ToolError(
+            f"{owner} cannot be written as JSON: {error}",
+            hint="give dicts, lists, text, numbers, dates, dataclasses or pydantic models",
+        ) from error
+    if _require_finite(written, owner):
+        # pydantic writes NaN and infinities in values of no known type as null.
+        dumped = adapter.dump_python(value, warnings="none", fallback=as_plain_value)
+        _require_finite(dumped, owner)
+    return completed(value, written, owner)
+
+
+_ANYTHING: Final[TypeAdapter[object]] = TypeAdapter(object)
+
+
+def _require_finite(value: object, owner: str) -> bool:
+    """Raise where a number is NaN or infinite, as JSON has neither; return whether a value holds
+    null.
+    """
+    todo: list[object] = [value]
+    holds_null = False
+    while todo:
+        node = todo.pop()
+        if isinstance(node, float):
+            if not math.isfinite(node):
+                raise ToolError(
+                    f"{owner} holds {node}, which JSON has no form for",
+                    hint="give None where there is no number",
+                )
+        elif isinstance(node, list | tuple | set | frozenset):
+            todo.extend(cast("Iterable[object]", node))
+        elif isinstance(node, dict):
+            todo.extend(cast("dict[object, object]", node).values())
+        else:
+            holds_null = holds_null or node is None
+    return holds_null
 
 
 def as_plain_value(value: object) -> object:
@@ -44,13 +110,13 @@ def as_plain_value(value: object) -> object:
     raise TypeError(msg)
 
 
-def completed(value: object, written: Json, place: str) -> Json:
+def completed(value: object, written: Json, owner: str) -> Json:
     """Return what pydantic wrote of a value, by the rules of this module.
 
     Args:
-        value: The result as the function returned it.
+        value: The value as it was given.
         written: Its JSON, as pydantic wrote it.
-        place: The function, for messages.
+        owner: Whose value it is, for messages.
 
     Raises:
         ToolError: two keys are one text.
@@ -59,33 +125,33 @@ def completed(value: object, written: Json, place: str) -> Json:
         return written
     if isinstance(written, dict):
         if isinstance(value, Mapping):
-            return _mapping(cast("Mapping[object, object]", value), written, place)
+            return _mapping(cast("Mapping[object, object]", value), written, owner)
         if isinstance(value, BaseModel):
-            return _model(value, written, place)
+            return _model(value, written, owner)
         if is_dataclass(value):
             parts = {field.name: getattr(value, field.name) for field in fields(value)}
-            return _members(parts, written, place)
+            return _members(parts, written, owner)
         return written
     if isinstance(written, list):
-        return _list(value, written, place)
+        return _list(value, written, owner)
     return written
 
 
-def _mapping(value: Mapping[object, object], written: dict[str, Json], place: str) -> Json:
+def _mapping(value: Mapping[object, object], written: dict[str, Json], owner: str) -> Json:
     if len(value) != len(written):
         texts = [str(key) for key in value]
         lost = next((text for text in texts if texts.count(text) > 1), "")
         raise ToolError(
-            f"the result of {place} has two keys that are {lost!r} in JSON: one would be lost",
+            f"{owner} has two keys that are {lost!r} in JSON: one would be lost",
             hint="make the keys texts that differ",
         )
     return {
-        name: completed(item, entry, place)
+        name: completed(item, entry, owner)
         for item, (name, entry) in zip(value.values(), written.items(), strict=True)
     }
 
 
-def _model(value: BaseModel, written: dict[str, Json], place: str) -> Json:
+def _model(value: BaseModel, written: dict[str, Json], owner: str) -> Json:
     kind = type(value)
     if len(written) < len(kind.model_fields):
         # Where a base class is declared, pydantic writes the fields of the base class alone.
@@ -96,25 +162,25 @@ def _model(value: BaseModel, written: dict[str, Json], place: str) -> Json:
         field.serialization_alias or field.alias or name: getattr(value, name)
         for name, field in kind.model_fields.items()
     }
-    return _members(parts, written, place)
+    return _members(parts, written, owner)
 
 
-def _members(parts: dict[str, object], written: dict[str, Json], place: str) -> Json:
+def _members(parts: dict[str, object], written: dict[str, Json], owner: str) -> Json:
     return {
-        name: completed(parts[name], entry, place) if name in parts else entry
+        name: completed(parts[name], entry, owner) if name in parts else entry
         for name, entry in written.items()
     }
 
 
-def _list(value: object, written: list[Json], place: str) -> Json:
+def _list(value: object, written: list[Json], owner: str) -> Json:
     if isinstance(value, AbstractSet):
         members = list(cast("AbstractSet[object]", value))
         if len(members) != len(written):
             return written
-        made = [completed(*pair, place) for pair in zip(members, written, strict=True)]
+        made = [completed(*pair, owner) for pair in zip(members, written, strict=True)]
         return sorted(made, key=canonical_json)
     if isinstance(value, list | tuple):
         items = list(cast("Iterable[object]", value))
         if len(items) == len(written):
-            return [completed(*pair, place) for pair in zip(items, written, strict=True)]
+            return [completed(*pair, owner) for pair in zip(items, written, strict=True)]
     return written

@@ -11,7 +11,7 @@ from pathlib import Path
 from wavewright.config.documents import Document, read_document
 from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
-from wavewright.config.sources import Source
+from wavewright.config.sources import ReadLimits, Source
 from wavewright.engine.interfaces.api.given_functions import with_function
 from wavewright.engine.rehearsal.dry_run.forecast import DryRun, notebook_bundle
 from wavewright.engine.rehearsal.dry_run.outlook import forecast_job
@@ -25,6 +25,7 @@ from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job
 from wavewright.engine.run.ports import Asker
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
 from wavewright.planner.types import Json, JsonObject
+from wavewright.tools.functions.results import written_as_json
 from wavewright.tools.functions.tool import MODEL_HINT, Tool
 
 
@@ -94,18 +95,24 @@ class LoadedPlan:
         """
         return self.forecast
 
-    def with_inputs(self, inputs: Mapping[str, Json]) -> LoadedPlan:
-        """Return the same plan with other values of these inputs."""
-        return replace(self, inputs={**self.inputs, **inputs})
+    def with_inputs(self, inputs: Mapping[str, object]) -> LoadedPlan:
+        """Return the same plan with other values of these inputs.
+
+        Raises:
+            ToolError: a value has no JSON form.
+        """
+        return replace(self, inputs={**self.inputs, **json_inputs(inputs)})
 
     def step(
         self,
         step_id: str,
         tool: str | Callable[..., object] | Tool,
-        params: Mapping[str, Json] | None = None,
-        **fields: Json,
+        params: Mapping[str, object] | None = None,
+        **fields: object,
     ) -> LoadedPlan:
         """Return the plan with one more step.
+
+        Values become JSON as the results of tools do.
 
         Args:
             step_id: Name of the step in expressions.
@@ -115,32 +122,38 @@ class LoadedPlan:
             fields: Further fields of a step, such as `for_each`, `when` and `retry`.
 
         Raises:
-            WavewrightError: this is a job and no plan of its own, or the function has the name of a
-                tool with options that is made of another function.
+            WavewrightError: this is a job and no plan of its own, the function has the name of a
+                tool with options that is made of another function, or a value has no JSON form.
         """
         if isinstance(tool, str):
             settings, name = self.settings, tool
         else:
             settings, name = with_function(self.settings, tool)
-        item: JsonObject = {"id": step_id, "tool": name, "params": dict(params or {}), **fields}
+        written: JsonObject = {
+            param: written_as_json(value, f"the parameter {param!r} of step {step_id!r}")
+            for param, value in (params or {}).items()
+        }
+        item: JsonObject = {"id": step_id, "tool": name, "params": written}
+        item |= _json_fields(fields, f"step {step_id!r}")
         return replace(self._with_item("steps", item), settings=settings)
 
-    def gate(self, gate_id: str, **fields: Json) -> LoadedPlan:
+    def gate(self, gate_id: str, **fields: object) -> LoadedPlan:
         """Return the plan with one more gate, such as `gate("positive", on="total", check="output >
         0")`.
 
         Raises:
             WavewrightError: this is a job and no plan of its own.
         """
-        return self._with_item("gates", {"id": gate_id, **fields})
+        item: JsonObject = {"id": gate_id, **_json_fields(fields, f"gate {gate_id!r}")}
+        return self._with_item("gates", item)
 
-    def returns(self, result: Json) -> LoadedPlan:
+    def returns(self, result: object) -> LoadedPlan:
         """Return the plan with another result, as `${…}` or a structure that holds such.
 
         Raises:
             WavewrightError: this is a job and no plan of its own.
         """
-        return self._changed({**self._value(), "result": result})
+        return self._changed({**self._value(), "result": written_as_json(result, "the result")})
 
     def _with_item(self, name: str, item: JsonObject) -> LoadedPlan:
         value = self._value()
@@ -160,9 +173,7 @@ class LoadedPlan:
 
     def _changed(self, value: JsonObject) -> LoadedPlan:
         assert self.document is not None
-        return replace(
-            self, document=read_document(json.dumps(value, indent=2), self.document.source.name)
-        )
+        return replace(self, document=plan_document(value, self.document.source.name))
 
     def __repr__(self) -> str:
         return f"<plan {self.file.name!r}>"
@@ -179,6 +190,28 @@ class LoadedPlan:
                     render_text(e.diagnostics, e.source) for e in (error, *error.others)
                 )
             }
+
+
+def plan_document(value: JsonObject, name: str) -> Document:
+    """Return the document of a plan that a program builds, with integers of any size."""
+    limits = ReadLimits(takes_large_integers=True)
+    return read_document(json.dumps(value, indent=2), name, limits=limits)
+
+
+def json_inputs(inputs: Mapping[str, object] | None) -> JsonObject:
+    """Return the inputs that a program gives as JSON.
+
+    Raises:
+        ToolError: a value has no JSON form.
+    """
+    return {
+        name: written_as_json(value, f"the input {name!r}")
+        for name, value in (inputs or {}).items()
+    }
+
+
+def _json_fields(fields: Mapping[str, object], owner: str) -> JsonObject:
+    return {name: written_as_json(value, f"{name!r} of {owner}") for name, value in fields.items()}
 
 
 async def make_loaded_plan(asked: LoadedPlan, goal: str | Path, asker: Asker | None) -> LoadedPlan:
@@ -205,7 +238,7 @@ async def make_loaded_plan(asked: LoadedPlan, goal: str | Path, asker: Asker | N
 
 
 def unplanned_job(
-    settings: Settings, goal: str, inputs: Mapping[str, Json] | None, tools: Iterable[str] = ()
+    settings: Settings, goal: str, inputs: Mapping[str, object] | None, tools: Iterable[str] = ()
 ) -> ResolvedJob:
     """Return the job of a goal in words, for which a model is to make a plan.
 
@@ -214,7 +247,7 @@ def unplanned_job(
     """
     if settings.model is None:
         raise _no_model()
-    return job_in_words(goal, settings, InputOverrides(from_file=dict(inputs or {})), tuple(tools))
+    return job_in_words(goal, settings, InputOverrides(from_file=json_inputs(inputs)), tuple(tools))
 
 
 def _no_model() -> WavewrightError:

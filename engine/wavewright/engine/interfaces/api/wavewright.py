@@ -5,7 +5,6 @@ It runs plans as the command line does, with the same checks, journal, review an
 
 from __future__ import annotations
 
-import json
 import os
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -16,12 +15,18 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeVar, overload
 
 import anyio
 
-from wavewright.config.documents import read_document, read_document_file
+from wavewright.config.documents import read_document_file
 from wavewright.config.errors import WavewrightError
 from wavewright.config.installation import user_state_dir
 from wavewright.config.settings import Settings, load_settings, settings_without_file
 from wavewright.config.value_types import is_url
-from wavewright.engine.interfaces.api.loaded_plan import LoadedPlan, make_loaded_plan, unplanned_job
+from wavewright.engine.interfaces.api.loaded_plan import (
+    LoadedPlan,
+    json_inputs,
+    make_loaded_plan,
+    plan_document,
+    unplanned_job,
+)
 from wavewright.engine.interfaces.api.plan_run import (
     Approve,
     Ask,
@@ -190,7 +195,7 @@ class Wavewright:
         opened.group.cancel_scope.cancel()
         await opened.stack.aclose()
 
-    def load(self, file: Place, inputs: Mapping[str, Json] | None = None) -> LoadedPlan:
+    def load(self, file: Place, inputs: Mapping[str, object] | None = None) -> LoadedPlan:
         """Return a plan, a job or a goal template with a plan, from a file in YAML, JSON or TOML.
 
         Raises:
@@ -198,20 +203,22 @@ class Wavewright:
         """
         path = self._settings.root / file
         return replace(
-            self._plan_from(path), document=read_document_file(path), inputs=dict(inputs or {})
+            self._plan_from(path), document=read_document_file(path), inputs=json_inputs(inputs)
         )
 
     def new_plan(
-        self, goal: str | None = None, inputs: Mapping[str, Json] | None = None
+        self, goal: str | None = None, inputs: Mapping[str, object] | None = None
     ) -> LoadedPlan:
         """Return a plan without steps, for `step`, `gate` and `returns`."""
-        value: JsonObject = {"version": 1, "inputs": dict(inputs or {}), "steps": []}
+        value: JsonObject = {"version": 1, "inputs": json_inputs(inputs), "steps": []}
         if goal is not None:
             value["goal"] = goal
-        document = read_document(json.dumps(value), "the plan")
+        document = plan_document(value, "the plan")
         return replace(self._plan_from(self._settings.root / "plan"), document=document)
 
-    async def plan(self, goal: str | Path, inputs: Mapping[str, Json] | None = None) -> LoadedPlan:
+    async def plan(
+        self, goal: str | Path, inputs: Mapping[str, object] | None = None
+    ) -> LoadedPlan:
         """Return the plan that the model makes; nothing of it is run.
 
         Args:
@@ -228,7 +235,7 @@ class Wavewright:
             asked = self.load(goal, inputs)
         else:
             asked = replace(
-                self._plan_from(self._settings.root / "plan"), inputs=dict(inputs or {})
+                self._plan_from(self._settings.root / "plan"), inputs=json_inputs(inputs)
             )
         return await make_loaded_plan(
             asked, goal, None if self._ask is None else CallbackAsker(self._ask)
@@ -282,7 +289,7 @@ class Wavewright:
         return ended if result_type is None else _typed(ended, result_type)
 
     async def do(
-        self, goal: str, inputs: Mapping[str, Json] | None = None, *, tools: Iterable[str] = ()
+        self, goal: str, inputs: Mapping[str, object] | None = None, *, tools: Iterable[str] = ()
     ) -> PlanRun[Json]:
         """Run the plan that the model makes for a goal in words.
 
@@ -373,7 +380,7 @@ class Wavewright:
         ended = run_to_end(work)
         return ended if result_type is None else _typed(ended, result_type)
 
-    def plan_sync(self, goal: str | Path, inputs: Mapping[str, Json] | None = None) -> LoadedPlan:
+    def plan_sync(self, goal: str | Path, inputs: Mapping[str, object] | None = None) -> LoadedPlan:
         """Return the plan that the model makes, outside `async with`; otherwise as `plan`."""
         return run_to_end(lambda: self.plan(goal, inputs))
 
