@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import islice
+from typing import ClassVar
 
 from wavewright.config import exit_codes
 
@@ -17,6 +18,8 @@ class WavewrightError(Exception):
 
     exit_code: int = exit_codes.INTERNAL
     """Exit code of a command that the error ends; by default that of a defect of wavewright."""
+    is_shown_whole: ClassVar[bool] = False
+    """Whether `str` gives the hint, too: of errors that only programs see, and no command prints."""
 
     def __init__(
         self,
@@ -31,6 +34,7 @@ class WavewrightError(Exception):
         self.place = place
         """A file with or without a line, an address, or a name in the journal."""
         self._hint = hint
+        self._notes: list[str] | None = None
         if exit_code is not None:
             self.exit_code = exit_code
 
@@ -38,6 +42,20 @@ class WavewrightError(Exception):
     def hint(self) -> str | None:
         """The fix; a hint given as a function is computed when it is read."""
         return self._hint() if callable(self._hint) else self._hint
+
+    def __str__(self) -> str:
+        """Return the message, with place and hint where the error is shown whole."""
+        return self.describe() if self.is_shown_whole else super().__str__()
+
+    @property
+    def __notes__(self) -> list[str]:  # type: ignore[override]  # computed when read, as hints are
+        """The place and the hint, which tracebacks of Python and of notebooks show below the
+        message.
+        """
+        if self._notes is None:
+            whole = describe("", self.hint, self.place)
+            self._notes = [] if self.is_shown_whole else whole.split("\n")[1:]
+        return self._notes
 
     def describe(self) -> str:
         """Return the message with the place and the hint, each on a line of its own."""

@@ -137,7 +137,10 @@ class DocumentError(WavewrightError):
         """Errors of other texts that were read with this one."""
         self.root = root
         """The nodes, where only single values are faulty."""
-        texts = [f"{source.name}: {fault.message}" for fault in faults]
+        texts = [
+            f"{source.name}: {fault.message}" + (f" ({fault.hint})" if fault.hint else "")
+            for fault in faults
+        ]
         super().__init__("; ".join([*texts, *map(str, others)]))
 
 

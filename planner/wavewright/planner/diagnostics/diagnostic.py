@@ -127,7 +127,10 @@ class PlanError(WavewrightError):
         self.source = source
         self.others = others
         """What is wrong with other documents that were read with this one."""
-        texts = [f"{source.name}: {d.code}: {d.message}" for d in self.diagnostics]
+        texts = [
+            f"{source.name}: {d.code}: {d.message}" + (f" ({d.hint})" if d.hint else "")
+            for d in self.diagnostics
+        ]
         super().__init__("; ".join([*texts, *map(str, others)]))
 
 
