@@ -16,6 +16,7 @@ from .interfaces.api.tool_host import (
     open_tool_host as open_tool_host,
 )
 from .interfaces.api.wavewright import (
+    NotOpen as NotOpen,
     Wavewright as Wavewright,
 )
 from .run.pipeline.phase import (
@@ -52,6 +53,12 @@ from .run.pipeline.twin import (
 from .run.ports import (
     Approval as Approval,
     ApprovalRequest as ApprovalRequest,
+)
+from .run.retry import (
+    RetryRefused as RetryRefused,
+)
+from .service.cancelling import (
+    CancelRefused as CancelRefused,
 )
 from .service.operations.logs import (
     StructuredLog as StructuredLog,

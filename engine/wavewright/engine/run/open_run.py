@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import datetime as dt
 import platform
+import sys
+from pathlib import Path
 from typing import TypeVar
 
+from wavewright.config.settings import Settings
 from wavewright.engine.run.context import RunContext
-from wavewright.engine.run.ports import Attempt
+from wavewright.engine.run.ports import Attempt, Means
 from wavewright.engine.run.recording import draft_note, record, record_resumed
 from wavewright.engine.run.version import __version__
 from wavewright.executor.events.types import Event, RunStarted
 from wavewright.executor.store.journal import new_run_id
 from wavewright.planner.types import RunId
+from wavewright.tools.functions.registry import name_of
+from wavewright.tools.functions.tool import Tool
 from wavewright.tools.workers.services import Services
 
 C = TypeVar("C", bound=RunContext)
 
 
-async def open_run(context: C, attempt: Attempt, services: Services) -> C:
+async def open_run(context: C, attempt: Attempt, means: Means) -> C:
     """Open the run in the journal, so that no other process works on it.
 
     Its start is journaled, with its user-supplied plan if there is one, or that it is resumed.
     """
+    services = means.services
     if context.state.started is not None:
         _limit_spending(context, context.run, services)
         return await record_resumed(attempt, context)
@@ -32,7 +38,7 @@ async def open_run(context: C, attempt: Attempt, services: Services) -> C:
         run = new_run_id(now.timestamp())
         await attempt.journal.open_run(run)
     _limit_spending(context, run, services)
-    first_events: list[Event] = [_run_started(context, run, now)]
+    first_events: list[Event] = [_run_started(context, run, now, means.settings)]
     if context.draft is not None:
         first_events.append(draft_note(context.draft, now.timestamp()))
     # One append: a run that is stopped before its plan is accepted can still be resumed with that
@@ -40,8 +46,12 @@ async def open_run(context: C, attempt: Attempt, services: Services) -> C:
     return await record(attempt, context, *first_events, run=run)
 
 
-def _run_started(context: RunContext, run: RunId, now: dt.datetime) -> RunStarted:
-    """Return the event that a run starts, with the versions and the code that it starts with."""
+def _run_started(
+    context: RunContext, run: RunId, now: dt.datetime, settings: Settings
+) -> RunStarted:
+    """Return the event that a run starts, with the versions and the code that it starts with, and
+    the program that has functions of its own.
+    """
     versions = {"wavewright": __version__, "python": platform.python_version()}
     tool_code: dict[str, str] = {}
     for name, tool in sorted(context.tools.items()):
@@ -56,8 +66,21 @@ def _run_started(context: RunContext, run: RunId, now: dt.datetime) -> RunStarte
         now=_run_instant(context, now),
         versions=versions,
         tool_code=tool_code,
+        program=_program() if settings.functions else "",
+        program_tools=tuple(sorted(map(_function_name, settings.functions))),
         retry=context.retry,
     )
+
+
+def _program() -> str:
+    """Return the Python program that this is, as a person would name it."""
+    if "ipykernel" in sys.modules:
+        return "a notebook"
+    return Path(sys.argv[0]).name or "a Python program"
+
+
+def _function_name(given: object) -> str:
+    return given.signature.name if isinstance(given, Tool) else name_of(given)
 
 
 def _run_instant(context: RunContext, now: dt.datetime) -> float:

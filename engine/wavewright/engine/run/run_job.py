@@ -52,7 +52,7 @@ async def run_job(request: RunRequest, ports: Ports) -> PipelineRun[RunContext]:
             with phase("gather_tools", context) as done:
                 context = done(gather_tools(context, means))
             with phase("open_run", context) as done:
-                context = done(await open_run(context, attempt, means.services))
+                context = done(await open_run(context, attempt, means))
             if isinstance(context, PlannedContext):
                 # It is resumed, and follows its plan; a rejected package may bring a patch of it.
                 with phase("recheck_plan", context) as done:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TypeVar
@@ -75,11 +75,36 @@ async def end_if_cancelled(ended: PipelineRun[RunContext], ports: Ports) -> Pipe
 
 
 def run_to_end(work: Callable[[], Coroutine[object, object, T]]) -> T:
-    """Run async work to its end, in a thread of its own where this one runs an event loop already."""
-    if not _in_event_loop():
-        return anyio.run(work)
-    with ThreadPoolExecutor(1, thread_name_prefix="run_plan") as alone:
-        return alone.submit(anyio.run, work).result()
+    """Run async work to its end, in a thread of its own where this one runs an event loop already.
+
+    Raises:
+        KeyboardInterrupt: it was interrupted; the work is cancelled and has ended, as in a program
+            without an event loop.
+    """
+    return _run_in_thread(work) if _in_event_loop() else anyio.run(work)
+
+
+def _run_in_thread(work: Callable[[], Coroutine[object, object, T]]) -> T:
+    begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[object]]] = Future()
+
+    async def attended_work() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        begun.set_result((asyncio.get_running_loop(), task))
+        return await work()
+
+    threads = ThreadPoolExecutor(1, thread_name_prefix="run_plan")
+    ended = threads.submit(anyio.run, attended_work)
+    # Nothing else is asked of the thread; a second interrupt does not wait for it.
+    threads.shutdown(wait=False)
+    try:
+        return ended.result()
+    except KeyboardInterrupt:
+        # Python interrupts the main thread, which only waits here: the other one is told.
+        loop, task = begun.result()
+        loop.call_soon_threadsafe(task.cancel)
+        wait([ended])
+        raise
 
 
 def _in_event_loop() -> bool:

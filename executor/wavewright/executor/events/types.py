@@ -132,6 +132,10 @@ class RunStarted:
     tool_code: dict[str, str] = field(default_factory=dict[str, str])
     """By tool, a hash of its function's code, for tools that are Python functions."""
     retry: RetryOf | None = None
+    program: str = ""
+    """The Python program that has made the run, where it has functions of its own."""
+    program_tools: tuple[str, ...] = ()
+    """Names of the tools that are its functions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, TypeVar, cast
 
@@ -36,6 +34,8 @@ _MAX_RESULT = 4_000
 
 class NoResult(WavewrightError):
     """A run has no result, or one that is not of the wanted type."""
+
+    is_shown_whole = True
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -104,8 +104,10 @@ class PlanRun(Generic[R]):
             where = "".join(f".{part}" for part in first["loc"])
             raise NoResult(
                 f"the result of run {self.id} ({self.status}) is no {self.result_type.__name__}: "
-                f"result{where}: {first['msg']}",
-                "change the plan's 'result', or the type",
+                f"result{where}: {first['msg']}{self._why_not_achieved()}",
+                "change the plan's 'result', or the type"
+                if self.status == "achieved"
+                else f"`run.steps` and `wavewright show {self.id}` say how each step ended",
             ) from error
 
     def report(self) -> str:
@@ -124,6 +126,19 @@ class PlanRun(Generic[R]):
         return (
             self.halted or (finished.reason if finished is not None else "") or "it has not ended"
         )
+
+    def _why_not_achieved(self) -> str:
+        """Return why the run has no better result, as the end of a sentence; empty if it has
+        achieved its goal.
+        """
+        if self.status == "achieved":
+            return ""
+        failed = [
+            f"step {name!r} failed: {ended.error.message}"
+            for name, ended in self.steps.items()
+            if ended.error is not None
+        ]
+        return "; " + "; ".join(failed or [self._reason])
 
     def __repr__(self) -> str:
         return f"<run {self.id}: {self.status}>"
@@ -157,41 +172,58 @@ class PlanRun(Generic[R]):
 
 @dataclass(slots=True)
 class RunStream:
-    """The events of a run while it is made; leaving the loop early cancels the run, which can be
-    resumed.
+    """The events of a run while it is made. Each reader gets all of them; when the last one leaves
+    its loop early, the run is cancelled, and can be resumed.
     """
 
     start: Callable[[Callable[[Event], None]], Awaitable[PlanRun[Json]]]
     group: anyio.abc.TaskGroup
     run: PlanRun[Json] | None = None
     """The run, once the loop is over."""
+    _events: list[Event] = field(default_factory=list[Event])
+    _news: anyio.Event = field(default_factory=anyio.Event)
+    """Set, and replaced, at each event and at the end."""
+    _readers: int = 0
+    _is_begun: bool = False
+    _is_over: bool = False
     _failure: Exception | None = None
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
     async def __aiter__(self) -> AsyncGenerator[Event]:
         """Yield each event once it is journaled, then raise what the run has raised."""
-        send, events = anyio.create_memory_object_stream[Event](math.inf)
-
-        def listen(event: Event) -> None:
-            with suppress(anyio.BrokenResourceError):
-                send.send_nowait(event)
-
-        async def follow() -> None:
-            with send, self._scope:
-                try:
-                    self.run = await self.start(listen)
-                except Exception as failure:  # noqa: BLE001 - raised where the events are read
-                    self._failure = failure
-
-        with events:
-            self.group.start_soon(follow)
-            try:
-                async for event in events:
-                    yield event
-            finally:
+        if not self._is_begun:
+            self._is_begun = True
+            self.group.start_soon(self._follow)
+        self._readers += 1
+        position = 0
+        try:
+            while position < len(self._events) or not self._is_over:
+                if position == len(self._events):
+                    await self._news.wait()
+                else:
+                    position += 1
+                    yield self._events[position - 1]
+        finally:
+            self._readers -= 1
+            if self._readers == 0:
                 self._scope.cancel()
         if self._failure is not None:
             raise self._failure
+
+    async def _follow(self) -> None:
+        try:
+            with self._scope:
+                self.run = await self.start(self._add)
+        except Exception as failure:  # noqa: BLE001 - raised where the events are read
+            self._failure = failure
+        finally:
+            self._is_over = True
+            self._news.set()
+
+    def _add(self, event: Event) -> None:
+        self._events.append(event)
+        self._news.set()
+        self._news = anyio.Event()
 
 
 Q = TypeVar("Q")

@@ -15,6 +15,7 @@ class RunExists(WavewrightError):
     """The journal has a run of this id, and it is not the one that is meant."""
 
     exit_code = exit_codes.MISUSE
+    is_shown_whole = True
 
 
 def require_same_job(state: RunState, job: ResolvedJob) -> None:

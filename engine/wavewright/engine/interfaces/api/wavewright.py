@@ -5,16 +5,19 @@ It runs plans as the command line does, with the same checks, journal, review an
 
 from __future__ import annotations
 
+import asyncio
+import getpass
 import os
+import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeVar, overload
 
 import anyio
 
+from wavewright.config import exit_codes
 from wavewright.config.documents import read_document_file
 from wavewright.config.errors import WavewrightError
 from wavewright.config.installation import user_state_dir
@@ -27,6 +30,7 @@ from wavewright.engine.interfaces.api.loaded_plan import (
     plan_document,
     unplanned_job,
 )
+from wavewright.engine.interfaces.api.opening import Opened, Opening, open_program
 from wavewright.engine.interfaces.api.plan_run import (
     Approve,
     Ask,
@@ -37,6 +41,7 @@ from wavewright.engine.interfaces.api.plan_run import (
 )
 from wavewright.engine.interfaces.api.same_job import RunExists, require_same_job
 from wavewright.engine.run.context import RunRequest
+from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.ports import (
     Attempt,
     Means,
@@ -46,24 +51,18 @@ from wavewright.engine.run.ports import (
     withhold_package,
     write_package_files,
 )
+from wavewright.engine.run.retry import retry_of_run
 from wavewright.engine.run.run_job import run_job
-from wavewright.engine.run.services import open_services
 from wavewright.engine.run.session import run_to_end
-from wavewright.engine.service.operations.trace_export import export_traces, traced
+from wavewright.engine.service.operations.trace_export import traced
 from wavewright.executor.events.state import fold
-from wavewright.executor.run.kept_answers import JournalReplayCache
-from wavewright.executor.store.journal import RunBusy, RunNotFound, new_run_id
-from wavewright.executor.store.stored_journal import StoredJournal
-from wavewright.executor.stores import journal_of
-from wavewright.planner.types import Json, JsonObject, read_run_id
+from wavewright.executor.store.journal import CancelRequest, RunBusy, RunNotFound, new_run_id
+from wavewright.planner.types import Json, JsonObject, RunId, read_run_id
 from wavewright.reviewer.package.builder import stored_package
 from wavewright.tools.functions.contracts import UserFunction
 from wavewright.tools.functions.tool import OpenRuntime, Tool
-from wavewright.tools.workers.services import Services
 
 if TYPE_CHECKING:
-    from anyio.abc import TaskGroup
-
     from wavewright.executor.events.types import Event
 
 C = TypeVar("C")
@@ -71,14 +70,11 @@ R = TypeVar("R")
 Place: TypeAlias = str | os.PathLike[str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """What is open between `async with` and its end."""
+class NotOpen(WavewrightError):
+    """Something was called outside of `async with`, or inside where it is for plain programs."""
 
-    journal: StoredJournal
-    services: Services
-    group: TaskGroup
-    stack: AsyncExitStack
+    exit_code = exit_codes.MISUSE
+    is_shown_whole = True
 
 
 IfExists: TypeAlias = Literal["resume", "return", "fail"]
@@ -125,7 +121,8 @@ class Wavewright:
         self._settings = replace(settings, functions=tuple(tools), runtime=runtime)
         self._approve = approve
         self._ask = ask
-        self._opened: _Opened | None = None
+        self._openings: dict[asyncio.AbstractEventLoop, Opening] = {}
+        """By event loop: threads that run plans have one each."""
 
     @classmethod
     def from_project(
@@ -172,28 +169,37 @@ class Wavewright:
         return self._settings
 
     async def __aenter__(self) -> Self:
-        """Open journal and models.
+        """Open journal and models; whoever enters while they are open shares them.
 
         Raises:
             JournalError: the journal cannot be used.
             ModelConfigError: the model's name, its key or an address is wrong or missing.
         """
-        async with AsyncExitStack() as stack:
-            stack.enter_context(export_traces())
-            journal = await stack.enter_async_context(journal_of(self._settings))
-            services = await stack.enter_async_context(
-                open_services(self._settings, memory=JournalReplayCache(journal), uses_runtime=True)
-            )
-            group = await stack.enter_async_context(anyio.create_task_group())
-            self._opened = _Opened(journal, services, group, stack.pop_all())
+        loop = asyncio.get_running_loop()
+        opening = self._openings.get(loop)
+        if opening is None or opening.is_left:
+            opening = self._openings[loop] = Opening(lambda: open_program(self._settings))
+        try:
+            await opening.enter()
+        finally:
+            self._forget(loop, opening)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Cancel the streams that are open, and close journal and models."""
-        assert self._opened is not None
-        opened, self._opened = self._opened, None
-        opened.group.cancel_scope.cancel()
-        await opened.stack.aclose()
+        """Close journal and models, and cancel the streams that are open, where nobody else is
+        inside.
+        """
+        loop = asyncio.get_running_loop()
+        opening = self._openings[loop]
+        try:
+            await opening.leave()
+        finally:
+            self._forget(loop, opening)
+
+    def _forget(self, loop: asyncio.AbstractEventLoop, opening: Opening) -> None:
+        # While the last one waits for the end, another may have come, who opens anew.
+        if opening.is_left and self._openings.get(loop) is opening:
+            del self._openings[loop]
 
     def load(self, file: Place, inputs: Mapping[str, object] | None = None) -> LoadedPlan:
         """Return a plan, a job or a goal template with a plan, from a file in YAML, JSON or TOML.
@@ -306,17 +312,94 @@ class Wavewright:
             RunRequest(resolved_job=unplanned_job(self._settings, goal, inputs, tools))
         )
 
-    async def resume(self, run: str | uuid.UUID | int) -> PlanRun[Json]:
+    async def resume(
+        self, run: str | uuid.UUID | int, *, plan: LoadedPlan | None = None
+    ) -> PlanRun[Json]:
         """Continue an interrupted run, or return one that has ended as it is.
+
+        Args:
+            run: The run's id.
+            plan: As for `retry`.
 
         Raises:
             RunNotFound: the journal has no such run.
             RunIdRefused: the id can be none.
         """
+        known, _ = await self._events_of(run)
+        return await self._execute(
+            RunRequest(run=known), settings=None if plan is None else plan.settings
+        )
+
+    async def retry(
+        self,
+        run: str | uuid.UUID | int,
+        *,
+        from_: str | None = None,
+        set: Mapping[str, object] | None = None,  # noqa: A002 - as the option `--set`
+        again: Iterable[str] = (),
+        plan: LoadedPlan | None = None,
+    ) -> PlanRun[Json]:
+        """Repeat a run that has ended, as a new run: what succeeded and is unchanged is not called
+        again; tools run with their present code.
+
+        Args:
+            run: The run's id.
+            from_: This step and all that depend on it are called again.
+            set: Inputs that replace those of the run.
+            again: Steps that are called again although it is not known whether their writes took
+                effect.
+            plan: The plan that the run was made of, where `step` was given functions that this
+                object does not have.
+
+        Raises:
+            RunNotFound: the journal has no such run.
+            RetryRefused: the run has not ended, it has several targets, or it has no step of a
+                name.
+            DocumentError: an input has another type, or there is no place for it.
+        """
+        known, events = await self._events_of(run)
+        repeated = retry_of_run(
+            known,
+            events,
+            start=from_,
+            again=tuple(again),
+            inputs=InputOverrides(from_file=json_inputs(set)),
+        )
+        return await self._execute(
+            RunRequest(retry=repeated), settings=None if plan is None else plan.settings
+        )
+
+    async def cancel(self, run: str | uuid.UUID | int, *, by: str | None = None) -> PlanRun[Json]:
+        """End a run for good, also one that another task or process executes, and return it; one
+        that is cancelled already stays as it is.
+
+        Args:
+            run: The run's id.
+            by: Who wants it; by default the user of the process.
+
+        Raises:
+            RunNotFound: the journal has no such run.
+            CancelRefused: it has come to another end, it is the run of a target, or its owner does
+                not end it.
+        """
+        # Runs that are not cancelled need no job store.
+        from wavewright.engine.service.cancelling import cancel_run
+        from wavewright.engine.service.daemon.reports import Reporter
+        from wavewright.engine.service.job_store.stores import open_stores
+
+        known, _ = await self._events_of(run)
+        async with open_stores(self._settings) as stores:
+            request = CancelRequest(by or getpass.getuser(), time.time())
+            await cancel_run(stores, known, request, Reporter.of(self._settings))
+        state = fold(await self._open.journal.load(known))
+        return PlanRun(state, None, stored_package(state))
+
+    async def _events_of(self, run: str | uuid.UUID | int) -> tuple[RunId, list[Event]]:
         known = read_run_id(run)
-        if not await self._open.journal.load(known):
+        events = await self._open.journal.load(known)
+        if not events:
             raise RunNotFound(f"there is no run {known!r}", hint="`wavewright runs` lists them")
-        return await self._execute(RunRequest(run=known))
+        return known, events
 
     def stream(
         self,
@@ -372,8 +455,8 @@ class Wavewright:
             async with self:
                 return await self.run(plan, run=run, if_exists=if_exists)
 
-        if self._opened is not None:
-            raise WavewrightError(
+        if self._opening_here() is not None:
+            raise NotOpen(
                 "`run_sync` is for plain programs, and this one is inside `async with`",
                 "write `await ww.run(…)`",
             )
@@ -385,13 +468,22 @@ class Wavewright:
         return run_to_end(lambda: self.plan(goal, inputs))
 
     @property
-    def _open(self) -> _Opened:
-        if self._opened is None:
-            raise WavewrightError(
+    def _open(self) -> Opened:
+        opening = self._opening_here()
+        if opening is None:
+            raise NotOpen(
                 "the journal is not open",
                 "write `async with Wavewright(…) as ww:`, or call `run_sync`",
             )
-        return self._opened
+        return opening.opened
+
+    def _opening_here(self) -> Opening | None:
+        """Return what is open in the event loop of the caller; None where nothing is."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return None
+        return self._openings.get(loop)
 
     def _plan_from(self, file: Path) -> LoadedPlan:
         return LoadedPlan(

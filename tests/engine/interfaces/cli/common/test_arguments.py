@@ -12,7 +12,7 @@ import pytest
 from typing_extensions import override
 
 from tests.engine.conftest import CommandLine
-from wavewright.engine.interfaces.cli.common.arguments import root_run_of
+from wavewright.engine.run.find_run import root_run_of
 from wavewright.executor.events.types import Event, RunFinished, RunStarted
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.types import JsonObject, RunId

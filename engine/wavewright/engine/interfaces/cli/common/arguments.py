@@ -22,7 +22,6 @@ from wavewright.engine.run.jobs.inputs import InputOverrides
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
     from wavewright.executor.events.types import Event
-    from wavewright.executor.store.journal import Journal, RunRow
     from wavewright.executor.store.stored_journal import StoredJournal
     from wavewright.planner.types import RunId
 
@@ -179,51 +178,6 @@ def input_overrides(single: Sequence[str] | None, file: Path | None) -> InputOve
     return InputOverrides(given, tuple(single or ()))
 
 
-async def find_run(journal: Journal, prefix: str | None) -> RunId:
-    """Return the run whose id, or whose tail after the last `-`, starts with `prefix`; the newest
-    run for None.
-
-    The newest run of a job with several targets is the job's, not that of its last target.
-
-    Raises:
-        RunNotFound: no run has this prefix, several do (they are named), or there is no run.
-    """
-    if prefix is None:
-        rows = await journal.list_runs()
-        return await _root_run(journal, rows, rows[0]) if rows else await journal.find_run("")
-    return await journal.find_run(prefix)
-
-
-async def root_run_of(journal: Journal, run: RunId) -> RunId:
-    """Return the run of the job that a run is a target of; the run itself where it is that of no
-    target.
-    """
-    rows = await journal.list_runs()
-    found = next((row for row in rows if row.run == run), None)
-    return run if found is None else await _root_run(journal, rows, found)
-
-
-async def _root_run(journal: Journal, rows: Sequence[RunRow], found: RunRow) -> RunId:
-    # Not above: a check of a job loads nothing of the executor.
-    from wavewright.engine.run.target_waves import target_runs
-    from wavewright.executor.events.state import fold
-    from wavewright.executor.store.journal import ENDED_STATUSES
-
-    for row in rows:
-        # The run of a target is named after its job's, which lists it. Before its first event it
-        # has no name, and its job goes on.
-        may_list = (
-            found.job.startswith(f"{row.job}: ") if found.job else row.status not in ENDED_STATUSES
-        )
-        if (
-            may_list
-            and row != found
-            and found.run in target_runs(fold(await journal.load(row.run)))
-        ):
-            return row.run
-    return found.run
-
-
 async def load_run(settings: Settings, prefix: str | None) -> tuple[RunId, list[Event]]:
     """Return a run of the project's journal, found as by `find_run`, and its events.
 
@@ -231,6 +185,9 @@ async def load_run(settings: Settings, prefix: str | None) -> tuple[RunId, list[
         CommandError: there are no runs yet.
         RunNotFound: there is no such run.
     """
+    # Not above: a check of a job loads nothing of the executor.
+    from wavewright.engine.run.find_run import find_run
+
     async with open_journal(require_journal(settings)) as journal:
         run = await find_run(journal, prefix)
         return run, await journal.load(run)

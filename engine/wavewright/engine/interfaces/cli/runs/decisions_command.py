@@ -1,56 +1,44 @@
 """What a person says to runs and jobs: answers to questions, verdicts on packages, and that one is
 to end.
-
-`wavewright cancel` ends a run that no process has open. Else the request is kept in the journal,
-where the run's owner looks for one each second, and the command waits until the owner has ended the
-run.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from contextlib import asynccontextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import anyio
 
 from wavewright.config import exit_codes
 from wavewright.engine.interfaces.cli.common.arguments import (
-    find_run,
     has_journal,
     project_settings,
     require_journal,
-    root_run_of,
 )
 from wavewright.engine.interfaces.cli.common.output import CommandError, instant_text, print_json
 from wavewright.engine.interfaces.cli.common.terminal import chosen_option, local_user
-from wavewright.engine.run.cancellation import cancel_reason, end_cancelled, has_ended
 from wavewright.engine.run.decisions.approvals import folded_line
 from wavewright.engine.run.decisions.questions import OpenQuestion
 from wavewright.engine.service import answering
-from wavewright.engine.service.daemon.outbox import OutboxJournal
+from wavewright.engine.service.cancelling import cancel_run
 from wavewright.engine.service.daemon.reports import Reporter
-from wavewright.engine.service.job_store.rules import OPEN_STATES
-from wavewright.engine.service.job_store.stores import Stores, open_stores
+from wavewright.engine.service.job_store.stores import open_stores
 from wavewright.engine.service.messages.models import FieldFeedback
 from wavewright.engine.service.questions import (
     find_question,
     find_question_to_answer,
     list_questions,
 )
-from wavewright.engine.service.requested_jobs import job_of_run
-from wavewright.executor.events.state import fold
-from wavewright.executor.store.journal import CancelRequest, RunBusy
+from wavewright.executor.store.journal import CancelRequest
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.planning.records import UserQuestion
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import Sequence
 
     from wavewright.config.settings import Settings
-    from wavewright.engine.service.job_store.records import JobRow
     from wavewright.planner.types import RunId
 
 
@@ -58,10 +46,6 @@ _SHORT_ID = 8
 """Characters of a decision's id that people type."""
 _MAX_LISTED_LINES = 12
 """Lines of a question's context in the list of all."""
-_OWNER_SECONDS: Final = 30.0
-"""For which a run's owner may take to end it."""
-_CANCEL_POLL_SECONDS: Final = 0.2
-"""Seconds between two looks at a run that has an owner."""
 
 
 def list_decisions(wanted: str | None, *, output_format: str) -> int:
@@ -214,7 +198,7 @@ def cancel(wanted: str, *, by: str | None) -> int:
     """End a run or a job for good, and say so; one that is cancelled already stays as it is.
 
     Raises:
-        CommandError: it has come to another end, it is the run of a target, or its owner does not
+        CancelRefused: it has come to another end, it is the run of a target, or its owner does not
             end it.
         RunNotFound: there is no such run.
     """
@@ -226,105 +210,4 @@ def cancel(wanted: str, *, by: str | None) -> int:
 
 async def _cancel(settings: Settings, wanted: str, request: CancelRequest) -> RunId:
     async with open_stores(settings) as stores:
-        run, job = await _find_run_to_cancel(stores, wanted)
-        if job is None:
-            async with _opened_to_cancel(stores, run, request):
-                await _end_run(stores, run, request)
-            return run
-        reporter = Reporter.of(settings)
-        if not await _has_ended(stores, job, request, reporter):
-            async with _opened_to_cancel(stores, run, request):
-                if not await _has_ended(stores, job, request, reporter):
-                    outbox = OutboxJournal(stores.journal, job, reporter)
-                    await end_cancelled(outbox, run, request, time.time())
-    return run
-
-
-async def _find_run_to_cancel(stores: Stores, wanted: str) -> tuple[RunId, JobRow | None]:
-    """Return a run and its job, found by the beginning of the id of either; a job that waits has no
-    run to find yet.
-
-    Raises:
-        CommandError: it is the run of a target.
-        RunNotFound: there is no such run, or there are several.
-    """
-    rows = await stores.jobs.list_jobs(OPEN_STATES)
-    named = [row for row in rows if wanted and (row.job.startswith(wanted) or row.run == wanted)]
-    if len(named) == 1:
-        return named[0].run, named[0]
-    run = await find_run(stores.journal, wanted)
-    job = await job_of_run(stores.journal, stores.jobs, run)
-    root = await root_run_of(stores.journal, run) if job is None else job.run
-    if root != run:
-        raise CommandError(
-            f"run {run} is that of one of several targets",
-            hint=f"cancel their job: wavewright cancel {root}",
-        )
-    return run, job
-
-
-@asynccontextmanager
-async def _opened_to_cancel(
-    stores: Stores, run: RunId, request: CancelRequest
-) -> AsyncGenerator[None]:
-    """Open a run, once its owner has ended it where it has one.
-
-    Raises:
-        CommandError: the owner still has it.
-    """
-    until, is_asked = time.monotonic() + _OWNER_SECONDS, False
-    while True:
-        try:
-            await stores.journal.open_run(run)
-            break
-        except RunBusy as busy:
-            if time.monotonic() > until:
-                hint = f"its owner was asked to end it and will once it can; {busy.hint}"
-                raise CommandError(
-                    busy.message, hint=hint, exit_code=exit_codes.ENVIRONMENT
-                ) from busy
-        if not is_asked:
-            await stores.journal.request_cancel(run, request)
-            is_asked = True
-        await anyio.sleep(_CANCEL_POLL_SECONDS)
-    try:
-        yield
-    finally:
-        await stores.journal.close_run(run)
-
-
-async def _end_run(stores: Stores, run: RunId, request: CancelRequest) -> None:
-    state = fold(await stores.journal.load(run))
-    if has_ended(state):
-        assert state.finished is not None
-        _check_cancelled(run, state.finished.status)
-    else:
-        await end_cancelled(stores.journal, run, request, time.time())
-
-
-async def _has_ended(
-    stores: Stores, job: JobRow, request: CancelRequest, reporter: Reporter
-) -> bool:
-    """Cancel a job whose run has not begun, or has its end; return False for any other job.
-
-    Raises:
-        CommandError: the job has come to another end.
-    """
-    state = fold(await stores.journal.load(job.run))
-    if state.started is not None and not has_ended(state):
-        return False
-    ended = await stores.jobs.cancel_waiting(
-        job.job, cancel_reason(request), reporter.state_reports
-    )
-    if ended.state == "running":
-        return False
-    _check_cancelled(job.run, ended.state)
-    return True
-
-
-def _check_cancelled(run: RunId, end: str) -> None:
-    if end != "cancelled":
-        hint = f"`wavewright show {run}` shows it"
-        raise CommandError(
-            f"run {run} has ended ({end.replace('_', ' ')})", hint, exit_code=exit_codes.NEGATIVE
-        )
+        return await cancel_run(stores, wanted, request, Reporter.of(settings))

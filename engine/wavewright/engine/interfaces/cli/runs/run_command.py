@@ -15,7 +15,6 @@ import anyio
 
 from wavewright.config import exit_codes
 from wavewright.engine.interfaces.cli.common.arguments import (
-    find_run,
     from_root,
     load_run,
     open_journal,
@@ -35,33 +34,35 @@ from wavewright.engine.interfaces.cli.common.terminal import (
     can_approve,
     local_user,
 )
-from wavewright.engine.run.context import RetryRequest, RunContext, RunRequest
+from wavewright.engine.run.context import RunContext, RunRequest
 from wavewright.engine.run.decisions.approvals import (
     QUESTION,
     asking_step,
     open_question,
     question_id,
 )
+from wavewright.engine.run.find_run import find_run
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.pipeline.phase import PipelineRun
 from wavewright.engine.run.ports import Attempt, Means, People, Ports
+from wavewright.engine.run.retry import retry_of_run
 from wavewright.engine.run.run_job import run_job
 from wavewright.engine.run.services import open_services
 from wavewright.engine.run.target_waves import (
     TARGET_COMPLETED,
     TARGET_FAILED,
     TARGET_STARTED,
-    target_waves,
 )
 from wavewright.engine.service.operations.trace_export import export_traces, traced
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, Noted, RunFinished
 from wavewright.executor.run.kept_answers import JournalReplayCache
-from wavewright.planner.diagnostics.diagnostic import suggest_name
+from wavewright.planner.cel.errors import join_names
 from wavewright.planner.diagnostics.rendering import printable
-from wavewright.planner.language.goals import Goal
-from wavewright.planner.types import RunId, StepId
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.types import RunId
 from wavewright.reviewer.atomic_files import FileNotWrittenError
+from wavewright.tools.functions.user_tools import load_user_tools
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
@@ -207,6 +208,7 @@ async def run_in_project(
             _check_started(request.run, events)
             _check_unfinished(request.run, events)
             on_earlier(events)
+            require_tools_here(fold(events), settings)
         async with open_services(
             settings, memory=JournalReplayCache(journal), uses_runtime=True
         ) as services:
@@ -359,45 +361,43 @@ def retry_request(
     """Return the request of the options of `retry`; `run` is found as by `find_run`.
 
     Raises:
-        CommandError: the run has not ended, it has several targets, or it has no step of that name.
+        RetryRefused: the run has not ended, it has several targets, or it has no step of that name.
+        CommandError: its tools are functions of a Python program.
         RunNotFound: there is no such run.
         DocumentError: an input has another type, or there is no place for it.
     """
-    found, events = anyio.run(load_run, project_settings(), run)
-    state = fold(events)
-    if state.started is None or not isinstance(events[-1], RunFinished) or state.is_interrupted:
-        raise CommandError(
-            f"run {found!r} has not ended", hint=f"continue with: wavewright resume {found}"
-        )
-    if target_waves(state) is not None:
-        raise CommandError(
-            f"run {found!r} has several targets",
-            hint=f"`wavewright show {found}` lists their runs: retry one of them",
-        )
-    for step in (*again, *(() if start is None else (start,))):
-        _check_retryable(found, state, step)
-    goal = Goal.model_validate(state.started.goal)
-    given = (
-        InputOverrides(assignments=tuple(inputs)).applied(goal.inputs, goal.inputs_schema)
-        if inputs
-        else {}
+    settings = project_settings()
+    wanted, events = anyio.run(load_run, settings, run)
+    retry = retry_of_run(
+        wanted,
+        events,
+        start=start,
+        again=again,
+        inputs=InputOverrides(assignments=tuple(inputs)),
     )
-    retry = RetryRequest(
-        found, None if start is None else StepId(start), given, tuple(map(StepId, again))
-    )
+    require_tools_here(fold(events), settings)
     return RunRequest(
         retry=retry, concurrency=concurrency, output_dir=output, by=by or local_user()
     )
 
 
-def _check_retryable(run: RunId, state: RunState, start: str) -> None:
-    steps = state.plan.get("steps") if state.plan is not None else None
-    names = (
-        [str(step["id"]) for step in steps if isinstance(step, dict)]
-        if isinstance(steps, list)
-        else []
-    )
-    if not any(name == start or name.startswith(f"{start}.") for name in names):
+def require_tools_here(state: RunState, settings: Settings) -> None:
+    """Raise an error where a run's plan calls functions that only a Python program has.
+
+    Raises:
+        CommandError: the functions, the program, and how it goes on from there.
+    """
+    started = state.started
+    if started is None or not started.program_tools:
+        return
+    here = {tool.signature.name for tool in load_user_tools(settings.tools, settings.root)}
+    steps = () if state.plan is None else Plan.model_validate(state.plan).steps
+    called = {step.tool for step in steps} if steps else {*started.program_tools}
+    elsewhere = [name for name in started.program_tools if name in called and name not in here]
+    if elsewhere:
+        continued = "ww.retry" if state.finished and not state.is_interrupted else "ww.resume"
         raise CommandError(
-            f"run {run!r} has no step {start!r}", hint=suggest_name(start, names, what="its steps")
+            f"run {started.run!r} calls {join_names(elsewhere)} of {started.program}, which this "
+            "project does not have",
+            hint=f"continue in that program: await {continued}({started.run!r})",
         )

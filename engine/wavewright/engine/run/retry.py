@@ -1,0 +1,77 @@
+"""The request to repeat a run that has ended, as a new run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError, did_you_mean
+from wavewright.engine.run.context import RetryRequest
+from wavewright.engine.run.jobs.inputs import InputOverrides
+from wavewright.engine.run.target_waves import target_waves
+from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.events.types import Event, RunFinished
+from wavewright.planner.diagnostics.diagnostic import suggest_name
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.types import RunId, StepId
+
+
+class RetryRefused(WavewrightError):
+    """A run that cannot be repeated, or not in that way."""
+
+    exit_code = exit_codes.MISUSE
+    is_shown_whole = True
+
+
+def retry_of_run(
+    run: RunId,
+    events: Sequence[Event],
+    *,
+    start: str | None = None,
+    again: Sequence[str] = (),
+    inputs: InputOverrides | None = None,
+) -> RetryRequest:
+    """Return the request to repeat a run.
+
+    Args:
+        run: The run's id.
+        events: All of its events.
+        start: The step that is repeated with all that depend on it.
+        again: Steps that are repeated although it is not known whether their writes took effect.
+        inputs: They replace inputs of the run.
+
+    Raises:
+        RetryRefused: the run has not ended, it has several targets, or it has no step of that name.
+        DocumentError: an input has another type, or there is no place for it.
+    """
+    state = fold(events)
+    if state.started is None or not isinstance(events[-1], RunFinished) or state.is_interrupted:
+        raise RetryRefused(f"run {run!r} has not ended", f"continue with: wavewright resume {run}")
+    if target_waves(state) is not None:
+        raise RetryRefused(
+            f"run {run!r} has several targets",
+            f"`wavewright show {run}` lists their runs: retry one of them",
+        )
+    for step in (*again, *(() if start is None else (start,))):
+        _check_has_step(run, state, step)
+    goal = Goal.model_validate(state.started.goal)
+    for name in () if inputs is None else inputs.from_file:
+        if name not in goal.inputs and (near := did_you_mean(name, goal.inputs)):
+            raise RetryRefused(f"no input is called {name!r}", near)
+    changed = inputs.applied(goal.inputs, goal.inputs_schema) if inputs else {}
+    return RetryRequest(
+        run, None if start is None else StepId(start), changed, tuple(map(StepId, again))
+    )
+
+
+def _check_has_step(run: RunId, state: RunState, start: str) -> None:
+    steps = state.plan.get("steps") if state.plan is not None else None
+    names = (
+        [str(step["id"]) for step in steps if isinstance(step, dict)]
+        if isinstance(steps, list)
+        else []
+    )
+    if not any(name == start or name.startswith(f"{start}.") for name in names):
+        raise RetryRefused(
+            f"run {run!r} has no step {start!r}", suggest_name(start, names, what="its steps")
+        )

@@ -1,0 +1,178 @@
+"""Runs that a program repeats, continues and cancels, and those of programs on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.engine.conftest import CommandLine
+from wavewright.engine import LoadedPlan, PlanRun, RetryRefused, Wavewright
+from wavewright.executor.store.journal import RunNotFound
+from wavewright.planner.types import Json
+
+pytestmark = pytest.mark.anyio
+
+
+def is_mended() -> bool:
+    return Path("mended").exists()
+
+
+def mend() -> None:
+    """Mend what the tools need, and change no code of theirs."""
+    Path("mended").touch()
+
+
+class Readings:
+    """Reads items; one of them fails until it is mended."""
+
+    def __init__(self) -> None:
+        self.calls = list[int]()
+        self.is_reached = anyio.Event()
+
+    async def read(self, number: int) -> int:
+        """Read an item."""
+        self.calls.append(number)
+        if number == 3 and not is_mended():
+            raise ValueError("the third cannot be read")
+        return 10 * number
+
+    async def wait(self) -> str:
+        """Wait for ever."""
+        self.is_reached.set()
+        await anyio.sleep_forever()
+        return "never"
+
+
+@pytest.fixture
+def readings() -> Readings:
+    return Readings()
+
+
+@pytest.fixture
+def journal(wavewright: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The journal of a program, which the commands use, too."""
+    monkeypatch.setenv("WAVEWRIGHT_JOURNAL", str(tmp_path / "runs.db"))
+    return tmp_path / "runs.db"
+
+
+@pytest.fixture
+async def ww(journal: Path, readings: Readings) -> AsyncGenerator[Wavewright]:
+    async with Wavewright(tools=[readings.read, readings.wait], journal=journal) as ww:
+        yield ww
+
+
+def reading(ww: Wavewright) -> LoadedPlan:
+    return (
+        ww.new_plan("Read", {"numbers": [1, 2, 3, 4]})
+        .step("items", "read", {"number": "${item}"}, for_each="${inputs.numbers}")
+        .returns("${steps.items}")
+    )
+
+
+async def test_a_retry_makes_only_the_calls_that_have_not_succeeded(
+    ww: Wavewright, readings: Readings
+) -> None:
+    failed = await ww.run(reading(ww))
+    mend()
+    readings.calls.clear()
+
+    again = await ww.retry(failed.id)
+
+    assert (failed.status, again.status, again.result) == (
+        "not_achieved",
+        "achieved",
+        [10, 20, 30, 40],
+    )
+    assert readings.calls == [3]
+
+
+async def test_a_retry_may_begin_at_a_step_with_other_inputs(
+    ww: Wavewright, readings: Readings
+) -> None:
+    mend()
+    first = await ww.run(reading(ww))
+
+    again = await ww.retry(first.id, from_="items", set={"numbers": [1, 5]})
+
+    assert again.result == [10, 50]
+    assert readings.calls == [1, 2, 3, 4, 1, 5]
+
+
+async def test_a_retry_calls_functions_that_only_its_plan_has(ww: Wavewright) -> None:
+    def fail(number: int) -> int:
+        if not is_mended():
+            raise ValueError("not yet")
+        return number
+
+    plan = ww.new_plan().step("a", fail, {"number": 1}).returns("${steps.a}")
+    failed = await ww.run(plan)
+    mend()
+
+    assert (await ww.retry(failed.id, plan=plan)).result == 1
+
+
+async def test_what_cannot_be_retried_says_why_and_what_else(ww: Wavewright) -> None:
+    failed = await ww.run(reading(ww))
+
+    with pytest.raises(RetryRefused, match="did you mean 'items'"):
+        await ww.retry(failed.id, from_="item")
+    with pytest.raises(RetryRefused, match="did you mean 'numbers'"):
+        await ww.retry(failed.id, set={"number": [1]})
+    with pytest.raises(RunNotFound):
+        await ww.retry("absent")
+
+
+async def test_a_run_that_another_task_executes_is_cancelled(
+    ww: Wavewright, readings: Readings
+) -> None:
+    ended = list[PlanRun[Json]]()
+
+    async def execute() -> None:
+        ended.append(await ww.run(ww.new_plan().step("w", "wait", {}), run="r1"))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(execute)
+        await readings.is_reached.wait()
+        ended.append(await ww.cancel("r1", by="ann"))
+
+    assert [run.status for run in ended] == ["cancelled", "cancelled"]
+    assert {run.state.finished and run.state.finished.reason for run in ended} == {
+        "cancelled by ann"
+    }
+
+
+def test_a_retry_on_the_command_line_names_the_program_that_has_the_tools(
+    wavewright: CommandLine, journal: Path, readings: Readings
+) -> None:
+    program = Wavewright(tools=[readings.read], journal=journal)
+    program.run_sync(reading(program), run="r1")
+
+    answer = wavewright("retry", "r1")
+
+    assert answer.code == 2
+    assert "r1' calls read of" in answer.err
+    assert "await ww.retry('r1')" in answer.err
+
+
+def test_a_resumption_on_the_command_line_names_the_program_that_has_the_tools(
+    wavewright: CommandLine, journal: Path, readings: Readings
+) -> None:
+    async def leave_unfinished() -> None:
+        async with (
+            Wavewright(tools=[readings.wait], journal=journal) as ww,
+            anyio.create_task_group() as group,
+        ):
+            plan = ww.new_plan().step("w", "wait", {})
+            group.start_soon(lambda: ww.run(plan, run="r1"))
+            await readings.is_reached.wait()
+            group.cancel_scope.cancel()
+
+    anyio.run(leave_unfinished)
+
+    answer = wavewright("resume", "r1")
+
+    assert answer.code == 2
+    assert "await ww.resume('r1')" in answer.err
