@@ -23,6 +23,9 @@ BROAD_EXCEPT_ALLOWED = {
     "wavewright.engine.interfaces.cli.common.output": (
         "the edge of the program: a failure becomes a message and an exit code"
     ),
+    "wavewright.engine.interfaces.cli.lsp.server": (
+        "the edge of a request of an editor: its fault is logged, and the editor goes on"
+    ),
     "wavewright.engine.service.daemon.job_runner": (
         "the edge of a job: its fault is counted against it, and ends no daemon"
     ),

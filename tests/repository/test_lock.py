@@ -74,7 +74,7 @@ def test_each_extra_adds_the_modules_that_its_feature_asks_for() -> None:
     assert all(is_installed(name) for name in EXTRAS)
 
 
-BROUGHT_ALONG = {"aiormq"}
+BROUGHT_ALONG = {"aiormq", "lsprotocol"}
 """Modules that come with a package that an extra names."""
 
 

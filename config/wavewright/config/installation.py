@@ -32,6 +32,7 @@ EXTRAS: Mapping[str, Extra] = {
     "equities": Extra(("vega_datasets",), "monthly example prices, for `prices: vega_datasets`"),
     "google": Extra(("google.genai",), "models of Google"),
     "graph": Extra(("surrealdb",), "records and relations in SurrealDB"),
+    "lsp": Extra(("lsprotocol", "pygls"), "`wavewright lsp`, the checker in an editor"),
     "mcp": Extra(("mcp",), "`wavewright mcp`, and MCP servers as tools"),
     "nlp": Extra(("spacy",), "names and relations in prose"),
     "otel": Extra(("opentelemetry.sdk", "opentelemetry.exporter"), "traces to a collector"),

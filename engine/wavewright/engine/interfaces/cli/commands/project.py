@@ -106,6 +106,18 @@ def init(
     )
 
 
+@group.command()
+def lsp() -> None:
+    """Serve the checker to an editor, over standard input and output.
+
+    Diagnostics as you type, completion, hover, definitions, renaming, code actions and a dry run;
+    calls no tool, model or server.
+    """
+    from wavewright.engine.interfaces.cli.lsp.server import serve
+
+    raise typer.Exit(serve())
+
+
 @group.command("fake-model")
 def fake_model(
     script: Annotated[

@@ -26,15 +26,17 @@ if TYPE_CHECKING:
     from wavewright.planner.types import RunId
 
 
-def project_settings(job: Path | None = None) -> Settings:
+def project_settings(job: Path | None = None, *, start: Path | None = None) -> Settings:
     """Return the settings of the project that a command works in; `job` is the file that it names.
+
+    Without `start` the project is looked for from the working directory.
 
     Raises:
         DocumentError: the settings file or the environment is wrong.
         PackError: `daemon.pack` names no pack that defines messages.
     """
     near = None if job is None else job.parent.resolve()
-    settings = load_settings(Path.cwd(), near=near, default_state=user_state_dir())
+    settings = load_settings(start or Path.cwd(), near=near, default_state=user_state_dir())
     if settings.daemon.pack is None:
         return settings
     from wavewright.engine.service.messages.contract import with_contract_defaults

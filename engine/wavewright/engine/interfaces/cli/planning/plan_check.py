@@ -59,6 +59,8 @@ class CheckOptions:
     file: Path
     content: bytes | None = None
     """The document, if it is not read from the file; the file's path then only stands for it."""
+    settings: Settings | None = None
+    """Of the project; None for that of the working directory, or else of the file."""
     goal: str | None = None
     """A job file, or a goal template: its file or its name."""
     tools: Path | None = None
@@ -96,7 +98,7 @@ class CheckOptions:
             DocumentError: the file cannot be read.
         """
         if self.content is not None:
-            return self.content, self.file.name
+            return self.content, str(self.file) if self.settings is not None else self.file.name
         if str(self.file) == "-":
             return sys.stdin.buffer.read(), "<stdin>"
         return read_bytes(self.file, self.read_limits), str(self.file)
@@ -386,6 +388,8 @@ def _settings(options: CheckOptions) -> Settings:
     """Return the project's settings; a plan that is checked against a file of tools belongs to no
     project.
     """
+    if options.settings is not None:
+        return options.settings
     from wavewright.engine.interfaces.cli.common.arguments import project_settings
 
     return project_settings(options.file)

@@ -1,0 +1,1 @@
+"""`wavewright lsp`: the checker in an editor, by the Language Server Protocol."""

@@ -1,0 +1,82 @@
+"""The projects that an editor has open: the folder of a file decides its project.
+
+No tool is called, no model asked and no server started: tools of MCP servers are those of the lock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from wavewright.config.settings import FILE_NAMES, find_settings_file
+from wavewright.engine.interfaces.cli.common.arguments import project_settings
+
+if TYPE_CHECKING:
+    from wavewright.config.settings import Settings
+    from wavewright.tools.functions.registry import Registry
+
+
+@dataclass
+class OpenProject:
+    """One project: its settings, and its tools once they are asked for."""
+
+    settings: Settings
+    _lock: Lock = field(default_factory=Lock)
+    _tools: Registry | None = None
+
+    def tools(self) -> Registry:
+        """Return every tool of the project.
+
+        Raises:
+            ToolDefinitionError, PackError: a module cannot be imported, or a tool is none.
+        """
+        from wavewright.engine.run.project.tools import all_tools
+
+        with self._lock:
+            if self._tools is None:
+                self._tools = all_tools(self.settings)
+            return self._tools
+
+
+@dataclass
+class OpenProjects:
+    """The projects by the folders of their files."""
+
+    _by_folder: dict[Path, tuple[object, OpenProject]] = field(
+        default_factory=dict[Path, "tuple[object, OpenProject]"]
+    )
+    """With the state of the settings file that each was read from."""
+
+    def of(self, file: Path) -> OpenProject:
+        """Return the project of a file; it is read again where its settings have changed.
+
+        Raises:
+            DocumentError: the settings or the environment are faulty.
+            PackError: `daemon.pack` names no pack that defines messages.
+        """
+        folder = file.parent
+        state = _state_of(find_settings_file(folder))
+        known = self._by_folder.get(folder)
+        if known is not None and known[0] == state:
+            return known[1]
+        project = OpenProject(project_settings(start=folder))
+        self._by_folder[folder] = (state, project)
+        return project
+
+    def forget(self) -> None:
+        """Read every project again when it is next asked for: a file of one has changed."""
+        self._by_folder.clear()
+
+
+def _state_of(settings_file: Path | None) -> object:
+    if settings_file is None:
+        return None
+    stat = settings_file.stat()
+    return settings_file, stat.st_ino, stat.st_mtime_ns, stat.st_size
+
+
+def is_of_settings(file: Path) -> bool:
+    """Whether a file is the settings of a project."""
+    return file.name in FILE_NAMES

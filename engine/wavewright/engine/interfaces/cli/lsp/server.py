@@ -1,0 +1,217 @@
+"""The language server: what the editor asks, and what it is told.
+
+Requests are answered from the text as it stands in the editor. A check runs in a thread, once the
+text has rested; what it finds of a text that has changed meanwhile is thrown away. Standard output
+belongs to the protocol alone: what a project's modules print goes to standard error.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final, TypeVar
+
+import anyio
+import anyio.to_thread
+from lsprotocol import types
+from pygls.lsp.server import LanguageServer
+from pygls.uris import to_fs_path
+
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError
+from wavewright.engine.interfaces.cli.lsp.diagnostics import (
+    SOURCE,
+    CheckOutcome,
+    check_document,
+    error_text,
+    published,
+)
+from wavewright.engine.interfaces.cli.lsp.documents import LastGoodCheck, OpenDocument
+from wavewright.engine.interfaces.cli.lsp.positions import TextPositions
+from wavewright.engine.interfaces.cli.lsp.projects import OpenProjects
+from wavewright.engine.run.version import __version__
+
+Params = TypeVar("Params")
+Answer = TypeVar("Answer")
+
+SECONDS_OF_REST: Final = 0.3
+"""Without a key, after which a changed text is checked."""
+
+
+class PlanServer(LanguageServer):
+    """The server of one editor."""
+
+    def __init__(self) -> None:
+        super().__init__(SOURCE, __version__)  # pyright: ignore[reportUnknownMemberType]
+        self.projects = OpenProjects()
+        self._documents: dict[str, OpenDocument] = {}
+        self._good: dict[str, LastGoodCheck] = {}
+        self.outcomes: dict[str, CheckOutcome] = {}
+        self._elsewhere: dict[str, set[Path]] = {}
+        """Files with diagnostics of an open document that names them, by that document."""
+        self._told = set[str]()
+        self._checks = anyio.CapacityLimiter(1)
+
+    @property
+    def encoding(self) -> str:
+        """How the editor counts within a line."""
+        return str(getattr(self.workspace.position_encoding, "value", "utf-16"))
+
+    def document(self, uri: str) -> OpenDocument:
+        """Return a document as it stands in the editor."""
+        held = self.workspace.get_text_document(uri)
+        known = self._documents.get(uri)
+        if known is not None and known.version == held.version and known.text == held.source:
+            return known
+        path = Path(to_fs_path(uri) or uri).absolute()
+        document = OpenDocument(uri, path, held.version, TextPositions(held.source, self.encoding))
+        self._documents[uri] = document
+        return document
+
+    async def check(self, uri: str, *, rest: float = 0.0) -> None:
+        """Check a document once it has rested, and show what is found."""
+        version = self.workspace.get_text_document(uri).version
+        if rest:
+            await anyio.sleep(rest)
+        if not self._is_current(uri, version):
+            return
+        document = self.document(uri)
+        outcome = await anyio.to_thread.run_sync(
+            check_document, document, self.projects, self._good.get(uri), limiter=self._checks
+        )
+        if not self._is_current(uri, version):
+            return
+        if outcome.good is not None:
+            self._good[uri] = outcome.good
+        self.outcomes[uri] = outcome
+        if outcome.project_fault is not None:
+            self.tell_once(outcome.project_fault)
+        self._publish(document, outcome)
+
+    def _is_current(self, uri: str, version: int | None) -> bool:
+        held = self.workspace.text_documents.get(uri)
+        return held is not None and held.version == version
+
+    def _publish(self, document: OpenDocument, outcome: CheckOutcome) -> None:
+        open_files = {Path(to_fs_path(uri) or uri) for uri in self.workspace.text_documents}
+        before = self._elsewhere.pop(document.uri, set[Path]())
+        shown = set[Path]()
+        for path, diagnostics in published(document, outcome, self.encoding):
+            if path == document.path:
+                self._show(document.uri, diagnostics, document.version)
+            elif path not in open_files:
+                self._show(path.as_uri(), diagnostics)
+                shown.add(path)
+        for path in before - shown - open_files:
+            self._show(path.as_uri(), [])
+        self._elsewhere[document.uri] = shown
+
+    def _show(
+        self, uri: str, diagnostics: list[types.Diagnostic], version: int | None = None
+    ) -> None:
+        params = types.PublishDiagnosticsParams(uri, diagnostics, version)
+        self.text_document_publish_diagnostics(params)
+
+    def forget(self, uri: str) -> None:
+        """Forget a document that was closed, and take its diagnostics away."""
+        self._documents.pop(uri, None)
+        self._good.pop(uri, None)
+        self.outcomes.pop(uri, None)
+        for path in self._elsewhere.pop(uri, set[Path]()):
+            self._show(path.as_uri(), [])
+        self._show(uri, [])
+
+    async def check_all(self) -> None:
+        """Check every open document again: a file that they depend on has changed."""
+        self.projects.forget()
+        for uri in [*self.workspace.text_documents]:
+            await self.check(uri)
+
+    def tell_once(self, text: str) -> None:
+        """Show a message, unless it has been shown before."""
+        if text in self._told:
+            return
+        self._told.add(text)
+        self.window_show_message(types.ShowMessageParams(types.MessageType.Error, text))
+
+    def report_server_error(self, error: Exception, source: object) -> None:
+        """Log a fault of the server itself; of all of them only the first is shown."""
+        logging.getLogger(__name__).error("%s: %s", source, error, exc_info=error)
+        self.tell_once(_OWN_FAULT)
+
+    def answer(
+        self, feature: str, handler: Callable[[PlanServer, Params], Answer], options: object = None
+    ) -> None:
+        """Answer a kind of request by a function; one that fails answers with nothing."""
+
+        async def respond(params: Params) -> Answer | None:
+            await anyio.lowlevel.checkpoint()  # where a request that was cancelled ends
+            try:
+                return handler(self, params)
+            except WavewrightError as error:
+                self.tell_once(error_text(error))
+            except Exception as error:  # noqa: BLE001 - the edge of a request: the editor goes on
+                self.report_server_error(error, feature)
+            return None
+
+        self.feature(feature, options)(respond)
+
+    def follow(
+        self, feature: str, handler: Callable[[PlanServer, Params], Awaitable[None]]
+    ) -> None:
+        """Follow a kind of notification by a function; one that fails is logged."""
+
+        async def respond(params: Params) -> None:
+            try:
+                await handler(self, params)
+            except Exception as error:  # noqa: BLE001 - the edge of a notification: the editor goes on
+                self.report_server_error(error, feature)
+
+        self.feature(feature)(respond)
+
+
+_OWN_FAULT: Final = "wavewright lsp has met a fault of its own; its log (standard error) says which"
+
+
+async def _opened(server: PlanServer, params: types.DidOpenTextDocumentParams) -> None:
+    await server.check(params.text_document.uri)
+
+
+async def _changed(server: PlanServer, params: types.DidChangeTextDocumentParams) -> None:
+    await server.check(params.text_document.uri, rest=SECONDS_OF_REST)
+
+
+async def _saved(server: PlanServer, _params: types.DidSaveTextDocumentParams) -> None:
+    await server.check_all()
+
+
+async def _watched(server: PlanServer, _params: types.DidChangeWatchedFilesParams) -> None:
+    await server.check_all()
+
+
+async def _closed(server: PlanServer, params: types.DidCloseTextDocumentParams) -> None:
+    server.forget(params.text_document.uri)
+
+
+def build_server() -> PlanServer:
+    """Return the server with everything that it answers."""
+    server = PlanServer()
+    server.follow(types.TEXT_DOCUMENT_DID_OPEN, _opened)
+    server.follow(types.TEXT_DOCUMENT_DID_CHANGE, _changed)
+    server.follow(types.TEXT_DOCUMENT_DID_SAVE, _saved)
+    server.follow(types.TEXT_DOCUMENT_DID_CLOSE, _closed)
+    server.follow(types.WORKSPACE_DID_CHANGE_WATCHED_FILES, _watched)
+    return server
+
+
+def serve() -> int:
+    """Serve an editor over standard input and output until it ends the session; return the exit
+    code.
+    """
+    protocol = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    build_server().start_io(sys.stdin.buffer, protocol)
+    return exit_codes.OK

@@ -1,0 +1,192 @@
+"""What the editor underlines: the same as `wavewright check`, on the text that is not saved."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from lsprotocol import types
+
+from tests.engine.interfaces.cli.lsp.editor import open_editor, position_of
+from wavewright.config.sources import Span
+from wavewright.engine.interfaces.cli.common.arguments import project_settings
+from wavewright.engine.interfaces.cli.planning.plan_check import CheckOptions, check_plan
+from wavewright.planner.diagnostics.diagnostic import PlanError
+from wavewright.tools.functions.errors import ToolDefinitionError
+
+pytestmark = pytest.mark.anyio
+
+BROKEN = Path(__file__).parents[4] / "planner" / "broken"
+TOOLS = '''
+def fetch(code: str, days: int = 30) -> dict[str, float]:
+    """Fetch the prices of one stock."""
+    return {code: float(days)}
+
+
+def add(a: float, b: float) -> float:
+    """Add two numbers."""
+    return a + b
+'''
+PLAN = """\
+steps:
+  - id: prices
+    tool: fetch
+    params:
+      code: AAPL
+  - id: total
+    tool: add
+    params:
+      a: ${steps.prices.AAPL}
+      b: 2
+result: ${steps.total}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "mine.py").write_text(TOOLS)
+    (tmp_path / "wavewright.yaml").write_text("tools: [tools/mine.py]\n")
+    (tmp_path / "sum.plan.yaml").write_text(PLAN)
+    return tmp_path
+
+
+Shown = list[tuple[str | int | None, str, int, int, int, int]]
+
+
+def as_checked(file: Path) -> Shown:
+    """Return what `wavewright check` finds in the file itself, as an editor would show it."""
+    settings = project_settings(start=file.parent)
+    try:
+        checked = check_plan(CheckOptions(file, settings=settings))
+    except PlanError as error:
+        text, diagnostics = error.source.text, error.diagnostics
+    except ToolDefinitionError:  # a message, and no diagnostic
+        return []
+    else:
+        text, diagnostics = checked.text.source.text, checked.diagnostics
+    shown: Shown = []
+    for found in diagnostics:
+        span = found.span or Span(0, 0)
+        start, end = position_of(text, span.start), position_of(text, max(span))
+        message = f"{found.message}\nhelp: {found.hint}" if found.hint else found.message
+        place = (start.line, start.character, end.line, end.character)
+        shown.append((found.code, message, *place))
+    return shown
+
+
+def as_shown(diagnostics: list[types.Diagnostic]) -> Shown:
+    return [
+        (
+            one.code,
+            one.message,
+            one.range.start.line,
+            one.range.start.character,
+            one.range.end.line,
+            one.range.end.character,
+        )
+        for one in diagnostics
+    ]
+
+
+def broken_files() -> list[Path]:
+    """Return the plans, goal templates and jobs that an editor can open: those in UTF-8."""
+    files = (file for folder in sorted(BROKEN.iterdir()) for file in sorted(folder.glob("*.*")))
+    documents = (file for file in files if file.suffix in {".yaml", ".json"})
+    return [file for file in documents if file.name != "case.json" and "not_utf8" not in str(file)]
+
+
+async def test_every_broken_plan_shows_what_check_finds_in_it(project: Path) -> None:
+    copies = [
+        (shutil.copytree(file.parent, project / file.parent.name, dirs_exist_ok=True) / file.name)
+        for file in broken_files()
+    ]
+
+    differing: list[str] = []
+    async with open_editor(project) as editor:
+        for file in copies:
+            editor.open(file)
+            shown = as_shown(await editor.diagnostics(file))
+            if shown != as_checked(file):
+                differing.append(str(file.relative_to(project)))
+
+    assert len(copies) > 80
+    assert differing == []
+
+
+async def test_a_sound_plan_shows_nothing(project: Path) -> None:
+    async with open_editor(project) as editor:
+        editor.open(project / "sum.plan.yaml")
+
+        assert await editor.diagnostics(project / "sum.plan.yaml") == []
+
+
+async def test_a_fault_is_shown_in_text_that_is_not_saved(project: Path) -> None:
+    file = project / "sum.plan.yaml"
+    async with open_editor(project) as editor:
+        editor.open(file)
+        editor.edit(file, "tool: add", "tool: ad")
+        (found,) = await editor.diagnostics(file)
+
+    assert found.code == "E201"
+    assert found.range == types.Range(types.Position(6, 10), types.Position(6, 12))
+    assert found.message.endswith("help: did you mean 'add'?")
+
+
+async def test_places_are_counted_in_the_editors_units(project: Path) -> None:
+    file = project / "sum.plan.yaml"
+    text = PLAN.replace("${steps.total}", '"😀 ${steps.totl}"')
+    async with open_editor(project) as editor:
+        editor.open(file, text)
+        (found, *_) = await editor.diagnostics(file)
+
+    assert found.code == "E301"
+    assert found.range.start.character == len('result: "') + 2 + len(" ${steps.")
+
+
+async def test_text_that_cannot_be_read_keeps_what_was_found_around_it(project: Path) -> None:
+    file = project / "sum.plan.yaml"
+    async with open_editor(project) as editor:
+        editor.open(file, PLAN.replace("tool: add", "tool: ad"))
+        await editor.diagnostics(file)
+        editor.edit(file, "code: AAPL\n", "code: [AAPL\n      more: 1\n")
+        shown = await editor.diagnostics(file)
+
+    assert [one.code for one in shown] == ["E124", "E201"]
+    assert shown[-1].range.start == types.Position(7, 10)
+
+
+async def test_a_project_that_cannot_be_imported_says_why_once(project: Path) -> None:
+    (project / "tools" / "mine.py").write_text("import nowhere_to_be_found\n")
+    file = project / "sum.plan.yaml"
+    async with open_editor(project) as editor:
+        editor.open(file)
+        await editor.diagnostics(file)
+        editor.edit(file, "b: 2", "b: 3")
+        await editor.diagnostics(file)
+
+        assert len(editor.client.messages) == 1
+        assert "No module named 'nowhere_to_be_found'" in editor.client.messages[0].message
+
+
+async def test_what_a_module_prints_does_not_disturb_the_protocol(project: Path) -> None:
+    (project / "tools" / "mine.py").write_text("print('hello')\n" + TOOLS)
+    async with open_editor(project) as editor:
+        editor.open(project / "sum.plan.yaml")
+
+        assert await editor.diagnostics(project / "sum.plan.yaml") == []
+
+
+async def test_a_tool_that_was_changed_is_known_when_it_is_saved(project: Path) -> None:
+    file = project / "sum.plan.yaml"
+    async with open_editor(project) as editor:
+        editor.open(file)
+        await editor.diagnostics(file)
+        editor.published.clear()
+        (project / "tools" / "mine.py").write_text(TOOLS.replace("def add", "def added"))
+        saved = types.DidSaveTextDocumentParams(editor.identifier(file))
+        editor.client.text_document_did_save(saved)
+        (found,) = await editor.diagnostics(file)
+
+    assert found.code == "E201"
