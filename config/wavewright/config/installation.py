@@ -39,6 +39,7 @@ EXTRAS: Mapping[str, Extra] = {
     "parquet": Extra(("pyarrow",), "Parquet price files"),
     "pdf": Extra(("pypdf",), "PDF files as text"),
     "postgres": Extra(("asyncpg",), "journal, jobs and budgets in PostgreSQL"),
+    "receipts": Extra(("cryptography",), "signatures of receipts"),
     "search": Extra(("ddgs", "tantivy"), "the search providers `ddgs` and `tantivy`"),
     "testing": Extra(
         ("hypothesis", "pytest", "starlette", "syrupy", "uvicorn"),

@@ -120,6 +120,15 @@ class FleetSection(_ModelSettingsModel):
     """Seconds without a heartbeat after which a worker is taken for dead."""
 
 
+class ReceiptsSection(_ModelSettingsModel):
+    """The section `receipts` of `wavewright.yaml`: Ed25519 keys in PEM files."""
+
+    private_key: Annotated[str, Field(min_length=1)] | None = None
+    """File of the key that receipts are signed with; unsigned where it is absent."""
+    public_key: Annotated[str, Field(min_length=1)] | None = None
+    """File of the key that signatures are checked with; that of the private key where it is absent."""
+
+
 class PlannerSection(_ModelSettingsModel):
     """The section `planner` of `wavewright.yaml`."""
 

@@ -33,6 +33,7 @@ from wavewright.config.sections import (
     FleetSection,
     ModelsSection,
     PlannerSection,
+    ReceiptsSection,
     Schedule,
 )
 from wavewright.config.sources import (
@@ -90,6 +91,8 @@ class SettingsFile(BaseModel):
     """Calls that workers on other machines make; needs a journal in PostgreSQL. Every call is made
     in the process of its run where it is absent.
     """
+    receipts: ReceiptsSection = ReceiptsSection.model_construct()
+    """Keys with which receipts of runs are signed and checked."""
     runtime: str | None = Field(default=None, pattern=r"^\w+(\.\w+)*:\w+$")
     """What makes calls elsewhere in the place of a fleet, as `module:function` of the project."""
     prompts: list[str] = ["prompts"]
@@ -108,6 +111,14 @@ class SettingsFile(BaseModel):
     """The project's own functions as tools: a module's path or dotted name, or `{path | module,
     functions}`.
     """
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptKeys:
+    """Files of the keys of receipts."""
+
+    private_key: Path | None = None
+    public_key: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +153,7 @@ class Settings:
     daemon: DaemonSection = field(default_factory=DaemonSection.model_construct)
     mcp: McpSection = field(default_factory=McpSection.model_construct)
     fleet: FleetSection | None = None
+    receipts: ReceiptKeys = field(default_factory=ReceiptKeys)
     runtime: object = None
     """`module:function`, or the function itself."""
     hmac_key: str | None = field(default=None, repr=False)
@@ -282,6 +294,10 @@ def _resolve_settings(
         daemon=given.daemon,
         mcp=given.mcp,
         fleet=given.fleet,
+        receipts=ReceiptKeys(
+            _resolve_path(root, given.receipts.private_key),
+            _resolve_path(root, given.receipts.public_key),
+        ),
         runtime=given.runtime,
         hmac_key=from_environment.hmac_key,
         prompts=tuple(root / name for name in given.prompts),

@@ -12,6 +12,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from wavewright.executor.events.types import ErrorKind, GateRecord, StepError, StepStatus
+from wavewright.executor.store.journal import RunHead
 from wavewright.planner.types import GateId, JsonObject, StepId
 from wavewright.reviewer.cost_records import LoopCallReport, ModelUses, Record, RungReport
 
@@ -397,3 +398,5 @@ class Package(Record):
     versions: dict[str, str] = {}
     now: str
     """The instant that `now()` returned in the run."""
+    journal_head: RunHead | None = None
+    """Stands for all events of the run up to the publishing; None in what is not published."""

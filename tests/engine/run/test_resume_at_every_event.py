@@ -44,12 +44,19 @@ async def package_of(request: RunRequest, settings: Settings, journal: MemoryJou
 
 
 def timeless(package: Package) -> Package:
-    """Return the package without what differs from one run to the next: its times."""
+    """Return the package without what differs from one run to the next: its times and the head of the journal."""
     log = tuple(
         step.model_copy(update={"started": None, "seconds": 0.0}) for step in package.execution_log
     )
     calls = tuple(call.model_copy(update={"seconds": 0.0}) for call in package.calls)
-    return package.model_copy(update={"timings": Timings(), "execution_log": log, "calls": calls})
+    return package.model_copy(
+        update={
+            "timings": Timings(),
+            "execution_log": log,
+            "calls": calls,
+            "journal_head": None,
+        }
+    )
 
 
 def journaled(events: list[Event]) -> Counter[str]:

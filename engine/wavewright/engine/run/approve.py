@@ -75,6 +75,8 @@ async def approve(
     body["approved"] = approval.approved
     if approval.reason:
         body["reason"] = approval.reason
+    if approval.by:
+        body["by"] = approval.by
     context = await record_note(attempt, context, APPROVAL_USED, body)
     if not approval.approved:
         context = replace(context, candidate=None)
@@ -88,7 +90,7 @@ def _recorded_approval(
     """Return the journaled answer to exactly this request."""
     wanted = _pending_request(context, request, now)
     answer = None if wanted is None else recorded_answer(context.state, wanted)
-    return None if answer is None else Approval(answer == APPROVE)
+    return None if answer is None else Approval(answer.text == APPROVE, by=answer.by)
 
 
 def _pending_request(context: RunContext, request: ApprovalRequest, now: float) -> Noted | None:

@@ -34,7 +34,9 @@ async def publish_package(
     Raises:
         PackageNotPublished: it cannot be published; the run is left without an end.
     """
-    package = context.package
+    package = context.package.model_copy(
+        update={"journal_head": await attempt.journal.head(context.run)}
+    )
     folder = run_folder(context.request.output_dir or settings.output_dir, context.run)
     files = publish(package, folder)
     if files:
@@ -42,4 +44,4 @@ async def publish_package(
         context = await record_note(attempt, context, "package", {"files": [*paths]})
     reason = "" if package.review is None else package.review.summary
     context = await record_end(attempt, context, package.status, reason)
-    return replace(context, files=files)
+    return replace(context, package=package, files=files)

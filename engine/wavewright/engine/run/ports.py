@@ -111,6 +111,8 @@ class Approval:
     approved: bool
     reason: str = ""
     """Why it is not approved, where no person has said so; the failed step has it."""
+    by: str = ""
+    """Who has answered, where that is known."""
 
 
 class Approver(Protocol):
@@ -143,7 +145,7 @@ async def ask_approver(approver: Approver, request: ApprovalRequest) -> Approval
     if answer is True or answer is False:
         return Approval(answer)
     if isinstance(answer, Approval):
-        return Approval(answer.approved is True, answer.reason)
+        return Approval(answer.approved is True, answer.reason, answer.by)
     shown = ascii(answer)[:_SHOWN_CHARACTERS]
     return Approval(
         approved=False,

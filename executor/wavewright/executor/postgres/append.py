@@ -18,6 +18,7 @@ from wavewright.executor.events.types import RunStarted
 from wavewright.executor.postgres.driver import Connection, PostgresTransaction
 from wavewright.executor.postgres.session import AlreadyCommitted
 from wavewright.executor.postgres.transaction import PostgresStoreTransaction
+from wavewright.executor.store.chain import next_hash
 from wavewright.executor.store.journal import JournalError
 from wavewright.executor.store.leases import HeldLease
 from wavewright.executor.store.transaction import (
@@ -41,12 +42,17 @@ _APPEND: Final = """
         ON run.no = mine.no AND run.fence = mine.fence FOR SHARE OF run
     ), new AS (
         SELECT * FROM unnest($5::bigint[], $6::bigint[], $7::double precision[], $8::text[], $9::text[], $10::text[],
-                             $11::text[], $12::bigint[], $13::text[])
-                      WITH ORDINALITY AS new (run, seq, at, kind, step, status, key, crc, body, place)
+                             $11::text[], $12::bigint[], $13::text[], $14::bytea[])
+                      WITH ORDINALITY AS new (run, seq, at, kind, step, status, key, crc, body, hash, place)
         WHERE new.run IN (SELECT no FROM held)
     ), written AS (
-        INSERT INTO event (run, seq, at, kind, step, status, key, crc, body)
-        SELECT run, seq, at, kind, step, status, key, crc, body FROM new ORDER BY place
+        INSERT INTO event (run, seq, at, kind, step, status, key, crc, body, hash)
+        SELECT run, seq, at, kind, step, status, key, crc, body, hash FROM new ORDER BY place
+    ), heads AS (
+        INSERT INTO run_head (run, events, hash)
+        SELECT * FROM unnest($3::bigint[], $15::bigint[], $16::bytea[]) AS head (run, events, hash)
+        WHERE head.run IN (SELECT no FROM held)
+        ON CONFLICT (run) DO UPDATE SET events = EXCLUDED.events, hash = EXCLUDED.hash
     ){more}
     SELECT (SELECT now FROM begun), (SELECT coalesce(array_agg(no), '{{}}') FROM held)"""
 # What the same statement writes is not in the tables yet: the steps of a run that ends are counted
@@ -56,7 +62,7 @@ _CHANGE_RUNS: Final = """
         UPDATE run SET job = coalesce(change.job, run.job), created = coalesce(change.created, run.created),
                        status = change.status, finished = change.finished,
                        steps = counted.steps, ok = counted.ok, failed = counted.failed
-        FROM unnest($14::bigint[], $15::text[], $16::double precision[], $17::text[], $18::double precision[])
+        FROM unnest($17::bigint[], $18::text[], $19::double precision[], $20::text[], $21::double precision[])
              AS change (no, job, created, status, finished)
         LEFT JOIN LATERAL (
             SELECT count(*) AS steps, count(*) FILTER (WHERE status IN ('ok', 'empty', 'reused')) AS ok,
@@ -124,8 +130,8 @@ class AppendTransaction:
     """Runs that begin, end or go on after their end."""
     labels: Sequence[tuple[int, str, str]]
     """Of runs, each with the number of its run."""
-    next_seq: Mapping[RunId, int]
-    """Afterwards, by run."""
+    heads: Mapping[RunId, tuple[int, bytes]]
+    """Afterwards, by run: how many events it has, and the hash of the last one."""
     is_finished: Mapping[RunId, bool]
     """Afterwards, by run."""
     alongside: Sequence[tuple[RunId, RowsAlongside]]
@@ -149,20 +155,20 @@ class AppendTransaction:
         works: Sequence[QueuedTransaction],
     ) -> Self:
         """Return the append of these entries, with what others want done beside it."""
-        next_seq = {run: lease.seq for run, lease in leases.items()}
+        heads = {run: (lease.seq, lease.last_hash) for run, lease in leases.items()}
         is_finished = {run: lease.is_finished for run, lease in leases.items()}
         rows = list[Sequence[object]]()
         changes = dict[RunId, _RunChange]()
         labels = list[tuple[int, str, str]]()
         for entry in entries:
             run, no = entry.run, leases[entry.run].no
-            for seq, (at, kind, step, status, key, crc, body) in enumerate(
-                entry.rows, next_seq[run]
-            ):
-                rows.append(
-                    (no, seq, at, kind, storable_text(step), status, storable_text(key), crc, body)
-                )
-            next_seq[run] += len(entry.rows)
+            seq, link = heads[run]
+            for at, kind, step, status, key, crc, body in entry.rows:
+                link = next_hash(link, kind, body)
+                texts = (kind, storable_text(step), status, storable_text(key))
+                rows.append((no, seq, at, *texts, crc, body, link))
+                seq += 1
+            heads[run] = (seq, link)
             labels += [(no, kind, storable_text(value)) for kind, value in entry.labels]
             if is_finished[run] and not entry.is_run_end:
                 is_finished[run] = False
@@ -182,7 +188,7 @@ class AppendTransaction:
             rows,
             [*changes.values()],
             labels,
-            next_seq,
+            heads,
             is_finished,
             alongside,
             begin,
@@ -236,7 +242,8 @@ class AppendTransaction:
         """Return the numbers of the runs that are held still, and the time by the database's clock."""
         numbers = [lease.no for lease in self.leases.values()]
         fences = [lease.fence for lease in self.leases.values()]
-        columns = [*_columns(self.rows, 9)]
+        columns = [*_columns(self.rows, 10)]
+        columns += _columns([self.heads[run] for run in self.leases], 2)
         if self.run_changes:
             columns += _columns(self.run_changes, len(_RunChange._fields))
         if self.labels:
@@ -260,14 +267,15 @@ class AppendTransaction:
         """
         numbers = [lease.no for lease in self.leases.values()]
         rows = await connection.fetch(
-            _COMMITTED_RUNS, numbers, [seq - 1 for seq in self.next_seq.values()]
+            _COMMITTED_RUNS, numbers, [events - 1 for events, _ in self.heads.values()]
         )
         return {no for (no,) in rows}
 
     def mark_committed(self) -> None:
         """Take note in the leases that it is written."""
         for run, lease in self.leases.items():
-            lease.seq, lease.is_finished = self.next_seq[run], self.is_finished[run]
+            lease.seq, lease.last_hash = self.heads[run]
+            lease.is_finished = self.is_finished[run]
 
 
 @cache
@@ -277,7 +285,7 @@ def _append_statement(*, changes_runs: bool, labels_runs: bool) -> str:
     What is not needed is not planned.
     """
     parts = [_CHANGE_RUNS] if changes_runs else []
-    first = 14 + (len(_RunChange._fields) if changes_runs else 0)
+    first = 17 + (len(_RunChange._fields) if changes_runs else 0)
     if labels_runs:
         parts.append(_LABEL_RUNS.format(first, first + 1, first + 2))
     return _APPEND.format(more="".join(f",{part}" for part in parts))

@@ -12,7 +12,7 @@ from typing import Final
 from wavewright.executor.postgres.driver import Connection, PostgresTransaction
 from wavewright.executor.store.journal import JournalNotOpened
 
-FORMAT: Final = 7
+FORMAT: Final = 8
 """Of the tables and of the events' bodies; in the table `format`."""
 LOCK: Final = 0x57617665
 """`Wave` in ASCII: the number of the advisory lock that one process at a time has while it makes
@@ -74,9 +74,18 @@ _TABLES: Final = f"""
         status text,
         key text,
         crc bigint NOT NULL,
+        hash bytea NOT NULL,
         body text NOT NULL
     );
     CREATE UNIQUE INDEX event_order ON event (run, seq);
+    -- The end of each run's hash chain: apart from the events, or a cut could not be seen.
+    CREATE TABLE run_head (
+        run bigint PRIMARY KEY, events bigint NOT NULL, hash bytea NOT NULL
+    ) WITH (fillfactor = 50);
+    -- What is left of a run that was removed.
+    CREATE TABLE removed_run (
+        run text PRIMARY KEY, events bigint NOT NULL, hash bytea NOT NULL, removed double precision NOT NULL
+    );
     CREATE INDEX event_key ON event (key, id) WHERE key IS NOT NULL;
 
     CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS

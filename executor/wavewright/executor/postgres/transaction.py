@@ -15,11 +15,13 @@ from typing import ClassVar, Final, cast
 
 from wavewright.executor.events.json_values import storable_text, storable_value
 from wavewright.executor.postgres.driver import Connection
+from wavewright.executor.store.chain import first_hash
 from wavewright.executor.store.journal import RunLost
 from wavewright.executor.store.leases import (
     HeldLease,
     LeaseProbe,
     RunHolder,
+    check_head,
     probe_before_acquiring,
     read_lease,
     run_busy_here_error,
@@ -44,7 +46,10 @@ owner before.
 """
 _ACQUIRE: Final = """
     UPDATE run SET fence = fence + 1, owner = $2, since = clock_seconds(), host = $3, pid = $4 WHERE no = $1
-    RETURNING fence, (SELECT coalesce(max(seq) + 1, 0) FROM event WHERE event.run = $1)"""
+    RETURNING fence, (SELECT max(seq) FROM event WHERE event.run = $1),
+              (SELECT hash FROM event WHERE event.run = $1 ORDER BY seq DESC LIMIT 1),
+              (SELECT events FROM run_head WHERE run_head.run = $1),
+              (SELECT hash FROM run_head WHERE run_head.run = $1)"""
 _CHECK: Final = "SELECT 1 FROM run WHERE no = $1 AND fence = $2 FOR SHARE"
 _RELEASE: Final = "UPDATE run SET owner = NULL WHERE no = $1 AND fence = $2"
 """Takes an owner out of a run's row, unless another one stands there; given a held lease's number
@@ -79,10 +84,13 @@ class PostgresLeases:
 
         Raises:
             RunBusy: its owner is alive; or, without waiting, another transaction has locked it.
+            EventDamaged: its events are not those of its head.
         """
         owner = (session_no, self.owner.host, self.owner.pid)
         if (made := await connection.fetchrow(_INSERT, run, *owner)) is not None:
-            return HeldLease(made["no"], made["fence"], seq=0, is_finished=False)
+            return HeldLease(
+                made["no"], made["fence"], seq=0, is_finished=False, last_hash=first_hash(run)
+            )
         no = await connection.fetchval(_LOCK if waits else f"{_LOCK} SKIP LOCKED", run)
         if no is None:
             raise run_busy_here_error(run, place=self.place)
@@ -96,8 +104,11 @@ class PostgresLeases:
             return probe
         taken = await connection.fetchrow(_ACQUIRE, row["no"], *owner)
         assert taken is not None
-        fence, seq = taken
-        return HeldLease(row["no"], fence, seq, row["status"] is not None)
+        fence, last, last_hash, *head = taken
+        seq = 0 if last is None else last + 1
+        last_hash = last_hash or first_hash(run)
+        check_head(run, seq, last_hash, None if head[0] is None else head, place=self.place)
+        return HeldLease(row["no"], fence, seq, row["status"] is not None, last_hash)
 
     async def check(self, connection: Connection, run: RunId, held: HeldLease) -> None:
         """Return where the lease is still held; no process can acquire it until the transaction

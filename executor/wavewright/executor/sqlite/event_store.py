@@ -27,6 +27,7 @@ from wavewright.executor.sqlite.transaction import (
     SqliteStoreTransaction,
 )
 from wavewright.executor.store import run_queries
+from wavewright.executor.store.chain import next_hash
 from wavewright.executor.store.journal import JournalError, JournalNotWritten
 from wavewright.executor.store.leases import (
     LEASE_SECONDS,
@@ -42,9 +43,9 @@ from wavewright.planner.types import RunId
 
 _LONG_LOG: Final = 4 * 2**20
 """Bytes of the write-ahead log after which it is copied into the file."""
-_COMMIT_BYTES: Final = 3 * 4096
+_COMMIT_BYTES: Final = 4 * 4096
 """What a commit adds to the log beside the events' texts: the last page of the table, of its index,
-and a run's.
+of the heads, and a run's.
 """
 
 _CHANGE_BYTES: Final = 3 * 4096
@@ -53,7 +54,9 @@ indexes.
 """
 
 _INSERT: Final = """
-    INSERT INTO event (run, seq, at, kind, step, status, key, crc, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+    INSERT INTO event (run, seq, at, kind, step, status, key, crc, body, hash)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+_HEAD: Final = "INSERT OR REPLACE INTO run_head (run, events, hash) VALUES (?, ?, ?)"
 _LABEL: Final = "INSERT OR IGNORE INTO run_label (kind, value, run) VALUES (?, ?, ?)"
 
 
@@ -263,21 +266,24 @@ class SqliteEventStore(RunHolder):
                 for run in dict.fromkeys(entry.run for entry in entries)
             }
             values: list[tuple[object, ...]] = []
-            after = {run: (lease.seq, lease.is_finished) for run, lease in held.items()}
+            heads = {run: (lease.seq, lease.last_hash) for run, lease in held.items()}
             for entry in entries:
-                no, (seq, is_finished) = held[entry.run].no, after[entry.run]
-                values += [(no, at, *row) for at, row in enumerate(entry.rows, seq)]
-                after[entry.run] = (seq + len(entry.rows), is_finished)
+                no, (seq, link) = held[entry.run].no, heads[entry.run]
+                for row in entry.rows:
+                    link = next_hash(link, row.kind, row.body)
+                    values.append((no, seq, *row, link))
+                    seq += 1
+                heads[entry.run] = (seq, link)
             self._connection.executemany(_INSERT, values)
+            self._connection.executemany(
+                _HEAD, [(held[run].no, *head) for run, head in heads.items()]
+            )
+            finished = {run: lease.is_finished for run, lease in held.items()}
             for entry in entries:
-                seq, is_finished = after[entry.run]
+                no = held[entry.run].no
                 if entry.labels:
-                    no = held[entry.run].no
                     self._connection.executemany(_LABEL, [(*label, no) for label in entry.labels])
-                after[entry.run] = (
-                    seq,
-                    self._update_run(entry, held[entry.run].no, is_finished=is_finished),
-                )
+                finished[entry.run] = self._update_run(entry, no, is_finished=finished[entry.run])
             size = _COMMIT_BYTES if entries else 0
             size += sum(len(row.body) for entry in entries for row in entry.rows)
             changes = self._connection.total_changes
@@ -293,9 +299,10 @@ class SqliteEventStore(RunHolder):
                     self._connection.total_changes - changes
                 )
         self.log.record_written(size)
-        for run, (seq, is_finished) in after.items():
+        for run, head in heads.items():
             lease = self.held[run] = held[run]
-            lease.seq, lease.is_finished = seq, is_finished
+            lease.seq, lease.last_hash = head
+            lease.is_finished = finished[run]
         if transaction is not None:
             self._note_leases(transaction.acquired, transaction.released)
         return results

@@ -6,7 +6,7 @@ from typing import Final
 
 APPLICATION_ID: Final = 0x57617665
 """`Wave` in ASCII; what `file` and `PRAGMA application_id` show."""
-FORMAT: Final = 8
+FORMAT: Final = 9
 """Of the tables and of the events' bodies; in `PRAGMA user_version`."""
 
 TABLES: Final = (
@@ -44,9 +44,17 @@ TABLES: Final = (
         status TEXT,
         key TEXT,
         crc INTEGER NOT NULL,
+        hash BLOB NOT NULL,
         body TEXT NOT NULL
     )""",
     "CREATE UNIQUE INDEX event_order ON event (run, seq)",
+    # The end of each run's hash chain: apart from the events, or a cut could not be seen.
+    "CREATE TABLE run_head (run INTEGER PRIMARY KEY, events INTEGER NOT NULL, hash BLOB NOT NULL)",
+    # What is left of a run that was removed.
+    """
+    CREATE TABLE removed_run (
+        run TEXT PRIMARY KEY, events INTEGER NOT NULL, hash BLOB NOT NULL, removed REAL NOT NULL
+    ) WITHOUT ROWID""",
     # Derived from `event`, and behind it by what came after `indexed.upto`: a random key in a
     # B-tree costs a page a step, which is more than all the rest, so it is paid only where outputs
     # are looked up.

@@ -21,12 +21,14 @@ from wavewright.executor.events.types import Event
 from wavewright.executor.sqlite.database import SqliteTransaction, open_journal_file
 from wavewright.executor.sqlite.errors import explained
 from wavewright.executor.store import run_queries
+from wavewright.executor.store.chain import first_hash
 from wavewright.executor.store.journal import JournalError, RunRow, StoredOutput
 from wavewright.executor.store.leases import (
     LEASE_SECONDS,
     HeldLease,
     LeaseProbe,
     RunHolder,
+    check_head,
     probe_before_acquiring,
     read_lease,
     run_lost_error,
@@ -71,6 +73,7 @@ class SqliteLeases:
 
         Raises:
             RunBusy: its owner is alive.
+            EventDamaged: its events are not those of its head.
         """
         now = self._clock()
         self._connection.execute(
@@ -91,10 +94,15 @@ class SqliteLeases:
                process_start = ?, pid_namespace = ?, since = ?, heartbeat_at = ?, lease = ? WHERE no = ?""",
             (*astuple(self.owner), now, now, self._seconds, no),
         )
-        (seq,) = self._connection.execute(
-            "SELECT coalesce(max(seq) + 1, 0) FROM event WHERE run = ?", (no,)
+        last = self._connection.execute(
+            "SELECT seq, hash FROM event WHERE run = ? ORDER BY seq DESC LIMIT 1", (no,)
         ).fetchone()
-        return HeldLease(no, fence + 1, seq, status is not None)
+        head = self._connection.execute(
+            "SELECT events, hash FROM run_head WHERE run = ?", (no,)
+        ).fetchone()
+        seq, last_hash = (0, first_hash(run)) if last is None else (last[0] + 1, last[1])
+        check_head(run, seq, last_hash, head, place=self.holder.place)
+        return HeldLease(no, fence + 1, seq, status is not None, last_hash)
 
     def check(self, run: RunId, held: HeldLease) -> None:
         """Return where the lease is still held.

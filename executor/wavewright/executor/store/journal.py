@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, Self, TypeAlias
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
+from wavewright.executor.events.codec import encode
 from wavewright.executor.events.types import (
     Event,
     ItemFinished,
@@ -29,6 +30,7 @@ from wavewright.executor.events.types import (
     RunStarted,
     StepFinished,
 )
+from wavewright.executor.store.chain import first_hash, next_hash
 from wavewright.planner.types import Json, RunId, StepId, StepKey
 
 if TYPE_CHECKING:
@@ -76,6 +78,16 @@ class RunRow:
     """Tokens of models that the budget store beside the journal counts for it, reserved ones
     included.
     """
+
+
+@dataclass(frozen=True, slots=True)
+class RunHead:
+    """The end of a run's hash chain, which stands for all of its events up to there."""
+
+    events: int
+    """How many there are."""
+    hash: str
+    """Of the last one, as 64 hexadecimal digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +205,10 @@ class Journal(Protocol):
         """Return the run's events in order; none for a run that does not exist."""
         ...
 
+    async def head(self, run: RunId) -> RunHead:
+        """Return the head of the run's hash chain, after all that was appended before."""
+        ...
+
     async def find_output(self, key: StepKey) -> StoredOutput | None:
         """Return the newest whole and unblocked output that any run journaled under the key."""
         ...
@@ -254,6 +270,8 @@ class MemoryJournal:
         """
         self._events = dict[RunId, list[Event]]()
         self._outputs = dict[StepKey, StoredOutput]()
+        self._hashed = dict[RunId, tuple[int, bytes]]()
+        """How many events of a run are hashed, and the last hash: made when a head is asked for."""
         self._opened = set[RunId]()
 
     async def __aenter__(self) -> Self:
@@ -292,6 +310,15 @@ class MemoryJournal:
     async def load(self, run: RunId) -> list[Event]:
         """Return the run's events in order."""
         return list(self._events.get(run, ()))
+
+    async def head(self, run: RunId) -> RunHead:
+        """Return the head of the run's hash chain, the same as that of a journal in a file."""
+        count, link = self._hashed.get(run, (0, first_hash(run)))
+        events = self._events.get(run, [])
+        for event in events[count:]:
+            link = next_hash(link, *encode(event))
+        self._hashed[run] = (len(events), link)
+        return RunHead(len(events), link.hex())
 
     async def find_output(self, key: StepKey) -> StoredOutput | None:
         """Return the newest output under the key."""

@@ -157,6 +157,8 @@ class HeldLease:
     seq: int
     """Of the next event."""
     is_finished: bool
+    last_hash: bytes
+    """Of the last event; what stands before the first one where there is none."""
 
 
 def read_lease(columns: Sequence[Any]) -> Lease | None:
@@ -279,6 +281,33 @@ def event_damaged_error(run: RunId, seq: int, reason: str, *, place: str) -> Eve
         f"event {seq} of run {run} cannot be read: {reason}",
         place=f"{place}, run {run}, event {seq}",
         hint="all events before it and all other runs can be read; start this job anew",
+    )
+
+
+def check_head(
+    run: RunId, events: int, last_hash: bytes, head: Sequence[Any] | None, *, place: str
+) -> None:
+    """Return where the events of a run are those of its head, so that more may be appended.
+
+    A run whose end was cut off would else go on as if it had never been there.
+
+    Args:
+        run: The run.
+        events: How many events it has.
+        last_hash: Of the last of them.
+        head: The number of events and the last hash that are stored beside them, if they are.
+        place: The file or the database, for messages.
+
+    Raises:
+        EventDamaged: they are not.
+    """
+    stored = None if head is None else (head[0], bytes(head[1]))
+    if stored == (events, last_hash) or (stored is None and not events):
+        return
+    raise EventDamaged(
+        f"the events of run {run} are not those that were written: see `wavewright verify {run}`",
+        place=f"{place}, run {run}",
+        hint="restore the journal from a backup, or start this job anew",
     )
 
 

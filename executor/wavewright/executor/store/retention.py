@@ -134,6 +134,16 @@ async def _remove(
     where = transaction.in_list("$1", "bigint")
     size = f"SELECT coalesce(sum(length({transaction.body_bytes})), 0) FROM event WHERE run {where}"  # noqa: S608
     ((removed,),) = await transaction.fetch(size, numbers)
+    # What is left of a run is its head: who has a receipt of it can still compare the two.
+    await transaction.execute(
+        f"""INSERT INTO removed_run (run, events, hash, removed)
+            SELECT run.run, run_head.events, run_head.hash, clock_seconds()
+            FROM run JOIN run_head ON run_head.run = run.no WHERE run.no {where}
+            ON CONFLICT (run) DO UPDATE SET events = EXCLUDED.events, hash = EXCLUDED.hash,
+                                            removed = EXCLUDED.removed""",  # noqa: S608 - constants
+        numbers,
+    )
+    await transaction.execute(f"DELETE FROM run_head WHERE run {where}", numbers)  # noqa: S608 - constants
     await transaction.execute(f"DELETE FROM run WHERE no {where}", numbers)  # noqa: S608 - constants
     await transaction.execute(f"DELETE FROM run_label WHERE run {where}", numbers)  # noqa: S608 - constants
     await transaction.delete_events(numbers)

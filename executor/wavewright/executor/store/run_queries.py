@@ -11,9 +11,11 @@ import re
 from collections.abc import Sequence
 
 from wavewright.executor.events.types import Event
+from wavewright.executor.store.chain import first_hash
 from wavewright.executor.store.journal import (
     CancelRequest,
     JournalError,
+    RunHead,
     RunRow,
     StoredOutput,
     match_run,
@@ -70,6 +72,18 @@ async def salvage(
         except JournalError as fault:
             return events, fault
     return events, None
+
+
+async def head(transaction: StoreTransaction, run: RunId) -> RunHead:
+    """Return the head of a run's hash chain; that of no event for a run that has none."""
+    row = await transaction.fetch_one(
+        """SELECT run_head.events, run_head.hash FROM run_head JOIN run ON run.no = run_head.run
+           WHERE run.run = $1""",
+        run,
+    )
+    return (
+        RunHead(0, first_hash(run).hex()) if row is None else RunHead(row[0], bytes(row[1]).hex())
+    )
 
 
 async def find_output(transaction: StoreTransaction, key: StepKey) -> StoredOutput | None:

@@ -23,6 +23,7 @@ from wavewright.executor.store.journal import (
     CancelRequest,
     JournalError,
     RunBusy,
+    RunHead,
     RunRow,
     StoredOutput,
 )
@@ -246,6 +247,10 @@ class StoredJournal(AsyncResource):
             JournalDamaged: one is not what was written.
         """
         return await self.read(partial(run_queries.load, run=run))
+
+    async def head(self, run: RunId) -> RunHead:
+        """Return the head of the run's hash chain, after all that was appended before."""
+        return await self.read(partial(run_queries.head, run=run))
 
     async def find_output(self, key: StepKey) -> StoredOutput | None:
         """Return the newest whole and unblocked output that any run journaled under the key."""

@@ -352,7 +352,7 @@ def append_entry(
     is_end = True
     try:
         for event in events:
-            rows.append(_row(event))
+            rows.append(event_row(event))
             if isinstance(event, _RUN_EVENTS):
                 marks.append(event)
             if isinstance(event, _LABELLING):
@@ -386,7 +386,12 @@ def _labels(event: RunStarted | PlanAccepted | ModelCalled) -> Iterator[RunLabel
                     yield RunLabel("gate", str(gate.get("id", "")))
 
 
-def _row(event: Event) -> EventRow:
+def event_row(event: Event) -> EventRow:
+    """Return an event as it stands in the `event` table.
+
+    Raises:
+        CodecError: it is not JSON.
+    """
     kind, body = encode(event)
     crc = zlib.crc32(body.encode("ascii"))
     if isinstance(event, _FINISHED):

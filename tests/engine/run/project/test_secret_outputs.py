@@ -150,12 +150,19 @@ class Agreeing:
 
 
 def timeless(package: Package) -> JsonObject:
-    """Return a package as JSON, without its times."""
+    """Return a package as JSON, without its times and the head of the journal."""
     log = tuple(
         step.model_copy(update={"started": None, "seconds": 0.0}) for step in package.execution_log
     )
     calls = tuple(call.model_copy(update={"seconds": 0.0}) for call in package.calls)
-    bare = package.model_copy(update={"timings": Timings(), "execution_log": log, "calls": calls})
+    bare = package.model_copy(
+        update={
+            "timings": Timings(),
+            "execution_log": log,
+            "calls": calls,
+            "journal_head": None,
+        }
+    )
     document: JsonObject = json.loads(bare.model_dump_json())
     return document
 

@@ -44,7 +44,18 @@ DEFAULT_REDACTIONS = (
     Redaction("<key {n}>", frozenset({"key"})),
     Redaction("<plan {n}>", frozenset({"plan_hash", "base"})),
     Redaction(
-        None, frozenset({"versions", "tool_code", "frames", "failed_attempts", "timings", "format"})
+        None,
+        frozenset(
+            {
+                "versions",
+                "tool_code",
+                "frames",
+                "failed_attempts",
+                "timings",
+                "format",
+                "journal_head",
+            }
+        ),
     ),
     Redaction("<run>", pattern=r"\b\d{8}-\d{6}-[0-9a-f]{6}\b"),
     Redaction(

@@ -170,6 +170,8 @@ class GivenAnswer:
     """`APPROVE` or `REFUSE` for an approval."""
     reason: str = ""
     """Why it is refused, where that is not a person's word."""
+    by: str = ""
+    """Who has answered, where that is known."""
 
     def reply(self, ready: ReadyCalls) -> PersonReply:
         """Return it as the reply about a ready step."""
@@ -197,14 +199,15 @@ def has_expired(wanted: Noted, now: float) -> bool:
     return now >= wanted.at + APPROVAL_SECONDS
 
 
-def recorded_answer(state: RunState, wanted: Noted) -> str | None:
+def recorded_answer(state: RunState, wanted: Noted) -> GivenAnswer | None:
     """Return the answer to a request for an approval from the run's journal; None where there is
     none.
     """
     nonce = nonce_of(wanted)
     for noted in reversed(state.notes):
         if noted.topic == APPROVAL_GIVEN and nonce and noted.body.get(_NONCE_FIELD) == nonce:
-            return APPROVE if noted.body.get("choice") == APPROVE else REFUSE
+            choice = APPROVE if noted.body.get("choice") == APPROVE else REFUSE
+            return GivenAnswer(choice, by=str(noted.body.get("by", "")))
     return None
 
 
@@ -465,7 +468,7 @@ async def take_answer(attempt: Attempt, people: People, context: PlannedContext)
     assert isinstance(binding, dict)
     body: JsonObject = {**asked.body, "binding": without_nonce(binding)}
     recorded = recorded_answer(context.state, asked)
-    answer = await _ask_people(people, body) if recorded is None else GivenAnswer(recorded)
+    answer = await _ask_people(people, body) if recorded is None else recorded
     if answer is None:
         return context
     return await record(attempt, context, _answer_note(attempt, body, answer))
@@ -554,7 +557,7 @@ async def _ask_people(people: People, body: JsonObject) -> GivenAnswer | None:
     approval = await ask_approver(people.approver, request)
     if approval is None:
         return None
-    return GivenAnswer(APPROVE if approval.approved else REFUSE, approval.reason)
+    return GivenAnswer(APPROVE if approval.approved else REFUSE, approval.reason, approval.by)
 
 
 def _answer_note(attempt: Attempt, body: JsonObject, answer: GivenAnswer) -> Noted:
@@ -569,6 +572,8 @@ def _answer_note(attempt: Attempt, body: JsonObject, answer: GivenAnswer) -> Not
     kept["approved"] = answer.text == APPROVE
     if answer.reason:
         kept["reason"] = answer.reason
+    if answer.by:
+        kept["by"] = answer.by
     return Noted(attempt.now(), APPROVAL_USED, kept)
 
 

@@ -122,7 +122,8 @@ class StoredAnswers:
         asked = question.question[:MAX_QUESTION_LENGTH]
         if wanted is None or wanted.subject != "question" or wanted.question != asked:
             return None
-        return await self._stored_choice(wanted)
+        answered = await self._stored_answer(wanted)
+        return None if answered is None else answered.choice
 
     async def approve(self, request: ApprovalRequest) -> Approval | None:
         """Return whether exactly this plan or patch was approved or refused; None where there is no
@@ -139,14 +140,16 @@ class StoredAnswers:
             or not matches_binding(wanted.binding, request.binding)
         ):
             return None
-        choice = await self._stored_choice(wanted)
-        return None if choice is None else Approval(choice == APPROVE)
+        answered = await self._stored_answer(wanted)
+        if answered is None:
+            return None
+        return Approval(answered.choice == APPROVE, by=answered.by or "")
 
-    async def _stored_choice(self, wanted: Decision) -> str | None:
+    async def _stored_answer(self, wanted: Decision) -> Decision | None:
         known = await self.jobs.find_decision(wanted.id)
         if known is None or known.used is not None or self._has_expired(known):
             return None
-        return known.choice
+        return None if known.choice is None else known
 
     def _has_expired(self, decision: Decision) -> bool:
         """Return whether the answer came too late; one that came in time counts however long its

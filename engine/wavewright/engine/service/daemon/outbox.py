@@ -26,7 +26,7 @@ from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
 from wavewright.engine.service.job_store.records import Decision, JobId, JobRow
 from wavewright.engine.service.job_store.rules import CrashSuspects, has_advanced
 from wavewright.executor.events.types import Event, Noted, PlanAccepted, StepFinished
-from wavewright.executor.store.journal import Journal, RunRow, StoredOutput
+from wavewright.executor.store.journal import Journal, RunHead, RunRow, StoredOutput
 from wavewright.executor.store.transaction import Alongside
 from wavewright.planner.types import RunId, StepKey
 from wavewright.reviewer.records import Package
@@ -216,6 +216,10 @@ class OutboxJournal:
         """Close a run, unless it is the job's own, which stays open until the job is released."""
         if run != self._run:
             await self._journal.close_run(run)
+
+    async def head(self, run: RunId) -> RunHead:
+        """Return the head of a run's hash chain."""
+        return await self._journal.head(run)
 
     async def load(self, run: RunId) -> list[Event]:
         """Return the run's events, and set its projection from them."""

@@ -41,7 +41,7 @@ from wavewright.engine.service.messages.contract import with_contract_defaults
 from wavewright.engine.service.requested_jobs import job_document
 from wavewright.executor.events.types import Event, ItemFinished, StepFinished
 from wavewright.executor.run.kept_answers import JournalReplayCache
-from wavewright.executor.store.journal import COMPLETED, Journal, RunRow, StoredOutput
+from wavewright.executor.store.journal import COMPLETED, Journal, RunHead, RunRow, StoredOutput
 from wavewright.executor.store.transaction import Alongside
 from wavewright.executor.stores import journal_of
 from wavewright.planner.language.goals import Goal
@@ -191,6 +191,10 @@ class JournalCopy:
     async def load(self, run: RunId) -> list[Event]:
         """Return the run's events with those that were added here."""
         return [*await self.journal.load(run), *self._added.get(run, ())]
+
+    async def head(self, run: RunId) -> RunHead:
+        """Return the head of the run's hash chain, without what was added here."""
+        return await self.journal.head(run)
 
     async def find_output(self, key: StepKey) -> StoredOutput | None:
         """Return the newest output journaled under a step key."""

@@ -1,7 +1,10 @@
-"""Commands `runs`, `show`, `why`, `logs` and `diff`: read the journal and compare plans."""
+"""Commands `runs`, `show`, `verify`, `receipt`, `why`, `logs` and `diff`: read the journal and
+compare plans.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,6 +14,7 @@ from wavewright.engine.interfaces.cli.commands.options import (
     RunArgument,
     ShowFormat,
     StatusChoice,
+    run_ids,
 )
 
 group = typer.Typer()
@@ -95,6 +99,55 @@ def show(
     from wavewright.engine.interfaces.cli.runs import runs_command
 
     raise typer.Exit(runs_command.show_run(run, output_format=format))
+
+
+@group.command()
+def verify(
+    about: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="RUN|FILE",
+            help="A run's id or its beginning, a receipt or a package; default: the newest run.",
+            autocompletion=run_ids,
+            show_default=False,
+        ),
+    ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Public key of receipts; default: that of the settings."),
+    ] = None,
+    format: FormatOption = "text",  # noqa: A002
+) -> None:
+    """Check that a run's journal is what was written, or that a receipt is.
+
+    Prints whether the events are intact, changed at one of them, or cut; the exit code is 1 unless
+    they are intact. A receipt's signature is checked without the journal.
+    """
+    from wavewright.engine.interfaces.cli.runs import verify_command
+
+    raise typer.Exit(verify_command.verify(about, key=key, output_format=format))
+
+
+@group.command()
+def receipt(
+    run: RunArgument = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write it to a file.")
+    ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Private key to sign with; default: that of the settings."
+        ),
+    ] = None,
+) -> None:
+    """Print the receipt of a run: plans, tools, permits, approvals and the journal's head.
+
+    It is signed where there is a key, and `wavewright verify` checks it.
+    """
+    from wavewright.engine.interfaces.cli.runs import verify_command
+
+    raise typer.Exit(verify_command.write_receipt(run, out=out, key=key))
 
 
 @group.command()

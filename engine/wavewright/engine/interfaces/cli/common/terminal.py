@@ -211,7 +211,7 @@ class FixedApprover:
         if self.answer is None:
             return None
         if self.answer:
-            return Approval(approved=True)
+            return Approval(approved=True, by=local_user())
         return Approval(approved=False, reason=f"nobody was asked for approval: {self.because}")
 
 
@@ -221,10 +221,13 @@ class TerminalApprover:
 
     progress: Progress
 
-    async def approve(self, request: ApprovalRequest) -> bool:
+    async def approve(self, request: ApprovalRequest) -> Approval:
         """Show the request and return the answer."""
         with self.progress.paused():
-            return await anyio.to_thread.run_sync(_ask_approval, request, abandon_on_cancel=True)
+            is_approved = await anyio.to_thread.run_sync(
+                _ask_approval, request, abandon_on_cancel=True
+            )
+        return Approval(is_approved, by=local_user())
 
 
 def can_approve(approver: Approver) -> bool:
