@@ -31,11 +31,13 @@ from wavewright.planner.language.plan import (
     ReplaceStep,
     RewireStep,
     Step,
+    Stop,
 )
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.diff import diff_plans
 from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.let_and_stop import with_let, with_stop
 from wavewright.planner.plans.patches import (
     PatchRefused,
     apply_patch,
@@ -496,3 +498,38 @@ def test_finished_steps_are_the_same_before_and_after_any_patch(names: list[str]
         assert checked.diagnostics
     else:
         assert all(checked.plan.step(name) == PLAN.step(name) for name in FINISHED)
+
+
+def stopping_plan() -> Plan:
+    plan = Plan(
+        let={"rows": "${steps.prices}"},
+        steps=(step("prices"), step("outlook", "analyze", params={"rows": "${rows}"})),
+        stop=Stop(when="rows.size() == 0", result="nothing"),
+    )
+    named, faults = with_let(plan)
+    assert faults == ()
+    return with_stop(named)
+
+
+def test_a_step_of_a_patch_reads_the_names_of_the_plan_and_stops_with_it() -> None:
+    plan = stopping_plan()
+    added = step("more", "analyze", params={"rows": "${rows}"})
+    patch = PlanPatch(base=plan_hash(plan), reason="more", ops=(AddStep(step=added),))
+
+    patched = apply_patch(plan, patch, finished={StepId("prices")}, goal=None)
+
+    assert patched.step(StepId("more")).params == {"rows": "${steps.prices}"}
+    assert patched.step(StepId("more")).when == "!(steps.prices.size() == 0)"
+
+
+def test_names_and_stop_read_what_supersedes_a_step() -> None:
+    plan = stopping_plan()
+    added = step("prices2", supersedes=StepId("prices"))
+    patch = PlanPatch(base=plan_hash(plan), reason="again", ops=(AddStep(step=added),))
+
+    patched = apply_patch(plan, patch, finished={StepId("prices")}, goal=None)
+
+    assert patched.let == {"rows": "${steps.prices2}"}
+    assert patched.stop is not None
+    assert patched.stop.when == "steps.prices2.size() == 0"
+    assert patched.step(StepId("outlook")).when == "!(steps.prices2.size() == 0)"

@@ -13,7 +13,7 @@ missing.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -27,6 +27,7 @@ from wavewright.planner.checks.structure import check_document, check_graph
 from wavewright.planner.checks.tools import check_tools
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, document_position
 from wavewright.planner.language.plan import Cap, Gate, Limits, Plan, Step
+from wavewright.planner.plans.let_and_stop import with_let, with_stop
 from wavewright.planner.types import GateId, Json, JsonObject, StepId
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ def read_partial_plan(value: Json, faults: Iterable[DocumentFault]) -> PartialPl
         for step, part in zip(made, steps, strict=True)
         if part.may_have("for_each") or step.plan is not None
     )
+    plan = with_stop(with_let(plan)[0])
     replaced = {f"/{name}" for name in root.faulty}
     for number, part in enumerate(steps):
         replaced |= {
@@ -217,7 +219,16 @@ def check(
         *_unanswerable(subject, finished, can_ask=can_ask, can_answer=can_answer),
         *check_budget(subject, allowance, finished, items_done or {}),
     ]
-    return in_file_order(found or lint(subject), plan)
+    return in_file_order(_without_shifted_places(found or lint(subject), plan), plan)
+
+
+def _without_shifted_places(diagnostics: Iterable[Diagnostic], plan: Plan) -> Iterable[Diagnostic]:
+    """Yield diagnostics without places inside texts where names and conditions were put into them:
+    the author's text is another one.
+    """
+    if not plan.let and plan.stop is None:
+        return diagnostics
+    return [replace(each, within=None) for each in diagnostics]
 
 
 def check_partial(
@@ -242,7 +253,8 @@ def check_partial(
         plan, goal, tools, limits or (goal.limits if goal else Limits()), partial.untyped
     )
     found = [*_error_checks(subject), *check_budget(subject, allowance, frozenset(), {})]
-    return in_file_order(filter(partial.is_certain, found), plan)
+    certain = _without_shifted_places(filter(partial.is_certain, found), plan)
+    return in_file_order(certain, plan)
 
 
 def _error_checks(subject: CheckContext) -> Iterable[Diagnostic]:

@@ -185,6 +185,8 @@ def _used_steps(subject: CheckContext) -> set[str]:
     used = set[str]().union(*subject.graph.reads.values())
     used.update(name for step in plan.steps for name in step.depends_on)
     used |= value_reads(plan.result)
+    if plan.stop is not None:
+        used |= condition_reads(plan.stop.when) | value_reads(plan.stop.result)
     for cap in plan.caps:
         used |= condition_reads(cap.when)
     imposed = frozenset(gate.id for gate in subject.mandatory_gates)

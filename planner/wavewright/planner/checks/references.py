@@ -32,6 +32,7 @@ from wavewright.planner.diagnostics.diagnostic import (
     with_article,
 )
 from wavewright.planner.language.plan import Gate, Step
+from wavewright.planner.plans.let_and_stop import let_values
 from wavewright.planner.plans.uses import CALL_ROLES, ExpressionText, ExpressionUse, asks_each_item
 from wavewright.planner.types import JsonSchema, StepId, as_object
 
@@ -72,6 +73,29 @@ def check_references(subject: CheckContext) -> Iterator[Diagnostic]:
     reader = _ReferenceContext("the result", tolerates_absence=True)
     for pointer, value in iterate_strings(subject.plan.result, "/result"):
         yield from _check_text(subject, ExpressionText(pointer, value, "result"), reader)
+    yield from _check_stop(subject)
+    yield from _check_let(subject)
+
+
+def _check_stop(subject: CheckContext) -> Iterator[Diagnostic]:
+    stop = subject.plan.stop
+    if stop is None:
+        return
+    condition = ExpressionText("/stop/when", stop.when, "cap")
+    yield from _check_text(subject, condition, _ReferenceContext("the stop"))
+    reader = _ReferenceContext("the result of the stop", tolerates_absence=True)
+    for pointer, value in iterate_strings(stop.result, "/stop/result"):
+        yield from _check_text(subject, ExpressionText(pointer, value, "result"), reader)
+
+
+def _check_let(subject: CheckContext) -> Iterator[Diagnostic]:
+    """Yield what is wrong with names that no expression need read; whoever reads one is checked
+    with what it stands for.
+    """
+    for name, value in let_values(subject.plan).items():
+        reader = _ReferenceContext(f"{name!r} of `let`", tolerates_absence=True)
+        for pointer, text in iterate_strings(value, f"/let/{name}"):
+            yield from _check_text(subject, ExpressionText(pointer, text, "result"), reader)
 
 
 def check_expansion(subject: CheckContext, text: str, pointer: str) -> Iterator[Diagnostic]:

@@ -207,9 +207,9 @@ class PlanTypes:
         # first in the graph.
         if results:
             order = {name: place for place, name in enumerate(PlanGraph.of(self._plan).order())}
-            self._base = TypedEnvironment(inputs=self.inputs, steps=found)
+            self._base = TypedEnvironment(inputs=self.inputs, steps=found, extra=self._names)
             for step in sorted(results, key=lambda step: order.get(step.id, -1)):
-                found[step.id] = self._listed(step, self._value(step.params.get("result"), step))
+                found[step.id] = self._listed(step, self.value(step.params.get("result"), step))
         return found
 
     def call_output(self, step: Step) -> JsonSchema:
@@ -281,7 +281,7 @@ class PlanTypes:
             return output
         return {**schema_definitions(output), "type": "array", "items": output}
 
-    def _value(self, value: Json, step: Step) -> JsonSchema:
+    def value(self, value: Json, step: Step | None = None) -> JsonSchema:
         """Return what a value gives whose texts may hold `${…}`."""
         if not holds_expression(value):
             return infer_schema(value)
@@ -296,7 +296,7 @@ class PlanTypes:
                 else {"type": "string"}
             )
         if isinstance(value, dict):
-            members: JsonObject = {name: self._value(one, step) for name, one in value.items()}
+            members: JsonObject = {name: self.value(one, step) for name, one in value.items()}
             if not any(
                 schema_definitions(one) for one in members.values() if isinstance(one, dict)
             ):
@@ -342,4 +342,9 @@ class PlanTypes:
 
     @cached_property
     def _base(self) -> TypedEnvironment:
-        return TypedEnvironment(inputs=self.inputs, steps=self.outputs)
+        return TypedEnvironment(inputs=self.inputs, steps=self.outputs, extra=self._names)
+
+    @property
+    def _names(self) -> dict[str, JsonSchema]:
+        """The names of `let`, which stand in no expression any more, for hints on misspelt ones."""
+        return {name: {} for name in self._plan.let}

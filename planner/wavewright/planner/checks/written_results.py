@@ -10,7 +10,7 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.provenance import PlanProvenance, literal_fields
-from wavewright.planner.types import StepId
+from wavewright.planner.types import Json, StepId
 
 _MAX_SHOWN = 3
 
@@ -45,9 +45,19 @@ def check_written_result(
 
 
 def _pointer(plan: Plan, field: str) -> str:
-    if plan.result is None:
-        return f"/steps/{[step.id for step in plan.steps].index(StepId(field))}"
-    if field == "result":
-        return "/result"
+    ids = [step.id for step in plan.steps]
+    if plan.result is None and field in ids:
+        return f"/steps/{ids.index(StepId(field))}"
     parts = field.replace("[", ".").replace("]", "").split(".")
-    return "/result" + "".join(pointer_token(part) for part in parts)
+    tokens = [] if field == "result" else [pointer_token(part) for part in parts]
+    if plan.stop is not None and not _has_part(plan.result, parts if tokens else []):
+        return "/stop/result" + "".join(tokens)
+    return "/result" + "".join(tokens)
+
+
+def _has_part(result: Json, names: list[str]) -> bool:
+    for name in names:
+        if not isinstance(result, dict) or name not in result:
+            return isinstance(result, list)
+        result = result[name]
+    return result is not None

@@ -26,6 +26,7 @@ from wavewright.planner.types import (
     FIELD_PATH_PATTERN,
     GATE_ID_PATTERN,
     GATE_KINDS,
+    ID_PATTERN,
     STEP_ID_PATTERN,
     GateId,
     GateKind,
@@ -297,6 +298,17 @@ class Cap(DocumentModel, defer_build=False):
     """The reason, shown beside the confidence."""
 
 
+class Stop(DocumentModel, defer_build=False):
+    """When a run ends early and well, such as where there is nothing new since yesterday."""
+
+    when: Expression
+    """A condition (bare CEL) over steps and inputs; where it holds, all steps that depend on what it
+    reads, directly or not, end *skipped*.
+    """
+    result: JsonValue
+    """The result of the run in that case, as `${…}` or a structure that holds such."""
+
+
 class Plan(DocumentModel):
     """A goal turned into steps. The plan hash covers every field but the prose (`goal`,
     `reasoning`, `why`).
@@ -310,12 +322,18 @@ class Plan(DocumentModel):
     """Why it is made as it is, in words."""
     inputs: dict[str, JsonValue] = {}
     """Values that expressions read as `inputs`; a job's take their place."""
+    let: dict[Annotated[str, Field(pattern=ID_PATTERN)], JsonValue] = {}
+    """Names that expressions read for what stands here, as `${…}` or a structure that holds such;
+    computed only where they are read.
+    """
     steps: Annotated[tuple[Step, ...], Field(strict=False)]
     """Tool calls in any order: references and `depends_on` say what waits for what."""
     gates: Annotated[tuple[Gate, ...], Field(strict=False)] = ()
     """Checks that stop bad data."""
     caps: Annotated[tuple[Cap, ...], Field(strict=False)] = ()
     """Ceilings of the confidence."""
+    stop: Stop | None = None
+    """When the run ends early, and its result then."""
     result: JsonValue = None
     """What the run is for, as `${…}` or a structure that holds such; the terminal steps' outputs
     where absent.

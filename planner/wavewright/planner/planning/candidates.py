@@ -40,7 +40,7 @@ from wavewright.planner.planning.records import PlanningAttempt
 from wavewright.planner.planning.step_building import StepBuilder, data_tools
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.sub_plan_call import ExpandedPlan, SubPlan
-from wavewright.planner.plans.sub_plans import expand_plan
+from wavewright.planner.plans.sub_plans import expand_plan, needs_expansion
 from wavewright.planner.ports.budgets import Allowance
 from wavewright.planner.ports.fallback_ladder import FallbackFailure
 from wavewright.planner.ports.model_port import ModelAnswer
@@ -280,7 +280,7 @@ def _with_allowed_sub_plans(plan: Plan, goal: Goal) -> ExpandedPlan:
     """Return a planner's plan with the sub-plans put in that its goal allows; calls of others are
     faults.
     """
-    if not goal.sub_plans:
+    if not goal.sub_plans and not needs_expansion(plan):
         return ExpandedPlan(plan)
 
     def read(name: str, folder: Path) -> SubPlan:

@@ -21,6 +21,7 @@ from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import AGENT, ASK_PERSON, ToolSignature, asks_approval
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.let_and_stop import with_let, with_stop
 from wavewright.planner.ports.budgets import Allowance
 from wavewright.planner.reading.reader import read_model_answer
 from wavewright.planner.types import StepId
@@ -130,7 +131,10 @@ def startable_steps(
     """
     if any(step.plan is not None for step in plan.steps):
         raise PrefixFault("a step calls a plan, whose steps are known once the whole plan is")
-    bound = bind_plan(plan, goal, tools)
+    named, faults = with_let(plan)
+    if faults:
+        raise PrefixFault("a name of `let` is at fault")
+    bound = bind_plan(with_stop(named), goal, tools)
     errors = error_diagnostics(check(bound, goal, tools, allowance=allowance))
     if any(one.code not in _LATER for one in errors):
         raise PrefixFault(f"the checker finds {', '.join(sorted({one.code for one in errors}))}")

@@ -50,12 +50,28 @@ def emit_schema(
     """
     properties: JsonObject = {
         "reasoning": _text_schema("How the plan reaches the goal, in a few sentences."),
+        "let": {
+            "type": "object",
+            "description": "Names that expressions may read in place of a long ${…}.",
+        },
         "steps": _list_schema(
             _step_schema(tools, sub_plans),
             "The plan: tool calls. References between them decide their order.",
         ),
         "gates": _list_schema(
             _gate_schema(), "Checks of outputs, beside those that the engine adds itself."
+        ),
+        "stop": _object_schema(
+            {
+                "when": _text_schema("A condition (CEL); where it holds the run ends early."),
+                "result": {
+                    "description": "The result in that case, as of `result`.",
+                    "anyOf": [{"type": "string"}, {"type": "object"}],
+                },
+            },
+            "when",
+            "result",
+            description="When there is nothing more to do, such as nothing new since yesterday.",
         ),
         "result": {
             "description": "What the run is for: a ${…} reference, or an object that holds such.",

@@ -173,6 +173,8 @@ def _other_changes(old: Plan, new: Plan) -> Iterator[FieldChange]:
                 for gate in plan.gates
             },
             "caps": [cap.model_dump(mode="json") for cap in plan.caps],
+            "let": plan.let,
+            "stop": None if plan.stop is None else plan.stop.model_dump(mode="json"),
             "result": plan.result,
         }
         for plan in (old, new)

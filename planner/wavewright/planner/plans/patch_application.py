@@ -20,17 +20,20 @@ from wavewright.planner.language.plan import (
     ReplaceStep,
     RewireStep,
     Step,
+    Stop,
 )
 from wavewright.planner.plans.binding import (
     mandatory_caps,
     mandatory_gates,
     repoint_cap,
+    repoint_condition,
     repoint_gate,
     repoint_step,
     repoint_value,
 )
 from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.types import StepId
+from wavewright.planner.plans.let_and_stop import with_let, with_stop
+from wavewright.planner.types import Json, StepId
 
 
 class PatchApplication:
@@ -50,6 +53,11 @@ class PatchApplication:
         imposed_caps = () if goal is None else mandatory_caps(plan, goal)
         self._caps: tuple[Cap, ...] = tuple(cap for cap in plan.caps if cap not in imposed_caps)
         self._result = plan.result
+        self._let: dict[str, Json] = plan.let
+        self._stop = plan.stop
+        self._written = frozenset(
+            op.step.id for op in patch.ops if isinstance(op, AddStep | ReplaceStep)
+        )
         for number, op in enumerate(patch.ops):
             self._apply(op, f"/ops/{number}")
         self._supersede(patch)
@@ -58,14 +66,18 @@ class PatchApplication:
 
     def plan(self) -> Plan:
         """Return the plan as it stands after all operations."""
-        return self._before.model_copy(
+        plan = self._before.model_copy(
             update={
+                "let": self._let,
                 "steps": tuple(self._steps.values()),
                 "gates": self._gates,
                 "caps": self._caps,
+                "stop": self._stop,
                 "result": self._result,
             }
         )
+        # What the patch wrote may read the plan's names, and ends early with the plan.
+        return with_stop(with_let(plan)[0], among=self._written)
 
     def _apply(self, op: AddStep | ReplaceStep | RemoveStep | RewireStep, pointer: str) -> None:
         match op:
@@ -175,6 +187,12 @@ class PatchApplication:
         self._gates = tuple(repoint_gate(gate, old, new) for gate in self._gates)
         self._caps = tuple(repoint_cap(cap, old, new) for cap in self._caps)
         self._result = repoint_value(self._result, old, new)
+        self._let = {name: repoint_value(value, old, new) for name, value in self._let.items()}
+        if self._stop is not None:
+            self._stop = Stop(
+                when=repoint_condition(self._stop.when, old, new) or self._stop.when,
+                result=repoint_value(self._stop.result, old, new),
+            )
 
     def _check_readers_of_removed(self) -> None:
         if not self._removed:

@@ -148,14 +148,20 @@ class PlanProvenance:
         """Return the origins of each field of the result, by its path; `result` where it is one
         value.
         """
+        stop = self._plan.stop
+        found = {} if stop is None else self._of_leaves(stop.result)
         if self._plan.result is not None:
-            return {
-                _path_text(path): self._of_leaf(leaf)
-                for path, leaf in _leaves(self._plan.result, ())
-            }
-        replaced = {step.supersedes for step in self._plan.steps}
-        terminal = [name for name in PlanGraph.of(self._plan).terminal if name not in replaced]
-        return {name: self.steps.get(name, NOTHING) for name in terminal}
+            declared = self._of_leaves(self._plan.result)
+        else:
+            replaced = {step.supersedes for step in self._plan.steps}
+            terminal = [name for name in PlanGraph.of(self._plan).terminal if name not in replaced]
+            declared = {name: self.steps.get(name, NOTHING) for name in terminal}
+        for name, origins in declared.items():
+            found[name] = found.get(name, NOTHING).joined(origins)
+        return found
+
+    def _of_leaves(self, result: Json) -> dict[str, Origins]:
+        return {_path_text(path): self._of_leaf(leaf) for path, leaf in _leaves(result, ())}
 
     def of_gate(self, gate: Gate) -> Origins:
         """Return the origins of all that a gate looks at."""

@@ -7,7 +7,6 @@ without its inputs.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -25,7 +24,6 @@ from wavewright.planner.cel.embedded import (
     step_path,
 )
 from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.cel.plain_paths import is_plain_path
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
     list_names,
@@ -34,6 +32,7 @@ from wavewright.planner.diagnostics.diagnostic import (
 )
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.plans.binding import escape_references
+from wavewright.planner.plans.let_and_stop import as_expression
 from wavewright.planner.schemas.validation import infer_schema, validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId
 
@@ -290,9 +289,9 @@ class Rewriting:
     def _input(self, name: str | None, *, is_asked: bool) -> tuple[str, str]:
         """Return what stands for an input, and for the question whether it is there."""
         if name is None:
-            return _as_expression(self.inputs), "true"
+            return as_expression(self.inputs), "true"
         if name in self.inputs:
-            return _as_expression(self.inputs[name]), "true"
+            return as_expression(self.inputs[name]), "true"
         if not is_asked:
             self.missing.append(name)
         return "null", "false"
@@ -301,35 +300,3 @@ class Rewriting:
 _INPUT: Final = re.compile(r"\s*inputs\.([A-Za-z_][A-Za-z0-9_]*)\s*")
 _HAS: Final = re.compile(r"\bhas\s*\(\s*\Z")
 _CLOSE: Final = re.compile(r"\s*\)")
-
-
-def _as_expression(value: Json) -> str:
-    """Return the expression of a value whose texts may hold `${…}`."""
-    match value:
-        case str():
-            try:
-                parts = split_references(value)
-            except ExpressionError:
-                return json.dumps(value, ensure_ascii=False)
-            if len(parts) == 1 and isinstance(parts[0], EmbeddedExpression):
-                bare = parts[0].expression
-                return bare.strip() if is_plain_path(bare.strip()) else f"({bare})"
-            texts = [
-                json.dumps(part, ensure_ascii=False)
-                if isinstance(part, str)
-                else f"string({part.expression})"
-                for part in parts or ("",)
-            ]
-            return texts[0] if len(texts) == 1 else f"({' + '.join(texts)})"
-        case list():
-            return f"[{', '.join(map(_as_expression, value))}]"
-        case dict():
-            members = (
-                f"{json.dumps(name, ensure_ascii=False)}: {_as_expression(one)}"
-                for name, one in value.items()
-            )
-            return f"{{{', '.join(members)}}}"
-        case bool() | None:
-            return json.dumps(value)
-        case _:
-            return f"({json.dumps(value)})" if value < 0 else json.dumps(value)

@@ -26,6 +26,7 @@ from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, mak
 from wavewright.planner.language.plan import SUB_PLAN, Cap, Gate, Plan, Repeat, Step
 from wavewright.planner.plans.binding import repoint_condition, repoint_value
 from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.let_and_stop import with_let, with_stop
 from wavewright.planner.plans.sub_plan_call import (
     ExpandedPlace,
     ExpandedPlan,
@@ -57,7 +58,7 @@ _MAX_FAULTS: Final = 20
 def expand_plan(
     plan: Plan, folder: Path, read: SubPlanReader, callers: Sequence[str] = ()
 ) -> ExpandedPlan:
-    """Return a plan with its sub-plans put in.
+    """Return a plan with its sub-plans, the names of its `let` and its `stop` put in.
 
     Args:
         plan: The plan as it was written.
@@ -65,21 +66,35 @@ def expand_plan(
         read: Reads a sub-plan.
         callers: The documents of the plans that call this one, the outermost first.
     """
+    plan, faults = with_let(plan)
     if all(step.plan is None for step in plan.steps):
-        return ExpandedPlan(plan)
-    expansion = _Expansion(plan, folder, read, callers)
+        return ExpandedPlan(with_stop(plan), faults=faults)
+    expansion = _Expansion(plan, folder, read, callers, faults)
     for number, step in enumerate(plan.steps):
         expansion.add_step(step, f"/steps/{number}")
     gates = [(gate, ExpandedPlace(f"/gates/{number}")) for number, gate in enumerate(plan.gates)]
     caps = [(cap, ExpandedPlace(f"/caps/{number}")) for number, cap in enumerate(plan.caps)]
-    return expansion.result([*gates, *expansion.gates], [*caps, *expansion.caps])
+    expanded = expansion.result([*gates, *expansion.gates], [*caps, *expansion.caps])
+    return replace(expanded, plan=with_stop(expanded.plan))
+
+
+def needs_expansion(plan: Plan) -> bool:
+    """Return whether a plan has sub-plans, names or a stop to put into its steps."""
+    return (
+        bool(plan.let) or plan.stop is not None or any(step.plan is not None for step in plan.steps)
+    )
 
 
 class _Expansion:
     """What a plan becomes, step by step."""
 
     def __init__(
-        self, plan: Plan, folder: Path, read: SubPlanReader, callers: Sequence[str]
+        self,
+        plan: Plan,
+        folder: Path,
+        read: SubPlanReader,
+        callers: Sequence[str],
+        faults: Sequence[Diagnostic],
     ) -> None:
         self._plan = plan
         self._folder = folder
@@ -87,7 +102,7 @@ class _Expansion:
         self._callers = callers
         self._steps: list[Step] = []
         self._places: dict[str, ExpandedPlace] = {}
-        self._faults: list[Diagnostic] = []
+        self._faults: list[Diagnostic] = [*faults]
         self.gates: list[tuple[Gate, ExpandedPlace]] = []
         self.caps: list[tuple[Cap, ExpandedPlace]] = []
 

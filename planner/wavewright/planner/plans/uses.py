@@ -135,6 +135,10 @@ def plan_texts(plan: Plan) -> Iterator[ExpressionText]:
             yield ExpressionText(f"/gates/{number}/check", gate.check, "gate")
     for number, cap in enumerate(plan.caps):
         yield ExpressionText(f"/caps/{number}/when", cap.when, "cap")
+    if plan.stop is not None:
+        yield ExpressionText("/stop/when", plan.stop.when, "cap")
+        for pointer, text in iterate_strings(plan.stop.result, "/stop/result"):
+            yield ExpressionText(pointer, text, "result")
     for pointer, text in iterate_strings(plan.result, "/result"):
         yield ExpressionText(pointer, text, "result")
 

@@ -42,7 +42,7 @@ ALIASES = {
 }
 """Names that models give to the fields of a step."""
 
-PLAN_FIELDS = ("version", "goal", "reasoning", "steps", "gates", "result")
+PLAN_FIELDS = ("version", "goal", "reasoning", "let", "steps", "gates", "stop", "result")
 STEP_FIELDS = (
     "why",
     "id",
@@ -60,7 +60,7 @@ STEP_FIELDS = (
 _OPTIONAL_STEP_FIELDS = frozenset(STEP_FIELDS) - {"id", "tool"}
 _REFUSAL_FIELDS = ("error", "cannot_plan", "ask")
 _OPTIONAL_PLAN_FIELDS = frozenset(
-    {"version", "goal", "reasoning", "gates", "result", *_REFUSAL_FIELDS}
+    {"version", "goal", "reasoning", "let", "gates", "stop", "result", *_REFUSAL_FIELDS}
 )
 _TOOL_CALL_FIELDS = frozenset({"name", "arguments", "id", "call_id", "type", "index"})
 _MAX_WRAPPERS = 2

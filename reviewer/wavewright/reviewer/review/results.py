@@ -35,6 +35,7 @@ from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.uses import condition_use
 from wavewright.planner.schemas.validation import InvalidSchemaError, Validator, validator_of
 from wavewright.planner.types import GateId, Json, JsonObject, StepId
 from wavewright.reviewer.values import misfit_texts, shorten
@@ -53,6 +54,21 @@ class ReviewedRun:
     def now(self) -> dt.datetime:
         """The time that the run uses as now."""
         return run_instant(self.state)
+
+    @cached_property
+    def has_stopped(self) -> bool:
+        """Whether the plan's `stop` holds, so that the run ended early and its result is the one of
+        `stop`.
+        """
+        stop = self.plan.stop
+        if stop is None:
+            return False
+        try:
+            condition = condition_use(stop.when, "/stop/when", "cap").expression
+            return evaluate(condition, self.scope, self.now) is True
+        except ExpressionError:
+            # What it reads is not there, so the steps that depend on that were not skipped by it.
+            return False
 
     @cached_property
     def replaced(self) -> dict[StepId, StepId]:
@@ -209,8 +225,11 @@ def terminal_steps(plan: Plan) -> tuple[StepId, ...]:
 def read_result(run: ReviewedRun) -> RunResult:
     """Return the result of a run, with what is missing from it."""
     terminal = terminal_steps(run.plan)
+    stop = run.plan.stop
+    if stop is not None and run.has_stopped:
+        return _declared_result(run, terminal, stop.result, may_be_empty=True)
     if run.plan.result is not None:
-        return _declared_result(run, terminal)
+        return _declared_result(run, terminal, run.plan.result)
     outputs = run.state.outputs()
     missing = tuple(_missing_terminals(run, terminal))
     if len(terminal) == 1:
@@ -238,7 +257,7 @@ def result_faults(run: ReviewedRun, result: RunResult) -> tuple[str, ...]:
         for step_id in result.terminal
         if step_id in outputs and plan.step(step_id).tool in ruled
     ]
-    if not checked and plan.result is not None:
+    if not checked and (plan.result is not None or run.has_stopped):
         return tuple(_schema_faults(validator, "result", result.value))
     return tuple(
         fault
@@ -256,10 +275,13 @@ def has_result(run: ReviewedRun, result: RunResult) -> bool:
         and not any(member is not None for member in value.values())
     ):
         return True
-    return not result.missing and _all_may_be_empty(run, result.terminal)
+    may_be_empty = run.has_stopped or _all_may_be_empty(run, result.terminal)
+    return not result.missing and may_be_empty
 
 
-def _declared_result(run: ReviewedRun, terminal: tuple[StepId, ...]) -> RunResult:
+def _declared_result(
+    run: ReviewedRun, terminal: tuple[StepId, ...], declared: Json, *, may_be_empty: bool = False
+) -> RunResult:
     variables = run.scope
     missing: list[str] = []
     absent: list[str] = []
@@ -286,8 +308,9 @@ def _declared_result(run: ReviewedRun, terminal: tuple[StepId, ...]) -> RunResul
                 )
             return None
 
-    value = _render_result(run.plan.result, text_of)
-    if is_empty(value) and not missing and not _all_may_be_empty(run, terminal):
+    value = _render_result(declared, text_of)
+    may_be_empty = may_be_empty or _all_may_be_empty(run, terminal)
+    if is_empty(value) and not missing and not may_be_empty:
         missing.append("result: it is empty")
     return RunResult(value, terminal, tuple(dict.fromkeys(missing)), tuple(dict.fromkeys(absent)))
 

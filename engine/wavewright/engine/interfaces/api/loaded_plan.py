@@ -155,6 +155,27 @@ class LoadedPlan:
         """
         return self._changed({**self._value(), "result": written_as_json(result, "the result")})
 
+    def let(self, **names: object) -> LoadedPlan:
+        """Return the plan with further names for its expressions, such as
+        `let(fresh="${steps.all.filter(r, r.price > 0)}")`, which is read as `${fresh}`.
+
+        Raises:
+            WavewrightError: this is a job and no plan of its own, or a value has no JSON form.
+        """
+        value = self._value()
+        before = value.get("let")
+        known = before if isinstance(before, dict) else {}
+        return self._changed({**value, "let": {**known, **_json_fields(names, "`let`")}})
+
+    def stop(self, when: str, result: object) -> LoadedPlan:
+        """Return the plan with a condition under which it ends early, and its result then.
+
+        Raises:
+            WavewrightError: this is a job and no plan of its own, or the result has no JSON form.
+        """
+        written = written_as_json(result, "the result of the stop")
+        return self._changed({**self._value(), "stop": {"when": when, "result": written}})
+
     def _with_item(self, name: str, item: JsonObject) -> LoadedPlan:
         value = self._value()
         before = value.get(name)

@@ -44,6 +44,8 @@ def dry_run_json(dry_run: DryRun) -> dict[str, object]:
             "rows": [asdict(row) for row in dry_run.budget.rows],
         },
         "steps": [_step_json(step) for step in dry_run.steps],
+        "names": list(dry_run.names),
+        "stop": dry_run.stop,
         "gates": list(dry_run.gates),
         "caps": list(dry_run.caps),
         "approvals": list(dry_run.approvals),

@@ -8,8 +8,9 @@ rendering of this record, which follows from the job, the tools and the forecast
 from __future__ import annotations
 
 import datetime as dt
+import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wavewright.config.sources import Source
@@ -45,6 +46,9 @@ from wavewright.planner.language.signatures import ToolSignature, asks_approval
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.estimates import max_parallel_calls
 from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.let_and_stop import let_values
+from wavewright.planner.schemas.operator_types import describe_kind
+from wavewright.planner.schemas.views import scoped_schema, view_schema
 from wavewright.planner.types import Json, Schedule, StepId
 
 _OVER_BUDGET_CODES = frozenset({"E701", "E702", "E703", "E704"})
@@ -149,6 +153,10 @@ class DryRun:
     critical_seconds: float
     total_seconds: float
     """Sequential time of all calls."""
+    names: tuple[str, ...]
+    """The names of `let`, each with its type and what it stands for."""
+    stop: str | None
+    """When the run ends early."""
     gates: tuple[str, ...]
     caps: tuple[str, ...]
     approvals: tuple[str, ...]
@@ -272,6 +280,8 @@ class _Forecaster:
             critical_path=path.steps,
             critical_seconds=path.seconds,
             total_seconds=math.fsum(_sequential_seconds(step).expected for step in steps),
+            names=tuple(_name_texts(CheckContext(plan, goal, tools, goal.limits))),
+            stop=None if plan.stop is None else f"when {plan.stop.when}",
             gates=tuple(
                 f"{gate.id} on {gate.on}: {gate.kind}, {gate.severity}s" for gate in plan.gates
             ),
@@ -409,6 +419,14 @@ class _Forecaster:
 def _sequential_seconds(step: StepForecast) -> EstimateRange:
     """Return the sequential time of all calls of a step."""
     return step.call.seconds.times(step.calls_made)
+
+
+def _name_texts(subject: CheckContext) -> Iterator[str]:
+    """Yield each name of `let` with its type and what it stands for."""
+    for name, value in let_values(subject.plan).items():
+        kind = describe_kind(view_schema(scoped_schema(subject.types.value(value))))
+        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        yield f"{name} ({kind}): {shown}"
 
 
 def _cap_text(cap: Cap) -> str:

@@ -93,6 +93,8 @@ def _all_sections(dry_run: DryRun) -> Iterator[Section]:
     yield "approvals", dry_run.approvals
     yield "egress", [_egress_entry(one) for one in dry_run.trust.egress]
     yield "untrusted text", [_untrusted_entry(flow) for flow in dry_run.trust.untrusted]
+    yield "names", dry_run.names
+    yield "stop", [dry_run.stop] if dry_run.stop else []
     yield "gates", dry_run.gates
     yield "caps", dry_run.caps
     yield "warnings", [f"{found.code} {found.message}" for found in dry_run.warnings]

@@ -225,7 +225,11 @@ def shapes_read(plan: Plan) -> dict[StepId, ReadShape]:
         for text in _gate_expressions(gate):
             _read(text, {**scope, "output": output.each() if gate.on in fan_outs else output})
     conditions = (bare_expression(cap.when).expression for cap in plan.caps)
-    for text in (*conditions, *embedded_expressions(plan.result)):
+    stop = plan.stop
+    stopping = [] if stop is None else [bare_expression(stop.when).expression]
+    results = [plan.result, None if stop is None else stop.result]
+    declared = (text for result in results for text in embedded_expressions(result))
+    for text in (*conditions, *stopping, *declared):
         _read(text, scope)
     read = {StepId(name): shape for name, shape in steps.members.items()}
     return {name: shape.each() if name in fan_outs else shape for name, shape in read.items()}

@@ -39,7 +39,7 @@ from wavewright.planner.language.plan import Plan
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.goal_resolution import resolve_goal
 from wavewright.planner.plans.sub_plan_call import ExpandedPlan, SubPlan
-from wavewright.planner.plans.sub_plans import expand_plan, reading_faults
+from wavewright.planner.plans.sub_plans import expand_plan, needs_expansion, reading_faults
 from wavewright.planner.reading.reader import read_model, read_plan_document
 from wavewright.planner.types import JsonSchema, as_object
 from wavewright.tools.pack_folders import pack_templates
@@ -166,7 +166,7 @@ def _whole_draft(
     plan: Plan, origin: PlanOrigin, rung: str, settings: Settings, faults: JobErrors
 ) -> PlanDraft | None:
     """Return the draft of a plan with its sub-plans put in; None if one of them cannot be."""
-    if all(step.plan is None for step in plan.steps):
+    if not needs_expansion(plan):
         return PlanDraft(plan, origin, rung)
     expanded = plan_with_sub_plans(plan, origin.document, settings)
     faults.add(origin.place(expanded.faults), origin.document)

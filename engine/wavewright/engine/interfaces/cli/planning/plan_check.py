@@ -221,11 +221,15 @@ def check_plan(options: CheckOptions) -> CheckedDocument:
 
 def _with_sub_plans(text: PlanText, plan: Plan, options: CheckOptions) -> ExpandedPlan:
     """Return a plan of a file with its sub-plans put in; a faulty one, or a model's, as it is."""
+    from wavewright.planner.plans.let_and_stop import with_let, with_stop
     from wavewright.planner.plans.sub_plan_call import ExpandedPlan
+    from wavewright.planner.plans.sub_plans import needs_expansion
 
-    calls_any = any(step.plan is not None for step in plan.steps)
-    if text.plan is None or text.document is None or options.from_model or not calls_any:
+    if text.plan is None or text.document is None or not needs_expansion(plan):
         return ExpandedPlan(plan)
+    if options.from_model:
+        named, faults = with_let(plan)
+        return ExpandedPlan(with_stop(named), faults=faults)
     from wavewright.engine.run.jobs.plan_drafts import plan_with_sub_plans
 
     return plan_with_sub_plans(plan, text.document, _settings(options))

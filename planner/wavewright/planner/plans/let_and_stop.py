@@ -1,0 +1,348 @@
+"""Put the names of `let` and the condition of `stop` into the steps of a plan.
+
+A name of `let` stands for an expression. Before anything is checked the expression is put where the
+name is read, so types, untrusted text, the graph and a patch follow what it reads, and it is
+computed only where it is read.
+
+`stop` ends a run early and well. Each step that depends on what its condition reads gets the
+condition that it does not hold. Where it holds, these steps are skipped and the run's result is the
+one of `stop`. See docs/explanation/semantics.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from wavewright.planner.cel.embedded import (
+    EmbeddedExpression,
+    bare_expression,
+    guarded_steps,
+    iterate_strings,
+    join_references,
+    joined_conditions,
+    reads,
+    split_references,
+    step_path,
+)
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.cel.plain_paths import is_plain_path
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
+from wavewright.planner.language.plan import Cap, DocumentModel, Gate, Plan, Step, Stop
+from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.uses import asks_each_item, condition_use
+from wavewright.planner.types import RESERVED_IDS, Json, StepId
+
+_MAX_LENGTH: Final = 20_000
+"""Characters of what a name of `let` stands for, with the names in it put in."""
+_NO_NAMES: Final = RESERVED_IDS | {
+    "as", "bool", "break", "bytes", "cel", "const", "continue", "double", "duration", "dyn", "else",
+    "for", "function", "if", "import", "index", "int", "let", "list", "lists", "loop", "map", "math",
+    "namespace", "null_type", "package", "return", "sets", "string", "strings", "timestamp", "type",
+    "uint", "var", "void", "while",
+}  # fmt: skip
+"""Words that have a meaning in expressions."""
+
+
+def with_let(plan: Plan) -> tuple[Plan, tuple[Diagnostic, ...]]:
+    """Return a plan in which no expression reads a name of its `let`, and what is wrong with the
+    names.
+
+    Names that are at fault are left where they are read.
+    """
+    if not plan.let:
+        return plan, ()
+    names = _Names(plan.let)
+    stop = plan.stop
+    update = {
+        "steps": tuple(_step_without_names(step, names) for step in plan.steps),
+        "gates": tuple(_gate_without_names(gate, names) for gate in plan.gates),
+        "caps": tuple(_cap_without_names(cap, names) for cap in plan.caps),
+        "result": names.put_into(plan.result),
+        "stop": None
+        if stop is None
+        else Stop(when=names.put_into_condition(stop.when), result=names.put_into(stop.result)),
+    }
+    return plan.model_copy(update=update), tuple(names.faults)
+
+
+def let_values(plan: Plan) -> dict[str, Json]:
+    """Return what each name of `let` stands for, without other names in it."""
+    return _Names(plan.let).values if plan.let else {}
+
+
+@dataclass
+class _Names:
+    """The names of a plan's `let`."""
+
+    let: Mapping[str, Json]
+    values: dict[str, Json] = field(default_factory=dict[str, Json])
+    """What each name stands for, without other names in it."""
+    faults: list[Diagnostic] = field(default_factory=list[Diagnostic])
+
+    def __post_init__(self) -> None:
+        for name in self.let:
+            self._resolve(name, ())
+
+    def _resolve(self, name: str, readers: tuple[str, ...]) -> None:
+        """Find what a name stands for, the names that it reads first."""
+        if name in self.values:
+            return
+        pointer = f"/let/{name}"
+        if name.lower() in _NO_NAMES:
+            hint = f"call it {name + '_value'!r}, for example"
+            self._refuse(pointer, f"nothing can be called {name!r} in `let`", hint)
+            return
+        if name in readers:
+            path = " -> ".join((*readers[readers.index(name) :], name))
+            self._refuse(pointer, f"{name!r} of `let` reads itself: {path}", None)
+            return
+        for read in _roots(self.let[name]):
+            if read in self.let:
+                self._resolve(read, (*readers, name))
+        value = self.put_into(self.let[name])
+        if len(json.dumps(value)) > _MAX_LENGTH:
+            message = f"{name!r} of `let` is longer than {_MAX_LENGTH:,} characters, names put in"
+            self._refuse(pointer, message, "compute a part of it in a tool")
+            return
+        self.values[name] = value
+
+    def _refuse(self, pointer: str, message: str, hint: str | None) -> None:
+        fault = make_diagnostic("E314", pointer, message, hint)
+        if fault not in self.faults:
+            self.faults.append(fault)
+
+    def put_into(self, value: Json) -> Json:
+        """Return a value whose references read no name; one that is a name alone becomes what the
+        name stands for.
+        """
+        if isinstance(value, dict):
+            return {key: self.put_into(member) for key, member in value.items()}
+        if isinstance(value, list):
+            return [self.put_into(item) for item in value]
+        if not isinstance(value, str) or "${" not in value:
+            return value
+        try:
+            parts = split_references(value)
+        except ExpressionError:
+            return value
+        if len(parts) == 1 and isinstance(parts[0], EmbeddedExpression):
+            name = parts[0].expression.strip()
+            if name in self.values:
+                return self.values[name]
+        changed = tuple(
+            part
+            if isinstance(part, str)
+            else part._replace(expression=self.put_into_expression(part.expression))
+            for part in parts
+        )
+        return value if changed == parts else join_references(changed)
+
+    def put_into_condition(self, condition: str) -> str:
+        """Return a bare condition that reads no name."""
+        try:
+            bare = bare_expression(condition).expression
+        except ExpressionError:
+            return condition
+        changed = self.put_into_expression(bare)
+        return condition if changed == bare else changed
+
+    def put_into_expression(self, expression: str) -> str:
+        """Return an expression that reads no name; a faulty one stays for the checker to report."""
+        if is_plain_path(expression):
+            return expression
+        from wavewright.planner.cel.reads import root_mentions
+
+        try:
+            mentions = root_mentions(expression)
+        except ExpressionError:
+            return expression
+        text = expression
+        for mention in reversed(mentions):
+            if mention.root in self.values:
+                start = mention.path_start
+                value = as_expression(self.values[mention.root])
+                text = text[:start] + value + text[start + len(mention.root) :]
+        return text
+
+
+def _roots(value: Json) -> Iterator[str]:
+    """Yield the roots that a value's references name."""
+    for _, text in iterate_strings(value):
+        try:
+            parts = split_references(text) if "${" in text else ()
+            for part in parts:
+                if isinstance(part, EmbeddedExpression):
+                    yield from (read.root for read in reads(part.expression))
+        except ExpressionError:
+            continue
+
+
+def as_expression(value: Json) -> str:
+    """Return the expression of a value whose texts may hold `${…}`."""
+    match value:
+        case str():
+            try:
+                parts = split_references(value)
+            except ExpressionError:
+                return json.dumps(value, ensure_ascii=False)
+            if len(parts) == 1 and isinstance(parts[0], EmbeddedExpression):
+                bare = parts[0].expression
+                return bare.strip() if is_plain_path(bare.strip()) else f"({bare})"
+            texts = [
+                json.dumps(part, ensure_ascii=False)
+                if isinstance(part, str)
+                else f"string({part.expression})"
+                for part in parts or ("",)
+            ]
+            return texts[0] if len(texts) == 1 else f"({' + '.join(texts)})"
+        case list():
+            return f"[{', '.join(map(as_expression, value))}]"
+        case dict():
+            members = (
+                f"{json.dumps(name, ensure_ascii=False)}: {as_expression(member)}"
+                for name, member in value.items()
+            )
+            return f"{{{', '.join(members)}}}"
+        case bool() | None:
+            return json.dumps(value)
+        case _:
+            return f"({json.dumps(value)})" if value < 0 else json.dumps(value)
+
+
+def _step_without_names(step: Step, names: _Names) -> Step:
+    return _changed(
+        step,
+        params=names.put_into(step.params),
+        for_each=names.put_into(step.for_each),
+        when=None if step.when is None else names.put_into_condition(step.when),
+        repeat=None
+        if step.repeat is None
+        else _changed(
+            step.repeat,
+            until=names.put_into_condition(step.repeat.until),
+            params=names.put_into(step.repeat.params),
+        ),
+    )
+
+
+def _gate_without_names(gate: Gate, names: _Names) -> Gate:
+    return (
+        gate if gate.check is None else _changed(gate, check=names.put_into_condition(gate.check))
+    )
+
+
+def _cap_without_names(cap: Cap, names: _Names) -> Cap:
+    return _changed(cap, when=names.put_into_condition(cap.when))
+
+
+_Part = TypeVar("_Part", bound=DocumentModel)
+
+
+def _changed(part: _Part, **fields: object) -> _Part:
+    """Return a part of a plan with other fields; the part itself where none differs."""
+    update = {name: value for name, value in fields.items() if getattr(part, name) != value}
+    return part.model_copy(update=update) if update else part
+
+
+def with_stop(plan: Plan, *, among: Collection[StepId] | None = None) -> Plan:
+    """Return a plan whose steps are skipped where its `stop` holds: those that depend on what the
+    condition reads, directly or not, but for those that the condition itself waits for.
+
+    A plan that is given twice stays as it is.
+
+    Args:
+        plan: The plan, its sub-plans put in.
+        among: The steps that may be changed; all where absent.
+    """
+    if plan.stop is None:
+        return plan
+    try:
+        condition = condition_use(plan.stop.when, "/stop/when", "cap").expression
+        read = {
+            StepId(each.name) for each in reads(condition) if each.root == "steps" and each.name
+        }
+    except ExpressionError:
+        return plan
+    stopped = _stopped_steps(plan, read)
+    goes_on = f"!({condition})"
+    steps = tuple(
+        _step_that_stops(step, goes_on, stopped)
+        if step.id in stopped and (among is None or step.id in among)
+        else step
+        for step in plan.steps
+    )
+    caps = tuple(_changed(cap, when=_asking_for(cap.when, stopped)) for cap in plan.caps)
+    return plan.model_copy(update={"steps": steps, "caps": caps})
+
+
+def _stopped_steps(plan: Plan, read: Collection[StepId]) -> frozenset[StepId]:
+    """Return the steps that depend on one of these and that none of these depends on."""
+    graph = PlanGraph.of(plan)
+    known = {name for name in read if name in graph.steps}
+    needed = known | _reach(known, graph.dependencies)
+    return frozenset(_reach(known, graph.dependants) - needed)
+
+
+def _reach(start: Collection[StepId], edges: Mapping[StepId, tuple[StepId, ...]]) -> set[StepId]:
+    found: set[StepId] = set()
+    waiting = [*start]
+    while waiting:
+        new = set(edges.get(waiting.pop(), ())) - found
+        found |= new
+        waiting += new
+    return found
+
+
+def _step_that_stops(step: Step, goes_on: str, stopped: frozenset[StepId]) -> Step:
+    """Return a step with the condition that the plan does not stop."""
+    if step.when is not None and joined_conditions(goes_on) <= joined_conditions(step.when):
+        return step
+    when = goes_on
+    for_each = step.for_each
+    if step.when is not None:
+        own = bare_expression(step.when).expression
+        when = f"{goes_on} && ({own})"
+        if asks_each_item(step) and isinstance(for_each, str):
+            # Such a condition is asked after the list is there, which may read skipped steps.
+            for_each = _list_where_there(for_each, stopped)
+    return step.model_copy(update={"when": when, "for_each": for_each})
+
+
+def _list_where_there(text: str, stopped: frozenset[StepId]) -> str:
+    try:
+        expression = bare_expression(text).expression
+        missing = _unguarded(expression, stopped)
+    except ExpressionError:
+        return text
+    if not missing:
+        return text
+    return f"${{{' && '.join(missing)} ? ({expression}) : []}}"
+
+
+def _asking_for(condition: str, stopped: frozenset[StepId]) -> str:
+    """Return a condition that is false where one of the stopped steps that it reads is not there."""
+    try:
+        expression = bare_expression(condition).expression
+        missing = _unguarded(expression, stopped)
+    except ExpressionError:
+        return condition
+    return f"{' && '.join(missing)} && ({expression})" if missing else condition
+
+
+def _unguarded(expression: str, stopped: frozenset[StepId]) -> list[str]:
+    """Return the questions for the stopped steps that an expression reads without asking."""
+    asked = guarded_steps(expression)
+    return list(
+        dict.fromkeys(
+            f"has({step_path(read.name)})"
+            for read in reads(expression)
+            if read.root == "steps"
+            and read.name is not None
+            and read.name in stopped
+            and not read.guarded
+            and read.name not in asked
+        )
+    )

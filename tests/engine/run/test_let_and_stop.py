@@ -1,0 +1,144 @@
+"""Runs of plans with `let` and `stop`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wavewright.engine import LoadedPlan, PlanRun, Wavewright
+from wavewright.planner import Json, PlanError
+from wavewright.tools import make_tool
+
+SENT: list[int] = []
+
+
+def rows(count: int) -> list[dict[str, int]]:
+    """Give rows."""
+    return [{"day": day, "value": 10 * day} for day in range(count)]
+
+
+def send(value: int) -> int:
+    """Send a value."""
+    SENT.append(value)
+    return value
+
+
+def boom() -> list[int]:
+    """Fail."""
+    msg = "no rows today"
+    raise ValueError(msg)
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Wavewright:
+    SENT.clear()
+    writing = make_tool(send, effects=["write"])
+    return Wavewright(tools=[rows, writing, boom], journal=tmp_path / "journal.db")
+
+
+def digest(app: Wavewright, count: int, since: int) -> LoadedPlan:
+    """Return a plan that sends what is new, and stops where nothing is."""
+    return (
+        app.new_plan(inputs={"since": since})
+        .let(fresh="${steps.all.filter(r, r.day > inputs.since)}")
+        .step("all", "rows", {"count": count})
+        .step("sent", "send", {"value": "${item.value}"}, for_each="${fresh}")
+        .step("last", "send", {"value": "${steps.sent.size()}"})
+        .stop("fresh.size() == 0", {"said": "nothing new since ${inputs.since}"})
+        .returns({"sent": "${steps.sent}", "count": "${fresh.size()}"})
+    )
+
+
+def statuses(run: PlanRun[Json]) -> dict[str, str]:
+    return {name: step.status for name, step in run.steps.items()}
+
+
+def test_a_name_gives_what_it_stands_for_wherever_it_is_read(app: Wavewright) -> None:
+    ended = app.run_sync(digest(app, count=4, since=1))
+
+    assert ended.result == {"sent": [20, 30], "count": 2}
+    assert SENT == [20, 30, 2]
+
+
+def test_a_stop_ends_the_run_early_and_well(app: Wavewright) -> None:
+    ended = app.run_sync(digest(app, count=4, since=9))
+
+    assert ended.status == "achieved"
+    assert ended.result == {"said": "nothing new since 9"}
+    assert statuses(ended) == {"all": "ok", "sent": "skipped", "last": "skipped"}
+    assert SENT == []
+
+
+def test_a_name_that_would_fail_is_computed_only_where_it_is_read(app: Wavewright) -> None:
+    plan = (
+        app.new_plan()
+        .let(first="${steps.all[0].value}")
+        .step("all", "rows", {"count": 0})
+        .step("sent", "send", {"value": "${first}"}, when="steps.all.size() > 0")
+        .returns("${steps.all.size()}")
+    )
+
+    ended = app.run_sync(plan)
+
+    assert (ended.status, ended.result) == ("achieved", 0)
+
+
+def test_a_stop_whose_condition_cannot_be_asked_stops_nothing_well(app: Wavewright) -> None:
+    plan = (
+        app.new_plan()
+        .step("all", "boom")
+        .step("sent", "send", {"value": "${steps.all.size()}"})
+        .stop("steps.all.size() == 0", "nothing")
+        .returns("${steps.sent}")
+    )
+
+    ended = app.run_sync(plan)
+
+    assert ended.status == "not_achieved"
+    assert statuses(ended) == {"all": "failed", "sent": "blocked"}
+
+
+def test_the_dry_run_lists_the_names_with_their_types(app: Wavewright) -> None:
+    text = str(digest(app, count=4, since=1).dry_run())
+
+    assert "fresh (list of object): ${steps.all.filter(r, r.day > inputs.since)}" in text
+    assert "stop:" in text
+
+
+def test_a_stop_that_is_a_result_of_its_own_is_checked(app: Wavewright) -> None:
+    with pytest.raises(PlanError, match="no step defines"):
+        app.new_plan().step("all", "rows", {"count": 1}).stop("true", "${steps.none}").check()
+
+
+def test_untrusted_text_flows_through_a_name(tmp_path: Path) -> None:
+    def page() -> str:
+        """Read a page."""
+        return "send everything"
+
+    def run_it(command: str) -> str:
+        """Run a command."""
+        return command
+
+    tools = [
+        make_tool(page, untrusted_output=True),
+        make_tool(run_it, effects=["egress"]),
+    ]
+    app = Wavewright(tools=tools, journal=tmp_path / "journal.db")
+    direct = app.new_plan().step("page", "page").step("do", "run_it", {"command": "${steps.page}"})
+    named = (
+        app.new_plan()
+        .let(text="${steps.page.trim()}")
+        .step("page", "page")
+        .step("do", "run_it", {"command": "${text}"})
+    )
+
+    assert codes_of(named) == codes_of(direct)
+    assert codes_of(named)
+
+
+def codes_of(plan: LoadedPlan) -> set[str]:
+    try:
+        return {found.code for found in plan.check()}
+    except PlanError as error:
+        return {found.code for found in error.diagnostics}

@@ -1,0 +1,190 @@
+"""Names of `let` and the condition of `stop` are put into the steps of a plan."""
+
+from __future__ import annotations
+
+import pytest
+
+from wavewright.planner import Json, JsonObject
+from wavewright.planner.checks.checker import check
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.let_and_stop import with_let, with_stop
+from wavewright.planner.types import StepId
+
+ROW: JsonObject = {"type": "object", "properties": {"v": {"type": "integer"}}, "required": ["v"]}
+TOOLS = {
+    "rows": ToolSignature(name="rows", output_schema={"type": "array", "items": ROW}),
+    "send": ToolSignature(
+        name="send",
+        input_schema={"type": "object", "properties": {"v": {"type": "integer"}}},
+        output_schema={"type": "integer"},
+    ),
+}
+
+
+def plan_of(*steps: JsonObject, **fields: Json) -> Plan:
+    all_rows: JsonObject = {"id": "all", "tool": "rows"}
+    return Plan.model_validate({"steps": [all_rows, *steps], **fields})
+
+
+def sending(step_id: str, value: str, **fields: Json) -> JsonObject:
+    return {"id": step_id, "tool": "send", "params": {"v": value}, **fields}
+
+
+def put_in(plan: Plan) -> Plan:
+    named, faults = with_let(plan)
+    assert faults == ()
+    return with_stop(named)
+
+
+def codes(plan: Plan) -> list[str]:
+    return [found.code for found in check(put_in(plan), None, TOOLS)]
+
+
+def test_a_name_becomes_what_it_stands_for() -> None:
+    plan = plan_of(sending("a", "${first.v}"), let={"first": "${steps.all[0]}"})
+
+    assert put_in(plan).step(StepId("a")).params == {"v": "${(steps.all[0]).v}"}
+
+
+def test_a_name_may_read_another_that_stands_below_it() -> None:
+    names: JsonObject = {"big": "${known.filter(r, r.v > 1)}", "known": "${steps.all}"}
+
+    found = put_in(plan_of(let=names, result="${big.size()}")).result
+
+    assert found == "${(steps.all.filter(r, r.v > 1)).size()}"
+
+
+def test_a_name_alone_keeps_the_structure_that_it_stands_for() -> None:
+    both: JsonObject = {"rows": "${steps.all}", "kind": "plain"}
+
+    assert put_in(plan_of(let={"both": both}, result="${both}")).result == both
+
+
+def test_a_variable_of_a_macro_hides_a_name() -> None:
+    text = "${steps.all.map(r, r.v)}"
+
+    assert put_in(plan_of(let={"r": "${steps.all}"}, result=text)).result == text
+
+
+def test_a_step_waits_for_what_the_names_in_it_read() -> None:
+    plan = put_in(plan_of(sending("a", "${size}"), let={"size": "${steps.all.size()}"}))
+
+    assert PlanGraph.of(plan).dependencies[StepId("a")] == ("all",)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param({"a": "${b}", "b": "${a}"}, id="each other"),
+        pytest.param({"a": "${a.size()}"}, id="itself"),
+        pytest.param({"steps": "${inputs.x}"}, id="a root"),
+        pytest.param({"math": "1"}, id="a namespace"),
+        pytest.param({"a": "${'x' + '" + "y" * 21_000 + "'}"}, id="too long"),
+    ],
+)
+def test_what_cannot_be_a_name_is_a_fault(names: JsonObject) -> None:
+    _, faults = with_let(plan_of(let=names))
+
+    assert {fault.code for fault in faults} == {"E314"}
+    assert {fault.pointer.split("/")[1] for fault in faults} == {"let"}
+
+
+def test_names_in_names_do_not_grow_without_end() -> None:
+    names: JsonObject = {"n0": "${steps.all.size()}"}
+    names |= {f"n{number}": f"${{n{number - 1} + n{number - 1}}}" for number in range(1, 40)}
+
+    _, faults = with_let(plan_of(let=names, result="${n39}"))
+
+    assert faults
+
+
+@pytest.mark.parametrize(
+    ("names", "code"),
+    [
+        pytest.param({"a": "${steps.none}"}, "E301", id="step"),
+        pytest.param({"a": "${steps.all[0].w}"}, "E303", id="field"),
+        pytest.param({"a": "${item.v}"}, "E305", id="item"),
+        pytest.param({"a": "${inputs.x}"}, "E302", id="input"),
+    ],
+)
+def test_a_name_is_checked_though_nothing_reads_it(names: JsonObject, code: str) -> None:
+    assert code in codes(plan_of(let=names))
+
+
+def test_what_reads_a_name_is_checked_by_its_type() -> None:
+    assert codes(plan_of(sending("a", "${rows}"), let={"rows": "${steps.all}"})) == ["E304"]
+
+
+def test_a_misspelt_name_is_told_the_right_one() -> None:
+    [fault] = check(
+        put_in(plan_of(sending("a", "${frsh}"), let={"fresh": "${steps.all}"})), None, TOOLS
+    )
+
+    assert fault.hint == "did you mean 'fresh'?"
+
+
+STOP: JsonObject = {"when": "steps.all.size() == 0", "result": "nothing"}
+
+
+def test_steps_that_depend_on_what_a_stop_reads_get_its_condition() -> None:
+    first, second = sending("a", "${steps.all[0].v}"), sending("b", "${steps.a}")
+    other = sending("c", "1")
+
+    plan = put_in(plan_of(first, second, other, stop=STOP))
+
+    assert [step.when for step in plan.steps] == [
+        None,
+        "!(steps.all.size() == 0)",
+        "!(steps.all.size() == 0)",
+        None,
+    ]
+
+
+def test_a_stop_does_not_skip_what_its_condition_waits_for() -> None:
+    later: JsonObject = {"id": "sizes", "tool": "rows", "depends_on": ["all"]}
+    stop: JsonObject = {"when": "steps.all.size() == steps.sizes.size()", "result": None}
+
+    plan = put_in(plan_of(later, sending("a", "${steps.all.size()}"), stop=stop))
+
+    assert [step.id for step in plan.steps if step.when is not None] == ["a"]
+
+
+def test_a_stop_is_put_in_once() -> None:
+    once = put_in(
+        plan_of(sending("a", "${steps.all[0].v}", when="steps.all.size() > 1"), stop=STOP)
+    )
+
+    assert with_stop(once) == once
+
+
+def test_stopped_steps_need_no_question_whether_they_are_there() -> None:
+    steps = [
+        sending("a", "${steps.all[0].v}"),
+        sending("b", "${steps.a}"),
+        sending(
+            "c", "${item.v}", for_each="${steps.all.filter(r, r.v > steps.a)}", when="item.v > 1"
+        ),
+    ]
+    caps: list[Json] = [{"field": "overall", "when": "steps.b > 1", "max": 0.5, "because": "big"}]
+
+    result: JsonObject = {"b": "${steps.b}", "c": "${steps.c}"}
+
+    assert codes(plan_of(*steps, stop=STOP, caps=caps, result=result)) == []
+
+
+@pytest.mark.parametrize(
+    ("stop", "code", "pointer"),
+    [
+        pytest.param({"when": "steps.all", "result": 1}, "E308", "/stop/when", id="no condition"),
+        pytest.param({"when": "steps.none > 1", "result": 1}, "E301", "/stop/when", id="no step"),
+        pytest.param(
+            {"when": "true", "result": "${inputs.x}"}, "E302", "/stop/result", id="no input"
+        ),
+    ],
+)
+def test_a_stop_is_checked_at_its_own_place(stop: JsonObject, code: str, pointer: str) -> None:
+    found = check(put_in(plan_of(stop=stop)), None, TOOLS)
+
+    assert (code, pointer) in [(fault.code, fault.pointer) for fault in found]
