@@ -509,7 +509,7 @@ def test_what_was_left_out_and_how_dates_were_read_is_said(tmp_path: Path) -> No
     write(tmp_path, "Date,Close\n13/01/2010,10\n01/02/2010,null\n01/03/2010,11\n")
 
     assert fetch(tmp_path)["warnings"] == [
-        "prices/AAPL.csv: 1 rows without a price are left out: 01/02/2010",
+        "prices/AAPL.csv: 1 row without a price left out: 01/02/2010",
         "prices/AAPL.csv: dates are read as day, month, year: no other order fits all of them",
     ]
 

@@ -26,7 +26,7 @@ import anyio
 from pydantic import Field
 
 from wavewright.config import Seconds, did_you_mean
-from wavewright.packs.equities.documents import Point
+from wavewright.packs.equities.documents import Point, counted
 from wavewright.packs.web.json_services import fetch_json, key_from_environment
 from wavewright.planner import DocumentModel, Json
 from wavewright.tools import ToolError
@@ -320,7 +320,8 @@ def read_series(
     ordered = sorted(prices, key=lambda price: price.date)
     if without:
         listed = ", ".join(without[:5]) + (" and more" if len(without) > 5 else "")
-        notes = (*notes, f"{file}: {len(without)} rows without a price are left out: {listed}")
+        rows_left_out = counted(len(without), "row")
+        notes = (*notes, f"{file}: {rows_left_out} without a price left out: {listed}")
     unit = reader.unit() or currency
     if unit in _HUNDREDTHS:
         notes = (

@@ -140,7 +140,7 @@ class _CodeReader:
         elif isinstance(value, property):
             yield from self.parts((value.fget, value.fset), home)
         elif isinstance(value, type):
-            yield from self._class(value, home)
+            yield from self._class(cast("type[object]", value), home)
         else:
             yield from self._data(value, home)
 
@@ -166,7 +166,7 @@ class _CodeReader:
                 yield name
                 yield from self.parts(function.__globals__[name], function.__module__)
 
-    def _class(self, kind: type, home: str | None) -> Iterator[str]:
+    def _class(self, kind: type[object], home: str | None) -> Iterator[str]:
         yield f"class {kind.__module__}.{kind.__qualname__}"
         if kind.__module__ != home or issubclass(kind, enum.Enum):
             return

@@ -271,7 +271,7 @@ async def _result_of(phase: Phase[Any, Any], context: object) -> PhaseResult[Any
             "end its 'run' with `return proceed(context)`"
         )
         raise PipelineError(msg)
-    return cast("PhaseResult[Any]", result)
+    return result
 
 
 def _flattened(nodes: Sequence[Node]) -> list[Phase[Any, Any] | _Guard]:

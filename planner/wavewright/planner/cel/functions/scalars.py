@@ -259,24 +259,35 @@ _ISO_DURATION: Final = re.compile(
 @GLOBAL_FUNCTIONS.declare("duration")
 def _duration(cost: CostTracker, value: str | dt.timedelta) -> dt.timedelta:
     cost.allocate(SCALAR_BYTES)
-    if not isinstance(value, str):
+    if isinstance(value, dt.timedelta):
         return value
     cost.count_operations(10 + 2 * min(len(value), _MAX_DURATION_TEXT))
-    if len(value) <= _MAX_DURATION_TEXT and (found := _ISO_DURATION.fullmatch(value)) is not None:
-        # What a tool gives for a `timedelta`.
-        value = found[1] + "".join(
-            number + unit for number, unit in zip(found.groups()[1:], "dhms", strict=True) if number
-        )
-    if len(value) > _MAX_DURATION_TEXT or not _DURATION.fullmatch(value):
+    if len(value) > _MAX_DURATION_TEXT:
+        raise evaluation_error(f"{value[:60]!r} is not a duration (90s, 1h30m, 7d)")
+    text = _go_duration(value)
+    if not _DURATION.fullmatch(text):
         raise evaluation_error(f"{value[:60]!r} is not a duration (90s, 1h30m, 7d)")
     # Rounded before it is cut to microseconds, as a double is a little off.
     total = sum(
         int(round(float(number) * _MICROSECONDS[unit], 3))
-        for number, unit in _DURATION_PART.findall(value)
+        for number, unit in _DURATION_PART.findall(text)
     )
     if total > _MAX_DURATION_SECONDS * 10**6:
         raise evaluation_error(f"{value!r} is longer than a duration can be (10,000 years)")
-    return dt.timedelta(microseconds=-total if value.startswith("-") else total)
+    return dt.timedelta(microseconds=-total if text.startswith("-") else total)
+
+
+def _go_duration(text: str) -> str:
+    """Return an ISO 8601 duration, which is what a tool gives for a `timedelta`, as `1d2h3m4s`.
+
+    Any other text is returned as it is.
+    """
+    iso = _ISO_DURATION.fullmatch(text)
+    if iso is None:
+        return text
+    sign, *numbers = iso.groups()
+    parts = [f"{number}{unit}" for number, unit in zip(numbers, "dhms", strict=True) if number]
+    return f"{sign}{''.join(parts)}"
 
 
 def timestamp_text(instant: dt.datetime) -> str:
