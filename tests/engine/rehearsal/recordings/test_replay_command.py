@@ -168,7 +168,10 @@ def test_another_reviewer_may_come_to_another_verdict_and_is_paid_from_the_budge
     wavewright: CommandLine, model_run: Path, model_server: FakeModelServer
 ) -> None:
     no = review(
-        goal_achieved=False, summary="The sheet is too short.", missing_data=["more quotes"]
+        goal_achieved=False,
+        summary="The sheet is too short.",
+        confidence=0.3,
+        missing_data=["more quotes"],
     )
     model_server.answer(no, when=asked_of("other", "review"))
     # What is missing is a demand, which a recovery is asked about.

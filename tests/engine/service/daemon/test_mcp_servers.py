@@ -35,6 +35,8 @@ SERVERS: JsonObject = {
         "command": sys.executable,
         "args": ["-m", "mcp_server_time", "--local-timezone=UTC"],
         "limit": 2,
+        # Agents are offered what reads, and only a trusted server is believed about that.
+        "trusted": True,
     }
 }
 TEMPLATE = """\
