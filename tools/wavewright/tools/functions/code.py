@@ -172,7 +172,7 @@ class _CodeReader:
             return
         for base in kind.__bases__:
             yield from self.parts(base, home)
-        for name, member in [*cast("Mapping[str, object]", vars(kind)).items()]:
+        for name, member in [*cast("Mapping[str, object]", kind.__dict__).items()]:
             # What Python and libraries add to a class differs from process to process.
             if isinstance(member, types.FunctionType) or not name.startswith(("__", "_abc_")):
                 yield name
