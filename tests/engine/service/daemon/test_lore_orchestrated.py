@@ -62,6 +62,8 @@ def script(server: FakeModelServer) -> None:
     said: Sequence[str | Reply] = (*calls, calling_tool("cross_reference"), "All is done.")
     read = (calling_tool("crawl_webpage", url=FEN), "The fen's own page carries it.")
     looked = (calling_tool("crawl_webpage", url=CORIN), "There are some.")
+    # First, because the review shows what the agents were asked.
+    server.answer(structured(REVIEW), when=asked_for("review"))
     loops: dict[str, Sequence[str | Reply]] = {
         "Research the zone": said,
         "Research one topic": read,
@@ -73,7 +75,6 @@ def script(server: FakeModelServer) -> None:
     for category in EXTRACTORS.keys() - {"npcs"}:
         server.answer(structured({"records": records.get(category, [])}), when=EXTRACTORS[category])
     server.answer(structured(AGREEMENT), when="Hold the records")
-    server.answer(structured(REVIEW), when=asked_for("review"))
 
 
 def was_told(asked: FakeModelRequest) -> bool:
@@ -121,4 +122,4 @@ async def test_feedback_on_a_rejected_zone_reaches_the_orchestrator_and_every_ag
     # A forced extractor lowers its own category alone, in the packages that are made again, too.
     for message in client.packages:
         figures = json.loads(message.body)["payload"]["confidence"]
-        assert (figures["npcs"], figures["zone"], figures["factions"]) == (0.2, 0.8, 0.8)
+        assert (figures["npcs"], figures["zone"], figures["factions"]) == (0.2, 0.9, 0.9)
