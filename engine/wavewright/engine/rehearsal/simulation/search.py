@@ -32,9 +32,10 @@ from wavewright.engine.rehearsal.simulation.scenarios import (
 )
 from wavewright.engine.rehearsal.simulation.stub_outputs import StubOutputSource
 from wavewright.executor.events.state import RunState
+from wavewright.executor.events.types import GateRecord, StepFinished
 from wavewright.planner.language.plan import Step
 from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.types import Json, StepId
+from wavewright.planner.types import GateId, Json, StepId
 
 _OTHER_INPUTS_PENALTY = 100_000
 """What the job's own inputs reach is not looked for with others."""
@@ -60,6 +61,7 @@ class Trial(NamedTuple):
     failures: Mapping[FailureKey, str] = {}
     penalties: Mapping[StepId, int] = {}
     """How far each step is from success with all its gates passed."""
+    failed_gates: frozenset[GateId] = frozenset()
 
     @property
     def penalty(self) -> int:
@@ -105,6 +107,9 @@ class ScenarioSearch:
             # What other inputs than the job's would break is no fault of its plan.
             failures_of(state, scenario.failing, plan, now) if own_inputs else {},
             {step: _penalty(step, state) for step in self._steps},
+            frozenset(
+                record.gate for ended in state.steps.values() for record in _failed_gates(ended)
+            ),
         )
         penalty = trial.penalty + (0 if own_inputs else _OTHER_INPUTS_PENALTY)
         for branch in trial.branches:
@@ -129,7 +134,7 @@ class ScenarioSearch:
         happy = Scenario(outputs, outputs, by_tool)
         trial = await self.attempt(happy)
         for step in PlanGraph.of(plan).order():
-            gates = sources_of_gates(gate for gate in plan.gates if gate.on == step)
+            gates = [gate for gate in plan.gates if gate.on == step]
             read = sources_of(step_expressions(self._steps[step]))
             for _ in range(_TRIES_FOR_HAPPY_STEP):
                 if not trial.penalties[step] or self.is_over():
@@ -137,7 +142,9 @@ class ScenarioSearch:
                 # A step that succeeds has failed gates: its own output is to change, else what it
                 # reads.
                 is_called = trial.penalties[step] < _FAILED_STEP_PENALTY
-                sources = gates if is_called or not read.steps else read
+                # Of many gates the one that fails says what to change.
+                failing = [gate for gate in gates if gate.id in trial.failed_gates] or gates
+                sources = sources_of_gates(failing) if is_called or not read.steps else read
                 changed = self._changed(sources._replace(reads_inputs=False), happy)
                 tried = await self.attempt(changed)
                 if tried.penalty < trial.penalty:
@@ -247,8 +254,13 @@ def _penalty(step: StepId, state: RunState) -> int:
     ended = state.steps.get(step)
     if ended is None or ended.status in ("failed", "blocked", "cancelled"):
         return _FAILED_STEP_PENALTY
-    failed = [record for record in ended.gates if record.has_failed and record.kind != "judge"]
+    failed = _failed_gates(ended)
     return sum(_FAILED_GATE_PENALTY if record.severity == "block" else 1 for record in failed)
+
+
+def _failed_gates(ended: StepFinished) -> list[GateRecord]:
+    """Return the gates that failed, without those that a model judges."""
+    return [record for record in ended.gates if record.has_failed and record.kind != "judge"]
 
 
 async def shrink(value: Json, still_fails: Callable[[Json], Awaitable[bool]]) -> Json:
