@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from wavewright.planner.cel.errors import ExpressionError, join_names
 from wavewright.planner.language.goals import Goal
@@ -21,7 +22,13 @@ from wavewright.planner.language.plan import SUB_PLAN, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.expressions import TypedEnvironment
 from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.plans.uses import CALL_ROLES, ExpressionUse, embedded_uses, holds_expression
+from wavewright.planner.plans.uses import (
+    CALL_ROLES,
+    ExpressionRole,
+    ExpressionUse,
+    embedded_uses,
+    holds_expression,
+)
 from wavewright.planner.schemas.operator_types import kind_with_article
 from wavewright.planner.schemas.validation import infer_schema, schema_definitions
 from wavewright.planner.schemas.views import (
@@ -36,6 +43,9 @@ from wavewright.planner.schemas.views import (
     view_schema,
 )
 from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, as_object
+
+if TYPE_CHECKING:
+    from wavewright.planner.schemas.part_types import PartTypes
 
 _MAX_COMPARISONS = 2_000
 
@@ -239,15 +249,34 @@ class PlanTypes:
                 and `index`.
             output: What `output` stands for, in a gate.
         """
-        extra: dict[str, JsonSchema] = {} if output is None else {"output": output}
-        if step is not None and step.for_each is not None and use.role in CALL_ROLES:
-            extra |= {"item": self.item(step) or {}, "index": _INDEX_SCHEMA}
+        extra = self._further_roots(use.role, step, output)
         scope = canonical_json(dict(extra)) if extra else b""
         key = (use.expression, scope)
         typed = self._typed.get(key)
         if typed is None:
             typed = self._typed[key] = self._compile(use.expression, scope, extra)
         return typed
+
+    def part_types(
+        self,
+        expression: str,
+        role: ExpressionRole,
+        step: Step | None,
+        *,
+        output: JsonSchema | None = None,
+    ) -> PartTypes:
+        """Return the types of an expression's parts, as far as they are known; see `typed`."""
+        extra = self._further_roots(role, step, output)
+        return self._base.with_extra(extra).part_types(expression)
+
+    def _further_roots(
+        self, role: ExpressionRole, step: Step | None, output: JsonSchema | None
+    ) -> dict[str, JsonSchema]:
+        """Return what an expression sees besides inputs and steps."""
+        extra: dict[str, JsonSchema] = {} if output is None else {"output": output}
+        if step is not None and step.for_each is not None and role in CALL_ROLES:
+            extra |= {"item": self.item(step) or {}, "index": _INDEX_SCHEMA}
+        return extra
 
     def incompatibility(self, given: JsonSchema, wanted: JsonSchema) -> str | None:
         """Return why a value of one schema cannot be given where the other is wanted; a pair is

@@ -14,7 +14,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from wavewright.planner.cel.embedded import (
     EmbeddedExpression,
@@ -31,6 +31,9 @@ from wavewright.planner.cel.reads import step_mentions
 from wavewright.planner.schemas.inference import TypeInference
 from wavewright.planner.schemas.views import self_contained_schema, without_cel_types
 from wavewright.planner.types import Json, JsonSchema
+
+if TYPE_CHECKING:
+    from wavewright.planner.schemas.part_types import PartTypes
 
 
 class TypedEnvironment:
@@ -84,6 +87,18 @@ class TypedEnvironment:
         if key not in self._fields:
             self._fields[key] = (output, self._infer(expression))
         return self._fields[key][1]
+
+    def part_types(self, expression: str) -> PartTypes:
+        """Return what is known of the parts of an expression; nothing where it cannot be parsed."""
+        from wavewright.planner.schemas.part_types import PartTypes
+
+        found = PartTypes(self._roots, self._steps)
+        try:
+            tree = parse_expression(expression)
+        except ExpressionError:
+            return found
+        found.learn(tree, expression)
+        return found
 
     def _infer(self, expression: str) -> JsonSchema:
         tree = parse_expression(expression)

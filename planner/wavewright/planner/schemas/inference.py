@@ -55,14 +55,14 @@ _MAX_SNIPPET_LENGTH = 40
 
 
 @dataclass(frozen=True, slots=True)
-class _LocalVariable:
+class LocalVariable:
     """A name that a macro gave: what it stands for, and how to say so."""
 
     place: ScopedSchema
     meaning: str
 
 
-_Locals = Mapping[str, _LocalVariable]
+_Locals = Mapping[str, LocalVariable]
 
 
 class TypeInference:
@@ -316,13 +316,13 @@ class TypeInference:
         if node.function == "bind":
             meaning = f"the value of '{self._snippet(node.range)}'"
             return self._infer(
-                node.arguments[0], {**scope, node.variables[0]: _LocalVariable(over, meaning)}
+                node.arguments[0], {**scope, node.variables[0]: LocalVariable(over, meaning)}
             )
         *keys, element = self._elements(node, view_schema(over))
         meaning = f"each of {self._snippet(node.range)}"
-        inner = {**scope, node.variables[-1]: _LocalVariable(element, meaning)}
+        inner = {**scope, node.variables[-1]: LocalVariable(element, meaning)}
         if keys:
-            inner[node.variables[0]] = _LocalVariable(
+            inner[node.variables[0]] = LocalVariable(
                 keys[0], f"each place in {self._snippet(node.range)}"
             )
         if len(node.arguments) == 2:

@@ -7,12 +7,14 @@ and doubles mix, and lists can be summed up. `FUNCTIONS` is the list that the do
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 from wavewright.config.errors import did_you_mean
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.functions import GLOBAL_FUNCTIONS, METHODS, lists, scalars, text
-from wavewright.planner.cel.nodes import FunctionCall
+from wavewright.planner.cel.nodes import NAMESPACES, FunctionCall
 
 __all__ = [
     "FUNCTIONS", "LENGTH_ALIASES", "check_function_exists", "filter_hint", "lists", "scalars", "text",
@@ -61,6 +63,35 @@ FUNCTIONS: Final[dict[str, str]] = {
     ),
 }
 """What expressions can call, with one line each."""
+
+
+class FunctionEntry(NamedTuple):
+    """One way to call a function, as the documentation shows it."""
+
+    call: str
+    """Such as `s.split(t)`."""
+    meaning: str
+    """What all that stand in one line of the documentation do."""
+
+    @property
+    def owner(self) -> str | None:
+        """What a method is asked of, in the documentation's word; None for a function."""
+        head, dot, _ = self.call.partition("(")[0].rpartition(".")
+        return head if dot and head not in NAMESPACES else None
+
+    @property
+    def name(self) -> str:
+        """The name that is called; that of a method without what it is asked of."""
+        head = self.call.partition("(")[0]
+        return head if self.owner is None else head.rpartition(".")[2]
+
+
+def function_entries() -> Iterator[FunctionEntry]:
+    """Yield every way to call a function; operators are none."""
+    for calls, meaning in FUNCTIONS.items():
+        for call in re.findall(r"[\w.]+\((?:[^()]|\([^()]*\))*\)", calls):
+            yield FunctionEntry(call, meaning)
+
 
 LENGTH_ALIASES: Final = frozenset({"length", "len", "count"})
 """What other languages call size()."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from lsprotocol import types
 
+from tests.engine.interfaces.cli.lsp.conftest import PLAN, TOOLS
 from tests.engine.interfaces.cli.lsp.editor import open_editor, position_of
 from wavewright.config.sources import Span
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
@@ -18,40 +19,6 @@ from wavewright.tools.functions.errors import ToolDefinitionError
 pytestmark = pytest.mark.anyio
 
 BROKEN = Path(__file__).parents[4] / "planner" / "broken"
-TOOLS = '''
-def fetch(code: str, days: int = 30) -> dict[str, float]:
-    """Fetch the prices of one stock."""
-    return {code: float(days)}
-
-
-def add(a: float, b: float) -> float:
-    """Add two numbers."""
-    return a + b
-'''
-PLAN = """\
-steps:
-  - id: prices
-    tool: fetch
-    params:
-      code: AAPL
-  - id: total
-    tool: add
-    params:
-      a: ${steps.prices.AAPL}
-      b: 2
-result: ${steps.total}
-"""
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    (tmp_path / "tools").mkdir()
-    (tmp_path / "tools" / "mine.py").write_text(TOOLS)
-    (tmp_path / "wavewright.yaml").write_text("tools: [tools/mine.py]\n")
-    (tmp_path / "sum.plan.yaml").write_text(PLAN)
-    return tmp_path
-
-
 Shown = list[tuple[str | int | None, str, int, int, int, int]]
 
 

@@ -22,6 +22,7 @@ from pygls.uris import to_fs_path
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
+from wavewright.engine.interfaces.cli.lsp.completion import Surroundings, complete
 from wavewright.engine.interfaces.cli.lsp.diagnostics import (
     SOURCE,
     CheckOutcome,
@@ -70,6 +71,15 @@ class PlanServer(LanguageServer):
         document = OpenDocument(uri, path, held.version, TextPositions(held.source, self.encoding))
         self._documents[uri] = document
         return document
+
+    def around(self, document: OpenDocument) -> Surroundings:
+        """Return what a document may name."""
+        project = self.projects.of(document.path)
+        outcome = self.outcomes.get(document.uri)
+        checked = None if outcome is None else outcome.checked
+        basis = None if checked is None else checked.basis
+        goal = None if basis is None else basis.goal
+        return Surroundings(project.settings, project.tools().signatures, goal)
 
     async def check(self, uri: str, *, rest: float = 0.0) -> None:
         """Check a document once it has rested, and show what is found."""
@@ -196,6 +206,11 @@ async def _closed(server: PlanServer, params: types.DidCloseTextDocumentParams) 
     server.forget(params.text_document.uri)
 
 
+def _complete(server: PlanServer, params: types.CompletionParams) -> types.CompletionList:
+    document = server.document(params.text_document.uri)
+    return complete(document, params.position, server.around(document))
+
+
 def build_server() -> PlanServer:
     """Return the server with everything that it answers."""
     server = PlanServer()
@@ -204,6 +219,11 @@ def build_server() -> PlanServer:
     server.follow(types.TEXT_DOCUMENT_DID_SAVE, _saved)
     server.follow(types.TEXT_DOCUMENT_DID_CLOSE, _closed)
     server.follow(types.WORKSPACE_DID_CHANGE_WATCHED_FILES, _watched)
+    server.answer(
+        types.TEXT_DOCUMENT_COMPLETION,
+        _complete,
+        types.CompletionOptions(trigger_characters=[".", "{", "$", " ", "("]),
+    )
     return server
 
 

@@ -56,7 +56,7 @@ def list_tools(job: Path | None, *, output_format: str) -> int:
     if output_format == "json":
         print_json([tool_json(signature) for signature in signatures])
     else:
-        sys.stdout.write("\n".join(_tool_lines(signature) for signature in signatures))
+        sys.stdout.write("\n".join(tool_text(signature) for signature in signatures))
     return exit_codes.OK
 
 
@@ -85,7 +85,8 @@ def _result(schema: Json) -> str:
     return f"{{{', '.join(f'{name}: {type_name(value)}' for name, value in fields.items())}}}"
 
 
-def _tool_lines(signature: ToolSignature) -> str:
+def tool_text(signature: ToolSignature) -> str:
+    """Return `name(params) -> result` and a line on what the tool does."""
     marks: list[str] = sorted(signature.effects - {"read"})
     marks += ["untrusted output"] if signature.untrusted_output else []
     marks += ["needs approval"] if signature.needs_approval else []

@@ -1,0 +1,335 @@
+"""What stands, and what may stand, at one place of a plan: for editors.
+
+A *place* is an expression with a point in it. It is found in the plan that can be read, also where
+that is a partial one, so a plan is understood while it is being written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wavewright.config.sources import pointer_keys
+from wavewright.planner.cel.embedded import bare_expression, split_references
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.cel.nodes import (
+    ExpressionNode,
+    FunctionCall,
+    Identifier,
+    Macro,
+    Select,
+    children,
+)
+from wavewright.planner.cel.parser import parse_expression
+from wavewright.planner.checks.context import CheckContext
+from wavewright.planner.language.plan import Step
+from wavewright.planner.plans.uses import ExpressionRole, plan_texts
+from wavewright.planner.schemas.views import (
+    element_schema,
+    field_schema,
+    scoped_schema,
+    self_contained_schema,
+    view_schema,
+)
+from wavewright.planner.types import JsonSchema, StepId
+
+if TYPE_CHECKING:
+    from wavewright.planner.schemas.part_types import PartTypes
+
+_BARE: frozenset[ExpressionRole] = frozenset({"when", "gate", "cap"})
+_POINT = "point__"
+"""Stands for the name at the point, which is still being written."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionPlace:
+    """A point in an expression of a plan."""
+
+    subject: CheckContext
+    pointer: str
+    """Of the text, from the plan."""
+    role: ExpressionRole
+    before: str
+    """The expression up to the point."""
+    after: str
+    is_whole: bool
+    """Whether nothing stands around the expression, so that its value keeps its type."""
+
+    @property
+    def step(self) -> Step | None:
+        """The step that the expression belongs to; of a gate's check the step that it is on."""
+        keys = pointer_keys(self.pointer)
+        plan = self.subject.plan
+        if keys[0] == "steps" and int(keys[1]) < len(plan.steps):
+            return plan.steps[int(keys[1])]
+        if keys[0] == "gates" and int(keys[1]) < len(plan.gates):
+            on = plan.gates[int(keys[1])].on
+            return None if on is None else self.subject.steps.get(on)
+        return None
+
+    @property
+    def output(self) -> JsonSchema | None:
+        """What `output` stands for; None outside gates."""
+        step = self.step
+        if self.role != "gate" or step is None:
+            return None
+        return self.subject.types.call_output(step)
+
+    @property
+    def wanted(self) -> JsonSchema | None:
+        """What the expression should give; None where that is open."""
+        if self.role in _BARE:
+            return {"type": "boolean"}
+        if not self.is_whole:
+            return None
+        if self.role == "for_each":
+            return {"type": "array"}
+        step, keys = self.step, pointer_keys(self.pointer)
+        if step is None or keys[2:3] != ["params"]:
+            return None
+        return parameter_schema(self.subject, step, keys[3:])
+
+    def part_types(self, expression: str) -> PartTypes:
+        """Return the types of the parts of an expression that stands here."""
+        return self.subject.types.part_types(expression, self.role, self.step, output=self.output)
+
+    def readable_steps(self) -> list[StepId]:
+        """Return the steps that may be read here: none that waits for the step itself."""
+        step = self.step
+        if step is None or self.role == "gate":
+            return [*self.subject.steps]
+        waiting = self.subject.graph.descendants(step.id)
+        return [one for one in self.subject.steps if one != step.id and one not in waiting]
+
+
+def expression_at(
+    subject: CheckContext, pointer: str, text: str, offset: int
+) -> ExpressionPlace | None:
+    """Return the point of an offset in a text of the plan; None where no expression stands there."""
+    role: ExpressionRole = "result"
+    for known in plan_texts(subject.plan):
+        if known.pointer == pointer:
+            role = known.role
+            break
+    else:
+        role = _role_of(pointer)
+    if role in _BARE:
+        return _bare_place(subject, pointer, role, text, offset)
+    start = _open_reference(text[:offset])
+    if start is None:
+        return None
+    try:
+        parts = split_references(text)
+    except ExpressionError:
+        parts = ()
+    for part in parts:
+        if not isinstance(part, str) and part.offset <= offset < part.end:
+            after = part.expression[offset - part.offset :]
+            whole = part.start == 0 and part.end == len(text)
+            return ExpressionPlace(subject, pointer, role, text[start:offset], after, whole)
+    whole = text.startswith("${") and start == len("${")
+    return ExpressionPlace(subject, pointer, role, text[start:offset], "", whole)
+
+
+def _role_of(pointer: str) -> ExpressionRole:
+    """Return the role of a text that the readable part of the plan lacks."""
+    keys = pointer_keys(pointer)
+    if keys[0] == "steps" and len(keys) > 2:
+        return {"when": "when", "for_each": "for_each"}.get(keys[2], "params")  # type: ignore[return-value]
+    if keys[-1] == "check":
+        return "gate"
+    if keys[-1] == "when":
+        return "cap"
+    return "result"
+
+
+def _bare_place(
+    subject: CheckContext, pointer: str, role: ExpressionRole, text: str, offset: int
+) -> ExpressionPlace:
+    try:
+        bare = bare_expression(text)
+        start, end = bare.offset, bare.offset + len(bare.expression)
+    except ExpressionError:
+        start, end = text.find("${") + len("${"), len(text)
+    if not start <= offset <= end:
+        start, end = 0, len(text)
+    return ExpressionPlace(
+        subject, pointer, role, text[start:offset], text[offset:end], is_whole=True
+    )
+
+
+def _open_reference(before: str) -> int | None:
+    """Return where the expression begins that is open at the end of a text."""
+    try:
+        split_references(before)
+    except ExpressionError as unclosed:
+        return (unclosed.offset or 0) + len("${")
+    return None
+
+
+def parameter_schema(subject: CheckContext, step: Step, keys: list[str]) -> JsonSchema | None:
+    """Return what a step's tool takes at a path of its arguments; None where it says nothing."""
+    signature = subject.tools.get(step.tool)
+    return None if signature is None else schema_below(signature.input_schema, keys)
+
+
+def schema_below(schema: JsonSchema, keys: list[str]) -> JsonSchema | None:
+    """Return the schema of the part that keys lead to; None where there can be no such part."""
+    place = scoped_schema(schema)
+    for key in keys:
+        view = view_schema(place)
+        below = field_schema(view, key)
+        if below is None and key.isdecimal():
+            below = element_schema(view)
+        if below is None:
+            return None
+        place = below
+    return self_contained_schema(place)
+
+
+@dataclass(frozen=True, slots=True)
+class NameAsked:
+    """The name that is being written at a point of an expression."""
+
+    written: str
+    """As much of it as stands before the point."""
+    owner: JsonSchema | None
+    """The type of what stands before the dot; None for a name without one."""
+    is_step: bool
+    """Whether it names a step."""
+    names: dict[str, JsonSchema]
+    """Names that may stand here without a dot, with their types."""
+
+
+def name_asked(place: ExpressionPlace) -> NameAsked | None:
+    """Return which name is being written, if any, and what it is a field of."""
+    written = _trailing_name(place.before)
+    head = place.before[: len(place.before) - len(written)]
+    rest = place.after[_leading_name(place.after) :]
+    for expression in _complete(head + _POINT, rest):
+        try:
+            tree = parse_expression(expression)
+        except ExpressionError:
+            continue
+        types = place.part_types(expression)
+        for node in _nodes(tree):
+            if isinstance(node, Identifier) and node.name == _POINT:
+                return NameAsked(written, None, is_step=False, names=types.names_at(node.start))
+            owner = _owner(node)
+            if owner is None:
+                continue
+            if isinstance(owner, Identifier) and owner.name == "steps":
+                return NameAsked(written, None, is_step=True, names={})
+            known = types.type_of(owner.start, owner.end)
+            return NameAsked(written, known or {}, is_step=False, names={})
+    return None
+
+
+def _owner(node: ExpressionNode) -> ExpressionNode | None:
+    """Return what the name at the point is a field or a method of."""
+    if isinstance(node, Select) and node.field == _POINT:
+        return node.operand
+    if isinstance(node, FunctionCall) and node.function == _POINT:
+        return node.target
+    if isinstance(node, Macro) and node.function == _POINT:
+        return node.range
+    return None
+
+
+def _complete(head: str, rest: str) -> Iterator[str]:
+    """Yield what an expression that is being written may become, likeliest first."""
+    closers = "".join(_open_brackets(head))
+    yield head + rest
+    yield head + closers
+    yield f"{head} : null{closers}"
+    yield f"{head} ? null : null{closers}"
+    yield f"{head}, null{closers}"
+
+
+def _open_brackets(text: str) -> list[str]:
+    """Return the brackets that would close what is open, the innermost first."""
+    pairs = {"(": ")", "[": "]", "{": "}"}
+    waiting: list[str] = []
+    quote: str | None = None
+    for character in text:
+        if quote is not None:
+            quote = None if character == quote else quote
+        elif character in "\"'":
+            quote = character
+        elif character in pairs:
+            waiting.insert(0, pairs[character])
+        elif waiting and character == waiting[0]:
+            waiting.pop(0)
+    return waiting
+
+
+def _trailing_name(text: str) -> str:
+    start = len(text)
+    while start and (text[start - 1].isalnum() or text[start - 1] == "_"):
+        start -= 1
+    return text[start:]
+
+
+def _leading_name(text: str) -> int:
+    end = 0
+    while end < len(text) and (text[end].isalnum() or text[end] == "_"):
+        end += 1
+    return end
+
+
+def _nodes(tree: ExpressionNode) -> Iterator[ExpressionNode]:
+    yield tree
+    for child in children(tree):
+        yield from _nodes(child)
+
+
+@dataclass(frozen=True, slots=True)
+class PartAt:
+    """The part of an expression at a point."""
+
+    text: str
+    schema: JsonSchema | None
+    """Its type, where it is known."""
+    start: int
+    """In the expression."""
+    step: StepId | None = None
+    """The step that it names."""
+    name: str | None = None
+    """The function that it calls, or the field or root that it is."""
+
+
+def part_at(place: ExpressionPlace) -> PartAt | None:
+    """Return the smallest part of an expression at a point that has a name."""
+    expression, point = place.before + place.after, len(place.before)
+    try:
+        tree = parse_expression(expression)
+    except ExpressionError:
+        return None
+    types = place.part_types(expression)
+    best: PartAt | None = None
+    for node in _nodes(tree):
+        if not node.start <= point <= node.end:
+            continue
+        name, step = _name_of(node), None
+        if name is None:
+            continue
+        if isinstance(node, Select) and isinstance(node.operand, Identifier):
+            step = StepId(node.field) if node.operand.name == "steps" else None
+            if step is not None and point < node.field_start:
+                continue
+        text = expression[node.start : node.end]
+        best = PartAt(text, types.type_of(node.start, node.end), node.start, step, name)
+    return best
+
+
+def _name_of(node: ExpressionNode) -> str | None:
+    match node:
+        case Identifier():
+            return node.name
+        case Select():
+            return node.field
+        case FunctionCall() | Macro():
+            return node.function
+        case _:
+            return None

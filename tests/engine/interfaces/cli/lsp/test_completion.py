@@ -1,0 +1,186 @@
+"""What the editor offers while a plan is being written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from lsprotocol import types
+
+from tests.engine.interfaces.cli.lsp.editor import Editor, open_editor
+
+pytestmark = pytest.mark.anyio
+
+HEAD = """\
+steps:
+  - id: news
+    tool: headline
+    params:
+      title: Rain
+  - id: total
+    tool: add
+    for_each: ${steps.news}
+    params:
+      a: 1
+      b: 2
+"""
+
+
+async def offered(project: Path, text: str) -> list[types.CompletionItem]:
+    """Return what is offered at the bar in a text, in the order in which editors show it."""
+    async with open_editor(project) as editor:
+        return await offered_in(editor, project / "new.plan.yaml", text)
+
+
+async def offered_in(editor: Editor, file: Path, text: str) -> list[types.CompletionItem]:
+    written = text.replace("|", "", 1)
+    editor.open(file, written)
+    before = text.partition("|")[0]
+    params = types.CompletionParams(
+        editor.identifier(file), editor.place(file, before) if before else types.Position(0, 0)
+    )
+    found = await editor.client.text_document_completion_async(params)
+    assert isinstance(found, types.CompletionList)
+    return sorted(found.items, key=lambda item: item.sort_text or "")
+
+
+def labels(items: list[types.CompletionItem]) -> list[str]:
+    return [item.label for item in items]
+
+
+def detail(items: list[types.CompletionItem], label: str) -> str | None:
+    return next(item.detail for item in items if item.label == label)
+
+
+async def test_keys_of_a_step_are_offered_with_their_descriptions(project: Path) -> None:
+    items = await offered(project, HEAD + "  - id: more\n    |\n")
+
+    assert {"tool", "when", "for_each", "depends_on"} <= {*labels(items)}
+    assert "id" not in labels(items)
+    when = next(item for item in items if item.label == "when")
+    assert isinstance(when.documentation, types.MarkupContent)
+    assert "A condition" in when.documentation.value
+
+
+async def test_keys_of_the_plan_are_those_of_its_model(project: Path) -> None:
+    from wavewright.planner.language.plan import Plan
+
+    items = await offered(project, HEAD + "|\n")
+
+    assert {*labels(items)} == {*Plan.model_fields} - {"steps"}
+
+
+async def test_keys_of_a_gate_are_offered(project: Path) -> None:
+    items = await offered(project, HEAD + "gates:\n  - id: some\n    |\n")
+
+    assert {"check", "on", "required", "severity"} <= {*labels(items)}
+
+
+async def test_the_first_key_of_a_new_item_is_offered(project: Path) -> None:
+    assert "id" in labels(await offered(project, HEAD + "  - |\n"))
+
+
+async def test_tools_are_offered_with_their_signatures(project: Path) -> None:
+    items = await offered(project, HEAD + "  - id: more\n    tool: |\n")
+
+    assert {"add", "fetch", "headline"} <= {*labels(items)}
+    assert detail(items, "add") == "add(a: number, b: number) -> number"
+
+
+async def test_missing_arguments_are_offered_and_required_ones_first(project: Path) -> None:
+    text = HEAD + "  - id: more\n    tool: fetch\n    params:\n      |\n"
+    items = await offered(project, text)
+
+    assert labels(items) == ["code", "days"]
+    assert detail(items, "code") == "string, required"
+
+
+async def test_values_of_a_closed_set_are_offered(project: Path) -> None:
+    items = await offered(project, HEAD + "gates:\n  - id: some\n    severity: |\n")
+
+    assert labels(items) == ["block", "warn"]
+    assert detail(items, "block") == "default"
+
+
+async def test_steps_before_are_offered_in_an_expression(project: Path) -> None:
+    text = HEAD.replace("${steps.news}", "${steps.|}")
+
+    assert labels(await offered(project, text)) == ["news"]
+
+
+async def test_no_step_that_waits_for_this_one_is_offered(project: Path) -> None:
+    text = HEAD.replace("title: Rain", 'title: "${steps.|"')
+
+    assert labels(await offered(project, text)) == []
+
+
+async def test_ids_are_offered_where_steps_are_named(project: Path) -> None:
+    text = HEAD + "  - id: more\n    tool: add\n    depends_on: [|]\n"
+
+    assert labels(await offered(project, text)) == ["news", "total"]
+
+
+async def test_fields_of_an_item_that_fit_the_parameter_come_first(project: Path) -> None:
+    items = await offered(project, HEAD.replace("a: 1", "a: ${item.|}"))
+
+    assert labels(items)[:2] == ["words", "text"]
+    assert detail(items, "words") == "integer"
+
+
+async def test_what_a_macro_names_has_its_fields(project: Path) -> None:
+    text = HEAD.replace("${steps.news}", "${steps.news.filter(line, line.|)}")
+
+    assert {"text", "words"} <= {*labels(await offered(project, text))}
+
+
+async def test_an_expression_that_is_not_finished_is_completed(project: Path) -> None:
+    text = HEAD + "result:\n  all: ${steps.news.map(line, line.t|\n"
+    items = await offered(project, text)
+
+    assert "text" in labels(items)
+
+
+async def test_methods_are_those_of_the_type(project: Path) -> None:
+    items = await offered(project, HEAD + "result: ${steps.news[0].text.|}\n")
+
+    assert {"startsWith", "trim", "size"} <= {*labels(items)}
+    assert "map" not in labels(items)
+
+
+async def test_roots_and_functions_are_offered_at_the_beginning(project: Path) -> None:
+    items = await offered(project, HEAD.replace("a: 1", "a: ${|}"))
+
+    assert {"steps", "inputs", "item", "index", "size", "now"} <= {*labels(items)}
+
+
+async def test_a_condition_is_completed_without_braces(project: Path) -> None:
+    items = await offered(project, HEAD + "  - id: more\n    tool: add\n    when: steps.news.|\n")
+
+    assert "size" in labels(items)
+
+
+async def test_a_plan_in_json_is_completed(project: Path) -> None:
+    text = '{"steps": [{"id": "a", "tool": "|"}]}'
+    async with open_editor(project) as editor:
+        items = await offered_in(editor, project / "new.plan.json", text)
+
+    assert "headline" in labels(items)
+
+
+async def test_a_goal_template_is_offered_to_a_job(project: Path) -> None:
+    goals = project / "config" / "goals"
+    goals.mkdir(parents=True)
+    (goals / "daily.yaml").write_text("available_tools: [add]\ngoal: Add.\n")
+    async with open_editor(project) as editor:
+        text = "name: job\ngoal_template: |\n"
+        items = await offered_in(editor, project / "new.job.yaml", text)
+
+    assert "daily" in labels(items)
+
+
+async def test_packs_are_offered_in_the_settings(project: Path) -> None:
+    async with open_editor(project) as editor:
+        text = "tools: [tools/mine.py]\npacks:\n  |\n"
+        items = await offered_in(editor, project / "wavewright.yaml", text)
+
+    assert {"equities", "text", "web"} <= {*labels(items)}
