@@ -21,7 +21,7 @@ from pydantic import (
     field_validator,
 )
 
-from wavewright.config.value_types import AmqpUrl
+from wavewright.config.value_types import AmqpUrl, PersonName
 
 RoleName: TypeAlias = Literal["planner", "recovery", "reviewer", "judge", "agent", "worker"]
 ThinkingName: TypeAlias = Literal["minimal", "low", "medium", "high"]
@@ -223,6 +223,59 @@ _Seconds: TypeAlias = Annotated[
 ]
 
 
+Role: TypeAlias = Literal["look", "decide", "operate"]
+"""What a person may do in the live page: see everything; answer decisions, too; and steer runs and
+jobs, too.
+"""
+_HASH: Final = r"^sha256:[0-9a-f]{64}$"
+_HEADER: Final = r"^[A-Za-z0-9-]+$"
+
+
+def _valid_network(text: str) -> str:
+    # Not loaded for settings without a proxy.
+    import ipaddress
+
+    try:
+        ipaddress.ip_network(text)
+    except ValueError as error:
+        msg = f"an address is one such as 10.0.0.7, or a network such as 10.0.0.0/24 ({error})"
+        raise ValueError(msg) from error
+    return text
+
+
+class PersonSettings(_ModelSettingsModel):
+    """Somebody who may use the live page."""
+
+    token: Annotated[str, Field(pattern=_HASH)] | None = None
+    """Hash of the person's token, as `wavewright view --add NAME` writes it; where absent only a
+    proxy can say that it is this person.
+    """
+    role: Role = "decide"
+    """What the person may do: `look`, `decide`, or `operate`."""
+
+
+class TrustedProxySettings(_ModelSettingsModel):
+    """A proxy that logs people in."""
+
+    addresses: Annotated[list[Annotated[str, AfterValidator(_valid_network)]], Field(min_length=1)]
+    """From where its requests come: addresses, or networks such as `10.0.0.0/24`. What others send
+    in its headers is not read.
+    """
+    header: Annotated[str, Field(pattern=_HEADER)] = "X-Forwarded-User"
+    """Header that holds the name of the person who is logged in."""
+    role: Role | None = "look"
+    """What a person may do who is not among `people`; null refuses such people."""
+
+
+class ViewSection(_ModelSettingsModel):
+    """The section `view` of `wavewright.yaml`: who may use the live page."""
+
+    people: dict[PersonName, PersonSettings] = {}
+    """Who may use it, by name; those with a token sign in with it."""
+    proxy: TrustedProxySettings | None = None
+    """A proxy that says who somebody is."""
+
+
 class _DaemonModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
@@ -378,8 +431,8 @@ class DaemonSection(_DaemonModel):
     free; no endpoints where absent.
     """
     view: HealthAddress | None = None
-    """`HOST:PORT` of the live page of runs, jobs and decisions, whose token is
-    `WAVEWRIGHT_VIEW_TOKEN`; no page where absent.
+    """`HOST:PORT` of the live page of runs, jobs and decisions, for the people of the section
+    `view` or the token of `WAVEWRIGHT_VIEW_TOKEN`; no page where absent.
     """
     log_level: LogLevel = "info"
     """Lowest level that is logged: `debug`, `info`, `warning` or `error`."""

@@ -35,6 +35,7 @@ from wavewright.config.sections import (
     PlannerSection,
     ReceiptsSection,
     Schedule,
+    ViewSection,
 )
 from wavewright.config.sources import (
     EMPTY_DOCUMENT,
@@ -44,7 +45,7 @@ from wavewright.config.sources import (
     Source,
     combine_errors,
 )
-from wavewright.config.value_types import JournalLocation, Seconds, is_url
+from wavewright.config.value_types import JournalLocation, PublicUrl, Seconds, is_url
 
 FILE_NAMES = ("wavewright.yaml", "wavewright.yml")
 M = TypeVar("M", bound=BaseModel)
@@ -85,6 +86,12 @@ class SettingsFile(BaseModel):
     """What models may cost for a run, a job and a day."""
     daemon: DaemonSection = DaemonSection.model_construct()
     """Broker, queues and slots of the daemon."""
+    view: ViewSection = ViewSection.model_construct()
+    """Who may use the live page, and what each of them may do."""
+    public_url: PublicUrl | None = None
+    """Address at which a proxy offers what `view`, `play`, `mcp --http` and `daemon.view` serve,
+    such as `https://ops.example/ww/`.
+    """
     mcp: McpSection = McpSection.model_construct()
     """MCP servers whose tools plans may call."""
     fleet: FleetSection | None = None
@@ -151,6 +158,8 @@ class Settings:
     planner: PlannerSection = field(default_factory=PlannerSection.model_construct)
     budgets: BudgetsSection = field(default_factory=BudgetsSection.model_construct)
     daemon: DaemonSection = field(default_factory=DaemonSection.model_construct)
+    view: ViewSection = field(default_factory=ViewSection.model_construct)
+    public_url: str | None = None
     mcp: McpSection = field(default_factory=McpSection.model_construct)
     fleet: FleetSection | None = None
     receipts: ReceiptKeys = field(default_factory=ReceiptKeys)
@@ -292,6 +301,8 @@ def _resolve_settings(
         planner=given.planner,
         budgets=given.budgets,
         daemon=given.daemon,
+        view=given.view,
+        public_url=given.public_url,
         mcp=given.mcp,
         fleet=given.fleet,
         receipts=ReceiptKeys(

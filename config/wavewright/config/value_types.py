@@ -46,14 +46,20 @@ Seconds = Annotated[
 
 
 MAX_PERSON_NAME_LENGTH: Final = 100
+PROVEN_BY: Final = " (proven by "
+"""What follows the name of a person who is known, in the text of an identity."""
 
 
 def valid_person_name(name: str) -> str:
     """Return the name of a person as it is.
 
     Raises:
-        ValueError: it is empty, too long, or has characters that do not show.
+        ValueError: it is empty, too long, has characters that do not show, or reads as if it were
+            proven.
     """
+    if PROVEN_BY in name:
+        msg = f"a name does not have {PROVEN_BY.strip()!r} in it, which the journal adds"
+        raise ValueError(msg)
     if not (name.isprintable() and 1 <= len(name) <= MAX_PERSON_NAME_LENGTH):
         msg = f"a name has 1 to {MAX_PERSON_NAME_LENGTH} printable characters"
         raise ValueError(msg)
@@ -122,10 +128,13 @@ def _host_and_user(
         parts = urlsplit(url)
     except ValueError:
         parts = urlsplit("")
-    if "@" in f"{parts.path}{parts.query}{parts.fragment}":
+    if "@" in f"{parts.path}{parts.query}{parts.fragment}" or parts.netloc.count("@") > 1:
         # An unescaped character ended the host early: the rest of the password would be parsed as a
-        # path.
-        msg = f"in {form} a '/', '?', '#' or '@' of a part is written %2F, %3F, %23 or %40"
+        # path, or, of two '@', as the host.
+        msg = (
+            "the user or password has a character that is not escaped: "
+            f"in {form} a '/', '?', '#' or '@' of a part is written %2F, %3F, %23 or %40"
+        )
         raise ValueError(msg)
     is_given = is_url(url) and (parts.hostname or not needs_host)
     if parts.scheme not in schemes or not has_valid_ports(parts) or not is_given:
@@ -159,3 +168,24 @@ def _valid_journal_location(place: str) -> str:
 
 JournalLocation: TypeAlias = Annotated[str, AfterValidator(_valid_journal_location)]
 """A SQLite file, or the address of a PostgreSQL database."""
+
+
+def valid_public_url(url: str) -> str:
+    """Return a public address as it is.
+
+    Raises:
+        ValueError: it is none.
+    """
+    parts = urlsplit(url)
+    is_place = parts.scheme in {"http", "https"} and parts.hostname and has_valid_ports(parts)
+    if not is_place or "@" in parts.netloc or parts.query or parts.fragment:
+        msg = "a public address is https://HOST/ or https://HOST/PREFIX/, without a query"
+        raise ValueError(msg)
+    if not re.fullmatch(r"(/[A-Za-z0-9._~-]+)*/?", parts.path):
+        msg = "the path of a public address has letters, digits and any of '.', '_', '~', '-'"
+        raise ValueError(msg)
+    return url
+
+
+PublicUrl: TypeAlias = Annotated[str, AfterValidator(valid_public_url)]
+"""Where browsers and programs reach what this process serves, through a proxy."""

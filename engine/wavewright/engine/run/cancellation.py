@@ -21,6 +21,7 @@ from typing import Final, TypeAlias
 
 import anyio
 
+from wavewright.config.identities import Identity
 from wavewright.engine.run.target_waves import target_runs
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, Noted, RunFinished
@@ -240,7 +241,7 @@ async def end_cancelled(
         JournalError: the end could not be written.
     """
     events: list[Event] = [
-        Noted(now, CANCELLED, {"by": request.by, "requested": request.at}),
+        Noted(now, CANCELLED, {**Identity.parse(request.by).fields, "requested": request.at}),
         RunFinished(now, "cancelled", cancel_reason(request)),
     ]
     for target in target_runs(fold(await journal.load(run))):

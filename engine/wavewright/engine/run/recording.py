@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from wavewright.config.documents import read_document
+from wavewright.config.identities import Identity
 from wavewright.engine.run.context import RunContext
 from wavewright.engine.run.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.run.ports import Attempt
@@ -64,7 +65,7 @@ async def record_attempt(attempt: Attempt, context: C, body: JsonObject) -> C:
     if attempt.announces_calls:
         body = {"announced": True, **body}
     if context.request.by is not None:
-        body = {**body, "by": context.request.by}
+        body = {**body, **Identity.parse(context.request.by).fields}
     return await record_note(attempt, context, "resumed", body)
 
 

@@ -17,6 +17,7 @@ from uuid import uuid4
 import anyio
 
 from wavewright.config.errors import WavewrightError
+from wavewright.config.identities import Identity
 from wavewright.engine.run.decisions.approvals import (
     ANSWER,
     APPROVAL_GIVEN,
@@ -136,7 +137,7 @@ def _answer_note(
     if question.subject == "question":
         asked = open_question(state)
         assert asked is not None
-        return Noted(now, ANSWER, {**asked.body, "answer": choice, "by": by})
+        return Noted(now, ANSWER, {**asked.body, "answer": choice, **Identity.parse(by).fields})
     wanted = pending_approval(state)
     assert wanted is not None
     return Noted(now, APPROVAL_GIVEN, approval_answer_note(wanted, choice, by))

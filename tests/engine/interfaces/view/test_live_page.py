@@ -214,3 +214,32 @@ def test_two_runs_are_found_by_a_gate_and_compared(project: Path) -> None:
         with served.client() as client:
             assert client.get("/compare?run=one").status_code == 400
             assert client.get("/?colour=red").status_code == 400
+
+
+def test_twenty_tabs_of_one_browser_follow_their_runs_and_open_other_pages(project: Path) -> None:
+    with (
+        served_page(project) as served,
+        command(project, "run", "waiting.plan.yaml") as first,
+        command(project, "run", "waiting.plan.yaml") as second,
+        visit(served.url) as seen,
+        served.client() as client,
+    ):
+        runs: list[dict[str, str]] = []
+        while len(runs) < 2:
+            runs = client.get("/api/v1/runs").json()["runs"]
+        browser = seen.page.context.browser
+        assert browser is not None
+        context = browser.new_context()
+        tabs = [context.new_page() for _ in range(20)]
+        tabs[0].goto(served.url)
+        for tab, run in zip(tabs, runs * 10, strict=True):
+            tab.goto(f"{served.root}/runs/{run['run']}")
+
+        (project / "one.txt").touch()
+        (project / "two.txt").touch()
+
+        for tab in tabs:
+            expect(tab.locator("#connection")).to_have_text("The run has ended.", timeout=30_000)
+        tabs[0].goto(f"{served.root}/decisions")
+        expect(tabs[0].locator("h1")).to_have_text("Decisions")
+        assert first.wait() == second.wait() == 0

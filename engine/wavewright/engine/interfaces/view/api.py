@@ -8,17 +8,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, cast, get_type_hints
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
 from pydantic.json_schema import JsonSchemaMode
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from wavewright.config.errors import WavewrightError
+from wavewright.config.value_types import PersonName
+from wavewright.engine.interfaces.view.people import Viewer, viewer_of
 from wavewright.engine.interfaces.view.served_pages import reason_of
 from wavewright.engine.interfaces.view.stored_runs import RunQuery, page_of_runs
 from wavewright.engine.interfaces.view.viewed_jobs import JobOverview, SentJob, ViewedJobs
-from wavewright.engine.interfaces.view.viewed_project import DecisionAnswer, Person, ViewedProject
+from wavewright.engine.interfaces.view.viewed_project import DecisionAnswer, ViewedProject
 from wavewright.engine.run.decisions.questions import OpenQuestion
 from wavewright.engine.run.version import __version__
 from wavewright.engine.service.job_store.records import JobId
@@ -33,9 +35,32 @@ BODY: Final = "given"
 """Name of the parameter that takes the body, as a model."""
 REFUSALS: Final = {
     404: "There is no such thing.",
+    401: "The token is missing or wrong.",
+    403: "The role of who asks does not allow it.",
     409: "It cannot be done now; the error says why.",
     422: "A field is missing or wrong; the error names it.",
 }
+
+
+class Signed(BaseModel):
+    """What somebody does."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    by: PersonName | None = None
+    """Who does it, for the journal; needed with the token of the page, which names nobody, and left
+    out with a token of one's own.
+    """
+
+    @property
+    def identity(self) -> str:
+        """Who does it, as it is journaled."""
+        assert self.by is not None
+        return self.by
+
+
+class SignedAnswer(Signed, DecisionAnswer):
+    """An answer to a decision, and who gives it."""
 
 
 class Problem(BaseModel):
@@ -87,16 +112,38 @@ class Operation:
                 if QUERY in self.types:
                     values[QUERY] = self.types[QUERY].model_validate(dict(request.query_params))
                 if BODY in self.types:
-                    values[BODY] = self.types[BODY].model_validate_json(await request.body())
+                    body, viewer = await request.body(), viewer_of(request)
+                    values[BODY] = _read_signed(self.types[BODY], body, viewer)
                 found = await self.function(**values)
             except ValidationError as error:
                 return _refusal(422, Problem(error=reason_of(error)))
+            except NotSigned as error:
+                return _refusal(422, Problem(error=error.message, hint=error.hint))
             except WavewrightError as error:
                 code = 404 if isinstance(error, RunNotFound) else 409
                 return _refusal(code, Problem(error=reason_of(error), hint=error.hint))
             return Response(answer.dump_json(found, by_alias=True), media_type="application/json")
 
         return Route(self.path, endpoint, methods=[self.method])
+
+
+class NotSigned(WavewrightError):
+    """Somebody else is named than the token or the proxy shows."""
+
+
+def _read_signed(model: type[Signed], body: bytes, viewer: Viewer) -> Signed:
+    """Return what was sent with the identity of who sends it.
+
+    Raises:
+        ValidationError: a field is missing or wrong; `by` is needed where nothing shows who it is.
+        NotSigned: `by` names somebody else.
+    """
+    if viewer.name is None:
+        model = create_model(model.__name__, __base__=model, by=(PersonName, ...))
+    sent = model.model_validate_json(body)
+    if viewer.name is not None and sent.by not in {None, viewer.name}:
+        raise NotSigned(f"`by`: you are {viewer.name!r}", hint="leave `by` out")
+    return sent.model_copy(update={"by": viewer.identity(sent.by or "")})
 
 
 def _refusal(code: int, problem: Problem) -> Response:
@@ -254,31 +301,31 @@ class Api:
             raise WavewrightError("the run has no plan yet", hint="ask again once it has planned")
         return package
 
-    async def resume_run(self, run: RunId, given: Person) -> SteeredRun:
+    async def resume_run(self, run: RunId, given: Signed) -> SteeredRun:
         """Continue a run that was interrupted."""
-        return SteeredRun(run=await self.project.resume(run, given.by))
+        return SteeredRun(run=await self.project.resume(run, given.identity))
 
-    async def cancel_run(self, run: RunId, given: Person) -> SteeredRun:
+    async def cancel_run(self, run: RunId, given: Signed) -> SteeredRun:
         """End a run for good."""
-        return SteeredRun(run=await self.project.cancel(run, given.by))
+        return SteeredRun(run=await self.project.cancel(run, given.identity))
 
-    async def retry_run(self, run: RunId, given: Person) -> SteeredRun:
+    async def retry_run(self, run: RunId, given: Signed) -> SteeredRun:
         """Repeat a run that has ended, as a new run."""
-        return SteeredRun(run=await self.project.retry(run, given.by))
+        return SteeredRun(run=await self.project.retry(run, given.identity))
 
     async def list_decisions(self) -> list[OpenQuestion]:
         """List what waits for a person."""
         return await self.project.list_questions()
 
-    async def answer_decision(self, decision: str, given: DecisionAnswer) -> DecisionTaken:
+    async def answer_decision(self, decision: str, given: SignedAnswer) -> DecisionTaken:
         """Answer a decision; the first answer counts."""
-        await self.project.answer(decision, given)
+        await self.project.answer(decision, given.choice, given.identity)
         return DecisionTaken()
 
     async def list_jobs(self) -> JobOverview:
         """Show the jobs of daemons: the queue, those that failed, the budget of the day."""
         return await self.jobs.overview()
 
-    async def send_job_again(self, job: JobId, given: Person) -> SentJob:
+    async def send_job_again(self, job: JobId, given: Signed) -> SentJob:
         """Queue the request of a failed job as a new job, or continue the run of a dead one."""
-        return SentJob(job=await self.jobs.send_again(job, given.by))
+        return SentJob(job=await self.jobs.send_again(job, given.identity))

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from wavewright.config.errors import WavewrightError
@@ -29,10 +29,13 @@ from wavewright.engine.interfaces.view.run_pages import (
     run_of_address,
 )
 from wavewright.engine.interfaces.view.served_pages import (
+    lead_to,
     page,
     reason_of,
     refusal_of,
     script_route,
+    signature,
+    stream_script_route,
     style_routes,
 )
 from wavewright.engine.interfaces.view.stored_runs import RunWatches
@@ -42,7 +45,7 @@ from wavewright.engine.interfaces.view.viewed_jobs import (
     ViewedJobs,
     input_fields,
 )
-from wavewright.engine.interfaces.view.viewed_project import DecisionAnswer, Person, ViewedProject
+from wavewright.engine.interfaces.view.viewed_project import DecisionAnswer, ViewedProject
 from wavewright.engine.service.job_store.records import JobId
 from wavewright.engine.service.job_store.store import JobStore
 from wavewright.executor.stores import budget_store_of, journal_of
@@ -52,8 +55,11 @@ _INPUT: Final = "input."
 
 
 @asynccontextmanager
-async def open_view(settings: Settings) -> AsyncGenerator[Starlette]:
-    """Open the journal of a project and yield the application, for a guard such as `TokenAccess`."""
+async def open_view(settings: Settings, base: str = "") -> AsyncGenerator[Starlette]:
+    """Open the journal of a project and yield the application, to be put behind a `AccessGuard`.
+
+    Links of what is streamed begin with `base`.
+    """
     async with (
         journal_of(settings) as journal,
         budget_store_of(settings) as budgets,
@@ -62,14 +68,20 @@ async def open_view(settings: Settings) -> AsyncGenerator[Starlette]:
         project = ViewedProject(settings, journal, JobStore(journal))
         jobs = ViewedJobs(project, budgets)
         pages = [
-            *RunPages(project, RunWatches(journal, group, render_fragment)).routes(),
+            *RunPages(project, RunWatches(journal, group, partial(render_fragment, base))).routes(),
             *StepPages(project).routes(),
             *_JobPages(jobs).routes(),
             *_SubmitPages(Submissions(jobs)).routes(),
             *_DecisionPages(project).routes(),
         ]
         yield Starlette(
-            routes=[*pages, *Api(project, jobs).routes(), *style_routes(), script_route()]
+            routes=[
+                *pages,
+                *Api(project, jobs).routes(),
+                *style_routes(),
+                script_route(),
+                stream_script_route(),
+            ]
         )
         group.cancel_scope.cancel()
 
@@ -90,8 +102,7 @@ class _JobPages:
 
     async def _jobs(self, request: Request) -> Response:
         """Answer with how the jobs stand."""
-        del request
-        return await self._page()
+        return await self._page(request)
 
     async def _cancel(self, request: Request) -> Response:
         """End the job of a run for good, and lead back to the jobs."""
@@ -109,15 +120,14 @@ class _JobPages:
         """
         form = await request.form()
         try:
-            await act(Person(by=str(form.get("by") or "view")).by)
+            await act(signature(request, form.get("by")))
         except (WavewrightError, ValidationError) as error:
-            return await self._page(*refusal_of(error))
-        return RedirectResponse("/jobs", 303)
+            return await self._page(request, *refusal_of(error))
+        return lead_to(request, "/jobs")
 
-    async def _page(self, error: str = "", code: int = 200) -> Response:
-        return page(
-            "jobs.html.j2", code, title="Jobs", found=await self.jobs.overview(), error=error
-        )
+    async def _page(self, request: Request, error: str = "", code: int = 200) -> Response:
+        jobs = await self.jobs.overview()
+        return page(request, "jobs.html.j2", code, title="Jobs", found=jobs, error=error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +146,12 @@ class _SubmitPages:
 
     async def _offers(self, request: Request) -> Response:
         """Answer with the goal templates and jobs of the project."""
-        del request
         templates, jobs = await anyio.to_thread.run_sync(self.submissions.names)
-        return page("submit.html.j2", title="New job", templates=templates, jobs=jobs)
+        return page(request, "submit.html.j2", title="New job", templates=templates, jobs=jobs)
 
     async def _form(self, request: Request) -> Response:
         """Answer with the form of a goal template or a job."""
-        return _form_page(await self._offer(request), {})
+        return _form_page(request, await self._offer(request), {})
 
     async def _submit(self, request: Request) -> Response:
         """Answer with the dry run of a job, or send it and lead to the jobs; faults are shown above
@@ -150,12 +159,12 @@ class _SubmitPages:
         """
         offer, form = await self._offer(request), await request.form()
         typed = {key.removeprefix(_INPUT): str(form[key]) for key in form if key.startswith(_INPUT)}
-        shown = partial(_form_page, offer, typed)
+        shown = partial(_form_page, request, offer, typed)
         try:
             draft = await anyio.to_thread.run_sync(self.submissions.draft, offer, typed)
             if form.get("do") == "send":
-                await self.submissions.send(draft, Person(by=str(form.get("by") or "view")).by)
-                return RedirectResponse("/jobs", 303)
+                await self.submissions.send(draft, signature(request, form.get("by")))
+                return lead_to(request, "/jobs")
             dry_run = await anyio.to_thread.run_sync(self.submissions.dry_run, draft)
         except (WavewrightError, ValidationError) as error:
             return shown(error=reason_of(error), code=422)
@@ -171,6 +180,7 @@ class _SubmitPages:
 
 
 def _form_page(
+    request: Request,
     offer: JobOffer,
     typed: dict[str, str],
     *,
@@ -180,6 +190,7 @@ def _form_page(
     is_checked: bool = False,
 ) -> Response:
     return page(
+        request,
         "submit_form.html.j2",
         code,
         title=f"New job: {offer.name}",
@@ -207,20 +218,21 @@ class _DecisionPages:
 
     async def _decisions(self, request: Request) -> Response:
         """Answer with what waits for a person."""
-        return await self._page(request.query_params.get("error", ""))
+        return await self._page(request)
 
     async def _decide(self, request: Request) -> Response:
         """Take an answer of a form, and lead back to the decisions."""
         form = await request.form()
         try:
-            given = DecisionAnswer(
-                choice=str(form.get("choice", "")), by=str(form.get("by") or "view")
-            )
-            await self.project.answer(request.path_params["decision"], given)
+            given = DecisionAnswer(choice=str(form.get("choice", "")))
+            by = signature(request, form.get("by"))
+            await self.project.answer(request.path_params["decision"], given.choice, by)
         except (WavewrightError, ValidationError) as error:
-            return await self._page(*refusal_of(error))
-        return RedirectResponse("/decisions", 303)
+            return await self._page(request, *refusal_of(error))
+        return lead_to(request, "/decisions")
 
-    async def _page(self, error: str, code: int = 200) -> Response:
+    async def _page(self, request: Request, error: str = "", code: int = 200) -> Response:
         questions = await self.project.list_questions()
-        return page("decisions.html.j2", code, title="Decisions", questions=questions, error=error)
+        return page(
+            request, "decisions.html.j2", code, title="Decisions", questions=questions, error=error
+        )

@@ -15,11 +15,19 @@ from pydantic import ValidationError
 from sse_starlette.sse import EventSourceResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from wavewright.config.redaction import known_secrets_redactor
-from wavewright.engine.interfaces.view.served_pages import page, reason_of, refusal_of, render
+from wavewright.engine.interfaces.view.served_pages import (
+    base_of,
+    lead_to,
+    page,
+    reason_of,
+    refusal_of,
+    render,
+    signature,
+)
 from wavewright.engine.interfaces.view.stored_runs import (
     LABEL_KINDS,
     RunQuery,
@@ -28,7 +36,7 @@ from wavewright.engine.interfaces.view.stored_runs import (
     list_labels,
     page_of_runs,
 )
-from wavewright.engine.interfaces.view.viewed_project import CommandRefused, Person, ViewedProject
+from wavewright.engine.interfaces.view.viewed_project import CommandRefused, ViewedProject
 from wavewright.executor.events.codec import encode
 from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event
@@ -61,6 +69,8 @@ _MAX_EVENTS: Final = 500
 """On one page of the events of a run."""
 _MAX_DIGITS: Final = 18
 """Of the number of an event in an address."""
+_MAX_FOLLOWED: Final = 200
+"""Runs of one stream."""
 _MAX_BODY: Final = 600
 """Characters of an event that are shown."""
 
@@ -68,11 +78,16 @@ Steering: TypeAlias = Callable[[RunId, str], Awaitable[RunId]]
 """Does something with a run in the name of a person, and returns the run that is shown then."""
 
 
-def render_fragment(snapshot: RunSnapshot, drawings: Drawings) -> str:
-    """Return a run as HTML; where it has no plan yet or has several targets, what there is."""
-    html = snapshot.html(drawings)
+def render_fragment(base: str, snapshot: RunSnapshot, drawings: Drawings) -> str:
+    """Return a run as HTML; where it has no plan yet or has several targets, what there is.
+
+    Links of the page begin with `base`.
+    """
+    html = snapshot.html(base, drawings)
     run = None if html is None else Markup(html)  # noqa: S704 - rendered from escaping templates
-    return render("fragment.html.j2", snapshot=snapshot, targets=snapshot.targets, run=run)
+    return render(
+        "fragment.html.j2", base=base, snapshot=snapshot, targets=snapshot.targets, run=run
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +104,7 @@ class RunPages:
             Route("/compare", self._compare),
             Route("/runs/{run}", self._run),
             Route("/runs/{run}/stream", self._stream),
+            Route("/streams", self._streams),
             Route("/runs/{run}/events", self._events),
             *(
                 Route(f"/runs/{{run}}/{name}", partial(self._steer, act), methods=["POST"])
@@ -110,7 +126,13 @@ class RunPages:
         found = await page_of_runs(self.project.journal, asked)
         labels = {kind: await list_labels(self.project.journal, kind) for kind in LABEL_KINDS}
         return page(
-            "runs.html.j2", title="Runs", page=found, asked=asked, statuses=STATUSES, labels=labels
+            request,
+            "runs.html.j2",
+            title="Runs",
+            page=found,
+            asked=asked,
+            statuses=STATUSES,
+            labels=labels,
         )
 
     async def _compare(self, request: Request) -> Response:
@@ -130,6 +152,7 @@ class RunPages:
         before, after = (ComparedRun(one.state, stored_package(one.state)) for one in sides)
         found = compare(before, after, {})
         return page(
+            request,
             "compare.html.j2",
             title="Two runs",
             sides=sides,
@@ -140,17 +163,20 @@ class RunPages:
 
     async def _run(self, request: Request) -> Response:
         """Answer with the page of a run."""
-        return await self._run_page(_run_of(request), drawings=_drawings_of(request))
+        return await self._run_page(request, drawings=_drawings_of(request))
 
     async def _run_page(
-        self, run: RunId, error: str = "", code: int = 200, drawings: Drawings = "folded"
+        self, request: Request, error: str = "", code: int = 200, drawings: Drawings = "folded"
     ) -> Response:
+        run = _run_of(request)
         try:
             snapshot = await self.project.find_run(run)
         except RunNotFound:
-            return _missing(run)
-        fragment = Markup(await anyio.to_thread.run_sync(render_fragment, snapshot, drawings))  # noqa: S704 - rendered from escaping templates
+            return _missing(request, run)
+        html = await anyio.to_thread.run_sync(render_fragment, base_of(request), snapshot, drawings)
+        fragment = Markup(html)  # noqa: S704 - rendered from escaping templates
         return page(
+            request,
             "run.html.j2",
             code,
             title=snapshot.row.job,
@@ -174,6 +200,27 @@ class RunPages:
 
         return EventSourceResponse(events(), ping=15)
 
+    async def _streams(self, request: Request) -> Response:
+        """Answer with several runs as events of one stream, each the whole of a run.
+
+        Each `follow` has a run, `folded` or `open`, and the version that the viewer has.
+        """
+        followed = [_followed(text) for text in request.query_params.getlist("follow")]
+        if not 0 < len(followed) <= _MAX_FOLLOWED:
+            raise HTTPException(400, f"1 to {_MAX_FOLLOWED} runs are followed at once")
+        sender, receiver = anyio.create_memory_object_stream[bytes](0)
+
+        async def follow(run: RunId, drawings: Drawings, seen: str) -> None:
+            async for fragment in self.watches.fragments(run, seen, drawings):
+                await sender.send(fragment.message_in_stream_of_many(run, drawings))
+
+        async def follow_all() -> None:
+            async with sender, anyio.create_task_group() as group:
+                for run, drawings, seen in followed:
+                    group.start_soon(follow, run, drawings, seen)
+
+        return EventSourceResponse(receiver, data_sender_callable=follow_all, ping=15)
+
     async def _events(self, request: Request) -> Response:
         """Answer with a page of a run's events."""
         run = _run_of(request)
@@ -185,7 +232,7 @@ class RunPages:
         first = int(asked)
         loaded = await self.project.journal.load(run)
         if not loaded:
-            return _missing(run)
+            return _missing(request, run)
         shown = [encode(event) for event in redacted_events(loaded[first : first + _MAX_EVENTS])]
         rows = [
             (first + place, iso_of_epoch(event.at), kind, _cut(body))
@@ -193,7 +240,12 @@ class RunPages:
         ]
         following = first + len(rows) if first + len(rows) < len(loaded) else None
         return page(
-            "events.html.j2", title=f"Events of {run}", run=run, rows=rows, following=following
+            request,
+            "events.html.j2",
+            title=f"Events of {run}",
+            run=run,
+            rows=rows,
+            following=following,
         )
 
     async def _steer(self, act: Steering, request: Request) -> Response:
@@ -202,12 +254,12 @@ class RunPages:
         """
         run, form = _run_of(request), await request.form()
         try:
-            led_to = await act(run, Person(by=str(form.get("by") or "view")).by)
+            led_to = await act(run, signature(request, form.get("by")))
         except RunNotFound:
-            return _missing(run)
+            return _missing(request, run)
         except (CommandRefused, ValidationError) as error:
-            return await self._run_page(run, *refusal_of(error))
-        return RedirectResponse(f"/runs/{led_to}", 303)
+            return await self._run_page(request, *refusal_of(error))
+        return lead_to(request, f"/runs/{led_to}")
 
     async def _replay(self, request: Request) -> Response:
         """Answer with what is different in a replay of a run."""
@@ -215,10 +267,16 @@ class RunPages:
         try:
             printed = await self.project.replay(run)
         except RunNotFound:
-            return _missing(run)
+            return _missing(request, run)
         except CommandRefused as error:
-            return await self._run_page(run, str(error), 409)
-        return page("replay.html.j2", title=f"Replay of {run}", run=run, printed=printed)
+            return await self._run_page(request, str(error), 409)
+        return page(request, "replay.html.j2", title=f"Replay of {run}", run=run, printed=printed)
+
+
+def _followed(text: str) -> tuple[RunId, Drawings, str]:
+    """Return what a stream of several runs follows: a run, its drawings, and what is seen of it."""
+    run, drawings, seen = f"{text}  ".split(" ", 2)
+    return run_of_address(run), "open" if drawings == "open" else "folded", seen.strip()
 
 
 def _run_of(request: Request) -> RunId:
@@ -244,8 +302,8 @@ def _drawings_of(request: Request) -> Drawings:
     return "open" if request.query_params.get("sub-plans") == "open" else "folded"
 
 
-def _missing(run: RunId) -> Response:
-    return page("missing.html.j2", 404, title="No such run", run=run)
+def _missing(request: Request, run: RunId) -> Response:
+    return page(request, "missing.html.j2", 404, title="No such run", run=run)
 
 
 def _cut(body: str) -> str:
@@ -288,7 +346,7 @@ class StepPages:
             "gates": [gate for gate in state.gates if gate.step == found.id],
             "redact": known_secrets_redactor(self.project.settings).redact_json,
         }
-        return page("step.html.j2", title=f"{name} of {run}", **values)
+        return page(request, "step.html.j2", title=f"{name} of {run}", **values)
 
     async def _why(self, request: Request) -> Response:
         """Answer with how the confidence in a field of the result came about."""
@@ -301,13 +359,15 @@ class StepPages:
         ):
             raise HTTPException(404, f"run {run!r} has no confidence in a field {field!r}")
         proof = proof_of(package, package.review, field)
-        return page("why.html.j2", title=f"Why {field} of {run}", run=run, proof=proof)
+        return page(request, "why.html.j2", title=f"Why {field} of {run}", run=run, proof=proof)
 
     async def _messages(self, request: Request) -> Response:
         """Answer with what planner, workers and reviewer were asked, and what they answered."""
         run = _run_of(request)
         messages = model_messages(await self._events(run))
-        return page("messages.html.j2", title=f"Messages of {run}", run=run, messages=messages)
+        return page(
+            request, "messages.html.j2", title=f"Messages of {run}", run=run, messages=messages
+        )
 
     async def _events(self, run: RunId) -> list[Event]:
         events = await self.project.journal.load(run)

@@ -1,33 +1,37 @@
-"""What all pages that this process serves have in common: how they are made, and who may use them.
+"""What all pages that this process serves have in common: how they are made.
 
-A page is made of a template with its filters, and loads style, script and icon. Clients need the
-token, and the address that is served. The token stands in the address that is printed. The first
-request exchanges it for a cookie, so that it stays in no history. A request that changes something
-must come from the page itself.
+A page is made of a template with its filters, and loads style, script and icon. Its links begin
+with the prefix at which a proxy offers it, and it shows who looks at it.
 """
 
 from __future__ import annotations
 
-import hmac
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
-from typing import Final, cast
-from urllib.parse import urlencode
+from typing import cast
 
 from jinja2 import Environment
-from pydantic import ValidationError
-from starlette.datastructures import MutableHeaders
+from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wavewright.config.errors import WavewrightError
+from wavewright.config.value_types import PersonName
+from wavewright.engine.interfaces.view.people import viewer_of
 from wavewright.engine.rehearsal.dry_run.text import dollars_text, tokens_text
 from wavewright.prompts.environments import page_environment
 from wavewright.reviewer.report.page import made_visible, pretty_json, spaced, style_sheet
 from wavewright.reviewer.values import duration_text, iso_of_epoch
+
+
+class Person(BaseModel):
+    """Who says that they do something."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    by: PersonName
 
 
 def style_routes() -> list[Route]:
@@ -40,9 +44,36 @@ def script_route() -> Route:
     return Route("/view.js", _script)
 
 
-def page(template: str, code: int = 200, /, **values: object) -> Response:
+def stream_script_route() -> Route:
+    """Return where the script is served that holds one stream for all tabs of a browser."""
+    return Route("/streams.js", _stream_script)
+
+
+def base_of(request: Request) -> str:
+    """Return what the paths of all links begin with; it has no slash at its end."""
+    base: str = request.scope.get("root_path", "")
+    return base
+
+
+def page(request: Request, template: str, code: int = 200, /, **values: object) -> Response:
     """Return the answer with a page."""
-    return HTMLResponse(render(template, **values), code)
+    shown = {"base": base_of(request), "viewer": viewer_of(request), **values}
+    return HTMLResponse(render(template, **shown), code)
+
+
+def lead_to(request: Request, path: str) -> Response:
+    """Return the answer that leads to another page, given its path below the prefix."""
+    return RedirectResponse(f"{base_of(request)}{path}", 303)
+
+
+def signature(request: Request, typed: object) -> str:
+    """Return who does something that a form asks for, given the name that was typed in it.
+
+    Raises:
+        ValidationError: it is no name.
+    """
+    claimed = Person(by=str(typed or "view"))
+    return viewer_of(request).identity(claimed.by)
 
 
 def render(template: str, /, **values: object) -> str:
@@ -104,84 +135,11 @@ def _script(request: Request) -> Response:
     return Response(_asset("view.js"), media_type="text/javascript")
 
 
+def _stream_script(request: Request) -> Response:
+    del request
+    return Response(_asset("streams.js"), media_type="text/javascript")
+
+
 def _icon(request: Request) -> Response:
     del request
     return Response(_asset("icon.svg"), media_type="image/svg+xml")
-
-
-LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
-_SECURITY_HEADERS: Final = {
-    "Content-Security-Policy": (
-        "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
-_SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
-
-
-class TokenAccess:
-    """An ASGI application in front of another, which passes only requests with the token."""
-
-    def __init__(self, app: ASGIApp, token: str, hosts: Iterable[str]) -> None:
-        """Guard an application.
-
-        Args:
-            app: The application.
-            token: What a request must bring: in the query once, in the cookie, or as a bearer
-                token.
-            hosts: Values of the header `Host` that name the address that is served, with their
-                ports.
-        """
-        self._app = app
-        self._token = token
-        self._hosts = frozenset(hosts)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer it with the reason why not."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        request = Request(scope)
-        refused = self._answer_instead(request)
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in _SECURITY_HEADERS.items():
-                    headers.setdefault(name, value)
-            await send(message)
-
-        await (refused or self._app)(scope, receive, send_with_headers)
-
-    def _answer_instead(self, request: Request) -> Response | None:
-        """Return the answer to a request that is not passed on."""
-        host = request.headers.get("host", "")
-        if host not in self._hosts:
-            return PlainTextResponse(f"this server is not {host!r}", 421)
-        cookie = f"wavewright_{host.rpartition(':')[2]}"
-        given = request.query_params.get("token")
-        if given is not None and self._is_token(given) and request.method in _SAFE_METHODS:
-            rest = urlencode(
-                [pair for pair in request.query_params.multi_items() if pair[0] != "token"]
-            )
-            answer = RedirectResponse(f"{request.url.path}{'?' if rest else ''}{rest}", 303)
-            answer.set_cookie(cookie, self._token, httponly=True, samesite="lax")
-            return answer
-        bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if self._is_token(bearer):
-            return None
-        if not self._is_token(request.cookies.get(cookie, "")):
-            return PlainTextResponse(
-                "open the address that the command printed, with its token", 401
-            )
-        origin = request.headers.get("origin", "")
-        if request.method not in _SAFE_METHODS and origin != f"{request.url.scheme}://{host}":
-            return PlainTextResponse(
-                f"{origin or 'a request without an origin'!r} may change nothing here", 403
-            )
-        return None
-
-    def _is_token(self, given: str) -> bool:
-        return hmac.compare_digest(given.encode(), self._token.encode())

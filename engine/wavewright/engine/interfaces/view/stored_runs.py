@@ -146,12 +146,14 @@ class RunSnapshot:
         """Of a run with several targets, how far they are."""
         return target_waves(self.state)
 
-    def html(self, drawings: Drawings) -> str | None:
-        """Return the run as a fragment of the page; None before there is a plan."""
+    def html(self, base: str, drawings: Drawings) -> str | None:
+        """Return the run as a fragment of the page, whose links begin with `base`; None before
+        there is a plan.
+        """
         package = stored_package(self.state)
         if package is None:
             return None
-        links = f"/runs/{self.row.run}"
+        links = f"{base}/runs/{self.row.run}"
         verdict = _VERDICTS.get(self.row.status)
         if verdict is None:
             return render_run(package, links=links, drawings=drawings)
@@ -200,10 +202,16 @@ class RunFragment:
     """A run as it is sent to a browser, whole."""
 
     version: str
+    html: str
     message: bytes
     """The server-sent event, the same bytes for all viewers."""
     is_last: bool
     """Whether the run has ended."""
+
+    def message_in_stream_of_many(self, run: RunId, drawings: Drawings) -> bytes:
+        """Return the server-sent event of a stream of several runs: its id names the run."""
+        name = f"{run} {drawings} {self.version}"
+        return ServerSentEvent(self.html, event=_kind(is_last=self.is_last), id=name).encode()
 
 
 @dataclass(slots=True)
@@ -276,6 +284,10 @@ class RunWatches:
         del self._watches[run, drawings]
 
     def _fragment(self, snapshot: RunSnapshot, drawings: Drawings) -> RunFragment:
-        kind = "ended" if snapshot.has_ended else "changed"
-        event = ServerSentEvent(self._render(snapshot, drawings), event=kind, id=snapshot.version)
-        return RunFragment(snapshot.version, event.encode(), snapshot.has_ended)
+        html, is_last = self._render(snapshot, drawings), snapshot.has_ended
+        event = ServerSentEvent(html, event=_kind(is_last=is_last), id=snapshot.version)
+        return RunFragment(snapshot.version, html, event.encode(), is_last)
+
+
+def _kind(*, is_last: bool) -> str:
+    return "ended" if is_last else "changed"

@@ -21,7 +21,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
-from wavewright.config.value_types import PersonName
 from wavewright.engine.interfaces.view.stored_runs import RunSnapshot, read_run
 from wavewright.engine.run.decisions.questions import OpenQuestion
 from wavewright.engine.service.answering import answer_question
@@ -39,21 +38,12 @@ _STARTED: Final = re.compile(r'^{"kind": "run_started", "run": "([^"]+)"', re.MU
 """The first event of a run, as a line of `--json`."""
 
 
-class Person(BaseModel):
-    """Who does something."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    by: PersonName
-
-
 class DecisionAnswer(BaseModel):
-    """An answer to a decision, and who gives it."""
+    """An answer to a decision."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     choice: Annotated[str, Field(min_length=1)]
-    by: PersonName
 
 
 class CommandRefused(WavewrightError):
@@ -89,7 +79,7 @@ class ViewedProject:
         """Return what waits for a person."""
         return await list_questions(self.journal, self.jobs, time.time())
 
-    async def answer(self, decision: str, given: DecisionAnswer) -> None:
+    async def answer(self, decision: str, choice: str, by: str) -> None:
         """Answer a question.
 
         Raises:
@@ -98,7 +88,7 @@ class ViewedProject:
         """
         now = time.time()
         question = await find_question_to_answer(self.journal, self.jobs, decision, now)
-        await answer_question(self.journal, self.jobs, question, given.choice, by=given.by, now=now)
+        await answer_question(self.journal, self.jobs, question, choice, by=by, now=now)
 
     async def resume(self, run: RunId, by: str) -> RunId:
         """Continue a run in a process of its own, and return it once it has begun.

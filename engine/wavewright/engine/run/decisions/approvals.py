@@ -30,6 +30,7 @@ from typing import Final, Literal
 
 import anyio
 
+from wavewright.config.identities import Identity
 from wavewright.config.redaction import Redactor
 from wavewright.engine.run.context import PlannedContext
 from wavewright.engine.run.ports import (
@@ -213,7 +214,7 @@ def recorded_answer(state: RunState, wanted: Noted) -> GivenAnswer | None:
 
 def approval_answer_note(wanted: Noted, choice: str, by: str) -> JsonObject:
     """Return the body of the note of a person's answer."""
-    return {_NONCE_FIELD: nonce_of(wanted), "choice": choice, "by": by}
+    return {_NONCE_FIELD: nonce_of(wanted), "choice": choice, **Identity.parse(by).fields}
 
 
 def nonce_of(wanted: Noted) -> str:

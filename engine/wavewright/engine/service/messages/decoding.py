@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 
 from pydantic import ValidationError
 
+from wavewright.config.identities import claimed
 from wavewright.engine.service.job_store.records import (
     DecisionId,
     DecisionMade,
@@ -221,7 +222,7 @@ def _request(kind: str, envelope: Envelope, rules: AcceptanceRules) -> Request:
             return DecisionMade(
                 decision=DecisionId(answer.decision_id),
                 choice=answer.choice,
-                by=envelope.source_agent,
+                by=claimed(envelope.source_agent),
                 is_vouched_for=rules.authenticates(envelope.source_agent),
             )
         case "job_request" if "job" in envelope.payload:

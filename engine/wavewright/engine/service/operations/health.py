@@ -11,7 +11,7 @@ loopback by default.
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -135,15 +135,24 @@ def open_listener(place: str, what: str, setting: str) -> socket.socket:
 
 
 @asynccontextmanager
-async def http_served(app: ASGIApp, listener: socket.socket, *, grace: int) -> AsyncGenerator[None]:
-    """Serve an application on a listening socket for the block.
+async def http_served(
+    app: ASGIApp,
+    listener: socket.socket,
+    *,
+    grace: int,
+    is_proxy: Callable[[str], bool] | None = None,
+) -> AsyncGenerator[None]:
+    """Serve an application on a listening socket for the block; connections are bounded.
 
     Args:
         app: The application.
         listener: The socket; it stays open.
         grace: Seconds for which answers may go on after the block; with 0 they are not waited for.
+        is_proxy: Whether connections from an address are other people's, which are not counted.
     """
     import uvicorn
+
+    from wavewright.engine.service.operations.bounded_http import bounded_protocol
 
     is_listening = anyio.Event()
 
@@ -159,9 +168,12 @@ async def http_served(app: ASGIApp, listener: socket.socket, *, grace: int) -> A
     server = Server(
         uvicorn.Config(
             app,
+            http=bounded_protocol(is_proxy),
             log_config=None,
             access_log=False,
             lifespan="off",
+            # Who a proxy names is read where it is known which proxy is trusted.
+            proxy_headers=False,
             timeout_graceful_shutdown=grace or None,
         )
     )

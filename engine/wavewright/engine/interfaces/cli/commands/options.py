@@ -21,10 +21,20 @@ _SETTINGS_FILES = ("wavewright.yaml", "wavewright.yml")
 
 
 def _checked_name(name: str | None) -> str | None:
-    from wavewright.config.value_types import valid_person_name
+    from wavewright.config.identities import valid_identity
 
     try:
-        return None if name is None else valid_person_name(name)
+        # The live page hands on who is proven in this way.
+        return None if name is None else valid_identity(name)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def _checked_public_url(url: str | None) -> str | None:
+    from wavewright.config.value_types import valid_public_url
+
+    try:
+        return None if url is None else valid_public_url(url)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
 
@@ -114,6 +124,9 @@ ShowFormat: TypeAlias = Literal["text", "json", "html", "events"]
 ApproveChoice: TypeAlias = Literal["ask", "always", "never", "wait"]
 """`--approve`."""
 
+RoleChoice: TypeAlias = Literal["look", "decide", "operate"]
+"""`view --role`."""
+
 LogLevelChoice: TypeAlias = Literal["debug", "info", "warning", "error"]
 """`daemon --log-level`."""
 
@@ -146,6 +159,15 @@ ByOption = Annotated[
         metavar="NAME",
         help="Who does it; default: the user of this machine.",
         callback=_checked_name,
+    ),
+]
+PublicUrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--public-url",
+        metavar="URL",
+        help="Address at which a proxy offers it; default: `public_url` of the settings.",
+        callback=_checked_public_url,
     ),
 ]
 QuietOption = Annotated[

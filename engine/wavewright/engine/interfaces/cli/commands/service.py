@@ -16,6 +16,8 @@ from wavewright.engine.interfaces.cli.commands.options import (
     InputsOption,
     JsonLines,
     LogLevelChoice,
+    PublicUrlOption,
+    RoleChoice,
     SetOption,
 )
 
@@ -203,6 +205,7 @@ def mcp(
     allow_runs: Annotated[
         bool, typer.Option("--allow-runs", help="Begin runs without asking a person at the client.")
     ] = False,
+    public_url: PublicUrlOption = None,
 ) -> None:
     """Serve this project to MCP clients: check, forecast and run plans.
 
@@ -211,7 +214,7 @@ def mcp(
     """
     from wavewright.engine.interfaces.cli.mcp_server.server import ServedServer, serve
 
-    raise typer.Exit(serve(ServedServer(server, role, allow_runs), http))
+    raise typer.Exit(serve(ServedServer(server, role, allow_runs, public_url), http))
 
 
 @group.command()
@@ -223,19 +226,35 @@ def view(
         ),
     ] = "127.0.0.1:0",
     open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    public_url: PublicUrlOption = None,
+    add: Annotated[
+        str | None,
+        typer.Option(
+            "--add",
+            metavar="NAME",
+            help="Make a token for a person, print it, and write its hash into the settings.",
+        ),
+    ] = None,
+    role: Annotated[
+        RoleChoice, typer.Option("--role", help="What the person of --add may do.")
+    ] = "decide",
+    revoke: Annotated[
+        str | None,
+        typer.Option("--revoke", metavar="NAME", help="End the sessions of a person, or of 'all'."),
+    ] = None,
 ) -> None:
     """Serve a live page of the project's runs, jobs and decisions.
 
     The printed address has a token, which is WAVEWRIGHT_VIEW_TOKEN or a new one. Anyone with it may
-    answer decisions and resume runs.
+    answer decisions and resume runs. People with tokens of their own sign in with them.
     """
-    from wavewright.engine.interfaces.cli.common.arguments import project_settings
-    from wavewright.engine.interfaces.cli.common.http_serving import serve_page
-    from wavewright.engine.interfaces.view.app import open_view
+    from wavewright.engine.interfaces.cli.service import view_command
 
-    settings = project_settings()
-    page = f"live page of {settings.root}"
-    raise typer.Exit(serve_page(lambda: open_view(settings), page, listen, opens=open_))
+    if add is not None:
+        raise typer.Exit(view_command.add_person(add, role))
+    if revoke is not None:
+        raise typer.Exit(view_command.revoke_sessions(revoke))
+    raise typer.Exit(view_command.serve(listen, public_url=public_url, opens=open_))
 
 
 @group.command()
@@ -254,6 +273,7 @@ def play(
         ),
     ] = "127.0.0.1:0",
     open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    public_url: PublicUrlOption = None,
 ) -> None:
     """Serve the page that a pack brings, such as a game.
 
@@ -262,7 +282,7 @@ def play(
     """
     from wavewright.engine.interfaces.cli.service import play_command
 
-    raise typer.Exit(play_command.serve(name, pack, listen, opens=open_))
+    raise typer.Exit(play_command.serve(name, pack, listen, public_url=public_url, opens=open_))
 
 
 @group.command()

@@ -59,6 +59,7 @@ from wavewright.engine.interfaces.cli.mcp_server.plan_tools import Project
 from wavewright.engine.interfaces.cli.mcp_server.run_tools import RUN_URI
 from wavewright.engine.interfaces.cli.project.init_command import AUTHORED_SCHEMAS, schema_text
 from wavewright.engine.interfaces.cli.runs.runs_command import package_of, row_json
+from wavewright.engine.interfaces.view.people import PageAccess, below_prefix
 from wavewright.engine.run.project.tools import all_tools
 from wavewright.engine.run.version import __version__
 from wavewright.engine.service.operations.trace_export import export_traces
@@ -75,6 +76,8 @@ from wavewright.tools.packs import PackServer, ServerTool, load_pack, pack_names
 
 TOKEN_VARIABLE = "WAVEWRIGHT_MCP_TOKEN"  # noqa: S105 - the name of the variable
 _MIN_TOKEN_LENGTH = 16
+_MAX_BODY = 4 * 2**20
+"""Bytes of a message of a client, as the MCP library takes them."""
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -86,6 +89,8 @@ class ServedServer:
     """MCP server of a pack; the project itself where absent."""
     role: str | None = None
     allows_runs: bool = False
+    public_url: str | None = None
+    """Address at which a proxy offers it; that of the settings where absent."""
 
 
 def serve(served: ServedServer, http: str | None) -> int:
@@ -104,8 +109,12 @@ def serve(served: ServedServer, http: str | None) -> int:
                     "--role goes with the name of a server", hint="wavewright mcp NAME --role ROLE"
                 )
             server = build_server(Project(settings, served.allows_runs))
-            return _serve_opened(contextlib.nullcontext({"": server}), settings.root, http)
-        return _serve_opened(_pack_servers(settings, served, http), settings.root, http)
+            opened: AbstractAsyncContextManager[Servers] = contextlib.nullcontext({"": server})
+        else:
+            opened = _pack_servers(settings, served, http)
+        return _serve_opened(
+            opened, settings.root, http, PageAccess.from_settings(settings, served.public_url)
+        )
 
 
 _MAX_RUNS = 50
@@ -317,7 +326,7 @@ Servers: TypeAlias = Mapping[str, EngineServer[Any]]
 
 
 def _serve_opened(
-    opened: AbstractAsyncContextManager[Servers], root: Path, http: str | None
+    opened: AbstractAsyncContextManager[Servers], root: Path, http: str | None, access: PageAccess
 ) -> int:
     with contextlib.ExitStack() as stack:
         listener = (
@@ -338,12 +347,14 @@ def _serve_opened(
                     raise CommandError(
                         "two roles have the same token", hint="give each role a token of its own"
                     )
-                print_line(f"MCP server of {root}: http://{listener_address(listener)}/mcp")
+                place = access.public_url or f"http://{listener_address(listener)}"
+                print_line(f"MCP server of {root}: {place.rstrip('/')}/mcp")
                 for role, token in tokens.items():
                     if not _given_token(role):
                         print_line(f"token of {role}: {token}" if role else f"token: {token}")
 
-                await serve_http(http_app(by_token, http.rpartition(":")[0]), listener)
+                app = http_app(by_token, http.rpartition(":")[0], access)
+                await serve_http(app, listener, access)
 
         anyio.run(run)
     return exit_codes.OK
@@ -382,16 +393,24 @@ def _given_token(role: str) -> str:
     return token
 
 
-def http_app(servers: Mapping[str, MCPServer[Any]], host: str) -> ASGIApp:
+def http_app(
+    servers: Mapping[str, MCPServer[Any]], host: str, access: PageAccess | None = None
+) -> ASGIApp:
     """Return servers by their tokens as one ASGI application, for clients that use a name of the
     host.
 
-    A token leads to its server. `/health` needs none, and answers as soon as the servers do.
+    A token leads to its server. `/health` needs none, and answers as soon as the servers do. Behind
+    a proxy that offers them at a public address, clients may use that, too.
     """
+    access = access or PageAccess()
     names = dict.fromkeys((host, *_LOOPBACK))
+    origins = [each for name in names for each in (f"http://{name}", f"http://{name}:*")]
     security = TransportSecuritySettings(
-        allowed_hosts=[each for name in names for each in (name, f"{name}:*")],
-        allowed_origins=[each for name in names for each in (f"http://{name}", f"http://{name}:*")],
+        allowed_hosts=[
+            *(each for name in names for each in (name, f"{name}:*")),
+            *access.public_hosts,
+        ],
+        allowed_origins=[*origins, *([] if access.origin is None else [access.origin])],
     )
     apps = {
         token: server.streamable_http_app(transport_security=security, host=host)
@@ -405,10 +424,18 @@ def http_app(servers: Mapping[str, MCPServer[Any]], host: str) -> ASGIApp:
                 await stack.enter_async_context(app.router.lifespan_context(app))
             yield
 
-    return Starlette(
+    app = Starlette(
         routes=[Route("/health", _health), Mount("/", BearerTokens(apps))],
         lifespan=lifespan,
     )
+
+    async def served(scope: Scope, receive: Receive, send: Send) -> None:
+        is_request = scope["type"] == "http"
+        await app(below_prefix(scope, access.prefix) if is_request else scope, receive, send)
+
+    from wavewright.engine.service.operations.bounded_http import BoundedRequests
+
+    return BoundedRequests(served, _MAX_BODY)
 
 
 def _health(_: Request) -> Response:
@@ -432,9 +459,19 @@ class BearerTokens:
         await PlainTextResponse("a bearer token is needed", 401, headers)(scope, receive, send)
 
 
-async def serve_http(app: ASGIApp, listener: socket.socket) -> None:
-    """Serve an application on a socket until a signal."""
-    import uvicorn  # not above: where the extra `mcp` is missing, so may this be, and `mcp` is to be named
+async def serve_http(app: ASGIApp, listener: socket.socket, access: PageAccess) -> None:
+    """Serve an application on a socket until a signal; connections are bounded."""
+    # Not above: where the extra `mcp` is missing, so may these be, and `mcp` is to be named.
+    import uvicorn
 
-    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=5)
+    from wavewright.engine.service.operations.bounded_http import bounded_protocol
+
+    config = uvicorn.Config(
+        app,
+        http=bounded_protocol(access.is_proxy),
+        log_level="warning",
+        access_log=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=5,
+    )
     await uvicorn.Server(config).serve(sockets=[listener])

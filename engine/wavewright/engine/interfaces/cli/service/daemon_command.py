@@ -31,11 +31,7 @@ from wavewright.config.sections import valid_host_port
 from wavewright.config.settings import Settings, load_valid_settings
 from wavewright.config.sources import DocumentError, DocumentFault, Source, combine_errors
 from wavewright.engine.interfaces.cli.common.broker import open_connection, open_daemon_bus
-from wavewright.engine.interfaces.cli.common.http_serving import (
-    TOKEN_VARIABLE,
-    listener_address,
-    page_served,
-)
+from wavewright.engine.interfaces.cli.common.http_serving import listener_address, page_served
 from wavewright.engine.interfaces.cli.common.output import CommandError
 from wavewright.engine.interfaces.cli.project.project_checks import prompt_findings
 from wavewright.engine.run.project.templates import named_template
@@ -151,14 +147,24 @@ def _settings_faults(settings: Settings, invalid: str) -> Iterator[WavewrightErr
     if settings.calibration is not None:
         yield from _errors_of(partial(read_calibration, settings.calibration))
     yield from _errors_of(check_tracing)
-    if settings.daemon.view is not None and not os.environ.get(TOKEN_VARIABLE):
-        yield CommandError(
-            "`daemon.view` serves a page whose token is not known",
-            hint=f"set {TOKEN_VARIABLE}; `openssl rand -hex 32` makes one",
-        )
+    if settings.daemon.view is not None:
+        yield from _errors_of(partial(_check_view_access, settings), (WavewrightError,))
     for found in prompt_findings(settings):
         if found.state == "fault":
             yield CommandError(found.detail, hint=found.hint)
+
+
+def _check_view_access(settings: Settings) -> None:
+    from wavewright.engine.interfaces.view.people import TOKEN_VARIABLE, PageAccess
+
+    access = PageAccess.from_settings(settings)
+    access.common_token()
+    if not access.names_people and not os.environ.get(TOKEN_VARIABLE):
+        raise CommandError(
+            "`daemon.view` serves a page whose token is not known",
+            hint=f"set {TOKEN_VARIABLE} (`openssl rand -hex 32` makes one), or give people their"
+            " own with `wavewright view --add NAME`",
+        )
 
 
 def _check_port(place: str, what: str, setting: str) -> None:
@@ -272,9 +278,11 @@ async def _page_served(settings: Settings, log: StructuredLog) -> AsyncGenerator
         yield
         return
     from wavewright.engine.interfaces.view.app import open_view
+    from wavewright.engine.interfaces.view.people import PageAccess
 
+    access = PageAccess.from_settings(settings)
     with open_listener(place, *_VIEW) as listener:
-        async with page_served(lambda: open_view(settings), listener):
+        async with page_served(partial(open_view, settings, access.prefix), listener, access):
             log.write("view_served", place=listener_address(listener))
             yield
 

@@ -13,13 +13,14 @@ from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
 from wavewright.engine.interfaces.cli.common.http_serving import serve_page
 from wavewright.engine.interfaces.cli.common.output import CommandError
+from wavewright.engine.interfaces.view.people import PageAccess
 from wavewright.engine.interfaces.view.served_pages import style_routes
 from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.planner.types import as_object
 from wavewright.tools.packs import PackPage, load_pack, pack_names
 
 
-def serve(name: str, pack: str | None, place: str, *, opens: bool) -> int:
+def serve(name: str, pack: str | None, place: str, *, public_url: str | None, opens: bool) -> int:
     """Serve the page of a pack until a signal, and return the exit code.
 
     Raises:
@@ -35,7 +36,15 @@ def serve(name: str, pack: str | None, place: str, *, opens: bool) -> int:
         async with page.open(settings.root, name) as app:
             yield Starlette(routes=[*style_routes(), Mount("/", app)])
 
-    return serve_page(open_page, f"{page.about} {name!r}", place, opens=opens)
+    return serve_page(
+        open_page,
+        f"{page.about} {name!r}",
+        place,
+        PageAccess.from_settings(settings, public_url),
+        opens=opens,
+        # Playing decides something, and steers no runs and no jobs.
+        role_of_path=lambda _path: "decide",
+    )
 
 
 def _find_page(wanted: str | None, settings: Settings) -> PackPage:

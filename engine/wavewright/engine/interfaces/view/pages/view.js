@@ -105,13 +105,46 @@
     const focused = tools.contains(active) ? active : link && live.querySelector(`a[href="${CSS.escape(link)}"]`);
     focused?.focus({ preventScroll: true });
   };
-  const source = new EventSource(live.dataset.stream);
-  source.addEventListener("open", () => { connection.textContent = "This page follows the run."; });
-  source.addEventListener("error", () => { connection.textContent = "The connection is lost; it is tried again."; });
-  source.addEventListener("changed", (event) => replace(event.data));
-  source.addEventListener("ended", (event) => {
-    source.close();
-    replace(event.data);
+  let seen = live.dataset.version;
+  let hasEnded = false;
+  const take = ({ kind, version, html }) => {
+    if (hasEnded) return;
+    if (kind === "open") connection.textContent = "This page follows the run.";
+    if (kind === "lost") connection.textContent = "The connection is lost; it is tried again.";
+    if (kind !== "changed" && kind !== "ended") return;
+    seen = version;
+    replace(html);
+    if (kind !== "ended") return;
+    hasEnded = true;
     connection.textContent = "The run has ended.";
-  });
+  };
+  if (window.SharedWorker) {
+    const { port } = new SharedWorker(live.dataset.worker);
+    const follow = () => port.postMessage({ key: live.dataset.key, seen });
+    port.addEventListener("message", ({ data }) => take(data));
+    port.start();
+    follow();
+    // A page that is left may be shown again as it was.
+    addEventListener("pagehide", () => port.postMessage("bye"));
+    addEventListener("pageshow", (event) => { if (event.persisted) follow(); });
+    return;
+  }
+  // Without a worker that tabs share, a tab that nobody sees holds no stream.
+  let source;
+  const listen = () => {
+    source?.close();
+    source = undefined;
+    if (document.hidden || hasEnded) return;
+    source = new EventSource(`${live.dataset.stream}${encodeURIComponent(seen)}`);
+    source.addEventListener("open", () => take({ kind: "open" }));
+    source.addEventListener("error", () => take({ kind: "lost" }));
+    for (const kind of ["changed", "ended"]) {
+      source.addEventListener(kind, (event) => {
+        if (kind === "ended") source.close();
+        take({ kind, version: event.lastEventId, html: event.data });
+      });
+    }
+  };
+  document.addEventListener("visibilitychange", listen);
+  listen();
 })();
