@@ -22,7 +22,7 @@ from tests.engine.model_runs.knowledge_project import (
     boat_of,
     records_of,
 )
-from wavewright.engine.rehearsal.fake_model.replies import AnswerLike, silence
+from wavewright.engine.rehearsal.fake_model.replies import AnswerLike, denied, silence
 from wavewright.engine.rehearsal.fake_model.request import FakeModelRequest
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.service.operations.metrics import Metrics
@@ -181,3 +181,24 @@ def test_a_model_that_dies_in_the_middle_leaves_no_chunk_without_a_record(
     [document] = package["documents"]
     evidence = [node["evidence"] for node in document["content"]["graph"]["nodes"]]
     assert {*FLEET} == {quote["source"].split(",")[0] for quotes in evidence for quote in quotes}
+
+
+def test_a_run_asks_again_what_code_made_in_the_place_of_a_model_that_failed(
+    tmp_path: Path,
+    wavewright: CommandLine,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    use(model_server, monkeypatch)
+    model_server.answer(denied(), when=READING)
+    notes = Notes(tmp_path, wavewright, {"petrel.md": FLEET["petrel.md"]})
+
+    failed = notes.run("knowledge_graph")
+    model_server.reset()
+    use(model_server, monkeypatch)
+    model_server.answer(records_of("Petrel"), when=READING)
+    healthy = notes.run("knowledge_graph")
+
+    assert reached(notes.events(failed)) == ["generated"]
+    assert reached(notes.events(healthy)) == ["agent"]
+    assert any("knowledge_revisit" in one["because"] for one in failed["review"]["caps"])

@@ -354,8 +354,11 @@ class Emissions:
             return
         if isinstance(emitted, str):
             self._buffer_text(call, emitted)
-        else:
-            self._record(emitted)
+            return
+        if isinstance(emitted, RungTaken) and emitted.rung.is_outage:
+            # What is made in the place of a model that failed is of this run: the next one asks it.
+            call.cache_key = None
+        self._record(emitted)
 
     def _buffer_text(self, call: ScheduledCall, piece: str) -> None:
         if not piece:

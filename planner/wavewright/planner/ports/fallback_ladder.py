@@ -87,6 +87,8 @@ class FallbackFailure:
     reason: str
     ends_ladder: bool = False
     """Whether no rung below is tried: a person must be asked first, or the work was cancelled."""
+    is_outage: bool = False
+    """Whether what the rung asks gave no answer at all: asked again, it may give one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,8 @@ class RungRecord:
     """Names of the run data that the call has written in which an agent took the rung; empty where
     that is unknown.
     """
+    is_outage: bool = False
+    """Whether what the rung asks gave no answer at all: asked again, it may give one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +167,14 @@ async def run_ladder(
         result = await way(rung)
         seconds = time.monotonic() - started
         if isinstance(result, FallbackFailure):
-            record = RungRecord(label or ladder.name, rung.name, "fallen", result.reason, seconds)
+            record = RungRecord(
+                label or ladder.name,
+                rung.name,
+                "fallen",
+                result.reason,
+                seconds,
+                is_outage=result.is_outage,
+            )
         else:
             record = RungRecord(
                 label or ladder.name, rung.name, "reached", "", seconds, rung.ceiling, rung.because

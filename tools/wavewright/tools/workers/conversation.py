@@ -161,7 +161,7 @@ class WorkerConversation:
                 )
             answer = await self._ask(call, turns, ending)
             if answer is None:
-                return FallbackFailure(str(self.error))
+                return FallbackFailure(str(self.error), is_outage=True)
             outcome = self._accept_answer(answer, call.schema, is_last=turn == self.max_answers - 1)
             if not isinstance(outcome, _Rejection):
                 return outcome

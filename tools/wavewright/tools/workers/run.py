@@ -120,7 +120,7 @@ class WorkerRun:
             )
         except ModelError as error:
             self.error = error
-            return FallbackFailure(str(error))
+            return FallbackFailure(str(error), is_outage=True)
         except PromptError as error:
             raise ToolError(f"{self.spec.name!r}: {error}", hint=error.hint) from error
         answers = rung.tries if self.spec.repairs is None else 1 + self.spec.repairs

@@ -300,7 +300,7 @@ def _version(worker: Worker, spec: WorkerSpec, services: Services) -> str:
     declared: list[Json] = [said, *sorted(spec.tags), of_code]
     if spec.cache_for is not None:
         # What code made without a model is no answer for later runs that have one.
-        declared.append(services.has_model)
+        declared += [services.has_model, worker.code]
     used = (spec.prompt, *_SHARED_PROMPTS)
     return declaration_version(_worker_label(worker), declared, used, services.prompts)
 

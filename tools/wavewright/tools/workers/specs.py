@@ -253,6 +253,10 @@ class Worker:
     join: Callable[[Sequence[Json]], Json] | None = None
     """Joins the answers to the parts of a long input; texts are joined by blank lines where absent.
     """
+    code: str = ""
+    """What its code depends on beside the parameters, such as another program's version: results of
+    another are none for later runs.
+    """
     file: Path | None = None
     """What declares it, where that is a file of the project."""
 
