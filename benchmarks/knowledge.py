@@ -26,12 +26,15 @@ from benchmarks.measure import show_table
 from wavewright.engine import Wavewright
 from wavewright.engine.main import GC_THRESHOLD
 from wavewright.executor.events.types import StepFinished
+from wavewright.packs.extraction.prose import ProseSettings, prose_reader
 from wavewright.packs.knowledge.documents import read_documents_tool
 from wavewright.packs.knowledge.generation import generate_records, least_records
 from wavewright.packs.knowledge.models import Chunk
 from wavewright.packs.knowledge.settings import KnowledgeSettings
 from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
 from wavewright.tools.functions.tool import ToolCall
+
+PROSE = prose_reader(ProseSettings().model)
 
 SIZES = (250, 1_000)
 
@@ -128,7 +131,7 @@ def _bare(folder: Path, size: int) -> float:
     assert len(chunks) == size
     started = time.process_time()
     for chunk in chunks:
-        (generate_records(chunk) or least_records(chunk)).model_dump(mode="json")
+        (generate_records(chunk, PROSE) or least_records(chunk)).model_dump(mode="json")
     return time.process_time() - started
 
 

@@ -32,7 +32,8 @@ CHUNK = Chunk(
     end=100 + len(TEXT),
     names=(KnownName(name="Captain Merrin", type="person"), KnownName(name="Petrel", type="boat")),
 )
-NAMELESS = CHUNK.model_copy(update={"names": ()})
+BARE = "The boat is the fastest of the line. It was painted in spring."
+NAMELESS = CHUNK.model_copy(update={"names": (), "text": BARE, "end": 100 + len(BARE)})
 QUOTE = "Captain Merrin commands Petrel."
 PETREL: JsonObject = {"name": "Petrel", "type": "boat", "quotes": [QUOTE]}
 ANSWER: JsonObject = {
@@ -171,7 +172,7 @@ def test_code_reads_the_chunk_where_the_model_gives_nothing(tmp_path: Path, said
         "Petrel": "boat",
     }
     assert [(one.source, one.relation, one.target) for one in found.relations] == [
-        ("Captain Merrin", "leads", "Petrel")
+        ("Captain Merrin", "commands", "Petrel")
     ]
     assert [one.rung for one in rungs] == ["agent", "suggested", "generated"]
     check_evidence(found)
@@ -185,7 +186,7 @@ def test_a_chunk_without_any_name_keeps_its_first_sentence(tmp_path: Path) -> No
     assert asked == 0
     assert with_model.origin == "forced"
     assert [(one.name, one.type) for one in with_model.entities] == [("Log", "document")]
-    assert [one.text for one in with_model.observations] == ["Captain Merrin commands Petrel."]
+    assert [one.text for one in with_model.observations] == ["The boat is the fastest of the line."]
     assert [(one.rung, one.outcome) for one in rungs] == [
         ("agent", "fallen"),
         ("suggested", "fallen"),

@@ -15,11 +15,14 @@ import pytest
 
 from tests.repository.tree import ROOT
 from tests.tools.calling import call_for_document
+from wavewright.packs.extraction.prose import ProseSettings, prose_reader
 from wavewright.packs.knowledge.documents import read_documents_tool
 from wavewright.packs.knowledge.generation import generate_records, least_records
 from wavewright.packs.knowledge.models import Chunk
 from wavewright.packs.knowledge.settings import KnowledgeSettings
 from wavewright.packs.text.cross_reference import normal_name
+
+PROSE = prose_reader(ProseSettings().model)
 
 CORPUS: Final = ROOT.parent / "shared" / "corpus" / "wesnoth"
 STEPS: Final = {"zones": 8, "npcs": 8, "factions": 1, "lore": 1, "items": 1}
@@ -42,7 +45,7 @@ def test_pages_name_what_they_are_about_and_little_that_is_nothing() -> None:
     found = cast("Any", call_for_document(tool, {"files": [*files]}))
     entities: dict[str, dict[str, None]] = {name: {} for name in files}
     for chunk in map(Chunk.model_validate, found["chunks"]):
-        records = generate_records(chunk) or least_records(chunk)
+        records = generate_records(chunk, PROSE) or least_records(chunk)
         entities[chunk.document] |= dict.fromkeys(normal_name(one.name) for one in records.entities)
     titles = {one["name"]: normal_name(one["title"]) for one in found["read"]}
 

@@ -149,7 +149,9 @@ KINDS: Final = (
             "smuggler miner carpenter weaver ferryman lich necromancer general marshal steward archivist cartographer "
             "cook baker butcher tailor constable officer engineer mechanic pilot doctor surgeon nurse teacher clerk "
             "trooper loader docker porter gardener caretaker detective inspector journalist lawyer judge governor "
-            "ambassador senator emperor empress sultan regent heir mercenary gladiator monarch orphan twin bishop"
+            "ambassador senator emperor empress sultan regent heir mercenary gladiator monarch orphan twin bishop "
+            "owner leader founder director president minister author writer poet painter architect "
+            "oceanographer photographer composer singer actor professor chairman secretary treasurer politician"
         ),
         endings=tuple(
             word_set("ist man woman keeper smith maker monger wright seller mender master")
@@ -173,7 +175,7 @@ KINDS: Final = (
             "armour helm helmet cloak book tome scroll artifact artefact relic weapon item potion key hammer spear "
             "dagger knife horn lantern chalice talisman medallion necklace bell lamp mask compass badge whistle ledger "
             "coin statue idol instrument flute drum harp pistol rifle device machine map letter diary vial flask sabre "
-            "spyglass pendant charm"
+            "spyglass pendant charm boat ship vessel schooner ferry"
         ),
         labels=word_set(
             "wielder wielders owner owners bearer bearers rarity quality effect power damage weight material"
@@ -209,4 +211,27 @@ KINDS: Final = (
 
 def kind_of_word(word: str) -> str | None:
     """Return the kind that a word for a kind of thing names, such as `town`."""
-    return next((cue.kind for cue in KINDS if word in cue.groups or word in cue.nouns), None)
+    known = (cue.kind for cue in KINDS if word in cue.groups or word in cue.nouns)
+    endings = (cue.kind for cue in KINDS if cue.endings and word.endswith(cue.endings))
+    return next(known, None) or next(endings, None)
+
+
+_TYPES: Final = {
+    NPC: "person",
+    FOE: "creature",
+    ZONE: "place",
+    FACTION: "organization",
+}
+
+
+def type_of_kind(kind: str) -> str:
+    """Return the word by which graphs call things of a kind."""
+    return _TYPES.get(kind, kind)
+
+
+def type_of_noun(noun: str) -> str:
+    """Return the type that a noun tells, such as `place` for `town`: the noun itself where it is of
+    no kind that is known.
+    """
+    kind = kind_of_word(noun)
+    return noun if kind is None or kind not in _TYPES else _TYPES[kind]

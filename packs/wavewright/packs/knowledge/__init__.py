@@ -49,6 +49,6 @@ def pack(settings: JsonObject, root: Path) -> Pack:
     return Pack(
         name="knowledge",
         tools=(read_documents_tool(given, root), *graph_tools(given.graph, root)),
-        workers=(chunk_extractor(),),
+        workers=(chunk_extractor(given.extraction.model),),
         description="Documents as a graph of entities, relations and observations with evidence.",
     )

@@ -4,9 +4,9 @@ them.
 A chunk is one stretch of the document's text. Short sections stay together; a long one is cut
 between sentences, and each of its parts begins with the last sentences of the one before.
 
-Titles are names, and so are words in bold or code and capitalised phrases that come at least twice.
-What a thing is comes from a sentence such as "X is a town", else from the folder of the document
-about it; where nothing says it, the type is a neutral one.
+Titles are names, and so is what a list under a heading of several things names, where the documents
+name it again. What such a thing is comes from the heading, and of a title from the folder of its
+document; where nothing says it, the type is a neutral one.
 """
 
 from __future__ import annotations
@@ -16,16 +16,26 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import PurePosixPath
 from typing import Final
 
-from wavewright.packs.extraction.blocks import clean_title, singular, split_sentences
+from wavewright.packs.extraction.blocks import (
+    clean_title,
+    is_plural,
+    listed_name,
+    singular,
+    split_sentences,
+)
+from wavewright.packs.extraction.kinds import kind_of_word, type_of_noun
+from wavewright.packs.extraction.prose import ProseReader
 from wavewright.packs.knowledge.models import Chunk, KnownName
 
 _HEADING: Final = re.compile(r"(?P<marks>#{1,6})[ \t]+(?P<text>.+?)[ \t]*#*[ \t]*")
 _FENCE: Final = re.compile(r" {0,3}(?:```|~~~)")
 _BLOCK_START: Final = re.compile(r"\s*(?:[-*+•]\s|\d{1,3}[.)]\s|\||#{1,6}\s|>|$)")
+_MAX_CAPITALS: Final = 60
+"""Characters of a line in capitals alone, which heads what follows it in a plain text."""
 _NO_SLUG: Final = re.compile(r"[^a-z0-9]+")
 
 
@@ -89,14 +99,19 @@ def chunks_of(document: TextDocument, chars: int, overlap: int) -> list[Chunk]:
 
 def text_blocks(text: str) -> Iterator[TextSpan]:
     """Yield the paragraphs, list items, headings and table rows of a Markdown text; a block of code
-    is one.
+    is one, and so is a line in capitals.
     """
     begun: int | None = None
     end = position = 0
     fenced = False
     for line in text.splitlines(keepends=True):
         is_fence = _FENCE.match(line) is not None
-        if begun is not None and not fenced and (is_fence or _BLOCK_START.match(line)):
+        is_capitals = line.isupper() and len(line) < _MAX_CAPITALS
+        if (
+            begun is not None
+            and not fenced
+            and (is_fence or is_capitals or _BLOCK_START.match(line))
+        ):
             yield TextSpan(begun, end)
             begun = None
         if line.strip():
@@ -105,7 +120,7 @@ def text_blocks(text: str) -> Iterator[TextSpan]:
         position += len(line)
         fenced = fenced != is_fence
         is_whole = (is_fence and not fenced) or (
-            not fenced and line.lstrip().startswith(("#", "|"))
+            not fenced and (is_capitals or line.lstrip().startswith(("#", "|")))
         )
         if begun is not None and is_whole:
             yield TextSpan(begun, end)
@@ -198,39 +213,17 @@ def _chunk_id(document: str, headings: tuple[str, ...], text: str) -> str:
 
 
 DOCUMENT: Final = "document"
-TERM: Final = "term"
+_OPENING: Final = 8
+"""Sentences and headings at the beginning of a document that tell what it is about."""
+_NO_READER: Final = ProseReader(None)
 THING: Final = "thing"
-MAX_NAMES: Final = 50_000
-"""Of all documents together; the most frequent ones are kept."""
 
 _TOKEN: Final = re.compile(r"[^\W_]+")
-_CODE_BLOCK: Final = re.compile(r"^ {0,3}(```|~~~).*?^ {0,3}\1[^\n]*$", re.MULTILINE | re.DOTALL)
-_BREAK: Final = re.compile(
-    r"^[ \t]*#{1,6} [^\n]*$|\n[ \t]*\n|\n(?=[ \t]*(?:[-*+|>]|\d{1,3}[.)]) )", re.MULTILINE
-)
-"""A heading, which is no part of a sentence, or what is between two blocks."""
 _LINK: Final = re.compile(r"!?\[([^\[\]\n]*)\]\([^()\n]*(?:\([^()\n]*\)[^()\n]*)*\)")
 _MARKS: Final = re.compile(
     r"[*`|]+|^[ \t]*(?:#{1,6}|>|[-*+•])[ \t]+|(?<!\w)_+|_+(?!\w)", re.MULTILINE
 )
-_BOLD: Final = re.compile(r"\*\*([^*\n]{2,60}?)\*\*(?!\s*:)")
-_CODE: Final = re.compile(r"(?<!`)`([A-Za-z][\w.:/ -]{1,40})`(?!`)")
-_CAPITALISED: Final = re.compile(
-    r"(?<![\w'’-])[a-z][\w'’-]*[,;]? (?:the |The )?([A-Z][\w'’-]+(?: (?:(?:of|the|de|von) ){0,2}[A-Z][\w'’-]+){0,4})"
-)
-"""After a word in lower case: elsewhere a capital may begin a sentence, and a phrase would lack its
-first words.
-"""
-_IS_A: Final = re.compile(
-    r"(?P<name>[A-Z][\w'’-]*(?: [\w'’-]+){0,4}?) (?:is|was|are|were) (?:an?|the|one of the) "
-    r"(?P<phrase>[a-z][a-z'’-]*(?: [a-z'’-]+){0,5}?)"
-    r"(?=[,.;:()—–]| (?:of|in|on|at|by|from|for|with|near|that|which|who|whose|where|when|and|but|to|as|under|over|"
-    r"between|among|lying|called|named|built|made)\b)"
-)
-
-_NO_NOUNS: Final = frozenset(
-    ["one", "kind", "sort", "capable", "same", "only", "first", "last", "most", "least", "best"]
-)
+_ITEM: Final = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]+(?P<text>\S.*)", re.DOTALL)
 
 
 def plain_text(text: str) -> str:
@@ -256,7 +249,8 @@ class NameFinder:
         self._by_first: dict[str, list[KnownName]] = {}
         for name in names:
             first = _TOKEN.match(name.name)
-            if first is not None:
+            # The file of a document may be called by any word; a name is written like one.
+            if first is not None and any(one.isupper() for one in name.name):
                 self._by_first.setdefault(first[0], []).append(name)
         for group in self._by_first.values():
             group.sort(key=lambda one: -len(one.name))
@@ -283,52 +277,64 @@ def title_name(title: str) -> str:
     return clean_title(plain_text(title))[:200] or title[:200]
 
 
-def known_names(documents: Sequence[TextDocument]) -> list[KnownName]:
-    """Return the names of all documents, each once."""
-    texts = [
-        plain_text(_BREAK.sub(" . ", _CODE_BLOCK.sub(" ", document.text))) for document in documents
-    ]
-    types = _types_said(texts)
+def known_names(
+    documents: Sequence[TextDocument], prose: ProseReader = _NO_READER
+) -> list[KnownName]:
+    """Return the names of all documents that their titles and lists have, each once."""
     found: dict[str, KnownName] = {}
     for document in documents:
         name = title_name(document.title)
-        found.setdefault(
-            name, KnownName(name=name, type=types.get(name) or _type_of_place(document.name))
-        )
-    terms = Counter(term for document in documents for term in _terms(document.text))
-    phrases = Counter(phrase for text in texts for phrase in _CAPITALISED.findall(text))
-    lower = Counter(word for text in texts for word in _TOKEN.findall(text) if word.islower())
-    for name, count in (terms + phrases).most_common(MAX_NAMES):
-        # An ordinary word that is sometimes in code or capitalised is no name.
-        is_ordinary = lower[name.casefold()] - terms[name] > count
-        if count > 1 and len(name) > 2 and not is_ordinary:
-            kind = types.get(name) or (THING if name in phrases else TERM)
-            found.setdefault(name, KnownName(name=name, type=kind))
+        kind = _type_said(name, document.text, prose) or _type_of_place(document.name)
+        found.setdefault(name, KnownName(name=name, type=kind))
+    listed: dict[str, str] = {}
+    for document in documents:
+        for name, kind in _listed(document.text):
+            listed.setdefault(name, kind)
+    texts = [plain_text(document.text) for document in documents]
+    for name, kind in listed.items():
+        # A word of a list that is named nowhere else may be any word.
+        if name not in found and sum(text.count(name) for text in texts) > 1:
+            found[name] = KnownName(name=name, type=kind)
     return [*found.values()]
 
 
-def _types_said(texts: Iterable[str]) -> dict[str, str]:
-    """Return, by name, the head noun of the first sentence such as "X is a town by the sea"."""
-    found: dict[str, str] = {}
-    for text in texts:
-        for match in _IS_A.finditer(text):
-            noun = singular(match["phrase"].split()[-1])
-            if noun not in _NO_NOUNS:
-                found.setdefault(match["name"].removeprefix("The "), noun)
-    return found
+def _listed(text: str) -> Iterator[tuple[str, str]]:
+    """Yield what list items begin with under a heading of several things, with the singular of the
+    heading's noun.
+    """
+    kind = ""
+    for block in text_blocks(text):
+        content = text[block.start : block.end]
+        heading, item = _HEADING.fullmatch(content), _ITEM.fullmatch(content)
+        if heading is not None:
+            title = plain_text(heading["text"])
+            kind = singular(title.split()[-1]) if is_plural(title) and title.isalpha() else ""
+        elif item is not None and kind:
+            name = listed_name(plain_text(item["text"]))
+            if len(name) > 2:
+                yield name[:200], kind
+
+
+def _type_said(name: str, text: str, prose: ProseReader) -> str:
+    """Return the type that the beginning of a document gives to what it is about: "X is a town"."""
+    spans = [*islice(sentence_spans(text), _OPENING)]
+    opening = [plain_text(text[one.start : one.end]) for one in spans]
+    named = [one for one in opening if name in one]
+    for sentence, said in zip(named, prose.read_all(named), strict=True):
+        start = sentence.index(name)
+        for clause in said.clauses:
+            is_subject = any(start <= one.head < start + len(name) for one in clause.subjects)
+            if is_subject and clause.noun and clause.verb == "be":
+                taken = (one.type for one in said.names if one.span.start <= start < one.span.end)
+                is_known = kind_of_word(clause.noun) is not None
+                return type_of_noun(clause.noun) if is_known else next(taken, "") or clause.noun
+    return ""
 
 
 def _type_of_place(document: str) -> str:
+    """Return the type that the folder of a document tells, where its word is one for a kind."""
     folder = PurePosixPath(document).parent.name
     if folder == "people":
         return "person"
-    return singular(folder) if folder.isalpha() and not document.startswith("http") else DOCUMENT
-
-
-def _terms(text: str) -> Iterator[str]:
-    prose = _CODE_BLOCK.sub(" ", text)
-    for pattern in (_BOLD, _CODE):
-        for term in pattern.findall(prose):
-            bare = plain_text(term)
-            if _TOKEN.match(bare) and len(bare.split()) <= 4 and not bare.endswith((":", ".")):
-                yield bare
+    word = singular(folder) if folder.isalpha() and not document.startswith("http") else ""
+    return word if word and kind_of_word(word) is not None else DOCUMENT

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -18,6 +19,7 @@ import anyio.to_thread
 from pydantic import BaseModel, ConfigDict, Field
 
 from wavewright.config import WavewrightError, install_hint, is_installed
+from wavewright.packs.extraction.prose import prose_note, prose_reader
 from wavewright.packs.knowledge.chunking import NameFinder, TextDocument, chunks_of, known_names
 from wavewright.packs.knowledge.models import Chunk
 from wavewright.packs.knowledge.settings import KnowledgeSettings
@@ -30,6 +32,22 @@ MAX_DOCUMENTS: Final = 10_000
 MAX_BYTES: Final = 32 * 2**20
 """Of one file."""
 PDF_SECONDS: Final = 60.0
+_MAX_TITLE: Final = 80
+"""Characters."""
+
+_LIGATURES: Final = {
+    "\ufb00": "ff",
+    "\ufb01": "fi",
+    "\ufb02": "fl",
+    "\ufb03": "ffi",
+    "\ufb04": "ffl",
+    "\ufb05": "st",
+    "\ufb06": "st",
+}
+_CUT_WORD: Final = re.compile(
+    r"(?P<begun>[^\W\d_]{2})[-\u2010][ \t]*\n[ \t]*(?P<rest>[^\W\d_A-Z]{2})"
+)
+_CUT_NAME: Final = re.compile(r"(?P<begun>\w)[-\u2010][ \t]*\n[ \t]*(?P<rest>\w)")
 
 _TYPES: Final = {
     ".md": "text/markdown",
@@ -73,6 +91,8 @@ class DocumentChunks(BaseModel):
     read: list[ReadDocument]
     chunks: list[Chunk]
     left_out: list[LeftOutDocument]
+    prose: str = ""
+    """What is to be said where code cannot read prose, with the commands that change it."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +138,7 @@ class DocumentReader:
             ],
             chunks=chunks,
             left_out=left_out,
+            prose=prose_note(self.settings.extraction.model),
         )
 
     async def _answers(
@@ -176,7 +197,8 @@ class DocumentReader:
             ) from error
 
     def _chunks(self, documents: Sequence[TextDocument]) -> list[Chunk]:
-        finder = NameFinder(known_names(documents))
+        prose = prose_reader(self.settings.extraction.model)
+        finder = NameFinder(known_names(documents, prose))
         found: list[Chunk] = []
         for document in documents:
             for chunk in chunks_of(
@@ -207,7 +229,8 @@ async def _read(answer: WebAnswer) -> TextDocument:
         text = await parsed(read_pdf, answer.content, what=name, seconds=PDF_SECONDS)
     elif answer.content_type in {"text/plain", "text/markdown"}:
         text = decode(answer)
-        title = markdown_title(text) if answer.content_type == "text/markdown" else ""
+        is_markdown = answer.content_type == "text/markdown"
+        title = markdown_title(text) if is_markdown else _first_line(text)
     else:
         if not is_installed("web"):
             raise ToolError(
@@ -218,6 +241,13 @@ async def _read(answer: WebAnswer) -> TextDocument:
     return TextDocument(
         name, title.strip() or PurePosixPath(name).stem.replace("-", " ").replace("_", " "), text
     )
+
+
+def _first_line(text: str) -> str:
+    """Return the line that a plain text begins with, where it stands alone like a title."""
+    first, _, rest = text.strip().partition("\n")
+    is_title = rest.startswith(("\n", "\r\n")) and len(first) <= _MAX_TITLE
+    return first.strip() if is_title and not first.rstrip().endswith((".", ":", ",", ";")) else ""
 
 
 def read_pdf(content: bytes) -> str:
@@ -234,6 +264,20 @@ def read_pdf(content: bytes) -> str:
             "the extra 'pdf' is not installed, which reads PDF", hint=install_hint("pdf")
         ) from error
     try:
-        return "\n\n".join(page.extract_text() for page in PdfReader(io.BytesIO(content)).pages)
+        pages = [page.extract_text() for page in PdfReader(io.BytesIO(content)).pages]
     except (PyPdfError, ValueError, KeyError) as error:
         raise ToolError(f"it is no readable PDF file: {error}") from error
+    return "\n\n".join(map(unset_text, pages))
+
+
+def unset_text(text: str) -> str:
+    """Return a text without what setting it has done: ligatures are letters again, and a word that
+    was cut at the end of a line is whole.
+
+    A hyphen before a capital, as in "Joliot-Curie", belongs to the word.
+    """
+    for ligature, letters in _LIGATURES.items():
+        text = text.replace(ligature, letters)
+    text = text.replace("\u00ad\n", "").replace("\u00ad", "")
+    whole = _CUT_WORD.sub(r"\g<begun>\g<rest>", text)
+    return _CUT_NAME.sub(r"\g<begun>-\g<rest>", whole)

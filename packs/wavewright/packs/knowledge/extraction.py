@@ -9,11 +9,17 @@ kept.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Final
 
 from pydantic import TypeAdapter
 
+from wavewright.packs.extraction.prose import (
+    ProseSettings,
+    installed_model,
+    prose_note,
+    prose_reader,
+)
 from wavewright.packs.knowledge.chunking import TextSpan, sentence_spans
 from wavewright.packs.knowledge.generation import evidence_of, generate_records, least_records
 from wavewright.packs.knowledge.models import (
@@ -98,8 +104,10 @@ _OTHER_WORDS: Final = {
 
 
 @cache
-def chunk_extractor() -> Worker:
-    """Return the worker that extracts the records of a chunk."""
+def chunk_extractor(model: str = ProseSettings().model) -> Worker:
+    """Return the worker that extracts the records of a chunk; `model` is spaCy's, which reads prose
+    where no language model does.
+    """
     return Worker(
         WorkerSpec(
             name="extract_chunk",
@@ -123,8 +131,9 @@ def chunk_extractor() -> Worker:
         asks_for=lambda _: ANSWER_SCHEMA,
         finish=_finish,
         suggest=_suggested,
-        generate=_generate,
+        generate=partial(_generate, model),
         force=lambda params: _as_json(least_records(_chunk(params))),
+        code=f"prose {installed_model(model)}",
     )
 
 
@@ -147,11 +156,11 @@ def _shown(params: JsonObject, draft: JsonObject) -> JsonObject:
     }
 
 
-def _generate(params: JsonObject) -> Json | FallbackFailure:
-    found = generate_records(_chunk(params))
-    return (
-        FallbackFailure("no known name stands in the chunk") if found is None else _as_json(found)
-    )
+def _generate(model: str, params: JsonObject) -> Json | FallbackFailure:
+    found = generate_records(_chunk(params), prose_reader(model))
+    if found is not None:
+        return _as_json(found)
+    return FallbackFailure(prose_note(model) or "no name stands in the chunk")
 
 
 def _finish(found: AnswerToFinish) -> Json:

@@ -1,18 +1,35 @@
 """Records of a chunk that code reads without a model, and the least that a chunk has.
 
-An entity is a known name that stands in the chunk; an observation is a sentence or a row about one.
-Relations are read by `tools.extraction.relations`, with the chunk as a piece of the document that
-is about its title.
+Rows, list items and titles are read by their form, sentences by spaCy where it is installed. An
+entity is a name that they have; an observation is a sentence or a row about one; a relation is what
+a row, a list or a sentence says of two.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
+from wavewright.config import Span
 from wavewright.packs.extraction.entities import Gazetteer, NamedEntity
-from wavewright.packs.extraction.kinds import KINDS, kind_of_word
+from wavewright.packs.extraction.kinds import (
+    KINDS,
+    kind_of_word,
+    type_of_kind,
+    type_of_noun,
+)
+from wavewright.packs.extraction.prose import (
+    ORGANIZATION,
+    PERSON,
+    Phrase,
+    Pronoun,
+    ProseReader,
+    SentenceProse,
+    Statement,
+)
 from wavewright.packs.extraction.relations import FoundRelation, relations
 from wavewright.packs.extraction.structure import SourcePage, read_structure
 from wavewright.packs.knowledge.chunking import (
@@ -39,6 +56,8 @@ MAX_OBSERVATIONS: Final = 5
 """About one entity in one chunk."""
 MAX_QUOTE: Final = 600
 """Characters of the quote of a record that no model made."""
+REMEMBERED: Final = 2
+"""Sentences before a pronoun among whose names the one that it stands for is looked for."""
 
 _ROW: Final = re.compile(
     r"\s*(?:[-*+]\s+)?(?:\*\*(?P<bold>[^*:|\n]{2,40})(?::\*\*|\*\*\s*:)|\|\s*\**(?P<cell>[^|:\n]{2,40}?):?\**\s*\|)\s*"
@@ -46,12 +65,23 @@ _ROW: Final = re.compile(
 )
 _IS_BARE: Final = re.compile(r"\s*(?:#|```|~~~|[\W_]*$)")
 """Of what is no sentence: a heading, a block of code, marks alone."""
+_IS_CODE: Final = re.compile(r"\s*(?:```|~~~)")
 _RULE: Final = re.compile(r"[\s|:-]+")
 _HEADING: Final = re.compile(r"\s*#{1,6}\s+(?P<text>.+)")
 _ITEM: Final = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)])\s+[\[*_`\"“]*")
+_WORD: Final = re.compile(r"[^\W\d_]+")
 _NO_WORD: Final = re.compile(r"[\W_]+")
-_PRONOUN: Final = re.compile(r"(?:It|He|She|They)\b")
 _LEAD: Final = re.compile(r"[\W_]*(?:The |the |An? )?[\W_]*")
+_TYPES_OF_PRONOUNS: Final[Mapping[Pronoun, str]] = {
+    "he": PERSON,
+    "she": PERSON,
+    "they": ORGANIZATION,
+}
+_OF_PEOPLE: Final = frozenset({"marry", "meet", "divorce"})
+"""Verbs with a direct object that relate people alone."""
+_SURE: Final = 3
+"""Votes of what a sentence says, against one of what a model takes a name for."""
+_OTHERS: Final[Mapping[Pronoun, Pronoun]] = {"he": "she", "she": "he"}
 
 
 def evidence_of(chunk: Chunk, span: TextSpan) -> QuotedEvidence:
@@ -65,9 +95,9 @@ def evidence_of(chunk: Chunk, span: TextSpan) -> QuotedEvidence:
     )
 
 
-def generate_records(chunk: Chunk) -> ChunkRecords | None:
+def generate_records(chunk: Chunk, prose: ProseReader) -> ChunkRecords | None:
     """Return what code reads in a chunk; nothing where no name stands in it."""
-    reader = _ChunkReader(chunk)
+    reader = _ChunkReader(chunk, prose)
     reader.read()
     if not reader.entities:
         return None
@@ -123,63 +153,80 @@ def _subject(chunk: Chunk) -> KnownName:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    """A sentence of prose, with what stands in it."""
+
+    span: TextSpan
+    """In the chunk."""
+    prose: SentenceProse
+    names: tuple[FoundName, ...]
+    """Names with their places in the sentence, under the names that they are of."""
+
+    def named(self, phrase: Phrase) -> KnownName | None:
+        """Return what a phrase names."""
+        at = (one.name for one in self.names if one.start <= phrase.head < one.end)
+        return next(at, None)
+
+
 class _ChunkReader:
     """Reads the records of one chunk."""
 
-    def __init__(self, chunk: Chunk) -> None:
+    def __init__(self, chunk: Chunk, prose: ProseReader) -> None:
         self.entities: dict[str, EntityRecord] = {}
         self.observations: dict[tuple[str, str], ObservationRecord] = {}
         self.relations: dict[tuple[str, str, str], RelationRecord] = {}
         self._chunk = chunk
+        self._prose = prose
         self._subject = _subject(chunk)
 
     def read(self) -> None:
-        """Read the sentences, rows and items in their order, and then what relates the names."""
+        """Read the rows and items, what they relate, and then the sentences."""
         text = self._chunk.text
+        spans = [
+            span
+            for span in sentence_spans(text)
+            if not _IS_CODE.match(text[span.start : span.end])
+            and not _RULE.fullmatch(text[span.start : span.end])
+        ]
         names = NameFinder(self._chunk.names).find(text)
-        spans = [*sentence_spans(text)]
-        place = 0
         for span in spans:
-            content = text[span.start : span.end]
-            begun = place
-            while place < len(names) and names[place].start < span.end:
-                place += 1
-            found = [one for one in names[begun:place] if one.start >= span.start]
-            is_content = not content.lstrip().startswith(("```", "~~~")) and not _RULE.fullmatch(
-                content
-            )
-            heading = _HEADING.fullmatch(content)
-            if heading is not None and title_name(heading["text"]) == self._subject.name:
-                self._add_entity(self._subject, (evidence_of(self._chunk, span),))
-            elif is_content and heading is None:
-                self._read_sentence(
-                    TextSpan(span.start, min(span.end, span.start + MAX_QUOTE)), found
-                )
-        self._relate(spans)
+            heading = _HEADING.fullmatch(text[span.start : span.end])
+            if heading is not None:
+                is_title = title_name(heading["text"]) == self._subject.name
+                if is_title and self._subject.type != DOCUMENT:
+                    self._add_entity(self._subject, (evidence_of(self._chunk, span),))
+            else:
+                within = [one for one in names if span.start <= one.start and one.end <= span.end]
+                self._read_form(TextSpan(span.start, min(span.end, span.start + MAX_QUOTE)), within)
+        self._relate_forms(spans)
+        self._read_prose(spans)
 
-    def _read_sentence(self, span: TextSpan, found: Sequence[FoundName]) -> None:
+    # -- forms ------------------------------------------------------------------------------------
+
+    def _read_form(self, span: TextSpan, found: Sequence[FoundName]) -> None:
+        """Read a row, an item that begins with a name, and the known names of any text."""
         content = self._chunk.text[span.start : span.end]
         found = [one for one in found if one.end <= span.end]
         evidence = (evidence_of(self._chunk, span),)
-        for one in found:
-            self._add_entity(one.name, evidence)
         row, item = _ROW.fullmatch(content), _ITEM.match(content)
-        leading = next(
-            (one for one in found if one.start == span.start + _lead(content, item)), None
-        )
         if row is not None:
             label = plain_text(row["bold"] or row["cell"])
             named = next((one.name for one in found if one.name.name == label), None)
             self._observe(named or self._subject, content, evidence)
-        elif leading is not None:
-            self._observe(leading.name, content, evidence)
-        elif _PRONOUN.match(content):
-            self._observe(self._subject, content, evidence)
+        elif item is not None:
+            lead = _LEAD.match(content, item.end())
+            start = span.start + (lead.end() if lead else 0)
+            leading = next((one for one in found if one.start == start), None)
+            if leading is not None:
+                self._observe(leading.name, content, evidence)
+        for one in found:
+            # A document that repeats its title names nothing by it.
+            if one.name != self._subject or self._subject.type != DOCUMENT:
+                self._add_entity(one.name, evidence)
 
-    def _relate(self, spans: Sequence[TextSpan]) -> None:
-        """Add what the chunk says of how the names that it and the other documents know are
-        related.
-        """
+    def _relate_forms(self, spans: Sequence[TextSpan]) -> None:
+        """Add what rows and lists say of the names that this and the other documents know."""
         chunk = self._chunk
         page = read_structure(SourcePage(url=chunk.document, text=_with_heading(chunk)))
         known = [
@@ -196,23 +243,118 @@ class _ChunkReader:
             span = next(
                 (span for span, text in plain if _says(text, found, self._subject.name)), None
             )
-            if span is None:
-                continue
-            evidence = (
-                evidence_of(chunk, TextSpan(span.start, min(span.end, span.start + MAX_QUOTE))),
-            )
-            for one in (found.source, found.target):
-                self._add_entity(
-                    types.get(one.name) or KnownName(name=one.name, type=one.kind), evidence
-                )
-            record = RelationRecord(
-                source=found.source.name,
-                relation=found.relation.replace("_", " "),
-                target=found.target.name,
+            if span is not None:
+                ends = [
+                    types.get(one.name) or KnownName(name=one.name, type=type_of_kind(one.kind))
+                    for one in (found.source, found.target)
+                ]
+                self._relate(ends[0], found.relation.replace("_", " "), ends[1], span)
+
+    # -- prose ------------------------------------------------------------------------------------
+
+    def _read_prose(self, spans: Sequence[TextSpan]) -> None:
+        sentences = self._sentences(spans)
+        for place, sentence in enumerate(sentences):
+            evidence = (evidence_of(self._chunk, _cut(sentence.span)),)
+            for found in sentence.names:
+                self._add_entity(found.name, evidence)
+            before = sentences[max(0, place - REMEMBERED) : place]
+            told = [
+                self._meant(phrase, sentence, before)
+                for clause in sentence.prose.clauses
+                for phrase in clause.subjects
+            ]
+            for name in dict.fromkeys(one for one in told if one is not None):
+                self._observe(name, evidence[0].quote, evidence)
+            for statement in sentence.prose.statements:
+                self._read_statement(statement, sentence, before)
+
+    def _read_statement(
+        self, statement: Statement, sentence: _Sentence, before: Sequence[_Sentence]
+    ) -> None:
+        source = self._meant(statement.source, sentence, before)
+        # "Grace joined him": whom she joined is somebody else.
+        target = self._meant(statement.target, sentence, before, other=source)
+        if source is not None and target is not None and source.name != target.name:
+            self._relate(source, statement.relation, target, sentence.span)
+
+    def _sentences(self, spans: Sequence[TextSpan]) -> list[_Sentence]:
+        """Return the sentences of prose, each with its names; none where no model reads them."""
+        text = self._chunk.text
+        kept = [
+            span
+            for span in spans
+            if not _HEADING.fullmatch(text[span.start : span.end])
+            and not text[span.start : span.end].lstrip().startswith(("|", "    ", ">"))
+        ]
+        plain = [_prose_text(text[span.start : span.end]) for span in kept]
+        small = {word for word in _WORD.findall(text) if word.islower()}
+        # A sentence without any name has nothing to tell: most of a manual's need no reading.
+        named = [one if _may_name(one, small) else "" for one in plain]
+        read = self._prose.read_all(named)
+        names_of = _names_of(self._chunk.names, self._subject, plain, read)
+        return [
+            _Sentence(span, prose, names)
+            for span, prose, names in zip(kept, read, names_of, strict=True)
+        ]
+
+    def _meant(
+        self,
+        phrase: Phrase,
+        sentence: _Sentence,
+        before: Sequence[_Sentence],
+        other: KnownName | None = None,
+    ) -> KnownName | None:
+        """Return what a phrase names.
+
+        A pronoun stands for the one name of its kind in the two sentences before it and in what
+        precedes it in its own, but for the `other` of the statement; where there are several, for
+        none. See docs/reference/knowledge.md.
+        """
+        if phrase.pronoun is None:
+            return sentence.named(phrase)
+        window = [*before, sentence]
+        pronouns = {
+            one.pronoun
+            for place in window
+            for one in place.prose.pronouns
+            if place is not sentence or one.head < phrase.head
+        }
+        if _OTHERS.get(phrase.pronoun) in pronouns:
+            # "He … her": there are two, and names do not tell which is which.
+            return None
+        earlier = [
+            one.name
+            for place in window
+            for one in place.names
+            if place is not sentence or one.end <= phrase.head
+        ]
+        kind = _TYPES_OF_PRONOUNS.get(phrase.pronoun)
+        fitting = {
+            one.name: one
+            for one in earlier
+            if (one.type == kind if kind is not None else one.type != PERSON)
+            and (other is None or one.name != other.name)
+        }
+        return next(iter(fitting.values())) if len(fitting) == 1 else None
+
+    # -- records ----------------------------------------------------------------------------------
+
+    def _relate(self, source: KnownName, relation: str, target: KnownName, span: TextSpan) -> None:
+        evidence = (evidence_of(self._chunk, _cut(span)),)
+        for one in (source, target):
+            self._add_entity(one, evidence)
+        key = (source.name, relation, target.name)
+        self.relations.setdefault(
+            key,
+            RelationRecord(
+                source=source.name,
+                relation=relation,
+                target=target.name,
                 evidence=evidence,
                 origin="generated",
-            )
-            self.relations.setdefault((record.source, record.relation, record.target), record)
+            ),
+        )
 
     def _observe(self, name: KnownName, content: str, evidence: tuple[QuotedEvidence, ...]) -> None:
         text = plain_text(content).strip("- ")
@@ -228,13 +370,163 @@ class _ChunkReader:
 
     def _add_entity(self, name: KnownName, evidence: tuple[QuotedEvidence, ...]) -> None:
         record = EntityRecord(name=name.name, type=name.type, evidence=evidence, origin="generated")
-        self.entities.setdefault(name.name, record)
+        known = self.entities.setdefault(name.name, record)
+        if known.type in {THING, DOCUMENT} and name.type not in {THING, DOCUMENT}:
+            self.entities[name.name] = known.model_copy(update={"type": name.type})
 
 
-def _lead(content: str, item: re.Match[str] | None) -> int:
-    """Return where the first word of a sentence or an item stands, behind marks and an article."""
-    lead = _LEAD.match(content, item.end() if item else 0)
-    return lead.end() if lead else 0
+def _cut(span: TextSpan) -> TextSpan:
+    return TextSpan(span.start, min(span.end, span.start + MAX_QUOTE))
+
+
+def _may_name(text: str, small: set[str]) -> bool:
+    """Whether a text has a word with a capital that is none of the words in lower case around it."""
+    words = _WORD.findall(text)
+    return any(word[0].isupper() for word in words[1:]) or (
+        bool(words) and words[0].casefold() not in small
+    )
+
+
+def _prose_text(content: str) -> str:
+    """Return a stretch of a document as a plain sentence."""
+    item = _ITEM.match(content)
+    return plain_text(content[item.end() :] if item else content)
+
+
+# -- which names are one, and of what type --------------------------------------------------------
+
+
+def _names_of(
+    known: Sequence[KnownName],
+    subject: KnownName,
+    texts: Sequence[str],
+    read: Sequence[SentenceProse],
+) -> list[tuple[FoundName, ...]]:
+    """Return the names in each sentence: known ones to the letter, and those that the model finds,
+    under one name and type in the whole chunk.
+    """
+    finder = NameFinder([*known, *([subject] if subject not in known else [])])
+    placed: list[list[FoundName]] = []
+    for text, prose in zip(texts, read, strict=True):
+        found = finder.find(text) if prose.is_sentence else []
+        for one in prose.names:
+            taken = [
+                other
+                for other in found
+                if one.span.start < other.end and other.start < one.span.end
+            ]
+            if any(other.end - other.start >= one.span.end - one.span.start for other in taken):
+                continue
+            found = [other for other in found if other not in taken]
+            name = KnownName(name=one.text[:200], type=one.type or THING)
+            found.append(FoundName(name, one.span.start, one.span.end))
+        placed.append(sorted(found, key=lambda one: one.start))
+    types = _types(placed, read)
+    terms = _terms(placed, texts)
+    full = _full_names(
+        {one.name.name: types.get(one.name.name, one.name.type) for row in placed for one in row}
+    )
+    kept = {one.name for one in known}
+    # What a document is called is a name in it only where the model takes it for one.
+    own = {subject.name} if types.get(subject.name, DOCUMENT) == DOCUMENT else set[str]()
+
+    def is_kept(name: str) -> bool:
+        is_typed = types.get(name, THING) not in {THING, DOCUMENT}
+        return name in kept - own or (is_typed and name not in terms)
+
+    rows: list[tuple[FoundName, ...]] = []
+    for row in placed:
+        whole = [(one, full[one.name.name]) for one in row]
+        rows.append(
+            tuple(
+                replace(one, name=KnownName(name=name, type=types.get(name, one.name.type)))
+                for one, name in whole
+                if name is not None and is_kept(name)
+            )
+        )
+    return rows
+
+
+def _types(placed: Sequence[Sequence[FoundName]], read: Sequence[SentenceProse]) -> dict[str, str]:
+    """Return the type of each name: what a sentence calls it, else that of a known name, else what
+    most sentences take it for.
+    """
+    votes = _votes(placed, read)
+    said = dict[str, str]()
+    for row, prose in zip(placed, read, strict=True):
+        for clause in prose.clauses:
+            # A noun of no known kind says less than what the model takes the name for.
+            is_known = kind_of_word(clause.noun) is not None
+            for one in row if clause.noun else ():
+                is_subject = any(
+                    one.start <= phrase.head < one.end and phrase.pronoun is None
+                    for phrase in clause.subjects
+                )
+                if is_subject and (is_known or not votes[one.name.name]):
+                    said.setdefault(one.name.name, type_of_noun(clause.noun))
+    found = dict[str, str]()
+    for one in (one for row in placed for one in row):
+        name, known = one.name.name, one.name.type
+        common = [kind for kind, _ in votes[name].most_common(1)]
+        taken = [*([known] if known not in {THING, DOCUMENT} else []), *common, known]
+        found[name] = said.get(name) or taken[0]
+    return found
+
+
+def _votes(
+    placed: Sequence[Sequence[FoundName]], read: Sequence[SentenceProse]
+) -> Mapping[str, Counter[str]]:
+    """Return how often a name is taken for each type."""
+    votes = defaultdict[str, Counter[str]](Counter)
+    for row, prose in zip(placed, read, strict=True):
+        people = [
+            phrase.head
+            for statement in prose.statements
+            if statement.verb in _OF_PEOPLE and not statement.preposition
+            for phrase in (statement.source, statement.target)
+        ]
+        for one in row:
+            near = (other for other in prose.names if other.span == Span(one.start, one.end))
+            votes[one.name.name].update(other.type for other in near if other.type)
+            # Only people are married, and whom one meets is somebody.
+            if any(one.start <= head < one.end for head in people):
+                votes[one.name.name][PERSON] += _SURE
+    return votes
+
+
+def _terms(placed: Sequence[Sequence[FoundName]], texts: Sequence[str]) -> set[str]:
+    """Return the single words that always stand behind `the`: what a document calls so is a word of
+    its own, as `the Provider` is.
+    """
+    behind: dict[str, set[bool]] = {}
+    for row, text in zip(placed, texts, strict=True):
+        for one in row:
+            has_article = text[: one.start].casefold().endswith("the ")
+            behind.setdefault(one.name.name, set()).add(has_article)
+    return {name for name, articles in behind.items() if " " not in name and articles == {True}}
+
+
+def _full_names(types: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the full name that each name is short for, or itself; None for a short name that may
+    be of several.
+    """
+    found: dict[str, str | None] = {}
+    for name in types:
+        words = name.split()
+        longer = [
+            other
+            for other, kind in types.items()
+            if kind == PERSON
+            and len(other.split()) > len(words)
+            and set(words) <= set(other.split())
+        ]
+        outer = [
+            one
+            for one in longer
+            if not any(one != two and set(one.split()) < set(two.split()) for two in longer)
+        ]
+        found[name] = name if not outer else outer[0] if len(outer) == 1 else None
+    return found
 
 
 def _with_heading(chunk: Chunk) -> str:

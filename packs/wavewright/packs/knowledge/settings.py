@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from wavewright.config import McpServerSection
+from wavewright.packs.extraction.prose import ProseSettings
 from wavewright.packs.surreal import DatabaseName, SurrealSettings
 from wavewright.packs.web.search import WebSettings
 from wavewright.planner import DocumentModel
@@ -64,6 +65,8 @@ class KnowledgeSettings(DocumentModel):
     """Characters of a chunk at most."""
     overlap_sentences: Annotated[int, Field(ge=0, le=10)] = 1
     """Sentences of the chunk before that a chunk begins with, where a section is cut."""
+    extraction: ProseSettings = ProseSettings()
+    """How code reads prose where no model does."""
     graph: GraphSettings = GraphSettings()
     """Where the graph is."""
     web: WebSettings = WebSettings()

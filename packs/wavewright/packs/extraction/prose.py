@@ -1,0 +1,664 @@
+"""Prose as spaCy reads it: the names in a sentence with their types, and what it says of whom.
+
+Sentences are read one by one, as the rest of the package cuts them, so that each is evidence of
+what was read in it. What is asked, denied, supposed or said in quotation is left out; so is a
+pronoun that may stand for several names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from wavewright.config import Span, install_hint, is_installed
+from wavewright.planner import DocumentModel
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc, Token
+
+PERSON: Final = "person"
+ORGANIZATION: Final = "organization"
+_TYPES: Final = {
+    "PERSON": PERSON,
+    "PER": PERSON,
+    "ORG": ORGANIZATION,
+    "GPE": "place",
+    "LOC": "place",
+    "FAC": "place",
+    "EVENT": "event",
+    "WORK_OF_ART": "work",
+    "PRODUCT": "product",
+    "LAW": "law",
+    "MISC": "thing",
+}
+"""Types of names by the labels of spaCy's models; other labels are of dates, numbers and peoples."""
+
+Pronoun: TypeAlias = Literal["he", "she", "it", "they"]
+_PRONOUNS: Final[dict[str, Pronoun]] = {
+    **dict.fromkeys(("he", "him", "his"), "he"),
+    **dict.fromkeys(("she", "her", "hers"), "she"),
+    **dict.fromkeys(("it", "its"), "it"),
+    **dict.fromkeys(("they", "them", "their"), "they"),
+}
+_NOWHERE: Final = Span(0, 0)
+_MAX_SENTENCE: Final = 2_000
+"""Characters; what is longer is no sentence."""
+_MAX_KNOWN: Final = 20_000
+"""Sentences whose reading is kept in the process."""
+
+
+class ProseSettings(DocumentModel):
+    """The part `extraction` of a pack's settings."""
+
+    model: str = "en_core_web_sm"
+    """spaCy model that reads prose, by its name or path; it tells the language."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProseName:
+    """A name in a sentence."""
+
+    text: str
+    type: str
+    """Empty where the model knows none."""
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """What a statement is about: a noun with its words, or a pronoun."""
+
+    head: int
+    """Place of the noun in the sentence; a name that has it within is what the phrase names."""
+    span: Span
+    pronoun: Pronoun | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What a sentence says of two phrases."""
+
+    source: Phrase
+    relation: str
+    """In the sentence's words: `founded`, `captain of`, `born in`."""
+    target: Phrase
+    verb: str
+    """In its basic form; empty where none says it."""
+    noun: str = ""
+    """What the source is, in the singular, as in `captain of`."""
+    preposition: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A verb with what it is said of and what follows it."""
+
+    subjects: tuple[Phrase, ...]
+    verb: str
+    """In its basic form; `be` for an apposition, too."""
+    rest: Span
+    """What follows the verb, up to the end of the clause."""
+    noun: str = ""
+    """What the subject is said to be, in the singular."""
+    phrase: Span = _NOWHERE
+    """That noun with the words before it, without an article."""
+    words: frozenset[str] = frozenset()
+    """Adjectives that the subject is said to be."""
+    preposition: str = ""
+    """The first one after the verb."""
+    is_passive: bool = False
+    has_somebody: bool = False
+    """Whether the noun is somebody `who` does something."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceProse:
+    """What one sentence says."""
+
+    is_sentence: bool = False
+    """Whether it has a verb: anything else is a heading or a label."""
+    names: tuple[ProseName, ...] = ()
+    clauses: tuple[Clause, ...] = ()
+    statements: tuple[Statement, ...] = ()
+    pronouns: tuple[Phrase, ...] = ()
+
+
+NO_PROSE: Final = SentenceProse()
+
+
+class ProseReader:
+    """Reads sentences by one of spaCy's models; without a model, nothing is read in them."""
+
+    def __init__(self, language: Language | None) -> None:
+        self._language = language
+        self._lock = Lock()
+        self._known: dict[str, SentenceProse] = {}
+
+    @property
+    def is_able(self) -> bool:
+        """Whether there is a model."""
+        return self._language is not None
+
+    def read(self, sentence: str) -> SentenceProse:
+        """Return what a sentence says."""
+        return self.read_all((sentence,))[0]
+
+    def read_all(self, sentences: Sequence[str]) -> list[SentenceProse]:
+        """Return what each of some sentences says; many at once are read faster than one by one."""
+        if self._language is None:
+            return [NO_PROSE] * len(sentences)
+        # Chunks are read in threads, and a model is used by one at a time.
+        with self._lock:
+            if len(self._known) > _MAX_KNOWN:
+                self._known.clear()
+            new = [
+                text
+                for text in dict.fromkeys(sentences)
+                if text not in self._known and len(text) <= _MAX_SENTENCE
+            ]
+            for text, doc in zip(new, self._language.pipe(new), strict=True):
+                self._known[text] = _SentenceReader(doc).read()
+            return [self._known.get(text, NO_PROSE) for text in sentences]
+
+
+@cache
+def prose_reader(model: str) -> ProseReader:
+    """Return the reader that a model is loaded for once in a process; one that reads nothing where
+    spaCy or the model is not installed.
+    """
+    name = installed_model(model)
+    if name is None:
+        return ProseReader(None)
+    import spacy
+
+    return ProseReader(spacy.load(name))
+
+
+def prose_note(model: str) -> str:
+    """Return what is to be said of prose that cannot be read, with the commands that change it;
+    nothing where it can be.
+    """
+    if installed_model(model) is not None:
+        return ""
+    commands = [f"python -m spacy download {model}"]
+    if not is_installed("nlp"):
+        commands.insert(0, install_hint("nlp"))
+    return (
+        "only titles, headings, links, tables and lists were read, no prose; "
+        f"to have it read: {' && '.join(commands)}"
+    )
+
+
+def installed_model(model: str) -> str | None:
+    """Return the name or path that spaCy loads a model by; None where it is not there.
+
+    Registries of packages have copies of spaCy's models under longer names: these serve, too.
+    """
+    if not is_installed("nlp"):
+        return None
+    if Path(model).is_dir() or (model.isidentifier() and find_spec(model) is not None):
+        return model
+    copies = (point.name for point in entry_points(group="spacy_models"))
+    return next((name for name in sorted(copies) if name.startswith(f"{model}_")), None)
+
+
+_CLAUSE_VERBS: Final = frozenset({"VERB", "AUX"})
+_SUBJECTS: Final = frozenset({"nsubj", "nsubjpass"})
+_RELATIVES: Final = frozenset({"who", "which", "that", "whom"})
+_COPULAS: Final = frozenset({"be", "become", "remain"})
+_MODALS: Final = frozenset(
+    {"would", "could", "should", "may", "might", "must", "can", "will", "shall", "'d", "'ll"}
+)
+_REPORTS: Final = frozenset(
+    {
+        "say", "tell", "claim", "believe", "think", "allege", "deny", "hope", "fear", "suspect", "suggest",
+        "argue", "propose", "wish", "want", "expect", "pretend", "doubt", "dream", "imagine", "ask", "wonder",
+        "plan", "recommend", "insist", "assume", "feel", "agree", "promise", "swear", "threaten",
+    }
+)  # fmt: skip
+"""Verbs whose clause is what somebody says or wants, and no fact."""
+_CONDITIONS: Final = frozenset({"if", "unless", "whether", "lest", "though"})
+_NO_RELATIONS: Final = frozenset(
+    {
+        "without", "except", "unlike", "like", "than", "before", "until", "since", "during", "despite",
+        "including", "per", "about", "among", "amongst", "because", "instead", "besides", "over", "after",
+        "though", "while", "as",
+    }
+)  # fmt: skip
+"""Prepositions that say when or how, and nothing of two things."""
+_OF_NAMES: Final = frozenset({"of", "from"})
+"""Prepositions that relate two names which stand beside each other."""
+_ENDS: Final = frozenset({"cc", "punct", "conj", "advcl", "relcl", "parataxis", "ccomp"})
+"""Of what follows a verb: where its clause may end."""
+_ARTICLES: Final = frozenset({"the", "a", "an"})
+_QUOTED: Final = re.compile(r'“[^”]*”|"[^"]*"|(?<!\w)\u2018[^\u2019]*\u2019(?!\w)')
+_NO_NAME: Final = re.compile(r"[_<>@\\/|{}\[\]=*#`~^]|^[\W\d]|\W{3}|://|\d{5}")
+"""Of what is a number, an address or code."""
+_DETERMINERS: Final = frozenset(
+    {
+        "a",
+        "an",
+        "any",
+        "each",
+        "every",
+        "either",
+        "no",
+        "such",
+        "this",
+        "these",
+        "those",
+        "all",
+        "which",
+    }
+)
+"""Words before a noun that is one of several, and so no name."""
+_POSSESSIVE: Final = re.compile(r"['’]s?$")
+
+
+class _SentenceReader:
+    """Reads one sentence that spaCy has parsed."""
+
+    def __init__(self, doc: Doc) -> None:
+        self._doc = doc
+        self._quoted = [match.span() for match in _QUOTED.finditer(doc.text)]
+
+    def read(self) -> SentenceProse:
+        """Return what it says."""
+        if not any(token.pos_ in _CLAUSE_VERBS for token in self._doc):
+            return NO_PROSE
+        typed = tuple(self._names())
+        names = (*typed, *self._proper_nouns(typed))
+        if self._doc.text.rstrip().endswith("?"):
+            return SentenceProse(is_sentence=True, names=names)
+        verbs = [token for token in self._doc if self._is_told(token)]
+        clauses = [clause for verb in verbs for clause in self._clauses(verb)]
+        clauses += self._appositions()
+        statements = [one for verb in verbs for one in self._of_verb(verb)]
+        statements += [one for token in self._doc for one in self._of_noun(token)]
+        pronouns = [_phrase(token) for token in self._doc if token.lower_ in _PRONOUNS]
+        return SentenceProse(
+            is_sentence=True,
+            names=names,
+            clauses=tuple(clauses),
+            statements=tuple(
+                one for one in dict.fromkeys(statements) if one.source.head != one.target.head
+            ),
+            pronouns=tuple(pronouns),
+        )
+
+    def _names(self) -> Iterator[ProseName]:
+        for entity in self._doc.ents:
+            kind = _TYPES.get(entity.label_)
+            tokens = [*entity]
+            while tokens and (tokens[0].lower_ in _ARTICLES or tokens[0].pos_ == "PUNCT"):
+                tokens.pop(0)
+            while tokens and (tokens[-1].tag_ == "POS" or tokens[-1].pos_ == "PUNCT"):
+                tokens.pop()
+            if kind is None or not tokens:
+                continue
+            start, end = tokens[0].idx, tokens[-1].idx + len(tokens[-1].text)
+            text = _POSSESSIVE.sub("", self._doc.text[start:end])
+            if _is_a_name(text, tokens) and self._is_named(tokens, kind):
+                yield ProseName(text, kind, Span(start, start + len(text)))
+
+    def _proper_nouns(self, names: Sequence[ProseName]) -> Iterator[ProseName]:
+        """Yield the proper nouns that the model knows no type of: what a clause calls them is one."""
+        for chunk in self._doc.noun_chunks:
+            tokens = [*chunk]
+            while tokens and (tokens[0].lower_ in _ARTICLES or tokens[0].pos_ != "PROPN"):
+                tokens.pop(0)
+            if not tokens or tokens[-1] != chunk.root or any(one.pos_ != "PROPN" for one in tokens):
+                continue
+            start, end = tokens[0].idx, tokens[-1].idx + len(tokens[-1].text)
+            is_known = any(one.span.start < end and start < one.span.end for one in names)
+            text = self._doc.text[start:end]
+            if not is_known and _is_a_name(text, tokens) and self._is_named(tokens, ""):
+                yield ProseName(text, "", Span(start, end))
+
+    def _is_named(self, tokens: Sequence[Token], kind: str) -> bool:
+        """Whether a text is a name where it stands: not a term that the document defines, as `each
+        Licensee` and `the "Data"`.
+        """
+        before = [one.lower_ for one in tokens[0].lefts]
+        if tokens[0].i > 0:
+            before.append(self._doc[tokens[0].i - 1].lower_)
+        head = tokens[-1]
+        before += [one.lower_ for one in head.lefts if one.dep_ == "det"]
+        if _DETERMINERS & {*before}:
+            return False
+        is_section = len(tokens) == 2 and tokens[-1].like_num and kind not in {"product", ""}
+        start = tokens[0].idx
+        is_quoted = self._doc.text[start - 1 : start] in {'"', "“"} if start else False
+        return not is_section and not is_quoted
+
+    # -- what is told -----------------------------------------------------------------------------
+
+    def _is_told(self, verb: Token) -> bool:
+        """Whether a word is a verb that states something: not denied, supposed, asked or quoted."""
+        if verb.pos_ not in _CLAUSE_VERBS or verb.dep_ in {"aux", "auxpass", "xcomp", "amod"}:
+            return False
+        if any(start < verb.idx < end for start, end in self._quoted):
+            return False
+        return self._is_stated(verb)
+
+    def _is_stated(self, verb: Token) -> bool:
+        for child in verb.children:
+            is_denied = child.dep_ == "neg" or child.lower_ in {"never", "hardly", "no"}
+            is_modal = child.dep_ in {"aux", "auxpass"} and child.lower_ in _MODALS
+            if is_denied or is_modal or (child.dep_ == "mark" and child.lower_ in _CONDITIONS):
+                return False
+            if child.dep_ in _SUBJECTS and any(
+                one.lower_ in {"no", "neither"} for one in child.children
+            ):
+                return False
+        if verb.dep_ == "ccomp" and verb.head.lemma_ in _REPORTS:
+            return False
+        is_chained = verb.dep_ in {"conj", "ccomp"} and verb.head.pos_ in _CLAUSE_VERBS
+        return self._is_stated(verb.head) if is_chained else True
+
+    def _subjects(self, verb: Token) -> list[Token]:
+        """Return the nouns that a verb is said of."""
+        own = [child for child in verb.children if child.dep_ in _SUBJECTS]
+        if own and own[0].lower_ in _RELATIVES and verb.dep_ == "relcl":
+            own = [verb.head]
+        if not own and verb.dep_ == "acl" and verb.tag_ == "VBN":
+            own = [verb.head]
+        if not own and verb.dep_ == "conj" and verb.head.pos_ in _CLAUSE_VERBS:
+            return self._subjects(verb.head)
+        return [one for token in own for one in _all_of(token)]
+
+    # -- clauses ----------------------------------------------------------------------------------
+
+    def _clauses(self, verb: Token) -> Iterator[Clause]:
+        subjects = tuple(_phrase(one) for token in self._subjects(verb) for one in _same_as(token))
+        if not subjects:
+            return
+        noun, words = _said_to_be(verb) if verb.lemma_ in _COPULAS else (None, frozenset[str]())
+        preposition = next(
+            (one.lower_ for one in verb.rights if one.dep_ in {"prep", "agent", "dative"}), ""
+        )
+        if noun is not None and not preposition:
+            preposition = next((one.lower_ for one in noun.rights if one.dep_ == "prep"), "")
+        yield Clause(
+            subjects,
+            verb.lemma_,
+            self._rest(verb),
+            noun="" if noun is None else noun.lemma_.lower(),
+            phrase=_NOWHERE if noun is None else _noun_phrase(noun),
+            words=words,
+            preposition=preposition,
+            is_passive=_is_passive(verb),
+            has_somebody=noun is not None and _does_something(noun),
+        )
+
+    def _appositions(self) -> Iterator[Clause]:
+        """Yield what a name is called beside it: `Ines Varga, captain of the Kittiwake`."""
+        for token in self._doc:
+            if token.dep_ != "appos":
+                continue
+            for name, noun in ((token.head, token), (token, token.head)):
+                if name.pos_ == "PROPN" and noun.pos_ == "NOUN":
+                    end = max(one.idx + len(one.text) for one in noun.subtree)
+                    yield Clause(
+                        (_phrase(name),),
+                        "be",
+                        Span(_noun_phrase(noun).start, end),
+                        noun=noun.lemma_.lower(),
+                        phrase=_noun_phrase(noun),
+                        preposition=next(
+                            (one.lower_ for one in noun.rights if one.dep_ == "prep"), ""
+                        ),
+                        has_somebody=_does_something(noun),
+                    )
+
+    def _rest(self, verb: Token) -> Span:
+        """Return what follows a verb: up to where another clause begins, or the sentence ends."""
+        start = verb.idx + len(verb.text)
+        text = self._doc.text
+        ends = [len(text.rstrip(" .!?;:"))]
+        ends += [text.find(";", start)] if ";" in text[start:] else []
+        for child in verb.rights:
+            is_other = child.dep_ == "conj" and self._has_own_subject(child)
+            if is_other or child.dep_ == "parataxis":
+                ends.append(child.left_edge.idx)
+        rest = text[start : min(ends)]
+        for mark in (", and", ", but", " and", " but", ","):
+            rest = rest.rstrip().removesuffix(mark)
+        shift = len(rest) - len(rest.lstrip())
+        return Span(start + shift, start + len(rest))
+
+    def _has_own_subject(self, verb: Token) -> bool:
+        return any(child.dep_ in _SUBJECTS for child in verb.children)
+
+    # -- statements -------------------------------------------------------------------------------
+
+    def _of_verb(self, verb: Token) -> Iterator[Statement]:
+        subjects = [one for token in self._subjects(verb) for one in _same_as(token)]
+        for child in verb.children if subjects else ():
+            if child.dep_ in {"prep", "agent"}:
+                yield from self._of_preposition(verb, child, subjects)
+            elif child.dep_ in {"dobj", "attr", "oprd"}:
+                yield from self._of_object(verb, child, subjects)
+            elif child.dep_ == "acomp":
+                yield from self._of_adjective(child, subjects)
+
+    def _of_preposition(
+        self, verb: Token, preposition: Token, subjects: Sequence[Token]
+    ) -> Iterator[Statement]:
+        """Yield what a verb says with a preposition: `born in`, `led by`."""
+        words = _verb_words(verb)
+        if preposition.lower_ in {"after", "as"}:
+            yield from self._of_as(verb, preposition, subjects, words)
+        elif preposition.lower_ not in _NO_RELATIONS:
+            # "She is in Paris": being somewhere needs no verb to say it.
+            is_being = verb.lemma_ == "be" and not _is_passive(verb)
+            relation = preposition.lower_ if is_being else f"{words} {preposition.lower_}"
+            things = [one for one in verb.children if one.dep_ == "dobj" and one.pos_ == "NOUN"]
+            if things:
+                # "She opened a bank in Halifax": what she opened is part of what is said.
+                relation = f"{words} {things[0].lower_} {preposition.lower_}"
+            yield from _pairs(
+                subjects, relation, _objects(preposition), verb.lemma_, "", preposition.lower_
+            )
+
+    def _of_object(
+        self, verb: Token, child: Token, subjects: Sequence[Token]
+    ) -> Iterator[Statement]:
+        """Yield what a verb says of its object, and of what the object is of."""
+        words = _verb_words(verb)
+        is_description = child.dep_ == "attr" and verb.lemma_ in _COPULAS
+        if child.dep_ == "dobj" and _is_passive(verb):
+            return
+        for noun in _all_of(child):
+            if child.dep_ == "dobj":
+                yield from _pairs(subjects, words, _same_as(noun), verb.lemma_)
+            if not is_description:
+                yield from self._beyond(subjects, words, noun, verb.lemma_)
+            elif noun.pos_ == "NOUN":
+                for source in subjects:
+                    yield from self._of_description(source, noun, verb.lemma_)
+
+    def _of_adjective(self, adjective: Token, subjects: Sequence[Token]) -> Iterator[Statement]:
+        """Yield what an adjective with a preposition says: `responsible for`."""
+        for preposition in (one for one in adjective.children if one.dep_ == "prep"):
+            relation = f"{adjective.lower_} {preposition.lower_}"
+            yield from _pairs(
+                subjects,
+                relation,
+                _objects(preposition),
+                "be",
+                adjective.lemma_.lower(),
+                preposition.lower_,
+            )
+
+    def _of_as(
+        self, verb: Token, preposition: Token, subjects: Sequence[Token], words: str
+    ) -> Iterator[Statement]:
+        """Yield what `named after` and `worked as a chemist at` say."""
+        for noun in _objects(preposition):
+            if preposition.lower_ == "after" and verb.lemma_ in {"name", "call"}:
+                yield from _pairs(subjects, f"{words} after", [noun], verb.lemma_, "", "after")
+            elif preposition.lower_ == "as":
+                yield from self._beyond(subjects, f"{words} as", noun, verb.lemma_)
+
+    def _beyond(
+        self, subjects: Sequence[Token], words: str, noun: Token, verb: str
+    ) -> Iterator[Statement]:
+        """Yield what is said by a verb with a noun: `opened a school in`, `is appointed head of`."""
+        if noun.pos_ != "NOUN":
+            return
+        for preposition in (one for one in noun.children if one.dep_ == "prep"):
+            if preposition.lower_ in _NO_RELATIONS:
+                continue
+            relation = f"{words} {noun.lower_} {preposition.lower_}"
+            for target in _objects(preposition):
+                yield from _pairs(
+                    subjects, relation, [target], verb, noun.lemma_.lower(), preposition.lower_
+                )
+
+    def _of_description(self, source: Token, noun: Token, verb: str) -> Iterator[Statement]:
+        """Yield whose or where somebody is what a noun says: `captain of`."""
+        lemma = noun.lemma_.lower()
+        for child in noun.children:
+            if child.dep_ == "prep" and child.lower_ not in _NO_RELATIONS:
+                for target in _objects(child):
+                    yield from _pairs(
+                        [source],
+                        f"{noun.lower_} {child.lower_}",
+                        [target],
+                        verb,
+                        lemma,
+                        child.lower_,
+                    )
+            elif child.dep_ == "poss":
+                for owner in _all_of(child):
+                    yield from _pairs([source], f"{noun.lower_} of", [owner], verb, lemma, "of")
+
+    def _of_noun(self, token: Token) -> Iterator[Statement]:
+        """Yield what names say that stand beside each other or beside a noun."""
+        if any(start < token.idx < end for start, end in self._quoted):
+            return
+        if token.dep_ == "appos":
+            for name, noun in ((token.head, token), (token, token.head)):
+                if name.pos_ == "PROPN" and noun.pos_ == "NOUN":
+                    yield from self._of_description(name, noun, "")
+        elif token.pos_ == "PROPN":
+            # "Her daughter Irène": the noun before the name says whose she is.
+            for child in token.children:
+                if child.dep_ == "compound" and child.pos_ == "NOUN" and child.i < token.i:
+                    for owner in (one for one in token.children if one.dep_ == "poss"):
+                        relation = f"{child.lower_} of"
+                        yield from _pairs(
+                            [token], relation, [owner], "", child.lemma_.lower(), "of"
+                        )
+                if child.dep_ == "prep" and child.lower_ in _OF_NAMES:
+                    for target in _objects(child):
+                        yield from _pairs([token], child.lower_, [target], "", "", child.lower_)
+
+
+def _pairs(
+    sources: Iterable[Token],
+    relation: str,
+    targets: Sequence[Token],
+    verb: str,
+    noun: str = "",
+    preposition: str = "",
+) -> Iterator[Statement]:
+    for source in sources:
+        for target in targets:
+            yield Statement(_phrase(source), relation, _phrase(target), verb, noun, preposition)
+
+
+def _phrase(token: Token) -> Phrase:
+    start, end = token.left_edge.idx, token.right_edge.idx + len(token.right_edge.text)
+    return Phrase(token.idx, Span(start, end), _PRONOUNS.get(token.lower_))
+
+
+def _all_of(token: Token) -> list[Token]:
+    """Return the parts of an enumeration, or the one noun."""
+    return [token, *(one for one in token.conjuncts if one.i > token.i)]
+
+
+def _same_as(token: Token) -> list[Token]:
+    """Return a noun and the names that stand beside it for the same: `its captain, Joss Verrin`."""
+    return [token, *(one for one in token.children if one.dep_ == "appos" and one.pos_ == "PROPN")]
+
+
+def _objects(preposition: Token) -> list[Token]:
+    """Return what a preposition leads to, with the names beside it."""
+    return [
+        same
+        for child in preposition.children
+        if child.dep_ == "pobj"
+        for one in _all_of(child)
+        for same in _same_as(one)
+    ]
+
+
+def _verb_words(verb: Token) -> str:
+    """Return a verb as it is written, with its particle."""
+    particle = next((one.lower_ for one in verb.children if one.dep_ == "prt"), "")
+    return f"{verb.lower_} {particle}".strip()
+
+
+def _is_passive(verb: Token) -> bool:
+    """Whether something is done to the subject: `founded by`, with or without a `was` before it."""
+    is_reduced = verb.dep_ == "acl" and verb.tag_ == "VBN"
+    return is_reduced or any(one.dep_ in {"nsubjpass", "auxpass"} for one in verb.children)
+
+
+def _said_to_be(verb: Token) -> tuple[Token | None, frozenset[str]]:
+    """Return the noun that a subject is said to be, and the adjectives."""
+    nouns = [one for one in verb.children if one.dep_ == "attr" and one.pos_ in {"NOUN", "PROPN"}]
+    adjectives = [one for one in verb.children if one.dep_ == "acomp"]
+    every = [*adjectives, *(one for first in adjectives for one in first.conjuncts)]
+    described = [one for noun in nouns for one in noun.children if one.dep_ == "amod"]
+    words = frozenset(one.lower_ for one in (*every, *described))
+    noun = nouns[0] if nouns else None
+    if noun is not None and noun.lemma_ == "one":
+        # "One of the five harbours" is a harbour.
+        inner = next((one for child in noun.children for one in _objects(child)), None)
+        noun = inner or noun
+    return noun, words
+
+
+def _does_something(noun: Token) -> bool:
+    """Whether a noun is somebody `who` does something."""
+    return any(
+        child.dep_ == "relcl"
+        and any(one.lower_ in {"who", "whom", "whose"} for one in child.subtree)
+        for child in noun.children
+    )
+
+
+def _noun_phrase(noun: Token) -> Span:
+    """Return a noun with the words before it that belong to it, without an article."""
+    start = noun
+    for child in noun.lefts:
+        if child.dep_ in {"amod", "compound", "nmod", "nummod"} and child.i < start.i:
+            start = child.left_edge if child.left_edge.i < start.i else child
+    return Span(start.idx, noun.idx + len(noun.text))
+
+
+def _is_a_name(text: str, tokens: Sequence[Token]) -> bool:
+    """Whether what a model takes for a name is written like one: most of what it takes for one in
+    licences and manuals is not.
+    """
+    if len(text) < 2 or len(tokens) > 8 or _NO_NAME.search(text):
+        return False
+    words = [token for token in tokens if token.is_alpha or "-" in token.text or "’" in token.text]
+    if not words or not any(token.pos_ == "PROPN" for token in tokens):
+        return False
+    if not (text[0].isupper() and tokens[-1].text[:1].isupper()):
+        return False
+    # Capitals alone are a heading or an acronym; an acronym is one word.
+    is_shouted = text.isupper() and (len(words) > 1 or len(text) > 6)
+    return not is_shouted

@@ -1,0 +1,188 @@
+"""How well code reads prose: twelve documents that were written for this test, against a list of what
+each names and says.
+
+Biographies, histories, a manual, notes of meetings, licences and man pages. The gold list was written
+with the documents, before they were read.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.tools.calling import call
+from wavewright.packs.extraction.prose import (
+    ProseReader,
+    ProseSettings,
+    prose_note,
+    prose_reader,
+)
+from wavewright.packs.knowledge.documents import DocumentChunks
+from wavewright.packs.knowledge.generation import generate_records
+from wavewright.packs.knowledge.models import Chunk, ChunkRecords, KnownName
+from wavewright.tools.packs import load_pack
+
+pytest.importorskip("spacy")
+pytest.importorskip("selectolax")
+
+FOLDER: Final = Path(__file__).with_name("prose")
+GOLD: Final[dict[str, Any]] = json.loads((FOLDER / "gold.json").read_text())
+MODEL: Final = ProseSettings().model
+
+Triple = tuple[str, str, str]
+
+
+@cache
+def read_prose() -> dict[str, list[ChunkRecords]]:
+    """Return the records of each document."""
+    tools = {
+        tool.signature.name: tool
+        for tool in load_pack("knowledge", {"documents": "."}, FOLDER).tools
+    }
+    listed = DocumentChunks.model_validate(call(tools["knowledge.read_documents"], {"folder": "."}))
+    found: dict[str, list[ChunkRecords]] = {name: [] for name in GOLD}
+    for chunk in listed.chunks:
+        records = generate_records(chunk, prose_reader(MODEL))
+        if records is not None:
+            found[chunk.document].append(records)
+    return found
+
+
+def names(document: str) -> dict[str, str]:
+    return {one.name: one.type for records in read_prose()[document] for one in records.entities}
+
+
+def triples(document: str) -> set[Triple]:
+    return {
+        (one.source, one.relation, one.target)
+        for records in read_prose()[document]
+        for one in records.relations
+    }
+
+
+def said(text: str, *known: str, title: str = "Log") -> set[Triple]:
+    """Return what a text says of names, without the rest of any document."""
+    chunk = Chunk(
+        id="a",
+        document="a.txt",
+        title=title,
+        text=text,
+        start=0,
+        end=len(text),
+        names=tuple(KnownName(name=name) for name in known),
+    )
+    found = generate_records(chunk, prose_reader(MODEL))
+    relations = () if found is None else found.relations
+    return {(one.source, one.relation, one.target) for one in relations}
+
+
+def test_most_names_of_prose_are_found_and_few_others() -> None:
+    found = {(document, name) for document in GOLD for name in names(document)}
+    known = {(document, name) for document, gold in GOLD.items() for name in gold["entities"]}
+
+    assert len(found & known) / len(known) >= 0.75
+    assert len(found & known) / len(found) >= 0.8
+
+
+def test_most_names_of_prose_have_their_types() -> None:
+    typed = [
+        (names(document)[name], kind)
+        for document, gold in GOLD.items()
+        for name, kind in gold["entities"].items()
+        if name in names(document)
+    ]
+
+    assert sum(found == kind for found, kind in typed) / len(typed) >= 0.8
+
+
+def test_what_prose_is_said_to_relate_it_relates() -> None:
+    found = {(document, *triple) for document in GOLD for triple in triples(document)}
+    known = {(document, *triple) for document, gold in GOLD.items() for triple in gold["relations"]}
+
+    assert len(found & known) >= 30
+    assert len(found & known) / len(found) >= 0.8
+
+
+@pytest.mark.parametrize("document", ["licence1.txt", "licence2.md", "man1.txt", "man2.txt"])
+def test_licences_and_man_pages_give_few_records(document: str) -> None:
+    assert len(names(document)) <= len(GOLD[document]["entities"]) + 2
+    assert len(triples(document)) <= 1
+
+
+def test_every_relation_quotes_a_sentence_that_stands_in_the_document() -> None:
+    for document, every in read_prose().items():
+        text = (FOLDER / document).read_text()
+        for relation in (one for records in every for one in records.relations):
+            [evidence] = relation.evidence
+            assert text[evidence.start : evidence.end] == evidence.quote
+            assert relation.source.split()[-1] in text
+            assert relation.target.split()[-1] in evidence.quote or relation.target in text
+
+
+def test_a_pronoun_is_the_one_name_of_its_kind_in_the_two_sentences_before() -> None:
+    assert said("Helen Carter sails the old ferry. She was born in Oslo.") == {
+        ("Helen Carter", "born in", "Oslo")
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Helen Carter met Peter Brandt. She was born in Oslo.",
+        "The boat was late. He was born in Oslo.",
+        "Helen Carter sails the old ferry. It rained. It rained. It rained. She was born in Oslo.",
+        "Helen Carter sails the old ferry. He met nobody. She was born in Oslo.",
+    ],
+    ids=["two names", "no name", "too far away", "two persons"],
+)
+def test_a_pronoun_that_may_be_anybody_is_nobody(text: str) -> None:
+    assert not {one for one in said(text, title="Karl Oster") if one[1] == "born in"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Helen Carter never lived in Oslo.",
+        "Helen Carter would have lived in Oslo.",
+        "If Helen Carter lived in Oslo, she would tell us.",
+        "Did Helen Carter live in Oslo?",
+        "The clerk claims that Helen Carter lived in Oslo.",
+        "The clerk wrote: “Helen Carter lived in Oslo.”",
+    ],
+)
+def test_what_is_denied_supposed_asked_claimed_or_quoted_is_no_relation(text: str) -> None:
+    assert said(text) == set()
+
+
+def test_short_names_are_those_of_the_only_person_who_has_them() -> None:
+    text = "Helen Carter founded Carter Maps. Helen married Peter Brandt. Brandt lived in Oslo."
+
+    assert {one for one in said(text) if one[1] != "founded"} == {
+        ("Helen Carter", "married", "Peter Brandt"),
+        ("Peter Brandt", "lived in", "Oslo"),
+    }
+
+
+def test_without_a_model_only_forms_are_read_and_the_commands_that_change_it_are_named() -> None:
+    chunk = Chunk(
+        id="a",
+        document="a.md",
+        title="Ash",
+        text="Helen Carter was born in Oslo.\n\n**Harbour:** Bel\n",
+        start=0,
+        end=50,
+    )
+
+    found = generate_records(chunk, ProseReader(None))
+
+    assert found is not None
+    assert [one.name for one in found.entities] == ["Ash"]
+    assert [one.text for one in found.observations] == ["Harbour: Bel"]
+    note = prose_note("xx_no_such_model")
+    assert "python -m spacy download xx_no_such_model" in note
+    assert "no prose" in note
+    assert prose_note(MODEL) == ""
