@@ -185,7 +185,7 @@ def test_a_damaged_event_is_named_and_all_before_it_can_be_read(
 
         assert events == _steps(40, size=400)[:3]
         assert fault is not None
-        assert fault.message.startswith(f"event 3 of run {RUN} cannot be read: ")
+        assert fault.message.startswith(f"the journal is damaged at event 3 of run {RUN}: ")
         assert reason in fault.message
         assert fault.place == f"{journal}, run {RUN}, event 3"
         assert reader.load(OTHER) == [run_started(OTHER)]

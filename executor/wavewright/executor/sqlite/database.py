@@ -20,7 +20,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
-from wavewright.executor.sqlite.errors import explain_opening, is_locked
+from wavewright.executor.sqlite.errors import (
+    DATABASE_ERRORS,
+    damaged_error,
+    explain_opening,
+    is_locked,
+)
 from wavewright.executor.sqlite.schema import APPLICATION_ID, FORMAT, TABLES
 from wavewright.executor.store.journal import JournalNotOpened
 
@@ -49,7 +54,7 @@ def open_journal_file(
         raise explain_opening(error, path) from error
     try:
         _wait_for_lock(patience, lambda: _set_up(connection, path, is_read_only=is_read_only))
-    except sqlite3.Error as error:
+    except DATABASE_ERRORS as error:
         fault = explain_opening(error, path, connection)
         connection.close()
         raise fault from error
@@ -150,8 +155,16 @@ def _create_tables(connection: sqlite3.Connection) -> None:
                 connection.execute(statement)
 
 
+_MAX_FORMAT: Final = 1_000
+"""No release will have more formats."""
+
+
 def _check_format(connection: sqlite3.Connection, path: Path) -> None:
     application, version = _application_and_version(connection)
+    # One bit of our own number is another: no program has chosen that one.
+    is_flipped = (application ^ APPLICATION_ID).bit_count() == 1
+    if is_flipped or not 0 <= version <= _MAX_FORMAT:
+        raise damaged_error("what its header says of its format is none", path, str(path))
     if application != APPLICATION_ID:
         raise JournalNotOpened(
             "the file is a database of another program, not a journal",

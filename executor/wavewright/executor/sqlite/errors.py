@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -29,10 +30,13 @@ _MIN_FREE_BYTES: Final = 64 * 1024
 """Bytes below which a disk is full for a journal: its shared memory alone grows by 32 KiB at a
 time.
 """
+DATABASE_ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
+"""What SQLite's driver raises; the second where a text of a damaged file is no UTF-8."""
+_PLACE_OF_DAMAGE: Final = re.compile(r"On ((?:tree )?page \d+(?: cell \d+)?)(?: at )?([^:]*): (.*)")
 _CHOOSE_WRITABLE_PATH: Final = "give a path where files can be written"
 
 
-def _primary_code(error: sqlite3.Error) -> int:
+def _primary_code(error: Exception) -> int:
     """Return SQLite's result code without its extension; 0 for an error of the driver's own."""
     code: int = getattr(error, "sqlite_errorcode", 0)
     return code & 0xFF
@@ -53,9 +57,9 @@ def explain_opening(
             return error
         case sqlite3.Error() if _primary_code(error) == sqlite3.SQLITE_NOTADB:
             return JournalNotOpened(
-                "the file is not a journal, nor any database",
+                "the file is not a journal, nor any database, or its beginning is damaged",
                 place=place,
-                hint="give another path; the file was left as it is",
+                hint="give another path, or a copy from before; the file was left as it is",
             )
         case sqlite3.Error() if is_locked(error):
             return JournalLocked(
@@ -72,7 +76,7 @@ def explain_opening(
                 place=place,
                 hint=f"check its permissions, or {_CHOOSE_WRITABLE_PATH}",
             )
-        case sqlite3.Error():
+        case sqlite3.Error() | UnicodeDecodeError():
             return explain_use(error, path, connection)
         case OSError(errno=errno.ENOSPC) | OSError(errno=errno.EDQUOT):
             return JournalNotWritten("the disk is full", place=place, hint=_FREE_SPACE)
@@ -116,12 +120,12 @@ def explained(
     """
     try:
         yield
-    except sqlite3.Error as error:
+    except DATABASE_ERRORS as error:
         raise explain_use(error, path, connection, run) from error
 
 
 def explain_use(
-    error: sqlite3.Error,
+    error: Exception,
     path: Path,
     connection: sqlite3.Connection | None = None,
     run: str | None = None,
@@ -144,11 +148,13 @@ def explain_use(
                 hint="end that program (a backup, an open database browser) and resume the run",
             )
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-            return JournalDamaged(
-                f"the journal is damaged: {_first_finding(error, connection)}",
-                place=place,
-                hint=f"copy the file; `sqlite3 {path} .recover` saves what can be read; move it aside to start anew",
-            )
+            return damaged_error(_first_finding(error, connection), path, place)
+        # Every statement is a constant of ours: one that SQLite does not understand meets tables
+        # that are not as they were made.
+        case sqlite3.SQLITE_ERROR:
+            return damaged_error(_first_finding(error, connection), path, place)
+        case _ if isinstance(error, UnicodeDecodeError) or "decode to UTF-8" in str(error):
+            return damaged_error("a text in it is no UTF-8", path, place)
         case sqlite3.SQLITE_IOERR if _is_full(path):
             # What SQLite keeps beside the file (its shared memory) does not tell a full disk from a
             # broken one.
@@ -173,6 +179,17 @@ def explain_use(
             )
 
 
+def damaged_error(finding: str, path: Path, place: str) -> JournalDamaged:
+    """Return the error of a journal that is not what was written, with what can be saved."""
+    known = _PLACE_OF_DAMAGE.search(finding)
+    where = f": {finding}" if known is None else f" at {known[1]}{known[2]}: {known[3]}"
+    return JournalDamaged(
+        f"the journal is damaged{where}",
+        place=place,
+        hint=f"copy the file; `sqlite3 {path} .recover` saves what can be read; move it aside to start anew",
+    )
+
+
 def _is_full(path: Path) -> bool:
     try:
         disk = os.statvfs(path.parent)
@@ -181,13 +198,13 @@ def _is_full(path: Path) -> bool:
     return disk.f_bavail * disk.f_frsize < _MIN_FREE_BYTES
 
 
-def _first_finding(error: sqlite3.Error, connection: sqlite3.Connection | None) -> str:
+def _first_finding(error: Exception, connection: sqlite3.Connection | None) -> str:
     """Return what SQLite's own check finds first; the error where it finds nothing or cannot run."""
     if connection is not None:
         try:
             for (finding,) in connection.execute("PRAGMA quick_check(1)"):
                 if finding != "ok":
                     return " ".join(str(finding).split())
-        except sqlite3.Error:
+        except DATABASE_ERRORS:
             pass
     return str(error)

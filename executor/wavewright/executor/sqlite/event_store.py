@@ -19,7 +19,7 @@ from typing import Any, Final, Self, TypeVar
 from wavewright.config.errors import WavewrightError
 from wavewright.executor.events.types import RunStarted
 from wavewright.executor.sqlite.database import SqliteTransaction, WriteAheadLog, open_journal_file
-from wavewright.executor.sqlite.errors import explain_use, explained, is_locked
+from wavewright.executor.sqlite.errors import DATABASE_ERRORS, explain_use, explained, is_locked
 from wavewright.executor.sqlite.transaction import (
     JournalReader,
     SqliteLeases,
@@ -184,7 +184,7 @@ class SqliteEventStore(RunHolder):
         """
         try:  # `explained` would take as long as the rest
             return run_inline(ask(self._begin()))
-        except sqlite3.Error as error:
+        except DATABASE_ERRORS as error:
             raise explain_use(error, self.path, self._connection) from error
 
     def _begin(self) -> SqliteStoreTransaction:

@@ -278,7 +278,7 @@ def run_lost_error(run: RunId, *, pid: object, host: object, place: str) -> RunL
 def event_damaged_error(run: RunId, seq: int, reason: str, *, place: str) -> EventDamaged:
     """Return the error for an event that is not what was written."""
     return EventDamaged(
-        f"event {seq} of run {run} cannot be read: {reason}",
+        f"the journal is damaged at event {seq} of run {run}: {reason}",
         place=f"{place}, run {run}, event {seq}",
         hint="all events before it and all other runs can be read; start this job anew",
     )

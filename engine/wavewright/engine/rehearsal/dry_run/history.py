@@ -23,7 +23,7 @@ import anyio
 
 from wavewright.engine.rehearsal.dry_run.kept_results import StoredCall
 from wavewright.executor.sqlite.database import open_journal_file
-from wavewright.executor.sqlite.errors import explain_use
+from wavewright.executor.sqlite.errors import DATABASE_ERRORS, explain_use
 from wavewright.planner.types import RunId, StepKey
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ def _open_for_reading(journal: Path) -> Generator[sqlite3.Connection]:
     with closing(open_journal_file(journal, patience=2.0, is_read_only=True)) as connection:
         try:
             yield connection
-        except sqlite3.Error as error:
+        except DATABASE_ERRORS as error:
             raise explain_use(error, journal, connection) from error
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-import sqlite3
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -109,7 +108,7 @@ def _remaining_budget(settings: Settings, run: RunId, job: str, budget: Budget |
         budget_day,
     )
     from wavewright.executor.sqlite.database import open_journal_file
-    from wavewright.executor.sqlite.errors import explain_use
+    from wavewright.executor.sqlite.errors import DATABASE_ERRORS, explain_use
 
     budgets = BudgetLimits(settings.budgets)
     budgets.limit_run(run, budget)
@@ -134,7 +133,7 @@ def _remaining_budget(settings: Settings, run: RunId, job: str, budget: Budget |
                 return budgets.left(account, budget_day(time.time(), None), lambda _: NO_AMOUNT)
             (latest,) = connection.execute(_LATEST_DAY).fetchone()
             return budgets.left(account, budget_day(time.time(), latest), total)
-        except sqlite3.Error as error:
+        except DATABASE_ERRORS as error:
             raise explain_use(error, path, connection) from error
 
 
