@@ -47,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run_process() -> NoReturn:
     """Run the command line as a process of its own, and end it."""
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A file's name, or a sign that the terminal's encoding lacks, is written as well as can
@@ -72,6 +73,24 @@ def run_process() -> NoReturn:
         os._exit(code)
     gc.freeze()  # nor is anything left to be found at the end
     sys.exit(code)
+
+
+def _open_closed_streams() -> None:
+    """Open the null device for each standard stream that the caller has closed (`>&-`): what is
+    written there is lost, as wanted, and no file that is opened later gets its descriptor.
+    """
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is not None:
+            continue
+        mode = "r" if name == "stdin" else "w"
+        null = open(os.devnull, mode, encoding="utf-8")  # noqa: PTH123, SIM115 - as long as the process
+        if null.fileno() != descriptor:
+            os.dup2(null.fileno(), descriptor)
+            null.close()
+            null = open(descriptor, mode, encoding="utf-8")  # noqa: PTH123, SIM115
+        os.set_inheritable(descriptor, True)
+        setattr(sys, name, null)
+        setattr(sys, f"__{name}__", null)
 
 
 def _end_daemon_by_signals() -> None:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from rich.console import Console, ConsoleRenderable, Group
 from rich.live import Live
@@ -86,6 +86,24 @@ class _StepRow:
     after: Collection[StepId]
 
 
+class _RedactingConsole(Console):
+    """The terminal at standard error, where nothing that tools print shows a secret."""
+
+    def __init__(self, redact: Callable[[str], str]) -> None:
+        super().__init__(stderr=True)
+        self._redact = redact
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print; the live table calls it with what tools print."""
+        super().print(*map(self._redacted, objects), **options)
+
+    def _redacted(self, value: object) -> object:
+        # Before it is wrapped to the width of the terminal, which would break a secret in two.
+        if isinstance(value, Text) and (shown := self._redact(value.plain)) != value.plain:
+            return Text(shown)
+        return value
+
+
 class LiveProgress:
     """A live table of the run, replaced by its outcome at the end."""
 
@@ -94,8 +112,9 @@ class LiveProgress:
         console: Console | None = None,
         clock: Callable[[], float] = time.time,
         at_work: ModelLookup | None = None,
+        redact: Callable[[str], str] = str,
     ) -> None:
-        self._console = console or Console(stderr=True)
+        self._console = console or _RedactingConsole(redact)
         self._clock = clock
         self._at_work = at_work
         self._streamed: dict[StepId, str] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from wavewright.engine.interfaces.cli.common.progress import (
@@ -17,12 +18,17 @@ if TYPE_CHECKING:
 
 
 def progress_for(
-    *, as_json: bool, is_quiet: bool = False, at_work: ModelLookup | None = None
+    *,
+    as_json: bool,
+    is_quiet: bool = False,
+    at_work: ModelLookup | None = None,
+    redact: Callable[[str], str] = str,
 ) -> Progress:
     """Return the progress display: JSON or quiet on request, a live table on a terminal, lines
     elsewhere.
 
-    `at_work` gives the live table the model that a phase waits for.
+    `at_work` gives the live table the model that a phase waits for, `redact` what is shown of what
+    tools print.
     """
     if as_json:
         return JsonProgress()
@@ -32,5 +38,5 @@ def progress_for(
         # Imported here: its library takes a while to load.
         from wavewright.engine.interfaces.cli.common.live import LiveProgress
 
-        return LiveProgress(at_work=at_work)
+        return LiveProgress(at_work=at_work, redact=redact)
     return PlainProgress()

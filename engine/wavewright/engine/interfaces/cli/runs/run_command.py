@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from wavewright.config import exit_codes
+from wavewright.config.redaction import known_secrets_redactor
 from wavewright.engine.interfaces.cli.common.arguments import (
     from_root,
     load_run,
@@ -34,6 +35,7 @@ from wavewright.engine.interfaces.cli.common.terminal import (
     can_approve,
     local_user,
 )
+from wavewright.engine.interfaces.cli.common.tool_output import redacted_tool_output
 from wavewright.engine.run.context import RunContext, RunRequest
 from wavewright.engine.run.decisions.approvals import (
     QUESTION,
@@ -117,7 +119,12 @@ def execute_request(
         output_dir=from_root(request.output_dir, settings),
     )
     notes = project_notes(settings, request.job_file)
-    progress = progress_for(as_json=as_json, is_quiet=is_quiet, at_work=model_lookup(settings))
+    progress = progress_for(
+        as_json=as_json,
+        is_quiet=is_quiet,
+        at_work=model_lookup(settings),
+        redact=known_secrets_redactor(settings).redact_known,
+    )
     interruption = InterruptHandler(progress.print_line)
 
     def on_event(event: Event) -> None:
@@ -131,7 +138,12 @@ def execute_request(
         interruption.run = request.run
 
     try:
-        with progress, export_traces(), contextlib.chdir(settings.root):  # where tools run
+        with (
+            redacted_tool_output(known_secrets_redactor(settings).redact_known),
+            progress,
+            export_traces(),
+            contextlib.chdir(settings.root),  # where tools run
+        ):
             for line in notes:
                 progress.print_line(line)
             approver = approver_for(approve, progress, is_resumed=request.run is not None)
