@@ -34,6 +34,7 @@ test: environment ## Run every test
 	@sh .ci/browser
 	@sh .ci/postgres
 	@sh .ci/rabbitmq
+	@sh .ci/proxies
 	@sh .ci/mcp-servers
 	@$(BIN)/python -m pytest --numprocesses $(TEST_WORKERS) --dist worksteal $(ARGS)
 

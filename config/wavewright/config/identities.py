@@ -31,12 +31,14 @@ class Identity:
         return self.name if self.proof == "claimed" else f"{self.name}{PROVEN_BY}{self.proof})"
 
     @classmethod
-    def parse(cls, text: str) -> Self:
-        """Return the identity of a text."""
-        for proof in _PROVEN:
-            mark = f"{PROVEN_BY}{proof})"
+    def parse(cls, text: str, proof: object = None) -> Self:
+        """Return the identity of a text; of an event, whose proof is a field of its own, with it."""
+        for known in _PROVEN:
+            if proof == known:
+                return cls(text, known)
+            mark = f"{PROVEN_BY}{known})"
             if text.endswith(mark):
-                return cls(text.removesuffix(mark), proof)
+                return cls(text.removesuffix(mark), known)
         return cls(text)
 
     @property

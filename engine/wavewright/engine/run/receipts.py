@@ -19,6 +19,7 @@ from pydantic import JsonValue, ValidationError
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
+from wavewright.config.identities import Identity
 from wavewright.config.installation import install_hint, is_installed
 from wavewright.engine.run.decisions.approvals import APPROVAL_GIVEN, APPROVAL_USED
 from wavewright.executor.events.state import fold
@@ -56,6 +57,8 @@ class ReceiptApproval(Record):
     approved: bool
     by: str = ""
     """Who has answered, as the journal has it; empty where that is not known."""
+    proof: str = "claimed"
+    """How it is known who that is: `claimed`, `token` or `proxy`."""
     needs: tuple[str, ...] = ()
     """Why a person was asked."""
     tool: str = ""
@@ -210,27 +213,34 @@ def _steps_of(plan: JsonObject) -> list[JsonObject]:
 
 def _approvals(notes: Sequence[Noted]) -> tuple[ReceiptApproval, ...]:
     """Return the approvals that were used; who gave one may stand in a note before it."""
-    given_by = ""
+    given_by = Identity("")
     approvals = list[ReceiptApproval]()
     for note in notes:
         if note.topic == APPROVAL_GIVEN:
-            given_by = str(note.body.get("by", ""))
+            given_by = _answered_by(note)
         if note.topic != APPROVAL_USED:
             continue
         needs = note.body.get("needs")
+        # The answer of a daemon's job stands in the note of its use.
+        by = _answered_by(note) if "by" in note.body else given_by
         approvals.append(
             ReceiptApproval(
                 at=iso_of_epoch(note.at),
                 subject="patch" if note.body.get("subject") == "patch" else "step",
                 approved=note.body.get("approved") is True,
-                by=str(note.body.get("by", given_by)),
+                by=by.name,
+                proof=by.proof,
                 needs=tuple(map(str, needs)) if isinstance(needs, list) else (),
                 tool=str(note.body.get("tool", "")),
                 binding=dict(as_object(note.body.get("binding"))),
             )
         )
-        given_by = ""
+        given_by = Identity("")
     return tuple(approvals)
+
+
+def _answered_by(note: Noted) -> Identity:
+    return Identity.parse(str(note.body.get("by", "")), note.body.get("proof"))
 
 
 def _read_private_key(path: Path) -> Ed25519PrivateKey:

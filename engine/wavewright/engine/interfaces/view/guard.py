@@ -105,7 +105,8 @@ class AccessGuard:
         client = _client_of(request, self._access)
         self._open_requests[client] += 1
         try:
-            answer = await self._answer_instead(request, client)
+            is_bare_prefix = scope["path"] == self._access.prefix
+            answer = await self._answer_instead(request, client, is_bare_prefix=is_bare_prefix)
             # A session that was ended elsewhere ends what is streamed to it, too.
             with anyio.CancelScope() as streaming:
 
@@ -126,11 +127,18 @@ class AccessGuard:
             if not self._open_requests[client]:
                 del self._open_requests[client]
 
-    async def _answer_instead(self, request: Request, client: str) -> Response | None:
+    async def _answer_instead(
+        self, request: Request, client: str, *, is_bare_prefix: bool
+    ) -> Response | None:
         """Return the answer to a request that is not passed on."""
         host = request.headers.get("host", "")
         if host not in self._hosts:
             return PlainTextResponse(f"this server is not {host!r}", 421)
+        if is_bare_prefix:
+            # Relative links of a page would lead past the prefix.
+            query = request.url.query
+            place = f"{base_of(request)}/"
+            return RedirectResponse(f"{place}?{query}" if query else place, 307)
         if self._open_requests[client] > _MAX_REQUESTS:
             return PlainTextResponse(f"{_MAX_REQUESTS} requests are open already", 429)
         is_change = request.method not in _SAFE_METHODS

@@ -116,10 +116,15 @@ class PageAccess:
 
     @property
     def public_hosts(self) -> frozenset[str]:
-        """Values of the header `Host` that name the public address."""
-        scheme, _, host = (self.origin or "").partition("://")
-        port = 443 if scheme == "https" else 80
-        return frozenset({host, host.removesuffix(f":{port}"), f"{host}:{port}"} if host else ())
+        """Values of the header `Host` that name the public address; proxies often leave out its
+        port.
+        """
+        if self.public_url is None:
+            return frozenset()
+        parts = urlsplit(self.public_url)
+        name = parts.netloc.removesuffix(f":{parts.port}")
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        return frozenset({name, f"{name}:{port}"})
 
     def common_token(self) -> str | None:
         """Return the token that everybody may have: that of the environment, or else a new one;

@@ -1,4 +1,7 @@
-"""The page of a game as an ASGI application; every viewer sees the same game."""
+"""The page of a game as an ASGI application; every viewer sees the same game.
+
+All that it serves is in one folder, and its links are relative, so that it stands below any prefix.
+"""
 
 from __future__ import annotations
 
@@ -247,7 +250,7 @@ def _wants_json(request: Request) -> bool:
 
 
 def _accepted(request: Request) -> Response:
-    return Response(status_code=204) if _wants_json(request) else RedirectResponse("/", 303)
+    return Response(status_code=204) if _wants_json(request) else RedirectResponse(".", 303)
 
 
 def _asset(name: str, media_type: str) -> Callable[[Request], Response]:

@@ -26,10 +26,8 @@
     event.preventDefault();
     submit(event.target, event.submitter).catch(() => say("The game cannot be reached."));
   });
-  const source = new EventSource(`/stream?seen=${table.dataset.seen}`);
-  source.addEventListener("open", () => { connection.textContent = "This page follows the game."; });
-  source.addEventListener("error", () => { connection.textContent = "The connection is lost; it is tried again."; });
-  source.addEventListener("changed", (event) => {
+  const take = (event) => {
+    table.dataset.seen = event.lastEventId;
     const id = parseInt(event.lastEventId, 10), told = JSON.parse(event.data);
     show("pending", told.pending);
     if (told.is_whole || id > seen) {
@@ -40,6 +38,18 @@
       show("board", told.board);
     }
     toEnd();
-  });
+  };
+  // A browser opens few connections to a host: a tab that nobody sees holds none, and goes on where it was.
+  let source;
+  const listen = () => {
+    source?.close();
+    if (document.hidden) return;
+    source = new EventSource(`stream?seen=${table.dataset.seen}`);
+    source.addEventListener("open", () => { connection.textContent = "This page follows the game."; });
+    source.addEventListener("error", () => { connection.textContent = "The connection is lost; it is tried again."; });
+    source.addEventListener("changed", take);
+  };
+  document.addEventListener("visibilitychange", listen);
+  listen();
   toEnd();
 })();
