@@ -52,6 +52,7 @@ from .language.signatures import (
 )
 from .planning.non_plan_answers import (
     read_suggested_calls as read_suggested_calls,
+    read_whole_calls as read_whole_calls,
 )
 from .planning.planner import (
     make_plan as make_plan,

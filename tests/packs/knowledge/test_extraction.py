@@ -160,6 +160,16 @@ def test_calls_of_a_graphs_tools_that_a_model_wrote_down_are_executed(
     check_evidence(found)
 
 
+def test_a_call_that_is_cut_loses_nothing_but_itself(tmp_path: Path) -> None:
+    said = f"I call {json.dumps(CALLS[0])} and {json.dumps(CALLS[1])[:60]}"
+
+    found, rungs, _ = extract(tmp_path, said)
+
+    assert found.origin == "suggested"
+    assert [one.name for one in found.entities] == ["Petrel"]
+    assert [one.rung for one in rungs] == ["agent", "suggested"]
+
+
 @pytest.mark.parametrize(
     "said", [DEAD, '{"entities": [{"name": "Pet', "I cannot help with that.", {}]
 )

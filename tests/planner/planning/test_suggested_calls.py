@@ -11,7 +11,11 @@ import pytest
 from tests.planner.planning_case import GOOD_TEXT, TOOLS, ScriptedModels, goal_of, planned, said
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.planning.candidates import NoMinimalPlan, plan_from_calls
-from wavewright.planner.planning.non_plan_answers import SuggestedCall, read_suggested_calls
+from wavewright.planner.planning.non_plan_answers import (
+    SuggestedCall,
+    read_suggested_calls,
+    read_whole_calls,
+)
 from wavewright.planner.ports.model_port import NamedCall
 
 ZRH = SuggestedCall("read_sensor", {"station": "ZRH"})
@@ -187,3 +191,17 @@ async def test_the_latest_answer_that_suggests_calls_counts() -> None:
 
     assert done.plan is not None
     assert done.plan.steps[0].params == {"station": "SMA"}
+
+
+@pytest.mark.parametrize("rest", ['{"station": "SM', "{broken", ""])
+def test_whole_calls_count_for_themselves_and_the_cut_one_is_named(rest: str) -> None:
+    text = (
+        'First {"tool": "read_sensor", "params": {"station": "ZRH"}}, '
+        f'then {{"name": "send_alarm", "arguments": {rest}'
+    )
+
+    found = read_whole_calls(text)
+
+    assert [call.name for call in found.calls] == ["read_sensor"]
+    assert found.lost == ("send_alarm",)
+    assert read_suggested_calls(text) == ()

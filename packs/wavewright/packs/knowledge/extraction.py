@@ -35,7 +35,7 @@ from wavewright.planner import (
     ModelAnswer,
     as_list,
     as_object,
-    read_suggested_calls,
+    read_whole_calls,
 )
 from wavewright.tools import (
     AnswerRefused,
@@ -201,7 +201,7 @@ def _suggested(params: JsonObject, answer: ModelAnswer) -> Json:
 
     An entry without quotes is given the first sentence that has all of its names.
     """
-    said = [call.arguments for call in read_suggested_calls(answer.text, answer.calls)]
+    said = [call.arguments for call in read_whole_calls(answer.text, answer.calls).calls]
     said += [value for value in read_answer(answer).values if isinstance(value, dict)]
     chunk = _chunk(params)
     found: dict[str, list[Json]] = {kind: [] for kind in _LISTS}

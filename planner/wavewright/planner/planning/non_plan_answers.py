@@ -98,6 +98,10 @@ _OTHER_CALL_FIELDS = frozenset(
 )
 _LIST_FIELDS = ("tool_calls", "calls", "function_calls", "suggested_calls", "actions")
 _MAX_DEPTH = 4
+_CALL_NAME = re.compile(
+    r"""["'](?:tool|tool_name|name|function)["']\s*:\s*["']([A-Za-z_][\w.-]{0,80})["']"""
+)
+"""The name of a call, also in the beginning of one that was cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +129,35 @@ def read_suggested_calls(text: str, calls: Sequence[NamedCall] = ()) -> tuple[Su
     for call in found:
         distinct.setdefault((call.name, canonical_json(call.arguments)), call)
     return tuple(distinct.values())
+
+
+@dataclass(frozen=True, slots=True)
+class WholeCalls:
+    """The calls of an answer that can be read to their ends, and the names of the others."""
+
+    calls: tuple[SuggestedCall, ...]
+    lost: tuple[str, ...]
+
+
+def read_whole_calls(text: str, calls: Sequence[NamedCall] = ()) -> WholeCalls:
+    """Return the calls of an answer that stand each for itself, though others are cut or broken.
+
+    For calls that only add: what is missing of a plan may change what the rest of it means, what is
+    missing of a list of records does not.
+    """
+    said = find_json(text)
+    whole = [value for value in said.values if value.is_certain]
+    made = [(call, _from_tool_call(call)) for call in calls]
+    found = [call for _, call in made if call is not None]
+    found += [call for value in whole for call in _calls_in_value(value.value, _MAX_DEPTH) or ()]
+    distinct = {(call.name, canonical_json(call.arguments)): call for call in found}
+    lost = [call.name for call, read in made if read is None and call.name]
+    place = 0
+    for value in sorted(whole, key=lambda one: one.span.start):
+        lost += _CALL_NAME.findall(text[place : value.span.start])
+        place = max(place, value.span.end)
+    lost += _CALL_NAME.findall(text[place:])
+    return WholeCalls(tuple(distinct.values()), tuple(dict.fromkeys(lost)))
 
 
 def _from_tool_call(call: NamedCall) -> SuggestedCall | None:

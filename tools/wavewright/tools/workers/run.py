@@ -15,6 +15,7 @@ from typing import Literal
 import anyio
 import anyio.to_thread
 
+from wavewright.planner.planning.non_plan_answers import read_whole_calls
 from wavewright.planner.ports.fallback_ladder import (
     FallbackFailure,
     FallbackResult,
@@ -28,7 +29,7 @@ from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, ModelCli
 from wavewright.planner.types import Json, JsonObject, JsonSchema
 from wavewright.prompts import PromptError, data_block
 from wavewright.tools.functions.errors import ToolError
-from wavewright.tools.functions.injected import TextChunk
+from wavewright.tools.functions.injected import LogEvent, TextChunk
 from wavewright.tools.functions.tool import MODEL_HINT, ToolCall
 from wavewright.tools.workers import services as faults
 from wavewright.tools.workers.conversation import (
@@ -60,6 +61,16 @@ from wavewright.tools.workers.specs import (
 )
 
 _MAX_PARALLEL_PARTS = 4
+
+
+@dataclass(frozen=True)
+class CallsNotRead(LogEvent):
+    """Calls that a model wrote down were cut or broken, and are left out."""
+
+    calls: str
+    """Their names, by commas."""
+
+
 _CLOCK = RungTimeout()
 
 
@@ -194,6 +205,9 @@ class WorkerRun:
             values = [*read_answer(answer).values]
             if self.worker.suggest is not None:
                 values.append(self.worker.suggest(self.call.params, answer))
+                lost = read_whole_calls(answer.text, answer.calls).lost
+                if lost:
+                    self.call.emit(CallsNotRead(", ".join(lost)))
             for value in reversed(values):
                 if not misfit_texts(value, schema):
                     try:
