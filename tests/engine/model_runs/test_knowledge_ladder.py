@@ -202,3 +202,16 @@ def test_a_run_asks_again_what_code_made_in_the_place_of_a_model_that_failed(
     assert reached(notes.events(failed)) == ["generated"]
     assert reached(notes.events(healthy)) == ["agent"]
     assert any("knowledge_revisit" in one["because"] for one in failed["review"]["caps"])
+
+
+def test_a_graph_of_first_sentences_is_not_achieved(
+    tmp_path: Path, wavewright: CommandLine
+) -> None:
+    notes = Notes(tmp_path, wavewright, {"a.txt": "it rained.\n", "b.txt": "nobody came by.\n"})
+
+    package = notes.run("knowledge_graph", code=1)
+
+    assert package["review"]["goal_achieved"] is False
+    assert package["review"]["confidence"] <= 0.1
+    assert package["result"]["counts"]["entities"] == 2
+    assert "fewer than a fifth of the chunks" in notes.report

@@ -22,6 +22,7 @@ TOOL_NAMES = frozenset(
         "knowledge.merge_entities",
         "knowledge.neighbours",
         "knowledge.present_graph",
+        "knowledge.rate_reading",
         "knowledge.read_documents",
         "knowledge.retry_relations",
         "knowledge.search_graph",

@@ -105,6 +105,16 @@ class MinimalChunks(KnowledgeModel):
     """By the id of the chunk."""
 
 
+class ReadShare(KnowledgeModel):
+    """How much of some chunks was read."""
+
+    chunks: int
+    forced: int
+    """Those with nothing but their first sentence."""
+    share: float
+    """Of the others, from 0 to 1."""
+
+
 class FoundEntities(KnowledgeModel):
     """Entities that a search found, best first."""
 
@@ -167,6 +177,16 @@ class GraphTools:
             written, kept = store.write(records, note)
             failed = store.unlinked(one.chunk for one in records)
             return WrittenGraph(chunks=written, kept=kept, counts=store.counts(), failed=failed)
+
+    def rate_reading(self, records: list[ChunkRecords]) -> ReadShare:
+        """Count the chunks that have more than their first sentence.
+
+        Args:
+            records: Outputs of `extract_chunk`.
+        """
+        forced = sum(one.origin == "forced" for one in records)
+        share = round(1 - forced / len(records), 4) if records else 0.0
+        return ReadShare(chunks=len(records), forced=forced, share=share)
 
     def retry_relations(self, *, emit: Emit, now: dt.datetime) -> RetriedRelations:
         """Look again for the entities that relations and observations name: by normal form and by
@@ -365,6 +385,7 @@ def graph_tools(settings: GraphSettings, root: Path) -> tuple[Tool, ...]:
         writing(tools.undo_merge),
         writing(tools.export_graph),
         writing(tools.send_graph, sends=True),
+        reading(tools.rate_reading),
         reading(tools.list_minimal_chunks),
         reading(tools.search_graph),
         reading(tools.neighbours),
