@@ -327,3 +327,17 @@ def test_a_file_that_lists_no_signatures_is_refused_at_its_place(
         read_tools_file(file)
 
     assert all(diagnostic.span is not None for diagnostic in refused.value.diagnostics)
+
+
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_ids_that_are_numbers_are_told_once_how_they_are_written(quote: str) -> None:
+    steps = (
+        f'{{"id": {quote}1{quote}, "tool": "a"}}, '
+        '{"id": "b", "tool": "a", "params": {"x": "${steps.1.y}"}, "depends_on": [1]}'
+    )
+
+    read = read_plan(f'{{"steps": [{steps}]}}', "plan.json")
+
+    hints = [found.hint or "" for found in read.diagnostics]
+    assert len(hints) == 2
+    assert all(hint.endswith("write s1 for 1") for hint in hints)

@@ -7,7 +7,7 @@ iterations. The cost tracker counts the iterations of the whole evaluation, what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -24,6 +24,7 @@ from wavewright.planner.cel.nodes import (
     LiteralValue,
     Macro,
     Select,
+    Unary,
     parent_depth,
     without_parens,
 )
@@ -34,7 +35,9 @@ from wavewright.planner.types import Json
 
 _CONDITION_MACROS = frozenset({"all", "exists", "exists_one", "existsOne"})
 _TRANSFORM_MACROS = frozenset({"transformList", "transformMap", "transformMapEntry"})
-MACROS = _CONDITION_MACROS | _TRANSFORM_MACROS | {"map", "filter", "sortBy"}
+_EXTREMES = {"maxBy": True, "minBy": False}
+"""Macros that give the first element in an order, and whether it is a falling one."""
+MACROS = _CONDITION_MACROS | _TRANSFORM_MACROS | {"map", "filter", "sortBy", *_EXTREMES}
 """Methods whose first argument, or first two, are new names for each element."""
 
 
@@ -73,7 +76,9 @@ def parse_macro(
     named = (
         2 if function in _TRANSFORM_MACROS or (function in _CONDITION_MACROS and given == 3) else 1
     )
-    bodies = (1, 2) if function in _TRANSFORM_MACROS or function == "map" else (1,)
+    bodies: Collection[int] = (1, 2) if function in _TRANSFORM_MACROS or function == "map" else (1,)
+    if function == "sortBy":
+        bodies = range(1, _MAX_SORT_KEYS + 1)
     variables = _variables(arguments[:named])
     if given - named not in bodies or variables is None:
         wanted = "names for each place and element" if named == 2 else "a name for each element"
@@ -85,16 +90,30 @@ def parse_macro(
             f"write list.{function}({example}, …) with x in place of each element",
         )
     body = arguments[named:]
-    return Macro(
-        target.start,
-        end,
-        parent_depth(target, *body),
-        function,
-        target,
-        variables,
-        body,
-        name_start,
-    )
+    place = (target.start, end, parent_depth(target, *body))
+    if function in _EXTREMES:
+        falling = (_EXTREMES[function],)
+        ordered = Macro(*place, "sortBy", target, variables, body, name_start, falling)
+        first = LiteralValue(name_start, name_start, 1, "int", 0)
+        return Index(target.start, end, parent_depth(ordered, first), ordered, first)
+    if function == "sortBy":
+        keys = tuple(_sort_key(key) for key in body)
+        falling = tuple(is_falling for _, is_falling in keys)
+        body = tuple(key for key, _ in keys)
+        return Macro(*place, function, target, variables, body, name_start, falling)
+    return Macro(*place, function, target, variables, body, name_start)
+
+
+_MAX_SORT_KEYS = 8
+
+
+def _sort_key(node: ExpressionNode) -> tuple[ExpressionNode, bool]:
+    """Return a key of `sortBy`, and whether it orders from the greatest down: it has a `-` before
+    it, be it a number or not.
+    """
+    if isinstance(node, Unary) and node.operator == "-":
+        return node.operand, True
+    return node, False
 
 
 def parse_bind(
@@ -288,12 +307,18 @@ def _exists_one(macro: CompiledMacro, iterations: Iterator[Json], inner: Evaluat
 
 def _sort_by(macro: CompiledMacro, iterations: Iterator[Json], inner: EvaluationScope) -> Json:
     elements: list[Json] = []
-    keys: list[Json] = []
+    columns: list[list[Json]] = [[] for _ in macro.bodies]
     for element in iterations:
-        inner.cost.allocate(16)
+        inner.cost.allocate(8 + 8 * len(columns))
         elements.append(element)
-        keys.append(macro.evaluate_body(0, inner))
-    return sort_by_keys(inner.cost, "sortBy", keys, elements)
+        for place, column in enumerate(columns):
+            column.append(macro.evaluate_body(place, inner))
+    places = list[Json](range(len(elements)))
+    # Sorting keeps the order of equals, so the key that counts most comes last.
+    for column, is_falling in reversed([*zip(columns, macro.macro.falling, strict=True)]):
+        keys = [column[cast("int", place)] for place in places]
+        places = sort_by_keys(inner.cost, "sortBy", keys, places, is_falling=is_falling)
+    return [elements[cast("int", place)] for place in places]
 
 
 _MACROS: dict[str, Callable[[CompiledMacro, Iterator[Json], EvaluationScope], Json]] = {

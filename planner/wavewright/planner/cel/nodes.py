@@ -91,6 +91,8 @@ class Macro(NamedTuple):
     variables: tuple[str, ...]
     arguments: tuple[ExpressionNode, ...]
     name_start: int
+    falling: tuple[bool, ...] = ()
+    """Of `sortBy`: whether each key orders from the greatest down."""
 
 
 class Has(NamedTuple):

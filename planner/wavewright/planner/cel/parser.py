@@ -304,6 +304,14 @@ class _ExpressionParser:
             return ExpressionError(
                 "bad_expression", f"the expression ends where {wanted} should follow", start
             )
+        number = text.removeprefix(".")
+        if self._tokens[self._at - 1][1] == "steps" and text != number and number.isdecimal():
+            return ExpressionError(
+                "unknown_step",
+                f"ids of steps begin with a letter, and {number!r} does not",
+                start,
+                f"call the step s{number}, and write steps.s{number}",
+            )
         message = f"'{text}' stands where {wanted} should"
         return ExpressionError("bad_expression", message, start, _HINTS_BY_TEXT.get(text))
 

@@ -225,7 +225,7 @@ class _Walk:
             case "filter":
                 return self._filtered(owner, [body[-1] for body in bodies], size)
             case "sortBy":
-                keys = stronger(*(body[-1].total() for body in bodies))
+                keys = stronger(*(key.total() for body in bodies for key in body))
                 return _reordered(owner, _as_choice(keys))
             case "map" | "transformList":
                 results, conditions = [body[-1] for body in bodies], [body[:-1] for body in bodies]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from wavewright.config.errors import did_you_mean
 from wavewright.config.sources import pointer_keys, pointer_token
@@ -249,10 +249,28 @@ def _follow_reference(schema: JsonSchema, root: JsonSchema) -> JsonSchema:
 
 
 def _conversion(given: JsonSchema, wanted: JsonSchema, use: ExpressionUse) -> str | None:
-    """Return how to make a text of a plain value, where a text is wanted."""
+    """Return how to make a text of a plain value where a text is wanted, and an integer of a number
+    where an integer is.
+    """
+    expression = use.expression.strip()
+    if _allows_only(wanted, "integer") and given.get("type") == "number":
+        return (
+            f"cut the fraction off: ${{int({expression})}}, or round: "
+            f"${{int(math.round({expression}))}}"
+        )
     if wanted.get("type") != "string" or given.get("type") not in ("number", "integer", "boolean"):
         return None
-    return f"convert it: ${{string({use.expression.strip()})}}"
+    return f"convert it: ${{string({expression})}}"
+
+
+def _allows_only(schema: JsonSchema, kind: str) -> bool:
+    """Whether a schema wants this kind, or null."""
+    alternatives = as_list(schema.get("anyOf")) or [schema]
+    kinds = set[Json]()
+    for alternative in alternatives:
+        named = as_object(alternative).get("type")
+        kinds |= {*named} if isinstance(named, list) else {cast("Json", named)}
+    return kind in kinds and kinds <= {kind, "null"}
 
 
 def _allows_type(schema: JsonSchema, kind: str) -> bool:

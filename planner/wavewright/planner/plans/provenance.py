@@ -333,7 +333,7 @@ class PlanProvenance:
 
 
 _DIGIT: Final = re.compile(r"\d")
-_FORMAT_SPECIFIER: Final = re.compile(r"%(?:\.\d+)?[a-zA-Z]")
+_FORMAT_SPECIFIER: Final = re.compile(r"%[-0]*\d*(?:\.\d+)?[a-zA-Z]")
 _UNITS: Final = frozenset({"1", "1.0", "100", "100.0"})
 """Figures with which values are counted on, or made percentages; no others are units."""
 _EMPTY_DEFAULTS: Final = frozenset({"0", "0.0", '""', "''", "[]", "{}", "false"})

@@ -18,7 +18,13 @@ from pydantic import BaseModel, RootModel
 
 from wavewright.config.documents import Document, read_document, read_document_file
 from wavewright.config.model_validation import read_as_model, sort_by_position
-from wavewright.config.sources import DocumentError, DocumentFault, ReadLimits, Source
+from wavewright.config.sources import (
+    DocumentError,
+    DocumentFault,
+    ReadLimits,
+    Source,
+    pointer_keys,
+)
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
     PlanError,
@@ -27,6 +33,7 @@ from wavewright.planner.diagnostics.diagnostic import (
 )
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import Tools, ToolSignature
+from wavewright.planner.types import Json, as_object
 
 if TYPE_CHECKING:
     from wavewright.planner.checks.checker import PartialPlan
@@ -39,6 +46,7 @@ MODEL_LIMITS = ReadLimits(max_bytes=256 * 2**10, max_depth=32)
 
 _DEFAULT_LIMITS = ReadLimits()
 _STEP_ID = re.compile(r"(?:/steps/\d+|/ops/\d+/step)/id$")
+_DEPENDENCY = re.compile(r"(?:/steps/\d+|/ops/\d+/step)/depends_on/\d+$")
 _ID_HINT = "use _ for what stands between words, as in fetch_prices"
 _GATE = re.compile(r"/gates/\d+(?:/id)?$")
 
@@ -143,7 +151,11 @@ def read_plan_document(document: Document, faults: tuple[DocumentFault, ...] = (
     found = sort_by_position(document, faults)
     partial = read_partial_plan(document.value, found)
     return PlanText(
-        None, document.source, document, diagnostics=_diagnostics(found), partial=partial
+        None,
+        document.source,
+        document,
+        diagnostics=_shape_diagnostics(found, document),
+        partial=partial,
     )
 
 
@@ -169,14 +181,31 @@ def _diagnostics(faults: Iterable[DocumentFault]) -> tuple[Diagnostic, ...]:
     return tuple(diagnostic_from_fault(_with_plan_wording(fault)) for fault in faults)
 
 
+def _shape_diagnostics(
+    faults: Iterable[DocumentFault], document: Document
+) -> tuple[Diagnostic, ...]:
+    """Return the faults of a plan's shape; ids that are numbers are told the ids to write."""
+    return _diagnostics(_with_ids_in_words(fault, document.value) for fault in faults)
+
+
+def _with_ids_in_words(fault: DocumentFault, value: Json) -> DocumentFault:
+    if not (_STEP_ID.search(fault.pointer) or _DEPENDENCY.search(fault.pointer)):
+        return fault
+    for key in pointer_keys(fault.pointer):
+        if isinstance(value, list) and key.isdecimal() and int(key) < len(value):
+            value = value[int(key)]
+        else:
+            value = as_object(value).get(key)
+    if not str(value).isdecimal():
+        return fault
+    hint = f"an id is a word, because numbers shift when a plan is changed: write s{value}"
+    kind = "wrong_type" if isinstance(value, int) else fault.kind
+    return replace(fault, kind=kind, hint=f"{hint} for {value}")
+
+
 def _with_plan_wording(fault: DocumentFault) -> DocumentFault:
     """Return a fault of shape with the code and the hint that the plan language has for it."""
     is_id = _STEP_ID.search(fault.pointer) is not None
-    if is_id and fault.kind == "wrong_type":
-        return replace(
-            fault,
-            hint="an id is a word, because numbers shift when a plan is changed: write s1 for 1",
-        )
     if fault.kind != "bad_value":
         return fault
     if is_id:

@@ -14,6 +14,8 @@ from typing import NoReturn, cast
 from wavewright.config.errors import did_you_mean
 from wavewright.planner.cel.errors import ExpressionError, join_names
 from wavewright.planner.cel.functions.catalogue import LENGTH_ALIASES, check_function_exists
+from wavewright.planner.cel.functions.scalars import check_time_format
+from wavewright.planner.cel.functions.text import check_text_format
 from wavewright.planner.cel.nodes import (
     TYPE_NAMES,
     Binary,
@@ -299,6 +301,12 @@ class TypeInference:
         arguments = [view_schema(self._infer(argument, scope)) for argument in node.arguments]
         if node.function == "now" and not arguments:
             return s.TIMESTAMP
+        if node.function == "format":
+            _check_format(node)
+        if node.function == "zip" and target is None:
+            lists = [s.element_schema(argument) for argument in arguments]
+            if len(lists) in (2, 3) and all(place is not None for place in lists):
+                return s.tuples_schema([place for place in lists if place is not None])
         result = call_result(node.function, target, arguments)
         if result is not None:
             return result
@@ -325,7 +333,7 @@ class TypeInference:
             inner[node.variables[0]] = LocalVariable(
                 keys[0], f"each place in {self._snippet(node.range)}"
             )
-        if len(node.arguments) == 2:
+        if len(node.arguments) == 2 and node.function != "sortBy":
             rule = f"{node.function}() with {len(node.variables) + 2} arguments wants a condition"
             self._condition(node.arguments[0], inner, rule)
         match node.function:
@@ -345,13 +353,14 @@ class TypeInference:
                 self._condition(node.arguments[0], inner, "filter() wants a condition")
                 return s.array_schema(element)
             case "sortBy":
-                key = view_schema(self._infer(node.arguments[0], inner))
-                if not is_orderable(key):
-                    self._refuse(
-                        f"sortBy() wants numbers, strings or timestamps, and "
-                        f"'{self._snippet(node.arguments[0])}' is {kind_with_article(key)}",
-                        node.arguments[0].start,
-                    )
+                for argument in node.arguments:
+                    key = view_schema(self._infer(argument, inner))
+                    if not is_orderable(key):
+                        self._refuse(
+                            f"sortBy() wants numbers, strings or timestamps, and "
+                            f"'{self._snippet(argument)}' is {kind_with_article(key)}",
+                            argument.start,
+                        )
                 return s.array_schema(element)
             case _:
                 self._condition(node.arguments[0], inner, f"{node.function}() wants a condition")
@@ -405,6 +414,29 @@ class TypeInference:
 
     def _refuse(self, message: str, offset: int, hint: str | None = None) -> NoReturn:
         raise ExpressionError("no_overload", message, offset, hint)
+
+
+def _check_format(node: FunctionCall) -> None:
+    """Refuse a format whose text stands there and asks for what does not exist.
+
+    Raises:
+        ExpressionError: it does.
+    """
+    if node.target is None:
+        shown = without_parens(node.arguments[1]) if len(node.arguments) > 1 else None
+    else:
+        shown = without_parens(node.target)
+    if not isinstance(shown, LiteralValue) or not isinstance(shown.value, str):
+        return
+    try:
+        if node.target is None:
+            check_time_format(shown.value)
+        else:
+            listed = without_parens(node.arguments[0]) if node.arguments else None
+            count = len(listed.items) if isinstance(listed, ListLiteral) else None
+            check_text_format(shown.value, count)
+    except ExpressionError as fault:
+        raise ExpressionError("no_overload", fault.message, shown.start, fault.hint) from None
 
 
 def _literal(node: LiteralValue) -> ScopedSchema:

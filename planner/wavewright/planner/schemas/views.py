@@ -328,6 +328,17 @@ def array_schema(elements: ScopedSchema) -> ScopedSchema:
     return compose_schema([elements], lambda schemas: {"type": "array", "items": schemas[0]})
 
 
+def tuples_schema(elements: Sequence[ScopedSchema]) -> ScopedSchema:
+    """Return the schema of a list of lists with one of each of these elements."""
+    count = len(elements)
+
+    def build(schemas: list[Json]) -> JsonSchema:
+        together: JsonSchema = {"type": "array", "prefixItems": schemas}
+        return {"type": "array", "items": {**together, "minItems": count, "maxItems": count}}
+
+    return compose_schema(list(elements), build)
+
+
 def field_schema(owner: SchemaView, name: str) -> ScopedSchema | None:
     """Return the schema of a field, or None where the value cannot have it."""
     match owner.kind:

@@ -37,7 +37,11 @@ FUNCTIONS: Final[dict[str, str]] = {
         "a list or an object made of places (or keys) and values; a condition may stand before the last argument"
     ),
     "cel.bind(x, value, e)": "e with x in place of a value that is computed once",
-    "list.sort(), list.sortBy(x, e), list.reverse()": "the same elements in another order",
+    "list.sort(), list.sortBy(x, e), list.reverse()": (
+        "the same elements in another order; sortBy(x, -x.score, x.name) takes several keys, '-' turns an order round"
+    ),
+    "list.maxBy(x, e), list.minBy(x, e)": "the element with the greatest, the least e; the first of equals",
+    "zip(a, b), zip(a, b, c)": "lists of one length joined by place: [[a[0], b[0]], …]",
     "list.distinct(), list.flatten(), list.slice(from, to)": "parts of lists",
     "sum(list), avg(list)": "of numbers; also as methods: list.sum()",
     "min(list), max(list), min(a, b), max(a, b)": "of numbers or of strings; also as methods: list.max()",
@@ -49,7 +53,10 @@ FUNCTIONS: Final[dict[str, str]] = {
     "s.contains(t), s.startsWith(t), s.endsWith(t), s.matches(re)": "questions about a string (RE2 syntax)",
     "s.split(t), list.join(t), s.replace(a, b), s.substring(from, to), s.trim()": "parts of strings",
     "s.lowerAscii(), s.upperAscii(), s.reverse(), s.charAt(i), s.indexOf(t), s.lastIndexOf(t)": "of a string",
-    "s.format([a, b]), strings.quote(s)": "%s %d %f %.2f %e %b %o %x %X filled in; a quoted string",
+    "s.format([a, b]), strings.quote(s)": "%s %d %05d %f %.2f %-8s %e %b %o %x %X filled in; a quoted string",
+    "format(t, '%Y-%m-%d'), format(t, '%d %B %Y, %H:%M', 'Europe/Berlin')": (
+        "a timestamp, or a date as text, written as strftime does, in English; UTC where no zone is given"
+    ),
     "string(x), int(x), uint(x), double(x), bool(x), bytes(x), type(x), dyn(x)": (
         "conversion; int() cuts the fraction off, and gives the seconds since 1970 of a timestamp"
     ),

@@ -73,9 +73,14 @@ def _sort(cost: CostTracker, values: list[_Sortable]) -> list[_Sortable]:
 
 
 def sort_by_keys(
-    cost: CostTracker, function: str, keys: Sequence[object], values: Sequence[Json]
+    cost: CostTracker,
+    function: str,
+    keys: Sequence[object],
+    values: Sequence[Json],
+    *,
+    is_falling: bool = False,
 ) -> list[Json]:
-    """Return values in the rising order of their keys.
+    """Return values in the order of their keys, equals as they stand.
 
     Raises:
         ExpressionError: the keys have no order.
@@ -89,7 +94,11 @@ def sort_by_keys(
             isinstance(key, kinds) and (kinds == (bool,) or not isinstance(key, bool))
             for key in keys
         ):
-            places = sorted(range(len(values)), key=lambda place: cast("float", keys[place]))
+            places = sorted(
+                range(len(values)),
+                key=lambda place: cast("float", keys[place]),
+                reverse=is_falling,
+            )
             return [values[place] for place in places]
     raise ExpressionError(
         "no_overload",
@@ -102,6 +111,24 @@ def sorted_keys(value: Mapping[Any, Json]) -> list[Json]:
     if all(isinstance(key, str) for key in value):
         return list[Json](sorted(value))
     return list[Json](sorted(value, key=lambda key: (key.__class__.__name__, key)))
+
+
+@GLOBAL_FUNCTIONS.declare("zip")
+def _zip(
+    cost: CostTracker,
+    first: list[object],
+    second: list[object],
+    third: list[object] | None = None,
+) -> list[object]:
+    lists = [first, second] if third is None else [first, second, third]
+    lengths = [len(values) for values in lists]
+    if len({*lengths}) > 1:
+        # The rest of the longer one would be lost, or pairs be joined that do not belong together.
+        given = " and ".join(str(length) for length in lengths)
+        raise evaluation_error(f"zip() takes lists of one length, not of {given} elements")
+    cost.allocate_list(len(first) * (len(lists) + 1))
+    cost.count_operations(len(first))
+    return [list(together) for together in zip(*lists, strict=True)]
 
 
 @GLOBAL_FUNCTIONS.declare("lists.range")

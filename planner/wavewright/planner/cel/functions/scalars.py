@@ -329,6 +329,69 @@ def _in_zone(cost: CostTracker, instant: dt.datetime, zone: str) -> dt.datetime:
         ) from None
 
 
+_FULL_DAYS: Final = (
+    "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday",
+)  # fmt: skip
+_FULL_MONTHS: Final = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September",
+    "October", "November", "December",
+)  # fmt: skip
+_DIRECTIVES: Final[dict[str, Callable[[dt.datetime], str]]] = {
+    "Y": lambda instant: f"{instant.year:04d}",
+    "y": lambda instant: f"{instant.year % 100:02d}",
+    "m": lambda instant: f"{instant.month:02d}",
+    "d": lambda instant: f"{instant.day:02d}",
+    "e": lambda instant: str(instant.day),
+    "j": lambda instant: f"{instant.timetuple().tm_yday:03d}",
+    "H": lambda instant: f"{instant.hour:02d}",
+    "I": lambda instant: f"{(instant.hour - 1) % 12 + 1:02d}",
+    "p": lambda instant: "AM" if instant.hour < 12 else "PM",
+    "M": lambda instant: f"{instant.minute:02d}",
+    "S": lambda instant: f"{instant.second:02d}",
+    "f": lambda instant: f"{instant.microsecond:06d}",
+    "A": lambda instant: _FULL_DAYS[instant.weekday()],
+    "a": lambda instant: _FULL_DAYS[instant.weekday()][:3],
+    "B": lambda instant: _FULL_MONTHS[instant.month - 1],
+    "b": lambda instant: _FULL_MONTHS[instant.month - 1][:3],
+    "u": lambda instant: str(instant.isoweekday()),
+    "V": lambda instant: f"{instant.isocalendar().week:02d}",
+    "G": lambda instant: f"{instant.isocalendar().year:04d}",
+    "z": lambda instant: instant.strftime("%z"),
+    "F": lambda instant: instant.date().isoformat(),
+    "T": lambda instant: instant.time().isoformat("seconds"),
+    "%": lambda _instant: "%",
+}
+"""Directives of `strftime`, in English whatever the machine's language is."""
+_DIRECTIVE: Final = re.compile(r"%(.?)", re.DOTALL)
+_MAX_TIME_FORMAT: Final = 1_000
+
+
+def check_time_format(text: str) -> None:
+    """Refuse the text of a format of instants that has an unknown directive.
+
+    Raises:
+        ExpressionError: it has one.
+    """
+    for found in _DIRECTIVE.finditer(text):
+        if found[1] not in _DIRECTIVES:
+            known = " ".join(f"%{letter}" for letter in _DIRECTIVES)
+            raise evaluation_error(f"format() of a timestamp has no '{found[0]}': {known}")
+
+
+@GLOBAL_FUNCTIONS.declare("format")
+def _format_instant(
+    cost: CostTracker, instant: dt.datetime | str, text: str, zone: str = ""
+) -> str:
+    if isinstance(instant, str):
+        instant = _timestamp(cost, instant)
+    if len(text) > _MAX_TIME_FORMAT:
+        raise evaluation_error(f"format() of a timestamp takes {_MAX_TIME_FORMAT:,} characters")
+    check_time_format(text)
+    cost.allocate_text(10 * len(text))
+    local = _in_zone(cost, instant, zone) if zone else instant
+    return _DIRECTIVE.sub(lambda found: _DIRECTIVES[found[1]](local), text)
+
+
 def _declare_part(name: str, read: Callable[[dt.datetime], int]) -> None:
     def run(cost: CostTracker, instant: dt.datetime, zone: str = "") -> int:
         return read(_in_zone(cost, instant, zone) if zone else instant)

@@ -11,7 +11,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final, cast
 
-from wavewright.planner.cel.errors import CostTracker, too_large_error
+from wavewright.planner.cel.errors import CostTracker, ExpressionError, too_large_error
 from wavewright.planner.cel.functions import GLOBAL_FUNCTIONS, METHODS
 from wavewright.planner.cel.functions.lists import Number
 from wavewright.planner.cel.functions.scalars import duration_text, timestamp_text
@@ -257,7 +257,10 @@ def _special_double(value: float) -> str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-_CLAUSE = re.compile(r"%(?:\.(\d*))?(.?)", re.DOTALL)
+_CLAUSE = re.compile(
+    r"%(?P<flags>[-0]*)(?P<width>\d*)(?:\.(?P<precision>\d*))?(?P<kind>.?)", re.DOTALL
+)
+_CLAUSE_KINDS: Final = frozenset("sdfebxXo")
 _MAX_INTEGER_WORDS = 200
 _MAX_PRECISION = 1000
 _CLAUSE_COST = 4
@@ -279,7 +282,7 @@ def _format(cost: CostTracker, text: str, values: list[object]) -> str:
             raise evaluation_error(
                 f"format() is given {len(values)} values, and '{found[0]}' asks for one more"
             )
-        pieces.append(_clause(cost, found, values[used]))
+        pieces.append(_padded(found, _clause(cost, found, values[used])))
         used += 1
     pieces.append(text[end:])
     cost.allocate_list(len(pieces))
@@ -287,9 +290,49 @@ def _format(cost: CostTracker, text: str, values: list[object]) -> str:
     return "".join(pieces)
 
 
+def check_text_format(text: str, values: int | None) -> None:
+    """Refuse the text of a format that has an unknown clause, or more clauses than there are
+    values.
+
+    Raises:
+        ExpressionError: it has one.
+    """
+    wanted = 0
+    for found in _CLAUSE.finditer(text):
+        if found[0] == "%%":
+            continue
+        wanted += 1
+        precision, width = found["precision"], found["width"]
+        if found["kind"] not in _CLAUSE_KINDS or precision == "":
+            raise _no_clause_error(found[0])
+        if int((precision or "0")[:5]) > _MAX_PRECISION or int((width or "0")[:5]) > _MAX_PRECISION:
+            raise evaluation_error(f"'{found[0][:20]}' of format() is wider than {_MAX_PRECISION}")
+    if values is not None and wanted > values:
+        raise evaluation_error(f"format() is given {values} values, and its text asks for {wanted}")
+
+
+def _no_clause_error(clause: str) -> ExpressionError:
+    return evaluation_error(f"format() has no clause '{clause[:20]}': %s %d %f %e %b %o %x %X %%")
+
+
+def _padded(found: re.Match[str], text: str) -> str:
+    """Return the text of a clause as wide as it asks for: `%5d` on the right, `%-5s` on the left,
+    `%05d` with zeros.
+    """
+    if not found["width"]:
+        return text
+    width = int(found["width"][:5])
+    if width > _MAX_PRECISION:
+        raise evaluation_error(f"'{found[0][:20]}' of format() is wider than {_MAX_PRECISION}")
+    if "-" in found["flags"]:
+        return text.ljust(width)
+    return text.zfill(width) if "0" in found["flags"] else text.rjust(width)
+
+
 def _clause(cost: CostTracker, found: re.Match[str], value: object) -> str:
     """Return what one clause of a format shows for a value."""
-    kind, precision = found[2], found[1] or ("" if found[1] is None else "?")
+    digits = found["precision"]
+    kind, precision = found["kind"], digits or ("" if digits is None else "?")
     if precision == "?" or len(precision) > 4 or int(precision or 0) > _MAX_PRECISION:
         raise evaluation_error(
             f"'{found[0][:20]}' of format() has no precision from 0 to {_MAX_PRECISION}"
@@ -318,7 +361,7 @@ def _clause(cost: CostTracker, found: re.Match[str], value: object) -> str:
         raise evaluation_error(
             f"'{found[0]}' of format() does not take {_display(cost, value)[:60]!r}"
         )
-    raise evaluation_error(f"format() has no clause '{found[0][:20]}': %s %d %f %e %b %o %x %X %%")
+    raise _no_clause_error(found[0])
 
 
 MAX_MATCHED_LENGTH: Final = 2**20
