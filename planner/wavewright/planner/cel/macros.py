@@ -92,8 +92,8 @@ def parse_macro(
     body = arguments[named:]
     place = (target.start, end, parent_depth(target, *body))
     if function in _EXTREMES:
-        falling = (_EXTREMES[function],)
-        ordered = Macro(*place, "sortBy", target, variables, body, name_start, falling)
+        is_falling = _EXTREMES[function]
+        ordered = Macro(*place, "sortBy", target, variables, body, name_start, (is_falling,))
         first = LiteralValue(name_start, name_start, 1, "int", 0)
         return Index(target.start, end, parent_depth(ordered, first), ordered, first)
     if function == "sortBy":

@@ -263,9 +263,10 @@ async def _result_of(phase: Phase[Any, Any], context: object) -> PhaseResult[Any
     if not isinstance(pending, Awaitable):
         msg = f"the phase {phase.name!r} has a 'run' that is not async; write `async def run(…)`"
         raise PipelineError(msg)
-    result = cast("object", await pending)
-    if not isinstance(result, PhaseResult):
-        shown = "nothing" if result is None else f"a {type(result).__name__}"
+    result = await cast("Awaitable[PhaseResult[Any]]", pending)
+    returned = cast("object", result)
+    if not isinstance(returned, PhaseResult):
+        shown = "nothing" if returned is None else f"a {type(returned).__name__}"
         msg = (
             f"the phase {phase.name!r} returned {shown} and no PhaseResult; "
             "end its 'run' with `return proceed(context)`"
