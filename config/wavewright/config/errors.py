@@ -91,7 +91,25 @@ def similar_names(name: str, known: Iterable[str], count: int = 1) -> list[str]:
     return [folded[other] for other in near if folded[other] != name]
 
 
+class NameHint(str):
+    """A hint that names one thing, which an editor can put in the place of what was written."""
+
+    __slots__ = ("name",)
+
+    name: str
+
+    @classmethod
+    def of(cls, text: str, name: str) -> NameHint:
+        """Return a hint's text with the name that it speaks of."""
+        hint = cls(text)
+        hint.name = name
+        return hint
+
+
 def did_you_mean(name: str, known: Iterable[str], count: int = 1) -> str | None:
     """Return `did you mean 'x'?` with at most `count` known names, or None if none is near."""
     near = similar_names(name, known, count)
-    return f"did you mean {' or '.join(map(repr, near))}?" if near else None
+    if not near:
+        return None
+    text = f"did you mean {' or '.join(map(repr, near))}?"
+    return NameHint.of(text, near[0]) if len(near) == 1 else text

@@ -297,6 +297,10 @@ class PartAt:
     """The step that it names."""
     name: str | None = None
     """The function that it calls, or the field or root that it is."""
+    root: str | None = None
+    """The root that it is a field of."""
+    is_call: bool = False
+    """Whether it calls a function or a macro."""
 
 
 def part_at(place: ExpressionPlace) -> PartAt | None:
@@ -311,15 +315,18 @@ def part_at(place: ExpressionPlace) -> PartAt | None:
     for node in _nodes(tree):
         if not node.start <= point <= node.end:
             continue
-        name, step = _name_of(node), None
+        name, root = _name_of(node), None
         if name is None:
             continue
         if isinstance(node, Select) and isinstance(node.operand, Identifier):
-            step = StepId(node.field) if node.operand.name == "steps" else None
-            if step is not None and point < node.field_start:
+            root = node.operand.name
+            if root == "steps" and point < node.field_start:
                 continue
         text = expression[node.start : node.end]
-        best = PartAt(text, types.type_of(node.start, node.end), node.start, step, name)
+        step = StepId(name) if root == "steps" else None
+        is_call = isinstance(node, (FunctionCall, Macro))
+        schema = types.type_of(node.start, node.end)
+        best = PartAt(text, schema, node.start, step, name, root, is_call)
     return best
 
 

@@ -22,7 +22,9 @@ from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.plain_paths import Read
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.diagnostics.diagnostic import (
+    Addition,
     Diagnostic,
+    Mend,
     codes_by_kind,
     list_fields,
     make_diagnostic,
@@ -240,6 +242,7 @@ def _check_step_read(
             "E306",
             f"{reader.name} reads {name!r}, which may be absent: {why}",
             f"ask first: has({step_path(name)}) ? … : …{where}",
+            _condition(reader, name),
         )
     return None
 
@@ -352,12 +355,23 @@ def _expression_diagnostic(
 
 
 def _read_diagnostic(
-    use: ExpressionUse, read: Read, code: str, message: str, hint: str | None
+    use: ExpressionUse,
+    read: Read,
+    code: str,
+    message: str,
+    hint: str | None,
+    mend: Mend | None = None,
 ) -> Diagnostic:
     start = use.start + read.offset
-    return make_diagnostic(
-        code, use.pointer, message, hint, within=Span(start, start + len(read.name or read.root))
-    )
+    within = Span(start, start + len(read.name or read.root))
+    return make_diagnostic(code, use.pointer, message, hint, within=within, mend=mend)
+
+
+def _condition(reader: _ReferenceContext, name: str) -> Mend | None:
+    """Return the condition that makes a step wait for one that may be absent; None where it has one."""
+    if reader.step is None or reader.output is not None or reader.step.when is not None:
+        return None
+    return Addition("when", f"has({step_path(name)})")
 
 
 def _unknown_field(schema: JsonSchema, path: list[str]) -> tuple[str, JsonSchema] | None:

@@ -11,7 +11,12 @@ import re
 from collections.abc import Iterator
 
 from wavewright.planner.checks.context import CheckContext
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic, suggest_name
+from wavewright.planner.diagnostics.diagnostic import (
+    Diagnostic,
+    RelatedPlace,
+    make_diagnostic,
+    suggest_name,
+)
 from wavewright.planner.language.plan import SUB_PLAN, Gate, Step
 from wavewright.planner.plans.estimates import known_items
 from wavewright.planner.plans.uses import gate_reads
@@ -38,7 +43,7 @@ def check_document(subject: CheckContext) -> Iterator[Diagnostic]:
 
 
 def _check_step_ids(subject: CheckContext) -> Iterator[Diagnostic]:
-    seen: dict[str, str] = {}
+    seen: dict[str, StepId] = {}
     for number, step in enumerate(subject.plan.steps):
         folded = step.id.lower()
         pointer = f"/steps/{number}/id"
@@ -64,6 +69,7 @@ def _check_step_ids(subject: CheckContext) -> Iterator[Diagnostic]:
                 pointer,
                 f"a second step is called {step.id!r}{same}",
                 "rename one of the two",
+                related=(RelatedPlace(f"/steps/{subject.numbers[first]}/id", "the other one"),),
             )
         seen.setdefault(folded, step.id)
 

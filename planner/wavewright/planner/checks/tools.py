@@ -13,13 +13,15 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple, cast
 
-from wavewright.config.errors import did_you_mean
+from wavewright.config.errors import NameHint, did_you_mean
 from wavewright.config.sources import pointer_keys, pointer_token
 from wavewright.planner.cel.embedded import split_references
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.diagnostics.diagnostic import (
+    Addition,
     Diagnostic,
+    Replacement,
     describe_parameter,
     list_fields,
     list_names,
@@ -260,7 +262,8 @@ def _conversion(given: JsonSchema, wanted: JsonSchema, use: ExpressionUse) -> st
         )
     if wanted.get("type") != "string" or given.get("type") not in ("number", "integer", "boolean"):
         return None
-    return f"convert it: ${{string({expression})}}"
+    written = f"${{string({expression})}}"
+    return NameHint.of(f"convert it: {written}", written)
 
 
 def _allows_only(schema: JsonSchema, kind: str) -> bool:
@@ -397,10 +400,12 @@ def _argument_diagnostic(
             misfit.pointer,
             f"step {step.id!r} lacks the argument {misfit.name!r} of {step.tool!r}",
             _parameter_hint(schema.schema, misfit.name),
+            mend=Addition(misfit.name, _blank_value(schema, misfit.name), ("params",)),
         )
     if top and misfit.name is not None:
+        near = did_you_mean(misfit.name, schema.properties)
         hints = (
-            did_you_mean(misfit.name, schema.properties),
+            near,
             list_fields(schema.schema, what=f"parameters of {step.tool!r}"),
         )
         return make_diagnostic(
@@ -408,6 +413,7 @@ def _argument_diagnostic(
             misfit.pointer + pointer_token(misfit.name),
             f"{step.tool!r} takes no argument {misfit.name!r}",
             " ".join(hint for hint in hints if hint) or f"{step.tool!r} takes no arguments",
+            mend=Replacement(near.name) if isinstance(near, NameHint) else None,
         )
     if misfit.keyword == REFERENCE_KEYWORD:
         return make_diagnostic(
@@ -415,6 +421,7 @@ def _argument_diagnostic(
             misfit.pointer,
             f"argument {_argument_path(where)!r} of {step.tool!r}: {misfit.message}",
             misfit.hint or _parameter_hint(schema.schema, where[0]),
+            mend=Replacement(misfit.hint.name) if isinstance(misfit.hint, NameHint) else None,
         )
     what = f"argument {_argument_path(where)!r}" if where else "the arguments"
     return make_diagnostic(
@@ -423,6 +430,14 @@ def _argument_diagnostic(
         f"{what} of {step.tool!r} {misfit.message}",
         _parameter_hint(schema.schema, where[0]) if where else None,
     )
+
+
+def _blank_value(schema: InputSchema, name: str) -> Json:
+    """Return what an author can begin with for an argument: a choice, or a value of its type."""
+    part = as_object(schema.properties.get(name))
+    choices = as_list(part.get("enum"))
+    blanks: JsonObject = {"integer": 0, "number": 0, "boolean": False, "array": [], "object": {}}
+    return choices[0] if choices else blanks.get(str(part.get("type")), "")
 
 
 def _argument_path(where: list[str]) -> str:

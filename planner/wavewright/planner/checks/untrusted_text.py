@@ -44,7 +44,7 @@ from wavewright.planner.checks.influenced_expressions import (
     influenced_value,
     text_of_parts,
 )
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
+from wavewright.planner.diagnostics.diagnostic import Addition, Diagnostic, make_diagnostic
 from wavewright.planner.language.plan import SUB_PLAN, Step
 from wavewright.planner.language.signatures import (
     AGENT,
@@ -79,6 +79,8 @@ where it says nothing of them (`destination`). For tools that write or send no n
 """
 _MAX_DEPTH: Final = 4
 _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+_APPROVAL = Addition("needs_approval", value=True)
 
 
 class Reading(NamedTuple):
@@ -434,6 +436,7 @@ def _refused(
             f"untrusted text reaches {_what(signature, name)} of {step.tool!r}: {shown} → {name!r} of {step.id!r}",
             f"have a person approve the values (`needs_approval: true` on step {step.id!r}), or "
             f"{_declaring(signature, name)}",
+            mend=_APPROVAL,
         )
 
 
@@ -460,6 +463,7 @@ def _too_much(
             f"untrusted text reaches {step.tool!r} as several numbers, which can spell anything: {way} → "
             f"{' and '.join(names)} of {step.id!r}",
             f"have a person approve the values (`needs_approval: true` on step {step.id!r}), or pass one number",
+            mend=_APPROVAL,
         )
 
 
@@ -564,6 +568,7 @@ def untrusted_decisions(subject: CheckContext, flow: FlowIntoSink) -> Iterator[D
             first.pointer,
             f"untrusted text, {shown}, decides {_decided(deciding)}",
             "decide on an input, or have a person approve the step: `needs_approval: true`",
+            mend=_APPROVAL,
         )
 
 

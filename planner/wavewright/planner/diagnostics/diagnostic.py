@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple, TypeAlias, cast
 
 from wavewright.config import exit_codes
 from wavewright.config.documents import Document
-from wavewright.config.errors import WavewrightError, did_you_mean
+from wavewright.config.errors import NameHint, WavewrightError, did_you_mean
 from wavewright.config.sources import DocumentFault, Source, Span, pointer_keys
 from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.types import Json, JsonSchema, Severity
@@ -92,6 +92,33 @@ _CODES_ABOUT_KEYS = frozenset({"E103", "E104", "E203", "E206"})
 
 
 @dataclass(frozen=True, slots=True)
+class Replacement:
+    """A mend: a text in place of what the diagnostic underlines."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """A mend: one more member of the step that the diagnostic is in, or of an object of the step."""
+
+    key: str
+    value: Json
+    inside: tuple[str, ...] = ()
+    """Keys that lead from the step to the object."""
+
+
+Mend: TypeAlias = Replacement | Addition
+
+
+class RelatedPlace(NamedTuple):
+    """Another place of the document that a diagnostic speaks of."""
+
+    pointer: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnostic:
     """One fault or warning."""
 
@@ -108,6 +135,17 @@ class Diagnostic:
     """The stretch of the node's own text that is meant, where the node is a string: part of an
     expression.
     """
+    given_mend: Mend | None = None
+    """The one change that the hint speaks of, where that is no name."""
+    related: tuple[RelatedPlace, ...] = ()
+    """Other places that have to do with it, such as the other definition."""
+
+    @property
+    def mend(self) -> Mend | None:
+        """The one change that the hint speaks of, as data; None where there are several, or none."""
+        if self.given_mend is None and isinstance(self.hint, NameHint):
+            return Replacement(self.hint.name)
+        return self.given_mend
 
     @property
     def kind(self) -> str:
@@ -178,12 +216,22 @@ def _narrow_span(span: Span, within: Span, document: Document) -> Span:
 
 
 def make_diagnostic(
-    code: str, pointer: str, message: str, hint: str | None = None, *, within: Span | None = None
+    code: str,
+    pointer: str,
+    message: str,
+    hint: str | None = None,
+    *,
+    within: Span | None = None,
+    mend: Mend | None = None,
+    related: tuple[RelatedPlace, ...] = (),
 ) -> Diagnostic:
     """Return a diagnostic as grave as the catalogue says; `within` is the part of the node's text
-    that is meant.
+    that is meant, `mend` the one change that the hint speaks of.
     """
-    return Diagnostic(code, message, pointer, hint, severity=severity_of(code), within=within)
+    severity = severity_of(code)
+    return Diagnostic(
+        code, message, pointer, hint, None, severity, within, given_mend=mend, related=related
+    )
 
 
 def document_position(model: DocumentModel, pointer: str) -> tuple[int, ...]:

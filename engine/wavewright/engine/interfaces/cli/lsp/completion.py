@@ -17,6 +17,7 @@ from lsprotocol import types
 from wavewright.config.sources import Span, pointer_keys
 from wavewright.engine.interfaces.cli.lsp.reading import (
     Cursor,
+    DocumentKind,
     cursors_at,
     schema_of_kind,
     value_at,
@@ -145,7 +146,7 @@ def _keys(cursor: Cursor, subject: CheckContext | None, pointer: str | None) -> 
         yield from (
             Offer(name, _Kind.Module, "pack", inserted=f"{name}: ") for name in pack_names()
         )
-    schema = _schema_at(cursor, subject, pointer, cursor.pointer)
+    schema = schema_of_place(cursor.read.kind, subject, pointer, cursor.pointer)
     if schema is None:
         return
     view = view_schema(scoped_schema(schema))
@@ -169,19 +170,19 @@ def _is_block(cursor: Cursor) -> bool:
     return not cursor.read.document.source.text.lstrip().startswith("{")
 
 
-def _schema_at(
-    cursor: Cursor, subject: CheckContext | None, pointer: str | None, whole: str
+def schema_of_place(
+    kind: DocumentKind, subject: CheckContext | None, pointer: str | None, whole: str
 ) -> JsonSchema | None:
     """Return what may stand at a place: of arguments as the tool says, else as the documents do."""
     keys = [] if pointer is None else pointer_keys(pointer)
     if subject is not None and keys[:1] == ["steps"] and keys[2:3] == ["params"]:
         step = subject.plan.steps[int(keys[1])]
         return parameter_schema(subject, step, keys[3:])
-    return schema_below(schema_of_kind(cursor.read.kind), pointer_keys(whole))
+    return schema_below(schema_of_kind(kind), pointer_keys(whole))
 
 
 def _literals(cursor: Cursor, subject: CheckContext | None, pointer: str | None) -> Iterator[Offer]:
-    schema = _schema_at(cursor, subject, pointer, cursor.pointer)
+    schema = schema_of_place(cursor.read.kind, subject, pointer, cursor.pointer)
     if schema is None:
         return
     view = view_schema(scoped_schema(schema))

@@ -102,7 +102,9 @@ def published(
     for source, diagnostics in outcome.found:
         path = Path(source.name).absolute()
         if path == document.path:
-            own = [as_shown(one, document.places) for one in diagnostics]
+            own = [
+                with_related(as_shown(one, document.places), one, document) for one in diagnostics
+            ]
         else:
             places = TextPositions(source.text, encoding)
             others.append((path, [as_shown(one, places) for one in diagnostics]))
@@ -123,3 +125,22 @@ def as_shown(found: Diagnostic, places: TextPositions) -> types.Diagnostic:
         source=SOURCE,
         data={"pointer": found.pointer},
     )
+
+
+def with_related(
+    shown: types.Diagnostic, found: Diagnostic, document: OpenDocument
+) -> types.Diagnostic:
+    """Return a diagnostic with the other places of the document that it speaks of."""
+    read = document.read
+    if not found.related or read is None:
+        return shown
+    base = read.plan_pointer or ""
+    places = ((one, read.document.span(base + one.pointer)) for one in found.related)
+    shown.related_information = [
+        types.DiagnosticRelatedInformation(
+            types.Location(document.uri, document.places.range(span)), one.message
+        )
+        for one, span in places
+        if span is not None
+    ]
+    return shown

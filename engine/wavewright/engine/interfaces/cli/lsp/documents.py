@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavewright.config.sources import Span
 from wavewright.engine.interfaces.cli.lsp.positions import TextPositions
+from wavewright.engine.interfaces.cli.lsp.reading import ReadText, read_text
 
 if TYPE_CHECKING:
     from wavewright.planner.diagnostics.diagnostic import Diagnostic
@@ -26,6 +28,13 @@ class OpenDocument:
     def text(self) -> str:
         """The whole text."""
         return self.places.text
+
+    @cached_property
+    def read(self) -> ReadText | None:
+        """What it says; None where it cannot be read, or keeps no places as TOML does."""
+        if self.path.suffix == ".toml":
+            return None
+        return read_text(self.text, str(self.path))
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,6 +181,28 @@ def node_at(root: Node, offset: int) -> NodeAt | None:
         pointer, node = below
 
 
+def offset_in_text(text: str, node: Node, offset: int) -> int | None:
+    """Return where an offset of the source is in the string of a node; None where it is in none.
+
+    In a folded string, or one with escapes, it is told by the words of the line.
+    """
+    value = getattr(node, "value", None)
+    if not isinstance(value, str) or not node.start <= offset <= node.end:
+        return None
+    quoted = text[node.start : node.start + 1] in {'"', "'"}
+    start, end = (node.start + 1, node.end - 1) if quoted else (node.start, node.end)
+    if text[start:end] == value:
+        return max(offset - start, 0)
+    line = max(text.rfind("\n", 0, offset) + 1, start)
+    line_end = text.find("\n", offset)
+    words = text[line : end if line_end < 0 else min(line_end, end)]
+    stripped = words.strip()
+    found = value.find(stripped) if stripped else -1
+    if found < 0:
+        return None
+    return found + max(offset - line - (len(words) - len(words.lstrip())), 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Cursor:
     """Where something is being written."""

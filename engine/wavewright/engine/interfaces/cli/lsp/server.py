@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final, TypeVar
@@ -17,11 +18,13 @@ from typing import Final, TypeVar
 import anyio
 import anyio.to_thread
 from lsprotocol import types
+from pygls.exceptions import JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
+from wavewright.engine.interfaces.cli.lsp.actions import code_actions
 from wavewright.engine.interfaces.cli.lsp.completion import Surroundings, complete
 from wavewright.engine.interfaces.cli.lsp.diagnostics import (
     SOURCE,
@@ -31,9 +34,27 @@ from wavewright.engine.interfaces.cli.lsp.diagnostics import (
     published,
 )
 from wavewright.engine.interfaces.cli.lsp.documents import LastGoodCheck, OpenDocument
+from wavewright.engine.interfaces.cli.lsp.hints import (
+    DRY_RUN,
+    dry_run_markdown,
+    formatted,
+    inlay_hints,
+    lenses,
+)
+from wavewright.engine.interfaces.cli.lsp.hover import hover
+from wavewright.engine.interfaces.cli.lsp.navigation import (
+    RenameRefused,
+    definition,
+    folds,
+    name_at,
+    references,
+    rename,
+    symbols,
+)
 from wavewright.engine.interfaces.cli.lsp.positions import TextPositions
 from wavewright.engine.interfaces.cli.lsp.projects import OpenProjects
 from wavewright.engine.run.version import __version__
+from wavewright.reviewer.atomic_files import write_atomically
 
 Params = TypeVar("Params")
 Answer = TypeVar("Answer")
@@ -161,6 +182,8 @@ class PlanServer(LanguageServer):
             await anyio.lowlevel.checkpoint()  # where a request that was cancelled ends
             try:
                 return handler(self, params)
+            except RenameRefused as refused:
+                raise JsonRpcInvalidParams(str(refused)) from refused
             except WavewrightError as error:
                 self.tell_once(error_text(error))
             except Exception as error:  # noqa: BLE001 - the edge of a request: the editor goes on
@@ -211,6 +234,82 @@ def _complete(server: PlanServer, params: types.CompletionParams) -> types.Compl
     return complete(document, params.position, server.around(document))
 
 
+def _hover(server: PlanServer, params: types.HoverParams) -> types.Hover | None:
+    document = server.document(params.text_document.uri)
+    outcome = server.outcomes.get(document.uri)
+    return hover(document, params.position, server.around(document), outcome)
+
+
+def _definition(server: PlanServer, params: types.DefinitionParams) -> types.Location | None:
+    document = server.document(params.text_document.uri)
+    around = server.around(document)
+    name = name_at(document, params.position, around)
+    tools = server.projects.of(document.path).tools()
+    return None if name is None else definition(document, name, around, tools)
+
+
+def _references(server: PlanServer, params: types.ReferenceParams) -> list[types.Location]:
+    document = server.document(params.text_document.uri)
+    around = server.around(document)
+    name = name_at(document, params.position, around)
+    return [] if name is None else references(document, name, around)
+
+
+def _rename(server: PlanServer, params: types.RenameParams) -> types.WorkspaceEdit | None:
+    document = server.document(params.text_document.uri)
+    around = server.around(document)
+    name = name_at(document, params.position, around)
+    if name is None:
+        raise RenameRefused("no name of a step, an input or a gate stands here")
+    return rename(document, name, params.new_name, around, server.encoding)
+
+
+def _symbols(server: PlanServer, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
+    document = server.document(params.text_document.uri)
+    return symbols(document, server.around(document))
+
+
+def _folds(server: PlanServer, params: types.FoldingRangeParams) -> list[types.FoldingRange]:
+    return folds(server.document(params.text_document.uri))
+
+
+def _formatting(server: PlanServer, params: types.DocumentFormattingParams) -> list[types.TextEdit]:
+    return formatted(server.document(params.text_document.uri))
+
+
+def _inlays(server: PlanServer, params: types.InlayHintParams) -> list[types.InlayHint]:
+    document = server.document(params.text_document.uri)
+    return inlay_hints(document, params.range, server.around(document))
+
+
+def _lenses(server: PlanServer, params: types.CodeLensParams) -> list[types.CodeLens]:
+    return lenses(server.document(params.text_document.uri))
+
+
+def _actions(server: PlanServer, params: types.CodeActionParams) -> list[types.CodeAction]:
+    document = server.document(params.text_document.uri)
+    return code_actions(document, params.range, server.outcomes.get(document.uri))
+
+
+async def _dry_run(server: PlanServer, uri: str) -> str | None:
+    """Return the dry run of a document as Markdown, and show it where the editor can."""
+    document = server.document(uri)
+    try:
+        settings = server.projects.of(document.path).settings
+        text = await anyio.to_thread.run_sync(dry_run_markdown, document, settings)
+    except WavewrightError as error:
+        server.window_show_message(
+            types.ShowMessageParams(types.MessageType.Error, error_text(error))
+        )
+        return None
+    window = server.client_capabilities.window
+    if window is not None and window.show_document is not None:
+        file = Path(tempfile.gettempdir(), f"dry-run-{document.path.stem}.md")
+        write_atomically(file, text.encode())
+        await server.window_show_document_async(types.ShowDocumentParams(file.as_uri()))
+    return text
+
+
 def build_server() -> PlanServer:
     """Return the server with everything that it answers."""
     server = PlanServer()
@@ -224,6 +323,25 @@ def build_server() -> PlanServer:
         _complete,
         types.CompletionOptions(trigger_characters=[".", "{", "$", " ", "("]),
     )
+    server.answer(types.TEXT_DOCUMENT_HOVER, _hover)
+    server.answer(types.TEXT_DOCUMENT_DEFINITION, _definition)
+    server.answer(types.TEXT_DOCUMENT_REFERENCES, _references)
+    server.answer(types.TEXT_DOCUMENT_RENAME, _rename)
+    server.answer(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL, _symbols)
+    server.answer(types.TEXT_DOCUMENT_FOLDING_RANGE, _folds)
+    server.answer(types.TEXT_DOCUMENT_FORMATTING, _formatting)
+    server.answer(types.TEXT_DOCUMENT_INLAY_HINT, _inlays)
+    server.answer(types.TEXT_DOCUMENT_CODE_LENS, _lenses)
+    server.answer(
+        types.TEXT_DOCUMENT_CODE_ACTION,
+        _actions,
+        types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix]),
+    )
+
+    async def dry_run(uri: str) -> str | None:
+        return await _dry_run(server, uri)
+
+    server.command(DRY_RUN)(dry_run)
     return server
 
 

@@ -7,6 +7,7 @@ for JSON and for both notations of YAML; where a span cannot be separated from w
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import NamedTuple
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.config.sources import ListNode, Node, ObjectNode, Span
+from wavewright.planner.types import Json
 from wavewright.reviewer.atomic_files import write_atomically
 
 
@@ -109,6 +111,28 @@ def remove_member(text: str, node: ObjectNode, key: str) -> list[Edit]:
     if place + 1 == len(spans) or "#" in text[spans[place].end : spans[place + 1].start]:
         raise NotEditable("a comment stands behind it")
     return [Edit(spans[place].start, spans[place + 1].start)]
+
+
+def add_member(text: str, node: ObjectNode, key: str, value: Json) -> Edit:
+    """Return the edit that adds a member behind the others of an object.
+
+    Raises:
+        NotEditable: nothing in the text says how the object is indented.
+    """
+    written = json.dumps(value, ensure_ascii=False)
+    last = next(reversed(node.members.values()), None)
+    if _is_flow(text, node):
+        place = node.start + 1 if last is None else last.node.end
+        separator = "" if last is None else ", "
+        return Edit(place, place, f"{separator}{json.dumps(key)}: {written}")
+    if last is None:
+        raise NotEditable("it is empty")
+    first = next(iter(node.members.values())).key.start
+    indent = " " * (first - _line_start(text, first))
+    end = _line_end(text, last.node.end)
+    has_break = text[end - 1 : end] == "\n"
+    line = f"{indent}{key}: {written}"
+    return Edit(end, end, f"{line}\n" if has_break else f"\n{line}")
 
 
 def _is_flow(text: str, node: Node) -> bool:

@@ -1,0 +1,106 @@
+"""Changes that the editor offers: the one that a hint speaks of, and no other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from lsprotocol import types
+
+from tests.engine.interfaces.cli.lsp.conftest import PLAN
+from tests.engine.interfaces.cli.lsp.editor import open_editor
+
+pytestmark = pytest.mark.anyio
+
+
+async def changed(project: Path, text: str, code: str) -> str:
+    """Return a text after the action for a code, which is the only one for it."""
+    file = project / "new.plan.yaml"
+    async with open_editor(project) as editor:
+        editor.open(file, text)
+        (found,) = (one for one in await editor.diagnostics(file) if one.code == code)
+        context = types.CodeActionContext([found])
+        params = types.CodeActionParams(editor.identifier(file), found.range, context)
+        actions = await editor.client.text_document_code_action_async(params) or ()
+        (action,) = (one for one in actions if isinstance(one, types.CodeAction))
+    assert action.edit is not None
+    assert action.edit.changes is not None
+    offset = {place: number for number, place in enumerate(places(text))}
+    for edit in action.edit.changes[file.as_uri()]:
+        start, end = (
+            offset[place.line, place.character] for place in (edit.range.start, edit.range.end)
+        )
+        text = text[:start] + edit.new_text + text[end:]
+    return text
+
+
+def places(text: str) -> list[tuple[int, int]]:
+    found = [(0, 0)]
+    for character in text:
+        line, column = found[-1]
+        found.append((line + 1, 0) if character == "\n" else (line, column + 1))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "code"),
+    [
+        pytest.param("tool: add", "tool: ad", "E201", id="tool"),
+        pytest.param("days: 3", "day: 3", "E203", id="argument"),
+        pytest.param("${steps.total}", "${steps.totl}", "E301", id="step"),
+        pytest.param("result: ", "resul: ", "E104", id="key"),
+    ],
+)
+async def test_the_name_that_was_meant_takes_the_place_of_the_other(
+    project: Path, right: str, wrong: str, code: str
+) -> None:
+    text = PLAN.replace("code: AAPL", "code: AAPL\n      days: 3")
+
+    assert await changed(project, text.replace(right, wrong), code) == text
+
+
+async def test_a_missing_argument_is_added(project: Path) -> None:
+    text = PLAN.replace("      b: 2\n", "")
+
+    assert await changed(project, text, "E204") == text.replace("AAPL}\n", "AAPL}\n      b: 0\n")
+
+
+async def test_the_arguments_are_added_where_there_are_none(project: Path) -> None:
+    text = "steps:\n  - id: prices\n    tool: fetch\n"
+
+    assert await changed(project, text, "E204") == text + '    params: {"code": ""}\n'
+
+
+async def test_a_number_is_made_a_text(project: Path) -> None:
+    text = PLAN + "# end\n"
+    text = text.replace(
+        "result:", "  - id: more\n    tool: fetch\n    params:\n      code: ${steps.total}\nresult:"
+    )
+
+    assert await changed(project, text, "E304") == text.replace(
+        "code: ${steps.total}", "code: ${string(steps.total)}"
+    )
+
+
+async def test_a_reader_gets_a_condition(project: Path) -> None:
+    text = PLAN.replace("tool: fetch", "tool: fetch\n    optional: true")
+    asked = text.replace("      b: 2\n", '      b: 2\n    when: "has(steps.prices)"\n')
+
+    assert await changed(project, text, "E306") == asked
+
+
+async def test_a_dependency_that_a_reference_shows_is_taken_out(project: Path) -> None:
+    text = PLAN.replace("tool: add", "tool: add\n    depends_on: [prices]")
+
+    assert await changed(project, text, "W803") == PLAN
+
+
+async def test_a_second_definition_names_the_first(project: Path) -> None:
+    file = project / "new.plan.yaml"
+    async with open_editor(project) as editor:
+        editor.open(file, PLAN.replace("id: total", "id: prices"))
+        shown = await editor.diagnostics(file)
+
+    (found,) = (one for one in shown if one.code == "E119")
+    (related,) = [*(found.related_information or ())]
+    assert related.location.range.start == types.Position(1, 8)

@@ -1,0 +1,265 @@
+"""What the editor shows of a name, where it goes from there, and what renaming changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+
+from tests.engine.interfaces.cli.lsp.editor import Editor, open_editor
+
+pytestmark = pytest.mark.anyio
+
+NEWS = """\
+inputs:
+  topic: rain
+steps:
+  - id: news
+    tool: headline
+    params:
+      title: "About ${inputs.topic}"
+  - id: total
+    tool: add
+    for_each: ${steps.news}
+    depends_on: [news]
+    params:
+      a: ${item.words}
+      b: 2
+gates:
+  - id: some
+    on: news
+    check: steps.news.size() > 0
+result: ${steps.news.map(line, line.words)}
+"""
+
+
+async def hovered(editor: Editor, file: Path, after: str, occurrence: int = 1) -> str:
+    params = types.HoverParams(editor.identifier(file), editor.place(file, after, occurrence))
+    found = await editor.client.text_document_hover_async(params)
+    assert found is not None
+    assert isinstance(found.contents, types.MarkupContent)
+    return found.contents.value
+
+
+async def defined(editor: Editor, file: Path, after: str) -> types.Location:
+    params = types.DefinitionParams(editor.identifier(file), editor.place(file, after))
+    found = await editor.client.text_document_definition_async(params)
+    assert isinstance(found, types.Location)
+    return found
+
+
+async def renamed(editor: Editor, file: Path, after: str, new: str) -> dict[str, str]:
+    """Return the files as they are after a renaming, by name."""
+    params = types.RenameParams(editor.identifier(file), editor.place(file, after), new)
+    edit = await editor.client.text_document_rename_async(params)
+    assert edit is not None
+    assert edit.changes is not None
+    return {
+        Path(uri.removeprefix("file://")).name: after_edits(editor, uri, edits)
+        for uri, edits in edit.changes.items()
+    }
+
+
+def after_edits(editor: Editor, uri: str, edits: Sequence[types.TextEdit]) -> str:
+    path = Path(uri.removeprefix("file://"))
+    text = editor.texts[path] if path in editor.texts else path.read_text()
+    lines = text.splitlines(keepends=True)
+    for one in sorted(edits, key=lambda one: one.range.start, reverse=True):
+        start, end = one.range.start, one.range.end
+        line = lines[start.line]
+        lines[start.line] = line[: start.character] + one.new_text + line[end.character :]
+    return "".join(lines)
+
+
+async def test_a_part_of_an_expression_shows_its_type(project: Path) -> None:
+    file = project / "news.plan.yaml"
+    async with open_editor(project) as editor:
+        editor.open(file, NEWS)
+
+        assert "item.words: integer" in await hovered(editor, file, "${item.wor")
+        assert "line.words: integer" in await hovered(editor, file, "line.wor")
+        assert "a list of what passes" in await hovered(editor, file, "news.ma")
+
+
+async def test_a_step_shows_its_output_and_its_tool(project: Path) -> None:
+    file = project / "news.plan.yaml"
+    async with open_editor(project) as editor:
+        editor.open(file, NEWS)
+        shown = await hovered(editor, file, "for_each: ${steps.ne")
+
+    assert "step `news`, wave 1" in shown
+    assert "fields: text: string, words: integer" in shown
+    assert "Return lines of news." in shown
+    assert "effects: read" in shown
+
+
+async def test_a_tool_and_a_key_show_what_they_are(project: Path) -> None:
+    file = project / "news.plan.yaml"
+    async with open_editor(project) as editor:
+        editor.open(file, NEWS)
+
+        assert "add(a: number, b: number) -> number" in await hovered(editor, file, "tool: ad")
+        assert "A condition" not in await hovered(editor, file, "depends_o")
+        assert "'title' takes a string" in await hovered(editor, file, "titl")
+
+
+async def test_a_fault_shows_the_page_of_its_code(project: Path) -> None:
+    file = project / "news.plan.yaml"
+    async with open_editor(project) as editor:
+        editor.open(file, NEWS.replace("tool: add", "tool: ad"))
+        await editor.diagnostics(file)
+        shown = await hovered(editor, file, "tool: ad")
+
+    assert shown.startswith("**E201: ")
+
+
+async def test_a_step_is_defined_where_its_id_stands(project: Path) -> None:
+    file = project / "news.plan.yaml"
+    async with open_editor(project) as editor:
+        editor.open(file, NEWS)
+        found = await defined(editor, file, "check: steps.ne")
+
+    assert found.uri == file.as_uri()
+    assert found.range.start == types.Position(3, 8)
+
+
+async def test_a_tool_is_defined_in_its_function(project: Path) -> None:
+    file, module = project / "news.plan.yaml", project / "tools" / "mine.py"
+    async with open_editor(project) as editor:
+        editor.open(file, NEWS)
+        found = await defined(editor, file, "tool: ad")
+
+    assert found.uri == module.resolve().as_uri()
+    assert module.read_text().splitlines()[found.range.start.line].startswith("def add")
+
+
+async def test_a_plan_of_a_job_is_gone_to(project: Path) -> None:
+    async with open_editor(project) as editor:
+        editor.open(project / "sum.job.yaml", "name: sum\nplan: sum.plan.yaml\n")
+        found = await defined(editor, project / "sum.job.yaml", "plan: sum")
+
+    assert found.uri == (project / "sum.plan.yaml").resolve().as_uri()
+
+
+async def test_every_use_of_a_step_is_found(project: Path) -> None:
+    file = project / "news.plan.yaml"
+    async with open_editor(project) as editor:
+        editor.open(file, NEWS)
+        params = types.ReferenceParams(
+            context=types.ReferenceContext(include_declaration=True),
+            text_document=editor.identifier(file),
+            position=editor.place(file, "id: ne"),
+        )
+        found = await editor.client.text_document_references_async(params)
+
+    assert found is not None
+    assert [one.range.start.line for one in found] == [3, 9, 10, 16, 17, 18]
+
+
+async def test_a_step_is_renamed_wherever_it_is_named(project: Path) -> None:
+    file = project / "news.plan.yaml"
+    async with open_editor(project) as editor:
+        editor.open(file, NEWS)
+        texts = await renamed(editor, file, "${steps.ne", "lines")
+
+    assert texts == {
+        "news.plan.yaml": NEWS.replace("id: news", "id: lines")
+        .replace("steps.news", "steps.lines")
+        .replace("[news]", "[lines]")
+        .replace("on: news", "on: lines")
+    }
+
+
+async def test_jobs_and_tests_that_name_the_plan_follow_a_renaming(project: Path) -> None:
+    file = project / "news.plan.yaml"
+    file.write_text(NEWS)
+    job = "name: news\nplan: news.plan.yaml\ninputs:\n  topic: sun\n"
+    (project / "news.job.yaml").write_text(job)
+    (project / "tests").mkdir()
+    test = "def test_it(run):\n    run('news.job.yaml', inputs={'topic': 'sun'})\n"
+    (project / "tests" / "test_news.py").write_text(test)
+    async with open_editor(project) as editor:
+        editor.open(file)
+        texts = await renamed(editor, file, "  topi", "subject")
+
+    assert texts["news.job.yaml"] == job.replace("topic", "subject")
+    assert texts["test_news.py"] == test.replace("topic", "subject")
+    assert texts["news.plan.yaml"] == NEWS.replace("topic", "subject")
+
+
+async def test_a_name_that_is_taken_is_refused_with_the_reason(project: Path) -> None:
+    file = project / "news.plan.yaml"
+    async with open_editor(project) as editor:
+        editor.open(file, NEWS)
+        with pytest.raises(JsonRpcException, match="'total' is taken"):
+            await renamed(editor, file, "id: ne", "total")
+
+
+async def test_the_outline_has_the_steps_by_wave_and_the_gates(project: Path) -> None:
+    file = project / "news.plan.yaml"
+    async with open_editor(project) as editor:
+        editor.open(file, NEWS)
+        params = types.DocumentSymbolParams(editor.identifier(file))
+        found = await editor.client.text_document_document_symbol_async(params)
+
+    shown = [one for one in found or () if isinstance(one, types.DocumentSymbol)]
+    assert [(one.name, [inner.name for inner in one.children or ()]) for one in shown] == [
+        ("wave 1", ["news"]),
+        ("wave 2", ["total"]),
+        ("some", []),
+    ]
+
+
+async def test_steps_can_be_folded(project: Path) -> None:
+    file = project / "news.plan.yaml"
+    async with open_editor(project) as editor:
+        editor.open(file, NEWS)
+        params = types.FoldingRangeParams(editor.identifier(file))
+        found = await editor.client.text_document_folding_range_async(params)
+
+    assert {(3, 6), (7, 13)} <= {(one.start_line, one.end_line) for one in found or ()}
+
+
+async def test_formatting_keeps_comments_and_changes_no_value(project: Path) -> None:
+    file = project / "news.plan.yaml"
+    async with open_editor(project) as editor:
+        editor.open(file, "# why   \n" + NEWS.replace("b: 2\n", "b: 2  \n") + "\n\n")
+        options = types.FormattingOptions(tab_size=2, insert_spaces=True)
+        params = types.DocumentFormattingParams(editor.identifier(file), options)
+        (edit,) = [*(await editor.client.text_document_formatting_async(params) or ())]
+
+    assert edit.new_text == "# why\n" + NEWS
+
+
+async def test_waves_and_the_type_of_the_result_are_shown_between_the_lines(project: Path) -> None:
+    file = project / "news.plan.yaml"
+    async with open_editor(project) as editor:
+        editor.open(file, NEWS)
+        whole = types.Range(types.Position(0, 0), types.Position(40, 0))
+        params = types.InlayHintParams(editor.identifier(file), whole)
+        found = await editor.client.text_document_inlay_hint_async(params) or ()
+
+    assert [(one.position.line, one.label) for one in found] == [
+        (3, "wave 1"),
+        (7, "wave 2"),
+        (18, "list of integer"),
+    ]
+
+
+async def test_a_dry_run_of_the_unsaved_text_is_one_click_away(project: Path) -> None:
+    file = project / "news.plan.yaml"
+    async with open_editor(project) as editor:
+        editor.open(file, NEWS)
+        params = types.CodeLensParams(editor.identifier(file))
+        (lens,) = [*(await editor.client.text_document_code_lens_async(params) or ())]
+        assert lens.command is not None
+        command = types.ExecuteCommandParams(lens.command.command, lens.command.arguments)
+        text = await editor.client.workspace_execute_command_async(command)
+
+    assert lens.range.start.line == 0
+    assert isinstance(text, str)
+    assert text.startswith("# Dry run of news.plan.yaml\n")
+    assert "wave 2" in text.lower()
