@@ -44,6 +44,17 @@ def test_a_report_tells_the_verdict_the_confidence_and_why_it_was_lowered() -> N
     assert "Computed by code;" in text
 
 
+def test_a_report_tells_where_each_field_of_the_result_comes_from() -> None:
+    plan = plan_of({"id": "a"}, result={"price": "${steps.a}", "rate": 1.5})
+    run = run_plan(plan, {"a": 3})
+    review = review_by_code(run.plan, run.goal, run.state, run.tools)
+    package = build_package(run.plan, run.goal, run.state, review, run.tools)
+    text = page_of(package).text
+
+    assert "price data of a" in text
+    assert "rate written, not read written by the plan's author: 1.5" in text
+
+
 def test_a_report_tells_what_stopped_a_run_and_what_would_mend_it() -> None:
     plan = plan_of(
         {"id": "a"}, gates=[{"id": "g", "on": "a", "check": "output > 1", "hint": "bring two"}]

@@ -48,6 +48,7 @@ from wavewright.reviewer.report.sections import (
     model_cost_section,
 )
 from wavewright.reviewer.report.sub_plan_folding import Drawings, draw_plans
+from wavewright.reviewer.review.rounds import origins_text
 from wavewright.reviewer.values import brief, duration_text, shape, shorten_middle, visible
 
 REPORT_NAME = "report.html"
@@ -224,6 +225,7 @@ def _environment() -> Environment:
         "thousands": "{:,}".format,
         "money": money_text,
         "percent": _percent,
+        "origins": origins_text,
         "px": _number,
         "arc": _arc_path,
         "words": spaced,

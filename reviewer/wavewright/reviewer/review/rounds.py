@@ -149,6 +149,11 @@ def _plan_of_round(state: RunState, number: int) -> Plan:
 
 
 def provenance_text(found: FieldProvenance) -> str:
+    """Return a field of the result and where it comes from, in words."""
+    return f"{found.field}: {origins_text(found)}"
+
+
+def origins_text(found: FieldProvenance) -> str:
     """Return where a field of the result comes from, in words."""
     author = "the planner" if found.is_by_planner else "the plan's author"
     parts = [
@@ -157,4 +162,4 @@ def provenance_text(found: FieldProvenance) -> str:
         f"a model's answer in {listing(found.models, 4)}" if found.models else "",
         f"written by {author}: {listing(found.literals, 4)}" if found.literals else "",
     ]
-    return f"{found.field}: {', '.join(part for part in parts if part) or 'nothing'}"
+    return ", ".join(part for part in parts if part) or "nothing"
