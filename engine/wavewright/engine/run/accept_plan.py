@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wavewright.engine.run.context import PlannedContext, RunContext, extended
+from wavewright.engine.run.permits import permits_notes
 from wavewright.engine.run.ports import Attempt
 from wavewright.engine.run.recording import diagnostics_json, record
 from wavewright.executor.events.types import PlanAccepted
@@ -33,5 +34,6 @@ async def accept_plan(context: RunContext, attempt: Attempt) -> PlannedContext:
         patch=None if patch is None else patch.model_dump(mode="json"),
     )
     kept = kept_items(plan, context.state, accepted.at)
-    context = await record(attempt, context, accepted, *kept)
+    notes = permits_notes(context, accepted.at)
+    context = await record(attempt, context, accepted, *notes, *kept)
     return extended(PlannedContext, context, plan=plan, candidate=None, draft=None)

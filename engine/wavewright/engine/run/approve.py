@@ -23,6 +23,7 @@ from wavewright.engine.run.decisions.approvals import (
     with_nonce,
 )
 from wavewright.engine.run.endings import RunHalted, patch_dropped, run_stopped, run_waits
+from wavewright.engine.run.permits import needs_beyond, with_permits_for
 from wavewright.engine.run.ports import (
     Approval,
     ApprovalRequest,
@@ -56,7 +57,11 @@ async def approve(
     if candidate is None or candidate.patch is None:
         return context
     steps = _steps_needing_approval(context, candidate)
-    needs = _approval_reasons(context, candidate, steps)
+    beyond = needs_beyond(context, candidate.plan, settings)
+    needs = (
+        *_approval_reasons(context, candidate, steps),
+        *(f"the patch needs more than the permits: {entry}" for entry in beyond),
+    )
     if not needs:
         return context
     text, calls = _approval_text(context, candidate.plan, tuple(steps), settings)
@@ -81,7 +86,7 @@ async def approve(
     if not approval.approved:
         context = replace(context, candidate=None)
         raise patch_dropped(context, approval.reason or "the recovery patch was not approved")
-    return context
+    return with_permits_for(context, candidate.plan, settings) if beyond else context
 
 
 def _recorded_approval(

@@ -9,6 +9,7 @@ from wavewright.config.sources import Source
 from wavewright.engine.run.context import PlannedContext, RunContext
 from wavewright.engine.run.endings import patch_dropped, record_end
 from wavewright.engine.run.jobs.plan_drafts import PlanDraft
+from wavewright.engine.run.permits import PermitsExceeded, require_permitted
 from wavewright.engine.run.ports import Attempt, Means, People
 from wavewright.engine.run.project.tools import find_obstacles, signatures_to_check
 from wavewright.engine.run.recording import record_refusal
@@ -84,6 +85,11 @@ async def _check_draft(
         context = await record_refusal(attempt, context, "plan_refused", diagnostics)
         await record_end(attempt, context, "failed", "the plan is not valid")
         raise PlanError(diagnostics, draft.origin.document.source)
+    try:
+        require_permitted(context, candidate, means.settings)
+    except PermitsExceeded as error:
+        await record_end(attempt, context, "failed", str(error))
+        raise
     return replace(context, diagnostics=tuple(diagnostics))
 
 

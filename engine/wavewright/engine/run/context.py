@@ -11,7 +11,7 @@ import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import JsonValue
 
@@ -28,6 +28,9 @@ from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.types import Json, JsonObject, RunId, Schedule, StepId, read_run_id
 from wavewright.reviewer.records import Package, ReviewResult
 from wavewright.tools.functions.tool import Tool
+
+if TYPE_CHECKING:
+    from wavewright.planner.checks.permits import Permits
 
 FEEDBACK_TOPIC: Final = "feedback"
 """Topic of the note that a package was rejected."""
@@ -117,6 +120,8 @@ class RunRequest:
     """The rejection of the run's last package, if it was rejected."""
     by: str | None = None
     """Who resumes the run or repeats another one; it is journaled."""
+    permits: Permits | None = None
+    """What the run may do; what the file beside its plan or job says where it is absent."""
 
     def __post_init__(self) -> None:
         """Refuse an id that can be none: every way to a run, from Python, the command line, the
@@ -162,6 +167,8 @@ class RunContext:
     executed_seconds: float = 0.0
     """Seconds that this process has spent on executing; the run's time limit covers all rounds."""
     review: ReviewResult | None = None
+    permits: Permits | None = None
+    """What the run may do; None where nothing says so."""
     files: tuple[Path, ...] = ()
     """The files written: the package, then the report."""
     plan: Plan | None = None

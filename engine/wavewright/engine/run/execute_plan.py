@@ -13,6 +13,7 @@ from wavewright.engine.run.context import PlannedContext
 from wavewright.engine.run.decisions.approvals import StepQuestions, take_answer
 from wavewright.engine.run.endings import run_stopped, run_waits
 from wavewright.engine.run.model_phases import open_recorder
+from wavewright.engine.run.permits import permitted_tools
 from wavewright.engine.run.ports import Attempt, Means, People
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event
@@ -50,7 +51,7 @@ async def execute_plan(
             state = await execute(
                 Execution(
                     plan,
-                    context.tools,
+                    permitted_tools(context),
                     run=context.run,
                     now=now,
                     journal=attempt.journal,

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from wavewright.config.settings import Settings
 from wavewright.engine.run.context import RunContext
+from wavewright.engine.run.permits import permits_notes
 from wavewright.engine.run.ports import Attempt, Means
 from wavewright.engine.run.recording import draft_note, record, record_resumed
 from wavewright.engine.run.version import __version__
@@ -41,6 +42,7 @@ async def open_run(context: C, attempt: Attempt, means: Means) -> C:
     first_events: list[Event] = [_run_started(context, run, now, means.settings)]
     if context.draft is not None:
         first_events.append(draft_note(context.draft, now.timestamp()))
+    first_events += permits_notes(context, now.timestamp())
     # One append: a run that is stopped before its plan is accepted can still be resumed with that
     # plan.
     return await record(attempt, context, *first_events, run=run)

@@ -15,6 +15,7 @@ from wavewright.engine.run.context import (
 )
 from wavewright.engine.run.jobs.inline import resolve_inline_job
 from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job_file
+from wavewright.engine.run.permits import permits_beside, permits_of_run, within_permits
 from wavewright.engine.run.pipeline.phase import PipelineError
 from wavewright.engine.run.ports import Attempt
 from wavewright.engine.run.recording import pending_draft
@@ -29,7 +30,19 @@ from wavewright.planner.types import StepId
 
 
 async def read_job(request: RunRequest, attempt: Attempt, settings: Settings) -> RunContext:
-    """Read the job of a new run, or the events of one that is resumed or repeated."""
+    """Read the job of a new run, or the events of one that is resumed or repeated, and what it may
+    do.
+    """
+    context = await _read_context(request, attempt, settings)
+    if context.state.started is not None:
+        # A resumed run keeps the permits that it began with, whatever the file says by now.
+        return replace(context, permits=permits_of_run(context.state))
+    inherited = None if context.donor is None else permits_of_run(context.donor)
+    permits = request.permits or permits_beside(request) or inherited
+    return replace(context, permits=permits, goal=within_permits(context.goal, permits))
+
+
+async def _read_context(request: RunRequest, attempt: Attempt, settings: Settings) -> RunContext:
     if request.run is not None:
         # Opened before it is read: what another process still appends would be missing here.
         await attempt.journal.open_run(request.run)

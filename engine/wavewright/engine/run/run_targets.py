@@ -21,6 +21,7 @@ from wavewright.engine.run.context import (
 from wavewright.engine.run.decisions.approvals import ANSWER, QUESTION, open_question
 from wavewright.engine.run.endings import RunHalted, run_ended, run_stopped, run_waits
 from wavewright.engine.run.permanent_errors import PERMANENT_ERRORS, permanent_error_text
+from wavewright.engine.run.permits import permits_notes
 from wavewright.engine.run.pipeline.phase import PipelineRun
 from wavewright.engine.run.ports import PackageVerdict, Ports, ask_asker
 from wavewright.engine.run.project.tools import signatures_to_check
@@ -172,7 +173,8 @@ class _TargetRuns:
         given = () if order.draft is None else (draft_note(order.draft, now.timestamp()),)
         wanted: JsonObject = {"targets": waves.targets.model_dump(mode="json"), "text": order.text}
         # One append: a root run without this note would be resumed as a run without targets.
-        events = (started, *given, Noted(now.timestamp(), TARGETS_WANTED, wanted))
+        permitted = permits_notes(context, now.timestamp())
+        events = (started, *given, *permitted, Noted(now.timestamp(), TARGETS_WANTED, wanted))
         return await record(self.ports.attempt, context, *events, run=run)
 
     async def _run_wave(self, root: TargetRoot, wave: list[Target]) -> None:
@@ -306,6 +308,7 @@ class _TargetRuns:
             as_of=asked.as_of,
             output_dir=asked.output_dir,
             feedback=feedback,
+            permits=root.context.permits,
         )
         people = self.ports.people
         if self.ports.targets.people_for_run is not None:

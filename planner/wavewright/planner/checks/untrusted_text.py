@@ -62,11 +62,11 @@ from wavewright.planner.schemas.views import (
 )
 from wavewright.planner.types import Json, StepId
 
-_ADDRESS_FORMATS: Final = frozenset(
+ADDRESS_FORMATS: Final = frozenset(
     {"uri", "uri-reference", "iri", "iri-reference", "hostname", "idn-hostname"}
 )
-_PATH_FORMATS: Final = frozenset({"path", "file-path", "directory-path"})
-_ADDRESS_NAMES: Final = frozenset(
+PATH_FORMATS: Final = frozenset({"path", "file-path", "directory-path"})
+ADDRESS_NAMES: Final = frozenset(
     {"url", "urls", "uri", "href", "link", "host", "hosts", "hostname", "domain", "endpoint"}
     | {"server"}
 )
@@ -483,7 +483,7 @@ def is_sink(signature: ToolSignature, name: str) -> bool:
     place = field_schema(view_schema(scoped_schema(signature.input_schema)), name)
     if signature.effects and not signature.only_reads:
         return True
-    if place is None or _mentions(name, place, _READ_NAMES, _PATH_FORMATS):
+    if place is None or mentions(name, place, _READ_NAMES, PATH_FORMATS):
         return True
     return "egress" in signature.effects and view_schema(place).kind != "open"
 
@@ -492,14 +492,14 @@ def free_addresses(signature: ToolSignature) -> Iterator[str]:
     """Yield the parameters of a tool by which a call chooses any address."""
     for name, place in text_parameters(signature).items():
         is_bounded = name in signature.allowed_hosts or name in signature.accepts_untrusted
-        chooses = name in signature.destination or _mentions(
-            name, place, _ADDRESS_NAMES, _ADDRESS_FORMATS
+        chooses = name in signature.destination or mentions(
+            name, place, ADDRESS_NAMES, ADDRESS_FORMATS
         )
         if chooses and not is_bounded:
             yield name
 
 
-def _mentions(
+def mentions(
     name: str, place: ScopedSchema, words: Collection[str], formats: Collection[str], depth: int = 0
 ) -> bool:
     """Whether the name of a parameter, or of a text in it, has one of some words, or its schema one
@@ -520,7 +520,7 @@ def _mentions(
         for inner, part in parts.items():
             if part is None or depth > _MAX_DEPTH or capacity(part).level is not Level.TEXT:
                 continue
-            if _mentions(inner, part, words, formats, depth + 1):
+            if mentions(inner, part, words, formats, depth + 1):
                 return True
     return False
 

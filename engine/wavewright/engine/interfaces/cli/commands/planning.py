@@ -100,8 +100,17 @@ def check(
     diff: Annotated[
         bool, typer.Option("--diff", help="Only show what --fix would change.")
     ] = False,
+    permits: Annotated[
+        bool,
+        typer.Option(
+            "--permits", help="Write the least that each plan needs into a file beside it."
+        ),
+    ] = False,
 ) -> None:
-    """Check plans, and show every fault with its place and fix."""
+    """Check plans, and show every fault with its place and fix.
+
+    A permits file beside a plan is compared with what the plan needs.
+    """
     from wavewright.engine.interfaces.cli.common.arguments import input_overrides
     from wavewright.engine.interfaces.cli.planning import check_command
     from wavewright.engine.interfaces.cli.planning.plan_check import CheckOptions
@@ -123,7 +132,10 @@ def check(
         for file in files
     ]
     fixing: check_command.FixMode = "show" if diff else "write" if fix else "nothing"
-    raise typer.Exit(check_command.check_files(options, output_format=format, fixing=fixing))
+    code = check_command.check_files(
+        options, output_format=format, fixing=fixing, writes_permits=permits
+    )
+    raise typer.Exit(code)
 
 
 @group.command("dry-run")

@@ -49,11 +49,18 @@ def run(
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Call every tool, whatever other runs have kept.")
     ] = False,
+    permits: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="What the run may do; default: the permits beside the job."
+        ),
+    ] = None,
 ) -> None:
     """Plan, check, execute, review, repair and package a job."""
     from wavewright.engine.interfaces.cli.common.arguments import input_overrides, parse_instant
     from wavewright.engine.interfaces.cli.runs import run_command
     from wavewright.engine.run.context import RunRequest
+    from wavewright.engine.run.permits import read_permits
 
     request = RunRequest(
         job_file=job,
@@ -63,6 +70,7 @@ def run(
         as_of=parse_instant(as_of),
         output_dir=output,
         inputs=input_overrides(set_, inputs),
+        permits=None if permits is None else read_permits(permits),
     )
     raise typer.Exit(
         run_command.execute_request(

@@ -29,7 +29,11 @@ FixMode = Literal["nothing", "show", "write"]
 
 
 def check_files(
-    options: Sequence[CheckOptions], *, output_format: str, fixing: FixMode = "nothing"
+    options: Sequence[CheckOptions],
+    *,
+    output_format: str,
+    fixing: FixMode = "nothing",
+    writes_permits: bool = False,
 ) -> int:
     """Check plans, or the plans of jobs, print the diagnostics, and return the exit code.
 
@@ -37,6 +41,7 @@ def check_files(
         CommandError, DocumentError: a file cannot be read, or cannot be fixed.
     """
     found: list[tuple[CheckedDocument, PlanFixReport | None]] = []
+    exceeds = False
     for one in options:
         if one.tools is None:
             warn_of_foreign_job(one.file)
@@ -44,6 +49,7 @@ def check_files(
         found.append((checked, fixes))
         if output_format == "text":
             _print_text(checked, fixes)
+        exceeds = _compare_permits(one, checked, writes=writes_permits) or exceeds
     if output_format == "sarif":
         from wavewright.planner.diagnostics.rendering import sarif_log
 
@@ -59,7 +65,15 @@ def check_files(
         fixes is not None and fixes.difference for _, fixes in found
     )
     is_faulty = any(checked.errors for checked, _ in found)
-    return exit_codes.NEGATIVE if is_faulty or is_fixable else exit_codes.OK
+    is_refused = is_faulty or is_fixable or exceeds
+    return exit_codes.NEGATIVE if is_refused else exit_codes.OK
+
+
+def _compare_permits(options: CheckOptions, checked: CheckedDocument, *, writes: bool) -> bool:
+    """Write the permits of a plan beside it, or return whether it needs more than they say."""
+    from wavewright.engine.interfaces.cli.planning.check_permits import compare_permits
+
+    return compare_permits(options, checked, writes=writes)
 
 
 def _check(options: CheckOptions, fixing: FixMode) -> tuple[CheckedDocument, PlanFixReport | None]:

@@ -32,9 +32,11 @@ from wavewright.engine.interfaces.cli.common.output import CommandError, print_j
 from wavewright.engine.run.jobs.documents import is_job, is_template, misuse_error
 from wavewright.engine.run.jobs.plan_drafts import plan_with_sub_plans
 from wavewright.engine.run.jobs.resolving import resolve_job
+from wavewright.engine.run.needed_permits import needed_permits
 from wavewright.engine.run.project.tools import tools_of_plan
 from wavewright.engine.run.target_waves import no_plan_reason
 from wavewright.executor.events.state import RunState, fold
+from wavewright.planner.checks.permits import PermitEntry, difference_lines, permit_changes
 from wavewright.planner.diagnostics.diagnostic import PlanError, counted, locate_diagnostics
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.language.goals import Goal
@@ -43,7 +45,7 @@ from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.diff import PlanDiff, diff_plans
 from wavewright.planner.plans.patches import PatchRefused, apply_patch
 from wavewright.planner.reading.reader import read_model
-from wavewright.planner.types import JsonObject
+from wavewright.planner.types import Json, JsonObject
 from wavewright.reviewer.review.caps import patch_rungs
 
 if TYPE_CHECKING:
@@ -174,11 +176,24 @@ def diff(before: str, after: str | None, *, output_format: str) -> int:
         goals = (goal, other)
         first, second = bind_plan(first, goal, {}), bind_plan(second, other, {})
     found = _diff_of_plans(first, second, settings, goals)
+    old, new = (
+        needed_permits(plan, one, tools_of_plan(plan, settings).signatures, settings)
+        for plan, one in ((first, goal), (second, other or goal))
+    )
     if output_format == "json":
-        print_json(found.to_json())
+        more, less = permit_changes(old, new)
+        permits: JsonObject = {"more": _entries_json(more), "less": _entries_json(less)}
+        print_json({**found.to_json(), "permits": permits})
     else:
-        sys.stdout.write(f"{found}\n")
+        lines = "".join(f"{printable(line)}\n" for line in difference_lines(old, new))
+        sys.stdout.write(f"{found}\n{lines}")
     return exit_codes.OK if found.is_empty else exit_codes.NEGATIVE
+
+
+def _entries_json(entries: Iterable[PermitEntry]) -> list[Json]:
+    return [
+        {"kind": entry.kind, "name": entry.name, "because": [*entry.because]} for entry in entries
+    ]
 
 
 def _read_plan(name: str, settings: Settings) -> tuple[Plan, Goal | None]:

@@ -1,0 +1,545 @@
+"""Permits: the least that a plan needs, inferred from it, and whether a call or a patch keeps to it.
+
+A permit names a tool with its effects, a host, a path, a recipient, a model, a secret, or the most
+calls and money. Each has the references that force it, such as `steps.letter.params.to`. What a
+parameter is comes from its name and its schema, as for untrusted text.
+
+The inference is *sound*: a value that is not known before the run is `*`, whatever it may be. It is
+*tight*: a value that follows from literals, inputs and items is itself, one that begins with a
+known host or folder is that, and what no step uses is not there. See
+`docs/explanation/trust.md`.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
+
+from pydantic import Field
+
+from wavewright.planner.cel.embedded import EmbeddedExpression, reads, split_references
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.checks.untrusted_text import (
+    ADDRESS_FORMATS,
+    ADDRESS_NAMES,
+    PATH_FORMATS,
+    mentions,
+)
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import SUB_PLAN, DocumentModel, Plan, Step
+from wavewright.planner.language.signatures import (
+    AGENT,
+    SUB_PLAN_SIGNATURE,
+    ToolSignature,
+    is_open_to_agents,
+)
+from wavewright.planner.plans.estimates import known_items, known_values
+from wavewright.planner.plans.let_and_stop import with_let
+from wavewright.planner.schemas.views import (
+    ScopedSchema,
+    element_schema,
+    field_schema,
+    scoped_schema,
+    view_schema,
+)
+from wavewright.planner.types import Effect, Json, as_object
+
+ANY: Final = "*"
+"""Permits every host, path, recipient or model."""
+
+_PATH_NAMES: Final = frozenset(
+    {"path", "paths", "file", "files", "filename", "filepath", "folder", "folders", "directory"}
+    | {"dir"}
+)
+_RECIPIENT_NAMES: Final = frozenset(
+    {"to", "cc", "bcc", "recipient", "recipients", "addressee", "email", "mail", "phone", "account"}
+    | {"iban", "channel", "receiver", "destination"}
+)
+_RECIPIENT_FORMATS: Final = frozenset({"email", "idn-email"})
+_MAX_ITEMS_KNOWN: Final = 1000
+"""Items of a list whose values are looked at; of a longer one any value is taken."""
+
+ReachKind: TypeAlias = Literal["hosts", "paths", "recipients"]
+Because: TypeAlias = Annotated[tuple[str, ...], Field(strict=False)]
+"""The references that force an entry, such as `steps.letter.params.to`."""
+
+
+class ToolPermit(DocumentModel):
+    """One tool that may be called."""
+
+    effects: Annotated[tuple[Effect, ...], Field(strict=False)] = ()
+    because: Because = ()
+
+
+class Permits(DocumentModel):
+    """What a run may do: the content of a permits file."""
+
+    version: Literal[1] = 1
+    tools: dict[str, ToolPermit] = {}
+    hosts: dict[str, Because] = {}
+    """Each host, `*.example.org` for those below one, or `*`."""
+    paths: dict[str, Because] = {}
+    """Each path; one that ends in `/` also permits all below it."""
+    recipients: dict[str, Because] = {}
+    models: dict[str, Because] = {}
+    secrets: dict[str, Because] = {}
+    """By name: inputs that are secret (`inputs.NAME`), and variables of the environment."""
+    calls: int | None = None
+    """The most calls of tools, repeated attempts included; None for any number."""
+    usd: float | None = None
+    """The most that models may cost, in US dollars; None for no bound beside the budgets."""
+
+    def reach(self, kind: ReachKind) -> dict[str, Because]:
+        """Return the entries of one kind that parameters reach."""
+        match kind:
+            case "hosts":
+                return self.hosts
+            case "paths":
+                return self.paths
+            case "recipients":
+                return self.recipients
+
+
+class PermitEntry(NamedTuple):
+    """One entry of permits, as a difference shows it."""
+
+    kind: str
+    name: str
+    because: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        why = f" ({', '.join(self.because)})" if self.because else ""
+        return f"{self.kind} {self.name}{why}"
+
+
+class PermitSources(NamedTuple):
+    """What permits depend on beside the plan and the signatures of its tools."""
+
+    models: Mapping[str, str] = {}
+    """The model that each tool asks, and under `judge` that of gates."""
+    secrets: Mapping[str, Collection[str]] = {}
+    """By tool, the variables of the environment that its calls need."""
+
+
+def infer_permits(
+    plan: Plan,
+    goal: Goal | None,
+    tools: Mapping[str, ToolSignature],
+    sources: PermitSources = PermitSources(),  # noqa: B008 - it is not changed
+) -> Permits:
+    """Return the least that a bound plan needs.
+
+    Args:
+        plan: The bound plan, with its inputs and with its sub-plans put in.
+        goal: Its goal, with secret inputs and the budget; None for a plan alone.
+        tools: Signatures by name; a tool that is not among them permits nothing of its own.
+        sources: Models and variables.
+    """
+    plan, _ = with_let(plan)
+    needs = _Needs(plan, goal, {**tools, SUB_PLAN: SUB_PLAN_SIGNATURE}, sources)
+    for step in plan.steps:
+        needs.add_step(step)
+    for gate in plan.gates:
+        if gate.judge is not None:
+            needs.add("models", sources.models.get("judge", ANY), f"gates.{gate.id}")
+    budget = goal.limits.budget if goal is not None else None
+    return Permits(
+        tools={
+            name: ToolPermit(
+                effects=tuple(sorted(needs.tools[name].effects)),
+                because=tuple(needs.of_tools[name]),
+            )
+            for name in sorted(needs.of_tools)
+        },
+        hosts=needs.entries("hosts"),
+        paths=needs.entries("paths"),
+        recipients=needs.entries("recipients"),
+        models=needs.entries("models"),
+        secrets=needs.entries("secrets"),
+        calls=needs.calls,
+        usd=None if budget is None else budget.usd,
+    )
+
+
+def excess(needed: Permits, given: Permits, *, calls_are_held: bool = False) -> list[PermitEntry]:
+    """Return what is needed and not given.
+
+    Args:
+        needed: By a plan.
+        given: By a permits file, or to another plan.
+        calls_are_held: Whether each call is compared with its values: a value that is not known
+            before the run then needs only some entry of its kind, and not all that it might be.
+    """
+    found = list[PermitEntry]()
+    for name, tool in needed.tools.items():
+        permitted = given.tools.get(name)
+        if permitted is None:
+            found.append(PermitEntry("tool", name, tool.because))
+            continue
+        more = sorted(set(tool.effects) - set(permitted.effects))
+        found += (PermitEntry("effect", f"{effect} of {name}", tool.because) for effect in more)
+    for kind in _REACHES:
+        known = given.reach(kind)
+        for name, because in needed.reach(kind).items():
+            is_left_to_calls = calls_are_held and bool(known) and _is_open(name, because)
+            if not is_left_to_calls and not any(_covers(kind, entry, name) for entry in known):
+                found.append(PermitEntry(kind.removesuffix("s"), name, because))
+    for label, wanted, known in (
+        ("model", needed.models, given.models),
+        ("secret", needed.secrets, given.secrets),
+    ):
+        for name, because in wanted.items():
+            if name not in known and ANY not in known:
+                found.append(PermitEntry(label, name, because))
+    if _is_more(needed.calls, given.calls):
+        found.append(PermitEntry("calls", _most(needed.calls)))
+    if _is_more(needed.usd, given.usd):
+        found.append(PermitEntry("usd", _most(needed.usd)))
+    return found
+
+
+def _is_open(name: str, because: Collection[str]) -> bool:
+    """Whether an entry stands for values that are known when a step's call is made.
+
+    The calls within an agent are compared with nothing: what its tools need, they must be given.
+    """
+    is_of_agent = any(reference.endswith((".tool", ".params.tools")) for reference in because)
+    return not is_of_agent and (name == ANY or name.startswith("*.") or name.endswith("/"))
+
+
+def extended_permits(given: Permits, needed: Permits) -> Permits:
+    """Return permits that cover both."""
+    tools = dict(given.tools)
+    for name, tool in needed.tools.items():
+        known = tools.get(name, ToolPermit())
+        tools[name] = ToolPermit(
+            effects=tuple(sorted({*known.effects, *tool.effects})),
+            because=known.because or tool.because,
+        )
+    return Permits(
+        tools=tools,
+        hosts={**needed.hosts, **given.hosts},
+        paths={**needed.paths, **given.paths},
+        recipients={**needed.recipients, **given.recipients},
+        models={**needed.models, **given.models},
+        secrets={**needed.secrets, **given.secrets},
+        calls=None
+        if None in (given.calls, needed.calls)
+        else max(given.calls or 0, needed.calls or 0),
+        usd=None if None in (given.usd, needed.usd) else max(given.usd or 0.0, needed.usd or 0.0),
+    )
+
+
+def refused_value(permits: Permits, signature: ToolSignature, params: Mapping[str, Json]) -> str:
+    """Return why a call is not permitted; nothing where it is.
+
+    A value of which a host or a path cannot be told is refused, unless any is permitted.
+    """
+    if signature.name not in permits.tools and signature.name != SUB_PLAN:
+        return f"the tool {signature.name!r} is not among the permits"
+    for name, value in params.items():
+        for kind, text in _reaching(signature, name, value, _place_of(signature, name)):
+            reached = _reached(kind, text)
+            if not any(_covers(kind, entry, reached) for entry in permits.reach(kind)):
+                what = kind.removesuffix("s")
+                return f"{name} {text!r}: the {what} {reached!r} is not among the permits"
+    return ""
+
+
+def _reaching(
+    signature: ToolSignature, name: str, value: Json, place: ScopedSchema
+) -> Iterator[tuple[ReachKind, str]]:
+    """Yield the texts of a value that reach something, and what; those of an object by the names of
+    its fields.
+    """
+    if isinstance(value, str):
+        for kind in _kinds(signature, name, place):
+            yield kind, value
+        return
+    for inner_name, part, inner in _parts(name, value, place):
+        yield from _reaching(signature, inner_name, part, inner)
+
+
+def _parts(name: str, value: Json, place: ScopedSchema) -> Iterator[tuple[str, Json, ScopedSchema]]:
+    """Yield the parts of a list or an object, each with the name and the schema that say what it
+    is.
+    """
+    view, nothing = view_schema(place), scoped_schema({})
+    if isinstance(value, list):
+        element = element_schema(view) if view.kind == "array" else None
+        yield from ((name, part, element or nothing) for part in value)
+    elif isinstance(value, dict):
+        is_named = any(mentions(name, nothing, words, ()) for words in _WORDS)
+        for key, part in value.items():
+            yield name if is_named else key, part, field_schema(view, key) or nothing
+
+
+def _place_of(signature: ToolSignature, name: str) -> ScopedSchema:
+    place = field_schema(view_schema(scoped_schema(signature.input_schema)), name)
+    return place or scoped_schema({})
+
+
+def _kinds(signature: ToolSignature, name: str, place: ScopedSchema) -> Iterator[ReachKind]:
+    """Yield what a parameter of a tool, or a part of one, reaches by its name and its schema."""
+    if name in signature.allowed_hosts or mentions(name, place, ADDRESS_NAMES, ADDRESS_FORMATS):
+        yield "hosts"
+    elif mentions(name, place, _PATH_NAMES, PATH_FORMATS):
+        yield "paths"
+    elif _is_recipient(signature, name, place):
+        yield "recipients"
+
+
+def _is_recipient(signature: ToolSignature, name: str, place: ScopedSchema) -> bool:
+    if name in signature.destination:
+        return True
+    acts = bool(signature.effects - {"read"})
+    return acts and mentions(name, place, _RECIPIENT_NAMES, _RECIPIENT_FORMATS)
+
+
+_WORDS: Final = (ADDRESS_NAMES, _PATH_NAMES, _RECIPIENT_NAMES)
+_REACHES: Final[tuple[ReachKind, ...]] = ("hosts", "paths", "recipients")
+
+
+class _Needs:
+    """What the steps of one plan need, as it is collected."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        goal: Goal | None,
+        tools: Mapping[str, ToolSignature],
+        sources: PermitSources,
+    ) -> None:
+        self.plan = plan
+        self.goal = goal
+        self.tools = tools
+        self.sources = sources
+        self.of_tools = dict[str, list[str]]()
+        self.calls = 0
+        self._entries = dict[str, dict[str, list[str]]]()
+        self._secret_inputs = _secret_inputs(goal)
+
+    def add(self, kind: str, name: str, because: str) -> None:
+        """Add a reference to an entry."""
+        references = self._entries.setdefault(kind, {}).setdefault(name, [])
+        if because not in references:
+            references.append(because)
+
+    def entries(self, kind: str) -> dict[str, Because]:
+        """Return the entries of a kind; those that `*` covers are left out."""
+        found = self._entries.get(kind, {})
+        return {name: tuple(found[name]) for name in sorted(found)}
+
+    def add_step(self, step: Step) -> None:
+        """Add what a step needs."""
+        signature = self.tools.get(step.tool)
+        if step.tool == SUB_PLAN or signature is None:
+            return
+        at = f"steps.{step.id}"
+        self._add_tool(signature, f"{at}.tool")
+        self.calls += self._most_calls(step, signature)
+        for name, value in step.params.items():
+            place = _place_of(signature, name)
+            for kind, reached in self._reached_by(step, signature, name, value, place):
+                self.add(kind, reached, f"{at}.params.{name}")
+        self._add_secrets(step)
+        if step.tool == AGENT or signature.calls_agents:
+            self._add_agent(step, f"{at}.params.tools" if "tools" in step.params else f"{at}.tool")
+
+    def _add_tool(self, signature: ToolSignature, because: str) -> None:
+        references = self.of_tools.setdefault(signature.name, [])
+        if because not in references:
+            references.append(because)
+        if signature.expected_tokens > 0:
+            self.add("models", self.sources.models.get(signature.name, ANY), because)
+        for variable in self.sources.secrets.get(signature.name, ()):
+            self.add("secrets", variable, because)
+
+    def _add_agent(self, step: Step, because: str) -> None:
+        """Add the tools that an agent may call, with whatever values: a model chooses them."""
+        named = step.params.get("tools")
+        names = [str(name) for name in named] if isinstance(named, list) else sorted(self.tools)
+        if self.goal is not None and not isinstance(named, list):
+            names = [name for name in names if name in self.goal.tool_names]
+        for name in names:
+            signature = self.tools.get(name)
+            if signature is None or not is_open_to_agents(signature):
+                continue
+            self._add_tool(signature, because)
+            for parameter in as_object(signature.input_schema.get("properties")):
+                for kind in _kinds(signature, parameter, _place_of(signature, parameter)):
+                    for reached in _bounded(signature, kind, parameter):
+                        self.add(kind, reached, because)
+
+    def _most_calls(self, step: Step, signature: ToolSignature) -> int:
+        attempts = (step.retry or signature.retry).attempts
+        items = 1
+        if step.for_each is not None:
+            known = known_items(self.plan, step)
+            most = step.max_items or signature.max_items
+            items = most if known is None else len(known)
+        return items * attempts
+
+    def _reached_by(
+        self, step: Step, signature: ToolSignature, name: str, value: Json, place: ScopedSchema
+    ) -> Iterator[tuple[ReachKind, str]]:
+        """Yield what a parameter of a step, or a part of one, reaches."""
+        items = known_items(self.plan, step) if step.for_each is not None else []
+        known = list(known_values(self.plan, step, value))
+        if known and len(items or ()) <= _MAX_ITEMS_KNOWN:
+            for one in known:
+                for kind, text in _reaching(signature, name, one, place):
+                    yield kind, _reached(kind, text)
+            return
+        if not isinstance(value, str):
+            for inner_name, part, inner in _parts(name, value, place):
+                yield from self._reached_by(step, signature, inner_name, part, inner)
+            return
+        for kind in _kinds(signature, name, place):
+            start = _known_start(kind, value)
+            bounded = [start] if start else _bounded(signature, kind, name)
+            for reached in bounded:
+                yield kind, reached
+
+    def _add_secrets(self, step: Step) -> None:
+        for where, text in _places(step):
+            for name in _inputs_read(text, self._secret_inputs):
+                self.add("secrets", f"inputs.{name}", f"steps.{step.id}.{where}")
+
+
+def _places(step: Step) -> Iterator[tuple[str, str]]:
+    for name, value in step.params.items():
+        yield from ((f"params.{name}", text) for text in _texts(value))
+    if step.for_each is not None:
+        yield from (("for_each", text) for text in _texts(step.for_each))
+    if step.when is not None:
+        yield "when", step.when if "${" in step.when else f"${{{step.when}}}"
+
+
+def _inputs_read(text: str, inputs: frozenset[str]) -> frozenset[str]:
+    """Return those of some inputs that a text reads; all of them, where it reads the inputs as a
+    whole.
+    """
+    names = set[str | None]()
+    try:
+        for part in split_references(text) if "${" in text else ():
+            if isinstance(part, EmbeddedExpression):
+                names |= {read.name for read in reads(part.expression) if read.root == "inputs"}
+    except ExpressionError:
+        return frozenset()
+    return inputs if None in names else inputs & names
+
+
+def _secret_inputs(goal: Goal | None) -> frozenset[str]:
+    schemas = as_object(goal.inputs_schema.get("properties")) if goal is not None else {}
+    return frozenset(
+        name
+        for name, schema in schemas.items()
+        if isinstance(schema, dict)
+        and (schema.get("format") == "password" or schema.get("writeOnly") is True)
+    )
+
+
+def _texts(value: Json) -> Iterator[str]:
+    """Yield the texts of a value, at any depth."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for part in value:
+            yield from _texts(part)
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from _texts(part)
+
+
+def _bounded(signature: ToolSignature, kind: ReachKind, name: str) -> Iterator[str]:
+    """Yield what a parameter of a tool may reach whatever its value is."""
+    hosts = signature.allowed_hosts.get(name) if kind == "hosts" else None
+    if hosts is None:
+        yield ANY
+        return
+    for host in hosts:
+        yield host.lower()
+        yield f"*.{host.lower()}"
+
+
+def _known_start(kind: ReachKind, text: str) -> str:
+    """Return the host or the folder that a text with references begins with; nothing where it is
+    not known.
+    """
+    start = text.partition("${")[0]
+    if kind == "hosts":
+        scheme, separator, rest = start.partition("://")
+        # Only where the host has ended: `https://example.org${x}` may go on as another name.
+        if not separator or not any(end in rest for end in "/?#"):
+            return ""
+        return _reached("hosts", f"{scheme}://{rest}")
+    if kind == "paths" and "/" in start:
+        return f"{posixpath.normpath(start[: start.rindex('/') + 1])}/".replace("//", "/")
+    return ""
+
+
+def _reached(kind: ReachKind, text: str) -> str:
+    """Return the host, path or recipient that a value names."""
+    match kind:
+        case "hosts":
+            return _host(text)
+        case "paths":
+            ending = "/" if text.endswith("/") and text != "/" else ""
+            return f"{posixpath.normpath(text)}{ending}" if text else "."
+        case "recipients":
+            return text
+
+
+def _host(text: str) -> str:
+    """Return the host of an address, or of a bare host; the whole text where it has none."""
+    try:
+        parts = urlsplit(text if "://" in text else f"//{text}")
+        # A user or a backslash leads readers of addresses to different hosts.
+        if parts.hostname is None or "@" in parts.netloc or "\\" in text:
+            return text
+        return parts.hostname
+    except ValueError:
+        return text
+
+
+def _covers(kind: ReachKind, entry: str, wanted: str) -> bool:
+    """Whether an entry of permits covers what is wanted, which may be an entry itself."""
+    if entry in (ANY, wanted):
+        return True
+    if wanted == ANY:
+        return False
+    if kind == "hosts":
+        return entry.startswith("*.") and wanted.endswith(entry[1:])
+    if kind == "paths":
+        below = wanted.startswith(entry) if entry.endswith("/") else False
+        return below and not wanted.startswith("../") and "/../" not in wanted
+    return False
+
+
+def _is_more(needed: float | None, given: float | None) -> bool:
+    return given is not None and (needed is None or needed > given)
+
+
+def _most(number: float | None) -> str:
+    return "any number" if number is None else f"up to {number:g}"
+
+
+def permit_changes(old: Permits, new: Permits) -> tuple[list[PermitEntry], list[PermitEntry]]:
+    """Return what new permits have more than old ones, and what less."""
+    return excess(new, old), excess(old, new)
+
+
+def difference_lines(old: Permits, new: Permits) -> Iterable[str]:
+    """Return a line for each permit that is more (`+`) or less (`-`)."""
+    more, less = permit_changes(old, new)
+    return [*(f"+ permit {entry}" for entry in more), *(f"- permit {entry}" for entry in less)]
+
+
+def permits_text(permits: Permits) -> Sequence[str]:
+    """Return permits for people, a line an entry with the references that force it."""
+    nothing = Permits(calls=0, usd=permits.usd)
+    lines = [str(entry) for entry in excess(permits, nothing)]
+    return [*lines, f"usd {_most(permits.usd)}"] if permits.usd is not None else lines

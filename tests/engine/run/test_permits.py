@@ -1,0 +1,163 @@
+"""A run keeps to its permits: its plan, its patches and each call; and what shows what they are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.conftest import CommandLine
+from tests.engine.stale_quotes_project import write_quotes_project
+from wavewright.reviewer.package.builder import read_package
+
+
+def _permits(file: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(file.read_bytes())
+    return found
+
+
+def _change(file: Path, **changes: object) -> None:
+    file.write_text(json.dumps({**_permits(file), **changes}), encoding="utf-8")
+
+
+@pytest.fixture
+def permits(wavewright: CommandLine, project: Path) -> Path:
+    """The file with the permits of the starter's job."""
+    assert wavewright("check", "--permits", "plans/words.job.yaml").code == 0
+    return project / "plans" / "words.permits.json"
+
+
+def test_check_writes_the_least_that_a_plan_needs_beside_it(permits: Path) -> None:
+    written = _permits(permits)
+
+    assert set(written["tools"]) == {"list_notes", "read_note", "rank_words"}
+    assert written["paths"] == {
+        "*": ["steps.notes.params.path"],
+        "notes": ["steps.files.params.folder"],
+    }
+    assert (written["hosts"], written["models"], written["secrets"]) == ({}, {}, {})
+
+
+def test_a_run_that_keeps_to_the_permits_beside_its_job_is_as_without(
+    wavewright: CommandLine, permits: Path
+) -> None:
+    assert permits.is_file()
+
+    assert wavewright("run", "plans/words.job.yaml").code == 0
+
+
+def test_a_plan_that_needs_more_is_refused_with_the_references_that_force_it(
+    wavewright: CommandLine, project: Path, permits: Path
+) -> None:
+    tools = dict(_permits(permits)["tools"])
+    del tools["rank_words"]
+    _change(permits, tools=tools, paths={"*": []})
+
+    ran = wavewright("run", "plans/words.job.yaml")
+
+    assert ran.code == 1
+    assert "needs more than its permits: tool rank_words (steps.ranking.tool)" in ran.err
+    checked = wavewright("check", "plans/words.job.yaml")
+    assert checked.code == 1
+    assert "needs more than words.permits.json: tool rank_words" in checked.err
+
+
+READ_ONE = """\
+steps:
+  - {id: files, tool: list_notes, params: {folder: notes}}
+  - {id: note, tool: read_note, params: {path: "${steps.files[0]}"}}
+"""
+
+
+@pytest.mark.parametrize(("folder", "code"), [("notes/", 0), ("other/", 1)])
+def test_a_call_is_made_where_its_value_is_permitted(
+    wavewright: CommandLine, project: Path, folder: str, code: int
+) -> None:
+    (project / "plan.yaml").write_text(READ_ONE, encoding="utf-8")
+    wavewright("check", "--permits", "plan.yaml")
+    _change(project / "plan.permits.json", paths={"notes": [], folder: []})
+
+    ran = wavewright("run", "plan.yaml")
+
+    assert ran.code == code
+    refused = "not permitted: path 'notes/planning.md'"
+    assert (refused in wavewright("show").out) == bool(code)
+
+
+def test_a_resumed_run_keeps_the_permits_that_it_began_with(
+    wavewright: CommandLine, project: Path
+) -> None:
+    plan = (
+        READ_ONE
+        + '  - {id: ok, tool: ask_person, params: {question: "On?"}, depends_on: [files]}\n'
+    )
+    plan = plan.replace('${steps.files[0]}"}', '${steps.files[0]}"}, depends_on: [ok]')
+    (project / "plan.yaml").write_text(plan, encoding="utf-8")
+    wavewright("check", "--permits", "plan.yaml")
+    file = project / "plan.permits.json"
+    _change(file, paths={"notes": [], "other/": []})
+    waiting = wavewright("run", "plan.yaml", "--approve", "wait")
+    _change(file, paths={"*": []})
+
+    resumed = wavewright("resume", "--answer", "yes")
+
+    assert waiting.code != 0
+    assert resumed.code == 1
+    assert "not permitted: path 'notes/planning.md'" in wavewright("show").out
+
+
+def test_no_more_calls_are_made_than_are_permitted(
+    wavewright: CommandLine, project: Path, permits: Path
+) -> None:
+    needed = _permits(permits)["calls"]
+    _change(permits, calls=2)
+
+    ran = wavewright("run", "plans/words.job.yaml")
+
+    assert isinstance(needed, int)
+    assert ran.code == 1
+    assert f"calls up to {needed}" in ran.err
+
+
+@pytest.mark.parametrize(("answer", "code"), [("always", 0), ("never", 1)])
+def test_a_patch_that_needs_more_than_the_permits_asks(
+    wavewright: CommandLine, tmp_path: Path, answer: str, code: int
+) -> None:
+    write_quotes_project(tmp_path)
+    assert wavewright("check", "--permits", "quotes.job.yaml").code == 0
+
+    ran = wavewright("run", "quotes.job.yaml", "--output", "out", "--approve", answer)
+
+    [file] = (tmp_path / "out").glob("*/package.json")
+    assert ran.code == code
+    assert len(read_package(file.read_bytes()).patches) == 1 - code
+    assert "the patch needs more than the permits: calls up to " in ran.err
+
+
+def test_the_receipt_names_the_permits_of_the_run(wavewright: CommandLine, permits: Path) -> None:
+    wavewright("run", "plans/words.job.yaml")
+
+    receipt = json.loads(wavewright("receipt").out)
+
+    assert receipt["permits"] == _permits(permits)
+
+
+def test_diff_shows_which_permits_are_more_and_which_less(
+    wavewright: CommandLine, project: Path
+) -> None:
+    plan = "steps:\n  - {id: a, tool: list_notes, params: {folder: FOLDER}}\n"
+    for name in ("notes", "other"):
+        (project / f"{name}.yaml").write_text(plan.replace("FOLDER", name), encoding="utf-8")
+
+    shown = wavewright("diff", "notes.yaml", "other.yaml")
+    as_json = json.loads(wavewright("diff", "notes.yaml", "other.yaml", "--format", "json").out)
+
+    assert shown.out.endswith(
+        "+ permit path other (steps.a.params.folder)\n- permit path notes (steps.a.params.folder)\n"
+    )
+    assert as_json["permits"] == {
+        "more": [{"kind": "path", "name": "other", "because": ["steps.a.params.folder"]}],
+        "less": [{"kind": "path", "name": "notes", "because": ["steps.a.params.folder"]}],
+    }

@@ -1,0 +1,288 @@
+"""The permits of a plan: the least that it needs, no less and no more, and what a call may reach."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, strategies as st
+
+from wavewright.planner.checks.permits import (
+    Permits,
+    PermitSources,
+    ReachKind,
+    ToolPermit,
+    excess,
+    extended_permits,
+    infer_permits,
+    refused_value,
+)
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.types import Effect, Json, JsonObject
+
+
+def tool(
+    name: str, *effects: Effect, params: JsonObject | None = None, **fields: object
+) -> ToolSignature:
+    properties: JsonObject = params or {}
+    return ToolSignature.model_validate(
+        {
+            "name": name,
+            "effects": effects or ("read",),
+            "input_schema": {"type": "object", "properties": properties},
+            **fields,
+        }
+    )
+
+
+TEXT: JsonObject = {"type": "string"}
+TOOLS = {
+    one.name: one
+    for one in (
+        tool("count", params={"items": {}}),
+        tool("fetch", "read", "egress", params={"url": TEXT}),
+        tool(
+            "post",
+            "egress",
+            params={"url": TEXT, "payload": {}},
+            allowed_hosts={"url": ["example.org"]},
+        ),
+        tool("load", params={"path": TEXT}),
+        tool("mail", "egress", params={"to": TEXT, "text": TEXT}),
+        tool("pay", "write", params={"iban": TEXT, "amount": {"type": "number"}}),
+        tool("sort", params={"note": TEXT}, expected_tokens=100),
+        tool("agent", params={"task": TEXT, "tools": {}}, expected_tokens=100),
+    )
+}
+
+
+def step(name: str, tool: str, /, for_each: Json = None, **params: Json) -> JsonObject:
+    found: JsonObject = {"id": name, "tool": tool, "params": params}
+    return found if for_each is None else {**found, "for_each": for_each}
+
+
+def permits(*steps: JsonObject, **fields: object) -> Permits:
+    plan = Plan.model_validate({"version": 1, "steps": [*steps], **fields})
+    sources = PermitSources({"sort": "test:small"}, {"fetch": ["FETCH_TOKEN"]})
+    return infer_permits(plan, None, TOOLS, sources)
+
+
+def test_a_plan_without_steps_that_reach_anything_needs_its_tools_only() -> None:
+    assert permits(step("n", "count", items=[1])) == Permits(
+        tools={"count": ToolPermit(effects=("read",), because=("steps.n.tool",))}, calls=1
+    )
+
+
+@pytest.mark.parametrize(
+    ("used", "kind", "name", "because"),
+    [
+        (
+            step("a", "fetch", url="https://Example.org/x"),
+            "hosts",
+            "example.org",
+            "steps.a.params.url",
+        ),
+        (step("a", "fetch", url="${inputs.u}"), "hosts", "docs.example", "steps.a.params.url"),
+        (
+            step("a", "fetch", url="https://example.org/${steps.b}"),
+            "hosts",
+            "example.org",
+            "steps.a.params.url",
+        ),
+        (
+            step("a", "fetch", url="https://example.org${steps.b}"),
+            "hosts",
+            "*",
+            "steps.a.params.url",
+        ),
+        (step("a", "fetch", url="${steps.b}"), "hosts", "*", "steps.a.params.url"),
+        (
+            step("a", "fetch", ["https://x.example/"], url="${item}"),
+            "hosts",
+            "x.example",
+            "steps.a.params.url",
+        ),
+        (step("a", "post", url="${steps.b}"), "hosts", "*.example.org", "steps.a.params.url"),
+        (step("a", "load", path="notes/a.md"), "paths", "notes/a.md", "steps.a.params.path"),
+        (step("a", "load", path="notes/${steps.b}"), "paths", "notes/", "steps.a.params.path"),
+        (step("a", "load", path="${steps.b}"), "paths", "*", "steps.a.params.path"),
+        (
+            step("a", "mail", to="press@example.org", text=""),
+            "recipients",
+            "press@example.org",
+            "steps.a.params.to",
+        ),
+        (step("a", "pay", iban="DE1", amount=1), "recipients", "DE1", "steps.a.params.iban"),
+        (step("a", "sort", note=""), "models", "test:small", "steps.a.tool"),
+        (step("a", "fetch", url="https://example.org/"), "secrets", "FETCH_TOKEN", "steps.a.tool"),
+        (step("a", "agent", task="", tools=["fetch"]), "hosts", "*", "steps.a.params.tools"),
+    ],
+)
+def test_what_a_step_reaches_is_permitted_with_the_reference_that_forces_it(
+    used: JsonObject, kind: str, name: str, because: str
+) -> None:
+    needed = permits(step("b", "count", items=[]), used, inputs={"u": "https://docs.example/"})
+    entries: dict[str, tuple[str, ...]] = getattr(needed, kind)
+
+    assert because in entries[name]
+
+
+def test_a_name_of_let_is_what_it_stands_for() -> None:
+    needed = permits(
+        step("a", "fetch", url="${page}"),
+        let={"page": "https://example.org/${inputs.x}"},
+        inputs={"x": "y"},
+    )
+
+    assert set(needed.hosts) == {"example.org"}
+
+
+def test_a_secret_input_is_named_where_it_is_read() -> None:
+    plan = Plan.model_validate(
+        {
+            "version": 1,
+            "inputs": {"pin": "1234", "free": "x"},
+            "let": {"code": "${inputs.pin}"},
+            "steps": [
+                step("a", "count", items="${code}"),
+                step("b", "count", items="${inputs.free}"),
+            ],
+        }
+    )
+    schema = {
+        "type": "object",
+        "properties": {"pin": {"type": "string", "format": "password"}, "free": TEXT},
+    }
+    goal = Goal(name="g", job="j", text="t", inputs=plan.inputs, inputs_schema=schema, tools=())
+
+    assert infer_permits(plan, goal, TOOLS).secrets == {"inputs.pin": ("steps.a.params.items",)}
+
+
+def test_the_fields_of_an_object_are_what_their_names_say() -> None:
+    needed = permits(
+        step(
+            "a", "post", url="https://example.org/", payload={"to": "x@example.org", "body": "text"}
+        )
+    )
+
+    assert (set(needed.hosts), set(needed.recipients)) == ({"example.org"}, {"x@example.org"})
+
+
+@pytest.mark.parametrize(
+    ("used", "most"),
+    [
+        (step("a", "count", items=1), 1),
+        (step("a", "count", [1, 2, 3], items=1), 3),
+        ({**step("a", "count", items=1), "retry": {"attempts": 4}}, 4),
+        ({**step("a", "count", "${steps.b}", items=1), "max_items": 7}, 7),
+    ],
+)
+def test_the_most_calls_are_those_of_all_items_and_attempts(used: JsonObject, most: int) -> None:
+    assert permits(step("b", "count", items=[]), used).calls == 1 + most
+
+
+USES: dict[str, Callable[[str], JsonObject]] = {
+    "hosts": lambda value: step("used", "fetch", url=f"https://{value}.example/page"),
+    "paths": lambda value: step("used", "load", path=f"notes/{value}"),
+    "recipients": lambda value: step("used", "mail", to=value, text="x"),
+    "models": lambda value: step("used", "sort", note=value),
+    "secrets": lambda value: step("used", "fetch", url=f"https://{value}.example/page"),
+}
+
+
+@given(st.sampled_from(sorted(USES)), st.text("abcdef", min_size=1, max_size=6))
+def test_a_plan_that_uses_a_permit_needs_it_and_one_that_does_not_has_none(
+    kind: str, value: str
+) -> None:
+    idle = permits(step("idle", "count", items=[value]))
+    used = permits(step("idle", "count", items=[value]), USES[kind](value))
+
+    assert getattr(idle, kind) == {}
+    assert getattr(used, kind) != {}
+    assert excess(idle, used) == []
+    assert kind.removesuffix("s") in {entry.kind for entry in excess(used, idle)}
+    assert excess(used, extended_permits(idle, used)) == []
+
+
+@given(
+    kind=st.sampled_from(["hosts", "paths", "recipients"]),
+    literal=st.text("ab/.:", max_size=8),
+    later=st.text("ab/.@:\\", max_size=12),
+)
+def test_a_call_with_whatever_value_comes_is_permitted_by_what_was_inferred(
+    kind: ReachKind, literal: str, later: str
+) -> None:
+    name, parameter = {
+        "hosts": ("fetch", "url"),
+        "paths": ("load", "path"),
+        "recipients": ("mail", "to"),
+    }[kind]
+    start = f"https://{literal}" if kind == "hosts" else literal
+    needed = permits(
+        step("b", "count", items=[]), step("a", name, **{parameter: start + "${steps.b}"})
+    )
+
+    reason = refused_value(needed, TOOLS[name], {parameter: start + later})
+
+    # A path may lead out of a known folder again, and an address hold a user: these are refused.
+    leads_out = ".." in start + later or (kind == "hosts" and set("@\\") & set(start + later))
+    assert not reason or leads_out
+
+
+def test_a_value_that_is_not_known_needs_some_entry_where_calls_are_held() -> None:
+    needed = permits(step("b", "count", items=[]), step("a", "fetch", url="${steps.b}"))
+    some = needed.model_copy(update={"hosts": {"example.org": ()}})
+    none = needed.model_copy(update={"hosts": {}})
+
+    assert excess(needed, some, calls_are_held=True) == []
+    assert [entry.kind for entry in excess(needed, some)] == ["host"]
+    assert [entry.kind for entry in excess(needed, none, calls_are_held=True)] == ["host"]
+
+
+def test_what_the_tools_of_an_agent_reach_must_be_given_as_a_whole() -> None:
+    needed = permits(step("a", "agent", task="", tools=["fetch"]))
+    some = needed.model_copy(update={"hosts": {"example.org": ()}})
+
+    assert [entry.kind for entry in excess(needed, some, calls_are_held=True)] == ["host"]
+
+
+@pytest.mark.parametrize(
+    ("given_hosts", "url", "is_permitted"),
+    [
+        (["example.org"], "https://example.org/x", True),
+        (["example.org"], "https://www.example.org/x", False),
+        (["*.example.org"], "https://www.example.org/x", True),
+        (["*.example.org"], "https://example.org.evil.example/", False),
+        (["example.org"], "https://example.org@evil.example/", False),
+        (["example.org"], "https://evil.example/?https://example.org/", False),
+        (["example.org"], "https://evil.example\\@example.org/", False),
+        (["*"], "https://anywhere.example/", True),
+        ([], "https://example.org/", False),
+    ],
+)
+def test_a_call_reaches_the_hosts_that_are_permitted(
+    given_hosts: list[str], url: str, *, is_permitted: bool
+) -> None:
+    known = Permits(tools={"fetch": ToolPermit()}, hosts=dict.fromkeys(given_hosts, ()))
+
+    assert (refused_value(known, TOOLS["fetch"], {"url": url}) == "") is is_permitted
+
+
+@pytest.mark.parametrize(
+    ("path", "is_permitted"),
+    [
+        ("notes/a.md", True),
+        ("notes/deep/a.md", True),
+        ("notes/../secret", False),
+        ("./notes/a.md", True),
+        ("notesx/a.md", False),
+        ("/etc/passwd", False),
+        ("../notes/a.md", False),
+    ],
+)
+def test_a_call_reaches_the_paths_that_are_permitted(path: str, *, is_permitted: bool) -> None:
+    known = Permits(tools={"load": ToolPermit()}, paths={"notes/": ()})
+
+    assert (refused_value(known, TOOLS["load"], {"path": path}) == "") is is_permitted
