@@ -143,6 +143,11 @@ def test_every_fault_of_file_and_environment_is_told_at_once(tmp_path: Path) -> 
         pytest.param(
             f"postgresql://me:p/{OWNERS}@db/w", "written %2F, %3F, %23 or %40", id="no port"
         ),
+        pytest.param(
+            f"postgresql://me:p@{OWNERS}@db/w",
+            "the user or password has a character that is not escaped",
+            id="at",
+        ),
         pytest.param("postgresql://one:5432,two:x/w", "this is no such address", id="second port"),
         pytest.param("postgresql:w", "this is no such address", id="no host"),
     ],
@@ -171,6 +176,7 @@ def test_a_key_of_signatures_in_the_file_is_refused_without_being_repeated(tmp_p
         "amqp://guest:guest@[::1]/",
         "amqps://svc:pw@queue.example:5671/lore?heartbeat=10",
         "amqp://svc@queue",
+        "amqp://svc:p@w@queue",
     ],
 )
 def test_an_address_of_a_broker_is_taken(tmp_path: Path, url: str) -> None:

@@ -128,7 +128,9 @@ def _host_and_user(
         parts = urlsplit(url)
     except ValueError:
         parts = urlsplit("")
-    if "@" in f"{parts.path}{parts.query}{parts.fragment}" or parts.netloc.count("@") > 1:
+    # Of two '@' a broker's client takes the last one, and PostgreSQL's the first.
+    is_split = parts.scheme in _POSTGRESQL and parts.netloc.count("@") > 1
+    if "@" in f"{parts.path}{parts.query}{parts.fragment}" or is_split:
         # An unescaped character ended the host early: the rest of the password would be parsed as a
         # path, or, of two '@', as the host.
         msg = (

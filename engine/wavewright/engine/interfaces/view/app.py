@@ -1,27 +1,32 @@
 """The live page as an ASGI application, with the pages of jobs and decisions: HTML for people, JSON
 below `/api/v1`.
+
+Only what asks the journal needs it: while the database is away, each page says so within two
+seconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
 from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
-from wavewright.engine.interfaces.view.api import Api
+from wavewright.engine.interfaces.view.api import PREFIX, Api
 from wavewright.engine.interfaces.view.run_pages import (
     RunPages,
     StepPages,
@@ -48,42 +53,138 @@ from wavewright.engine.interfaces.view.viewed_jobs import (
 from wavewright.engine.interfaces.view.viewed_project import DecisionAnswer, ViewedProject
 from wavewright.engine.service.job_store.records import JobId
 from wavewright.engine.service.job_store.store import JobStore
-from wavewright.executor.stores import budget_store_of, journal_of
+from wavewright.executor.store.journal import JournalError, JournalUnreachable
+from wavewright.executor.store.stored_journal import StoredJournal
+from wavewright.executor.store.transaction import StoreTransaction
+from wavewright.executor.stores import budget_store_of, journal_of, place_of_journal
+from wavewright.planner.ports.budgets import InspectableBudgetStore
 
 _INPUT: Final = "input."
 """Beginning of the name of a field that is an input."""
 
 
 @asynccontextmanager
-async def open_view(settings: Settings, base: str = "") -> AsyncGenerator[Starlette]:
-    """Open the journal of a project and yield the application, to be put behind a `AccessGuard`.
+async def open_view(settings: Settings, base: str = "") -> AsyncGenerator[ASGIApp]:
+    """Open the journal of a project and yield the application, to be put behind an `AccessGuard`.
 
-    Links of what is streamed begin with `base`.
+    A database that cannot be reached is waited for; meanwhile each page says so. Links of what is
+    streamed begin with `base`.
+
+    Raises:
+        JournalError: the journal cannot be opened, and not because its server is away.
     """
-    async with (
-        journal_of(settings) as journal,
-        budget_store_of(settings) as budgets,
-        anyio.create_task_group() as group,
-    ):
-        project = ViewedProject(settings, journal, JobStore(journal))
-        jobs = ViewedJobs(project, budgets)
-        pages = [
-            *RunPages(project, RunWatches(journal, group, partial(render_fragment, base))).routes(),
-            *StepPages(project).routes(),
-            *_JobPages(jobs).routes(),
-            *_SubmitPages(Submissions(jobs)).routes(),
-            *_DecisionPages(project).routes(),
-        ]
-        yield Starlette(
-            routes=[
-                *pages,
-                *Api(project, jobs).routes(),
-                *style_routes(),
-                script_route(),
-                stream_script_route(),
-            ]
-        )
-        group.cancel_scope.cancel()
+    view = _ViewOfStore(settings, base)
+    opened = AsyncExitStack()
+    try:
+        await view.open(opened)
+    except JournalUnreachable:
+        async with anyio.create_task_group() as group:
+            group.start_soon(view.open_when_reachable, opened)
+            try:
+                yield view
+            finally:
+                group.cancel_scope.cancel()
+    else:
+        async with opened:
+            yield view
+
+
+_PAUSE: Final = 1.0
+"""Seconds between two tries to reach a database."""
+_ANSWER_SECONDS: Final = 1.5
+"""Within which a database answers, or pages say that it does not."""
+_ASSETS: Final = frozenset({"/style.css", "/favicon.svg", "/view.js", "/streams.js"})
+
+
+class _ViewOfStore:
+    """The pages of a project while its store answers, and one that says so while it does not."""
+
+    def __init__(self, settings: Settings, base: str) -> None:
+        self._settings = settings
+        self._base = base
+        self._assets = Starlette(routes=[*style_routes(), script_route(), stream_script_route()])
+        self._journal: StoredJournal | None = None
+        self._app: ASGIApp | None = None
+
+    async def open(self, opened: AsyncExitStack) -> None:
+        """Open the store and what is served of it; closed with the stack.
+
+        Raises:
+            JournalError: it cannot be opened.
+        """
+        async with AsyncExitStack() as opening:
+            journal = await opening.enter_async_context(journal_of(self._settings))
+            budgets = await opening.enter_async_context(budget_store_of(self._settings))
+            group = await opening.enter_async_context(anyio.create_task_group())
+            opening.callback(group.cancel_scope.cancel)
+            project = ViewedProject(self._settings, journal, JobStore(journal))
+            self._journal, self._app = journal, _pages_of(project, budgets, group, self._base)
+            opened.push_async_exit(opening.pop_all())
+
+    async def open_when_reachable(self, opened: AsyncExitStack) -> None:
+        """Open the store as soon as its server answers, and keep it open until this is cancelled."""
+        async with opened:
+            while self._app is None:
+                await anyio.sleep(_PAUSE)
+                with suppress(JournalUnreachable):
+                    await self.open(opened)
+            await anyio.sleep_forever()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] == "http" and _path_below_base(scope) in _ASSETS:
+            await self._assets(scope, receive, send)
+        elif self._app is not None and await self._answers():
+            await self._app(scope, receive, send)
+        else:
+            await self._away(Request(scope))(scope, receive, send)
+
+    async def _answers(self) -> bool:
+        """Whether the store answers in time; a file does."""
+        if self._settings.journal_url is None:
+            return True
+        assert self._journal is not None
+        with anyio.move_on_after(_ANSWER_SECONDS), suppress(JournalError):
+            await self._journal.read(_ask_anything)
+            return True
+        return False
+
+    def _away(self, request: Request) -> Response:
+        """Return the answer while the store is away."""
+        place = place_of_journal(self._settings)
+        headers = {"Retry-After": "5"}
+        if _path_below_base(request.scope).startswith(f"{PREFIX}/"):
+            error = {"error": f"the database cannot be reached: {place}"}
+            return JSONResponse(error, 503, headers)
+        if request.method == "GET":
+            headers["Refresh"] = "5"
+        answer = page(request, "away.html.j2", 503, title="The database is away", place=place)
+        answer.headers.update(headers)
+        return answer
+
+
+def _path_below_base(scope: Scope) -> str:
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))
+
+
+async def _ask_anything(transaction: StoreTransaction) -> None:
+    await transaction.fetch("SELECT 1")
+
+
+def _pages_of(
+    project: ViewedProject, budgets: InspectableBudgetStore, group: TaskGroup, base: str
+) -> ASGIApp:
+    jobs = ViewedJobs(project, budgets)
+    watches = RunWatches(project.journal, group, partial(render_fragment, base))
+    pages = [
+        *RunPages(project, watches).routes(),
+        *StepPages(project).routes(),
+        *_JobPages(jobs).routes(),
+        *_SubmitPages(Submissions(jobs)).routes(),
+        *_DecisionPages(project).routes(),
+    ]
+    return Starlette(routes=[*pages, *Api(project, jobs).routes()])
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -22,7 +23,7 @@ from wavewright.engine.run.decisions.questions import mark_waiting_runs
 from wavewright.engine.run.target_waves import TargetWaves, target_waves
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.store import run_queries
-from wavewright.executor.store.journal import ENDED_STATUSES, RunRow
+from wavewright.executor.store.journal import ENDED_STATUSES, JournalUnreachable, RunRow
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.planner.types import RunId, StepId
 from wavewright.reviewer.package.builder import stored_package
@@ -274,7 +275,10 @@ class RunWatches:
         known: RunSnapshot | None = None
         while watch.viewers:
             began = time.monotonic()
-            snapshot = await read_run(self._journal, run, known=known)
+            # A database that is away for a while ends no stream.
+            snapshot = None
+            with suppress(JournalUnreachable):
+                snapshot = await read_run(self._journal, run, known=known)
             if snapshot is not None:
                 known = snapshot
                 watch.set(await anyio.to_thread.run_sync(self._fragment, snapshot, drawings))
