@@ -17,6 +17,7 @@ from wavewright.executor.events.types import (
     GateRecord,
     ItemFinished,
     Noted,
+    PlanAccepted,
     RunFinished,
     StepFinished,
 )
@@ -31,7 +32,7 @@ from wavewright.executor.store.journal import (
     match_run,
     new_run_id,
 )
-from wavewright.planner.types import GateId, GateSeverity, RunId, StepId, StepKey
+from wavewright.planner.types import GateId, GateSeverity, PlanHash, RunId, StepId, StepKey
 
 pytestmark = pytest.mark.anyio
 
@@ -205,6 +206,23 @@ async def test_runs_are_listed_newest_first_with_their_steps_by_last_ending(
     )  # fmt: skip
     assert (newest.steps, newest.ok, newest.failed) == (1, 1, 0)
     assert (oldest.steps, oldest.ok, oldest.failed) == (4, 2, 1)
+
+
+async def test_a_run_that_has_not_ended_is_listed_with_the_steps_of_its_plan(
+    journal: Journal,
+) -> None:
+    await journal.append(
+        RUN,
+        [
+            run_started(RUN),
+            PlanAccepted(2.0, {"steps": [{"id": step} for step in "abcd"]}, PlanHash("h"), "given"),
+            step_finished("a"),
+        ],
+    )
+
+    [row] = await journal.list_runs()
+
+    assert (row.ok, row.steps) == (1, 4)
 
 
 async def test_a_run_that_nobody_has_open_and_that_did_not_end_is_interrupted(

@@ -22,10 +22,12 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, Self, TypeAlias
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.executor.events.codec import encode
+from wavewright.executor.events.state import step_ids
 from wavewright.executor.events.types import (
     Event,
     ItemFinished,
     Noted,
+    PlanAccepted,
     RunFinished,
     RunStarted,
     StepFinished,
@@ -66,9 +68,7 @@ class RunRow:
     started: float
     finished: float | None
     steps: int
-    """Steps that have ended, by their last ending; of a run that waits for a person, those of its
-    plan.
-    """
+    """Steps that have ended, by their last ending; of a run that has not ended, those of its plan."""
     ok: int
     """Of these: ok, empty or reused."""
     failed: int
@@ -366,11 +366,13 @@ def summarize_run(run: RunId, events: Sequence[Event], *, is_owned: bool) -> Run
     """Return the list row of a run from its events."""
     job, started, finished = "", 0.0, None
     ended: RunStatus | None = None
-    last = dict[StepId, str]()
+    last, planned = dict[StepId, str](), 0
     for event in events:
         match event:
             case RunStarted():
                 job, started = event.job, event.at
+            case PlanAccepted():
+                planned = len(step_ids(event.plan))
             case StepFinished():
                 last[event.step] = event.status
             case RunFinished():
@@ -383,13 +385,14 @@ def summarize_run(run: RunId, events: Sequence[Event], *, is_owned: bool) -> Run
         # It did more than take a note after it ended: it was resumed.
         ended, finished = None, None
     statuses = list(last.values())
+    status = run_status(ended, is_owned=is_owned)
     return RunRow(
         run=run,
         job=job,
-        status=run_status(ended, is_owned=is_owned),
+        status=status,
         started=started,
         finished=finished,
-        steps=len(statuses),
+        steps=len(statuses) if status in ENDED_STATUSES else max(planned, len(statuses)),
         ok=sum(status in ("ok", "empty", "reused") for status in statuses),
         failed=statuses.count("failed"),
     )

@@ -7,12 +7,16 @@ never returned.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
+from wavewright.executor.events.state import step_ids
 from wavewright.executor.events.types import Event
 from wavewright.executor.store.chain import first_hash
 from wavewright.executor.store.journal import (
+    ENDED_STATUSES,
     CancelRequest,
     JournalError,
     RunHead,
@@ -220,7 +224,35 @@ async def _run_rows(
         *values,
     )
     counts = await count_steps(transaction, [row[19] for row in rows if row[14] is None])
-    return [_run_row(row, counts.get(row[19], (0, 0, 0)), transaction) for row in rows]
+    found = [_run_row(row, counts.get(row[19], (0, 0, 0)), transaction) for row in rows]
+    numbers = {run.run: row[19] for run, row in zip(found, rows, strict=True)}
+    planned = await _count_planned(
+        transaction, [numbers[run.run] for run in found if run.status not in ENDED_STATUSES]
+    )
+    return [replace(run, steps=max(run.steps, planned.get(numbers[run.run], 0))) for run in found]
+
+
+async def _count_planned(statements: Statements, runs: Sequence[int]) -> dict[int, int]:
+    """Return of runs, given by number, how many steps the plan has that they follow."""
+    if not runs:
+        return {}
+    rows = await statements.fetch(
+        f"""SELECT event.run, {statements.body_bytes} FROM event
+            JOIN (SELECT run, max(seq) AS seq FROM event
+                  WHERE run {statements.in_list("$1", "bigint")} AND kind = 'plan_accepted' GROUP BY run) AS last
+            ON event.run = last.run AND event.seq = last.seq""",  # noqa: S608 - constants
+        [*runs],
+    )
+    return {run: _planned_steps(body) for run, body in rows}
+
+
+def _planned_steps(body: bytes | None) -> int:
+    # Whoever reads the run itself is told that the event is damaged.
+    try:
+        accepted = json.loads(body or b"{}")
+    except ValueError:
+        return 0
+    return len(step_ids(accepted.get("plan"))) if isinstance(accepted, dict) else 0
 
 
 def _run_row(row: Row, counted: Sequence[int], transaction: StoreTransaction) -> RunRow:

@@ -5,6 +5,7 @@ file or a database.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
@@ -13,7 +14,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.executor.event_examples import run_finished, run_started
+from tests.executor.event_examples import run_finished, run_started, step_finished
 from tests.support.postgres import PostgresServer
 from wavewright.engine.interfaces.view.stored_runs import (
     PAGE_SIZE,
@@ -24,12 +25,13 @@ from wavewright.engine.interfaces.view.stored_runs import (
     page_of_runs,
     read_run,
 )
-from wavewright.executor.events.types import Event, ModelCalled, Noted, PlanAccepted
+from wavewright.executor.events.types import Event, ModelCalled, Noted, PlanAccepted, WaveStarted
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.stored_journal import StoredJournal
+from wavewright.planner.language.goals import Goal
 from wavewright.planner.ports.model_port import ModelUse
-from wavewright.planner.types import JsonObject, PlanHash, RunId
+from wavewright.planner.types import JsonObject, PlanHash, RunId, StepId
 
 pytestmark = pytest.mark.anyio
 
@@ -70,6 +72,37 @@ async def test_pages_follow_each_other_from_the_newest_run_to_the_first(
         run_id(number) for number in reversed(range(PAGE_SIZE + 5))
     ]
     assert second.following is None
+
+
+async def test_a_step_of_a_later_wave_is_not_shown_as_running(journal: StoredJournal) -> None:
+    plan: JsonObject = {
+        "version": 1,
+        "steps": [
+            {"id": "quick", "tool": "read"},
+            {"id": "slow", "tool": "read"},
+            {"id": "later", "tool": "read", "depends_on": ["quick"]},
+        ],
+    }
+    goal = Goal(name="read", job="read", text="Read", inputs={}, tools=())
+    wave = (StepId("quick"), StepId("slow"))
+    await journal.append(
+        run_id(1),
+        [
+            replace(run_started(run_id(1)), goal=goal.model_dump(mode="json")),
+            PlanAccepted(2.0, plan, PlanHash("h"), "given"),
+            WaveStarted(2.0, 0, wave),
+            step_finished("quick"),
+        ],
+    )
+
+    snapshot = await read_run(journal, run_id(1))
+
+    assert snapshot is not None
+    assert _running_names(snapshot.html("", "folded") or "") == ["slow"]
+
+
+def _running_names(page: str) -> list[str]:
+    return re.findall(r'aria-label="([^"]+): running"', page)
 
 
 async def test_runs_are_found_by_status_and_by_a_text_in_which_signs_stand_for_themselves(

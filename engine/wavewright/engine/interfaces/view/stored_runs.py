@@ -158,17 +158,23 @@ class RunSnapshot:
         verdict = _VERDICTS.get(self.row.status)
         if verdict is None:
             return render_run(package, links=links, drawings=drawings)
-        running = _running_steps(package) if self.row.status == "running" else frozenset[StepId]()
+        running = (
+            self._running_steps(package) if self.row.status == "running" else frozenset[StepId]()
+        )
         return render_run(package, LiveRun(*verdict, running), links=links, drawings=drawings)
 
-
-def _running_steps(package: Package) -> frozenset[StepId]:
-    """Return the steps that wait for no other step and have not ended."""
-    log = package.execution_log
-    is_open = {step.id for step in log if step.status == "not_run"}
-    return frozenset(
-        step.id for step in log if step.id in is_open and is_open.isdisjoint(step.depends_on)
-    )
+    def _running_steps(self, package: Package) -> frozenset[StepId]:
+        """Return the steps that have not ended, of the wave that runs; without waves, those that
+        wait for no other step.
+        """
+        is_open = {step.id for step in package.execution_log if step.status == "not_run"}
+        if self.state.waves:
+            return frozenset(is_open.intersection(self.state.waves[-1].steps))
+        return frozenset(
+            step.id
+            for step in package.execution_log
+            if step.id in is_open and is_open.isdisjoint(step.depends_on)
+        )
 
 
 async def read_run(
