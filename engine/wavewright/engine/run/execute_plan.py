@@ -126,7 +126,7 @@ def _donor(context: PlannedContext) -> ReuseSource | None:
         return None
     states = [context.donor, *context.donors_before]
     chain = tuple(
-        RetriedRun(state.run, state, _changed_tools(state, context.tools))
+        RetriedRun(state.run, state, changed_tools(state, context.tools))
         for state in states
         if state.run is not None
     )
@@ -136,7 +136,7 @@ def _donor(context: PlannedContext) -> ReuseSource | None:
     return ReuseSource(chain, anew | again, again)
 
 
-def _changed_tools(state: RunState, tools: Mapping[str, Tool]) -> frozenset[str]:
+def changed_tools(state: RunState, tools: Mapping[str, Tool]) -> frozenset[str]:
     """Return the tools whose code or contract is not what a run was made with."""
     if state.started is None:
         return frozenset()

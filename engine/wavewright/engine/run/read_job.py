@@ -23,6 +23,7 @@ from wavewright.engine.run.target_root import TargetsContext
 from wavewright.engine.run.target_waves import TargetWaves, target_waves
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import RetryOf, RunStarted
+from wavewright.executor.store.journal import Journal
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.plans.graph import PlanGraph
@@ -78,7 +79,7 @@ async def _resumed(
         _as_requested(goal, request, settings),
         state=state,
         donor=donor,
-        donors_before=await _donors_before(donor, attempt),
+        donors_before=await runs_repeated_by(donor, attempt.journal),
         retry=retry,
     )
     waves = target_waves(state)
@@ -123,18 +124,18 @@ async def _retried(
         _as_requested(goal, request, settings),
         draft=draft,
         donor=donor,
-        donors_before=await _donors_before(donor, attempt),
+        donors_before=await runs_repeated_by(donor, attempt.journal),
         retry=retry,
     )
 
 
-async def _donors_before(donor: RunState | None, attempt: Attempt) -> tuple[RunState, ...]:
+async def runs_repeated_by(donor: RunState | None, journal: Journal) -> tuple[RunState, ...]:
     """Return the runs that a run repeats, directly or through others, as far as the journal has
-    them.
+    them, the newest first.
     """
     found = list[RunState]()
     while donor is not None and donor.started is not None and donor.started.retry is not None:
-        donor = fold(await attempt.journal.load(donor.started.retry.run))
+        donor = fold(await journal.load(donor.started.retry.run))
         if donor.started is not None:
             found.append(donor)
     return tuple(found)

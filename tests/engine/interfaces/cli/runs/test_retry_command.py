@@ -130,3 +130,108 @@ def test_an_unknown_step_or_a_faulty_input_is_refused(wavewright: CommandLine, f
     assert "did you mean 'rated'?" in step.err
     assert "'top' sets no input" in value.err
     assert newest(wavewright) == failed
+
+
+_SHOP = '''
+from pathlib import Path
+
+
+def charge(who: str) -> str:
+    """Charge somebody."""
+    with Path("calls.txt").open("a") as calls:
+        calls.write(f"charge {who}\\n")
+    return f"charged {who}"
+
+
+def look(who: str) -> str:
+    """Look somebody up."""
+    if Path(f"no-{who}").exists():
+        raise ValueError(f"there is no {who}")
+    return who
+
+'''
+_SHOP_SETTINGS = """
+tools:
+  - path: shop.py
+    functions:
+      charge: {effects: [write]}
+      look: {}
+"""
+_SHOP_PLAN = """
+version: 1
+inputs: {who: ann, others: [bob, cid]}
+steps:
+  - {id: paid, tool: charge, params: {who: "${inputs.who}"}}
+  - {id: known, tool: look, params: {who: dan}, depends_on: [paid]}
+  - {id: seen, tool: look, for_each: "${inputs.others}", min_ok: 1, params: {who: "${item}"}}
+  - {id: told, tool: look, params: {who: "${steps.known}"}}
+result: ${steps.told}
+"""
+
+
+@pytest.fixture
+def shop(wavewright: CommandLine, tmp_path: Path) -> Path:
+    """A project with a run whose step `known` and an item of `seen` have failed."""
+    (tmp_path / "shop.py").write_text(_SHOP)
+    (tmp_path / "wavewright.yaml").write_text(_SHOP_SETTINGS)
+    (tmp_path / "plan.yaml").write_text(_SHOP_PLAN)
+    (tmp_path / "no-dan").touch()
+    (tmp_path / "no-cid").touch()
+    assert wavewright("run", "plan.yaml").code == 1
+    return tmp_path
+
+
+def fates(text: str) -> dict[str, str]:
+    """Return what the printed list says of each step."""
+    lines = [line.split() for line in text.splitlines() if line.startswith("  ")]
+    return {line[1]: line[0] for line in lines if line[0] in ("called", "reused", "left")}
+
+
+def test_a_dry_run_of_a_retry_lists_what_is_called_and_reused_and_calls_nothing(
+    wavewright: CommandLine, shop: Path
+) -> None:
+    before = (shop / "calls.txt").read_text()
+    run = newest(wavewright)
+
+    answer = wavewright("retry", "--dry-run")
+
+    assert answer.code == 0
+    assert fates(answer.out) == {
+        "paid": "reused",
+        "known": "called",
+        "seen": "called",
+        "told": "called",
+    }
+    assert "1 of its 2 items failed; 1 are reused" in answer.out
+    assert (shop / "calls.txt").read_text() == before
+    assert newest(wavewright) == run
+
+
+def test_a_retry_lists_what_it_does_before_it_does_it(wavewright: CommandLine, shop: Path) -> None:
+    (shop / "no-dan").unlink()
+
+    answer = wavewright("retry")
+
+    assert answer.err.index("reused  paid") < answer.err.index("wave 1")
+    assert statuses(wavewright)["paid"] == "reused"
+
+
+def test_steps_that_a_changed_input_reaches_are_listed_as_called(
+    wavewright: CommandLine, shop: Path
+) -> None:
+    answer = wavewright("retry", "--dry-run", "--set", "who=eve")
+
+    assert fates(answer.out)["paid"] == "called"
+
+
+def test_a_step_that_is_named_is_listed_as_called_with_all_that_depend_on_it(
+    wavewright: CommandLine, shop: Path
+) -> None:
+    answer = wavewright("retry", "--dry-run", "--from", "paid")
+
+    assert {step for step, fate in fates(answer.out).items() if fate == "called"} >= {
+        "paid",
+        "known",
+        "told",
+    }
+    assert "--from paid" in answer.out

@@ -202,6 +202,10 @@ def retry(
     output: OutputOption = None,
     approve: ApproveOption = "ask",
     by: ByOption = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Show what would be called, reused and left; run nothing."),
+    ] = False,
     quiet: QuietOption = False,
     json: JsonLines = False,
 ) -> None:
@@ -220,6 +224,9 @@ def retry(
         output=output,
         by=by,
     )
+    run_command.show_retry(request, as_outcome=dry_run, is_silent=quiet or json)
+    if dry_run:
+        raise typer.Exit
     raise typer.Exit(
         run_command.execute_request(
             request, approve=approve, answers=(), as_json=json, is_quiet=quiet

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -47,7 +48,10 @@ from wavewright.engine.run.find_run import find_run
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.pipeline.phase import PipelineRun
 from wavewright.engine.run.ports import Attempt, Means, People, Ports
+from wavewright.engine.run.project.tools import tools_of_plan
+from wavewright.engine.run.read_job import runs_repeated_by
 from wavewright.engine.run.retry import retry_of_run
+from wavewright.engine.run.retry_outlook import outlook_lines, retry_outlook
 from wavewright.engine.run.run_job import run_job
 from wavewright.engine.run.services import open_services
 from wavewright.engine.run.target_waves import (
@@ -391,6 +395,29 @@ def retry_request(
     return RunRequest(
         retry=retry, concurrency=concurrency, output_dir=output, by=by or local_user()
     )
+
+
+def show_retry(request: RunRequest, *, as_outcome: bool, is_silent: bool) -> None:
+    """Print what a retry will call, reuse and leave: to standard output where that is all that is
+    asked for, else as progress, unless that is silent.
+    """
+    if is_silent and not as_outcome:
+        return
+    assert request.retry is not None
+    settings = project_settings()
+    donors = anyio.run(_load_donors, request.retry.run, settings)
+    plan = donors[0].plan
+    tools = {} if plan is None else tools_of_plan(Plan.model_validate(plan), settings)
+    lines = outlook_lines(request.retry.run, retry_outlook(request.retry, donors, tools))
+    stream = sys.stdout if as_outcome else sys.stderr
+    stream.write("".join(f"{printable(line)}\n" for line in lines))
+
+
+async def _load_donors(run: RunId, settings: Settings) -> list[RunState]:
+    """Return a run and those that it repeats, the newest first."""
+    async with open_journal(settings) as journal:
+        newest = fold(await journal.load(run))
+        return [newest, *await runs_repeated_by(newest, journal)]
 
 
 def require_tools_here(state: RunState, settings: Settings) -> None:

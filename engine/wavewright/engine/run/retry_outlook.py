@@ -1,0 +1,179 @@
+"""What a retry will do, before it does it: which steps it calls, which it takes over, which it leaves.
+
+It follows from the runs that it repeats and from the present code of the tools, by the rules of
+`docs/explanation/semantics.md`. Items of a list are counted, by how they ended.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from wavewright.engine.run.context import RetryRequest
+from wavewright.engine.run.execute_plan import changed_tools
+from wavewright.engine.run.read_job import steps_to_repeat
+from wavewright.executor.events.state import SUCCESSES, RunState
+from wavewright.executor.events.types import ItemFinished, StepFinished
+from wavewright.executor.run.rules import is_unclear
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.types import RunId, StepId
+from wavewright.tools.functions.tool import Tool
+
+Fate: TypeAlias = Literal["called", "reused", "left"]
+_WORDS_OF_STATUS: Mapping[str, str] = {
+    "failed": "it failed",
+    "blocked": "it was not called",
+    "cancelled": "it was cut off",
+    "skipped": "its condition is asked again",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RetriedStep:
+    """What becomes of one step in a retry."""
+
+    step: StepId
+    tool: str
+    fate: Fate
+    reason: str
+
+
+def retry_outlook(
+    request: RetryRequest, donors: Sequence[RunState], tools: Mapping[str, Tool]
+) -> tuple[RetriedStep, ...]:
+    """Return what becomes of each step, in the order of the plan; empty where the run had none.
+
+    Args:
+        request: The retry.
+        donors: The run that is repeated, then those that it repeats in its turn.
+        tools: The present tools of the plan.
+    """
+    newest = donors[0]
+    if newest.plan is None:
+        return ()
+    plan = Plan.model_validate(newest.plan)
+    anew = {*steps_to_repeat(newest, request.start), *request.again}
+    read_anew = _steps_that_read(plan, _changed_inputs(request, newest))
+    outlook = _Outlook(request, donors, tools, frozenset(anew))
+    found = list[RetriedStep]()
+    called = set[StepId]()
+    graph = PlanGraph.of(plan)
+    for step in plan.steps:
+        fate, reason = outlook.fate_of(step)
+        before = called.intersection(graph.dependencies[step.id])
+        if fate == "reused" and step.id in read_anew:
+            fate, reason = "called", "where a changed input makes it another call"
+        elif fate == "reused" and before:
+            fate, reason = "called", f"where {', '.join(sorted(before))} gives something else"
+        if fate == "called":
+            called.add(step.id)
+        found.append(RetriedStep(step.id, step.tool, fate, reason))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Outlook:
+    """What is known of the runs that are repeated."""
+
+    request: RetryRequest
+    donors: Sequence[RunState]
+    tools: Mapping[str, Tool]
+    anew: frozenset[StepId]
+
+    def fate_of(self, step: Step) -> tuple[Fate, str]:
+        """Return what becomes of a step that is asked what it was asked before, and why."""
+        if step.id in self.request.again:
+            return "called", "--again names it, whether or not its write took effect"
+        if step.id in self.anew:
+            return "called", f"--from {self.request.start}"
+        tool = self.tools.get(step.tool)
+        writes = tool is not None and tool.signature.writes
+        if writes and not (tool and tool.signature.idempotent) and self._is_unclear(step.id):
+            return "left", f"its write may have taken effect; --again {step.id} repeats it"
+        succeeded = self._succeeded_in(step, writes=writes)
+        if succeeded is not None:
+            run, items = succeeded
+            return ("reused", f"run {run}") if items is None else ("called", items)
+        if step.tool in changed_tools(self.donors[0], self.tools) and not writes:
+            return "called", f"the code of {step.tool} has changed"
+        ended = self.donors[0].steps.get(step.id)
+        return "called", _WORDS_OF_STATUS.get(ended.status if ended else "", "it was not called")
+
+    def _is_unclear(self, step: StepId) -> bool:
+        """Whether a call of the step was begun, and it is not known whether it took effect."""
+        for state in self.donors:
+            endings: list[StepFinished | ItemFinished] = [*state.items.get(step, {}).values()]
+            if step in state.steps:
+                endings.append(state.steps[step])
+            if any(begun == step for begun, _ in state.begun) or any(map(is_unclear, endings)):
+                return True
+            if any(ending.status in SUCCESSES for ending in endings):
+                return False
+        return False
+
+    def _succeeded_in(self, step: Step, *, writes: bool) -> tuple[RunId | None, str | None] | None:
+        """Return the run that a step succeeded in, with how many of its items did not; None where
+        it did in none whose code it still has.
+        """
+        for state in self.donors:
+            if not writes and step.tool in changed_tools(state, self.tools):
+                return None
+            ended = state.steps.get(step.id)
+            if ended is not None and ended.status in SUCCESSES:
+                return state.run, _failed_items(ended)
+            items = state.items.get(step.id, {})
+            done = sum(item.status in SUCCESSES for item in items.values())
+            if done:
+                return (
+                    state.run,
+                    f"its items that have not succeeded; {done} did in run {state.run}",
+                )
+        return None
+
+
+def _failed_items(ended: StepFinished) -> str | None:
+    if ended.items is None or ended.items[0] == ended.items[1]:
+        return None
+    good, all_items = ended.items
+    return f"{all_items - good} of its {all_items} items failed; {good} are reused"
+
+
+def _changed_inputs(request: RetryRequest, newest: RunState) -> frozenset[str]:
+    assert newest.started is not None
+    before = Goal.model_validate(newest.started.goal).inputs
+    return frozenset(
+        name
+        for name, value in request.inputs.items()
+        if name not in before or before[name] != value
+    )
+
+
+def _steps_that_read(plan: Plan, inputs: frozenset[str]) -> frozenset[StepId]:
+    if not inputs:
+        return frozenset()
+    named = re.compile(rf"\binputs\.({'|'.join(map(re.escape, inputs))})\b")
+    return frozenset(
+        step.id
+        for step in plan.steps
+        if named.search(json.dumps(step.model_dump(mode="json", exclude_defaults=True)))
+    )
+
+
+def outlook_lines(run: RunId, steps: Sequence[RetriedStep]) -> list[str]:
+    """Return the lines that tell a person what a retry will do."""
+    if not steps:
+        return [f"retry of run {run}, which had no plan: everything is called"]
+    width = max(len(step.step) for step in steps)
+    tools = max(len(step.tool) for step in steps)
+    return [
+        f"retry of run {run}:",
+        *(
+            f"  {step.fate:<6}  {step.step:<{width}}  {step.tool:<{tools}}  {step.reason}"
+            for step in steps
+        ),
+    ]

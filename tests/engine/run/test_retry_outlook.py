@@ -1,0 +1,79 @@
+"""What a retry says that it will do, of runs whose events are given."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.executor.event_examples import run_started, step_finished
+from wavewright.engine.run.context import RetryRequest
+from wavewright.engine.run.retry_outlook import retry_outlook
+from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.events.types import Event, PlanAccepted, RetryOf, StepStarted
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.types import JsonObject, PlanHash, RunId, StepId, StepKey
+from wavewright.tools import Tool, make_tool
+
+FIRST, SECOND = RunId("run-1"), RunId("run-2")
+PLAN: JsonObject = {
+    "version": 1,
+    "steps": [{"id": "paid", "tool": "pay"}, {"id": "told", "tool": "tell"}],
+}
+
+
+def pay() -> str:
+    """Pay."""
+    return "paid"
+
+
+def tell() -> str:
+    """Tell."""
+    return "told"
+
+
+TOOLS: dict[str, Tool] = {
+    "pay": make_tool(pay, effects=["write"]),
+    "tell": make_tool(tell),
+}
+
+
+def run(name: RunId, *events: Event, retry: RetryOf | None = None) -> RunState:
+    goal = Goal(name="shop", job="shop", text="Pay", inputs={}, tools=())
+    started = replace(run_started(name), goal=goal.model_dump(mode="json"), retry=retry)
+    return fold([started, PlanAccepted(2.0, PLAN, PlanHash("h"), "given"), *events])
+
+
+def fates(request: RetryRequest, *donors: RunState) -> dict[str, str]:
+    return {step.step: step.fate for step in retry_outlook(request, donors, TOOLS)}
+
+
+def begun(step: str) -> StepStarted:
+    return StepStarted(3.0, StepId(step), StepKey(f"{step}-key"))
+
+
+def test_a_write_whose_outcome_is_unknown_is_left() -> None:
+    assert fates(RetryRequest(FIRST), run(FIRST, begun("paid"))) == {
+        "paid": "left",
+        "told": "called",
+    }
+
+
+def test_a_write_that_is_named_is_called_whatever_became_of_it() -> None:
+    request = RetryRequest(FIRST, again=(StepId("paid"),))
+
+    assert fates(request, run(FIRST, begun("paid")))["paid"] == "called"
+
+
+def test_a_write_that_succeeded_in_any_run_of_the_chain_is_reused() -> None:
+    first = run(FIRST, step_finished("paid"))
+    second = run(SECOND, step_finished("paid", status="failed"), retry=RetryOf(FIRST, FIRST))
+
+    assert fates(RetryRequest(SECOND), second, first) == {"paid": "reused", "told": "called"}
+
+
+def test_a_read_whose_code_has_changed_is_called_and_a_write_is_not() -> None:
+    ended = run(FIRST, step_finished("paid"), step_finished("told"))
+    assert ended.started is not None
+    code = {"pay": "other", "tell": "other"}
+    before = replace(ended, started=replace(ended.started, tool_code=code))
+
+    assert fates(RetryRequest(FIRST), before) == {"paid": "reused", "told": "called"}
