@@ -159,6 +159,28 @@ def test_a_job_that_was_sent_names_nothing_outside_the_project(
 
 
 @pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"plan": "link.yaml"}, id="a plan"),
+        pytest.param({"plan": "folder/secret.yaml"}, id="a plan in a linked folder"),
+        pytest.param({"goal_template": "link.yaml"}, id="a template"),
+    ],
+)
+def test_a_job_that_was_sent_follows_no_link_out_of_the_project_and_quotes_nothing(
+    settings: Settings, tmp_path_factory: pytest.TempPathFactory, fields: JsonObject
+) -> None:
+    outside = tmp_path_factory.mktemp("elsewhere") / "secret.yaml"
+    outside.write_text("root: x0x0\n", encoding="utf-8")
+    (settings.root / "link.yaml").symlink_to(outside)
+    (settings.root / "folder").symlink_to(outside.parent)
+
+    with pytest.raises(DocumentError, match="leads out of the project's folder") as caught:
+        resolve_inline_job(job(**fields), settings)
+
+    assert "x0x0" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("fields", "pointers"),
     [
         pytest.param(

@@ -47,7 +47,10 @@ def refuse_inline_faults(document: Document, settings: Settings) -> None:
     Raises:
         DocumentError: as in `resolve_inline_job`.
     """
-    if faults := (*_faults(document), *_raised_limits(document, settings.daemon.max_limits)):
+    if faults := (
+        *_faults(document, settings.root),
+        *_raised_limits(document, settings.daemon.max_limits),
+    ):
         raise DocumentError(document.source, faults)
 
 
@@ -62,7 +65,14 @@ def leaves_folder(path: str) -> bool:
     )
 
 
-def _faults(document: Document) -> Iterator[DocumentFault]:
+def _leads_out_of(root: Path, path: str) -> bool:
+    """Whether a text, taken as a path within a project, leads out of it, also by a symbolic link:
+    what stands there would be quoted in the errors of a plan.
+    """
+    return leaves_folder(path) or not (root / path).resolve().is_relative_to(root.resolve())
+
+
+def _faults(document: Document, root: Path) -> Iterator[DocumentFault]:
     if is_saved_plan(document):
         # Its paths belong to the machine that it was saved on.
         yield DocumentFault(
@@ -77,7 +87,7 @@ def _faults(document: Document) -> Iterator[DocumentFault]:
                 *named,
                 *(_sub_plans(document.value, "") if name == "plan" else ()),
             ):
-                if leaves_folder(text):
+                if _leads_out_of(root, text):
                     yield DocumentFault(
                         "bad_value",
                         f"{text!r} leads out of the project's folder",
