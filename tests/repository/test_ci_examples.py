@@ -222,7 +222,7 @@ def test_the_action_keeps_what_it_finds(project: Path, *, is_sound: bool) -> Non
     codes, summary = run_action(project)
     found = json.loads((project / "plans.sarif").read_text())["runs"][0]["results"]
 
-    assert codes == {"Check": 0 if is_sound else 1, "Tell": 0}
+    assert codes == {"Check": 0 if is_sound else 1, "Tell": 0, "Permits": 0}
     assert (project / "outputs").read_text() == "sarif=plans.sarif\n"
     assert [result["ruleId"] for result in found] == ([] if is_sound else ["E201"])
     assert summary.startswith("```text\n")
@@ -232,8 +232,26 @@ def test_the_action_keeps_what_it_finds(project: Path, *, is_sound: bool) -> Non
 def test_the_action_tells_of_files_that_are_not_there(project: Path) -> None:
     codes, summary = run_action(project, files="plan/*.job.yaml")
 
-    assert codes == {"Check": 2, "Tell": 0}
+    assert codes == {"Check": 2, "Tell": 0, "Permits": 0}
     assert "error[E125]: there is no file 'plan/*.job.yaml'" in summary
+
+
+def test_the_action_shows_which_permits_a_change_needs_more(project: Path) -> None:
+    plan = project / "plans" / "list.plan.yaml"
+    plan.write_text("steps: [{id: files, tool: list_notes, params: {folder: notes}}]\n")
+    for arguments in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "a"]):
+        run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments], project)
+    base = run(["git", "rev-parse", "HEAD"], project).stdout.strip()
+    plan.write_text(plan.read_text().replace("notes}}", "elsewhere}}"))
+
+    codes, summary = run_action(project, base=base, files="plans/*.plan.yaml")
+
+    assert codes["Permits"] == 0
+    assert (
+        "+ permit path elsewhere (steps.files.params.folder)\n"
+        "- permit path notes (steps.files.params.folder)\n"
+    ) in summary
+    assert not (project / ".base").exists()
 
 
 def run_action(project: Path, **inputs: str) -> tuple[dict[str, int], str]:
