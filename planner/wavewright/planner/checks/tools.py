@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from wavewright.config.errors import NameHint, did_you_mean
 from wavewright.config.sources import pointer_keys, pointer_token
@@ -269,10 +269,10 @@ def _conversion(given: JsonSchema, wanted: JsonSchema, use: ExpressionUse) -> st
 def _allows_only(schema: JsonSchema, kind: str) -> bool:
     """Whether a schema wants this kind, or null."""
     alternatives = as_list(schema.get("anyOf")) or [schema]
-    kinds = set[Json]()
+    kinds = set[str]()
     for alternative in alternatives:
         named = as_object(alternative).get("type")
-        kinds |= {*named} if isinstance(named, list) else {cast("Json", named)}
+        kinds.update(map(str, named) if isinstance(named, list) else [str(named)])
     return kind in kinds and kinds <= {kind, "null"}
 
 

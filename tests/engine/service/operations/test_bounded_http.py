@@ -27,6 +27,12 @@ SECONDS = 0.3
 MAX_BODY = 1000
 
 
+@pytest.fixture(params=[False, True], ids=["asyncio", "uvloop"])
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, bool]]:
+    """The loop of the commands, and that of the daemon, whose transports are of other classes."""
+    return "asyncio", {"use_uvloop": request.param}
+
+
 async def measure(request: Request) -> PlainTextResponse:
     """Answer with the length of a body."""
     return PlainTextResponse(str(len(await request.body())))
@@ -42,7 +48,7 @@ async def served(*, is_proxy: bool = False) -> AsyncGenerator[int]:
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         async with anyio.create_task_group() as group:
-            group.start_soon(server._serve, [listener])
+            group.start_soon(server.serve, [listener])
             yield listener.getsockname()[1]
             server.should_exit = True
 

@@ -66,7 +66,8 @@ class _BoundedProtocol(H11Protocol):
     _head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+        # A transport of uvloop is no subclass of asyncio's.
+        transport = cast("asyncio.Transport", transport)
         super().connection_made(transport)
         address = self.client[0] if self.client else ""
         if self.bounds.is_full(address):
