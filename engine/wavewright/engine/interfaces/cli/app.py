@@ -12,7 +12,7 @@ from contextlib import chdir
 from copy import copy
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Final, cast
 
 import typer
 from typer.core import TyperGroup
@@ -22,20 +22,43 @@ from wavewright.engine.interfaces.cli.commands import planning, project, records
 from wavewright.engine.run.version import __version__
 
 
-class _OrderedGroup(TyperGroup):
-    """Lists commands in the order of the reference; Typer alone lists groups of commands first."""
+class _SectionedGroup(TyperGroup):
+    """Lists the commands of `--help` by what people come for."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        if {"runs", "show"} <= self.commands.keys():
-            names = [name for name in self.commands if name != "runs"]
-            names.insert(names.index("show"), "runs")
-            self.commands = {name: self.commands[name] for name in names}
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - its name is click's
+        """Write one list of commands for each section; those that are in none are not listed."""
+        longest = max((len(name) for name in self.commands), default=0)
+        room = formatter.width - longest - _ROOM_AROUND_NAME
+        for title, names in COMMAND_SECTIONS.items():
+            commands = {name: self.commands[name] for name in names if name in self.commands}
+            if not commands:
+                continue
+            with formatter.section(title):
+                formatter.write_dl(
+                    [
+                        (name.ljust(longest), command.get_short_help_str(room))
+                        for name, command in commands.items()
+                    ]
+                )
 
+
+COMMAND_SECTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "Start": ("init", "do", "run", "doctor"),
+    "Plan": ("plan", "check", "dry-run", "keep", "diff", "tools", "schema", "lsp"),
+    "Runs": (
+        *("runs", "show", "why", "logs", "retry", "resume", "cancel", "replay"),
+        *("verify", "receipt"),
+    ),
+    "People": ("decisions", "answer", "verdict"),
+    "Serve": ("view", "daemon", "worker", "mcp", "play", "submit", "tail", "topology"),
+}
+"""The commands that `--help` lists, by section; `fake-model`, a tool for tests, is in none."""
+_ROOM_AROUND_NAME: Final = 6
+"""Columns before and after the name of a command."""
 
 app = typer.Typer(
     name="wavewright",
-    cls=_OrderedGroup,
+    cls=_SectionedGroup,
     help=(
         "Typed plans: checked before anything runs, executed in parallel waves, reviewed, repaired, packaged.\n\n"
         "Exit codes: 0 success, 1 negative result (faults found, goal not achieved), 2 misuse, 3 environment failed, "
