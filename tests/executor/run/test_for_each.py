@@ -155,6 +155,27 @@ async def test_too_many_items_fail_the_step_before_any_call(
     assert bench.calls == []
 
 
+@pytest.mark.parametrize(
+    ("step", "run", "setting"),
+    [
+        pytest.param({}, 9, "`max_items` of step 'a'", id="tool"),
+        pytest.param({"max_items": 1}, 9, "`max_items` of step 'a'", id="step"),
+        pytest.param({"max_items": 5}, 1, "`limits.max_items`", id="run"),
+    ],
+)
+async def test_the_setting_that_allows_more_items_is_named(
+    step: dict[str, int], run: int, setting: str
+) -> None:
+    bench = ExecutionHarness().add(double, max_items=2)
+    state = await bench.run(
+        plan_of(fan(**step), inputs={"list": [1] * 6}), limits=Limits(max_items=run)
+    )
+    error = ending(state).error
+
+    assert error is not None
+    assert setting in (error.hint or "")
+
+
 async def test_what_is_no_list_fails_the_step() -> None:
     bench = ExecutionHarness().add(double)
     state = await bench.run(plan_of(fan(), inputs={"list": "abc"}))

@@ -18,6 +18,7 @@ from wavewright.planner.types import StepId
 TOOLS = {
     "fetch": ToolSignature(name="fetch", output_schema={"type": "array"}),
     "ask": ToolSignature(name="ask", expected_tokens=1_000, output_schema={"type": "string"}),
+    "look": ToolSignature(name="look"),
     "judge": ToolSignature(name="judge", expected_tokens=50, output_schema={"type": "string"}),
 }
 
@@ -148,6 +149,16 @@ def test_what_is_left_takes_the_place_of_the_whole_budget() -> None:
     plan = plan_of({"id": "a", "tool": "ask"})
 
     assert found(plan, Allowance(), limits=Limits(budget=Budget(tokens=1))) == []
+
+
+def test_a_budget_of_a_step_that_asks_no_model_is_refused() -> None:
+    plan = plan_of(
+        {"id": "a", "tool": "look", "budget": {"seconds": 5}},
+        {"id": "b", "tool": "look"},
+        {"id": "c", "tool": "ask", "budget": {"tokens": 1_000}},
+    )
+
+    assert [(one.code, one.pointer) for one in found(plan)] == [("E705", "/steps/0/budget")]
 
 
 def test_a_step_is_held_to_its_own_budget() -> None:

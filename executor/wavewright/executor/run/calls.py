@@ -221,7 +221,7 @@ class CallRunner:
                 "items",
                 f"for_each gave {len(items)} items, more than the {compiled.max_items} allowed",
                 attempts=0,
-                hint="narrow the list, or raise max_items",
+                hint=f"narrow the list, or raise {compiled.setting_of_max_items}",
             )
         if compiled.when is None or not is_by_item:
             return FanOut(call, compiled, items, range(len(items)))

@@ -103,6 +103,15 @@ class CompiledStep:
         """Maximum of items: the step's own, or else its tool's, but not more than the run's limit."""
         return min(self.step.max_items or self.tool.signature.max_items, self.tool.items_limit)
 
+    @property
+    def setting_of_max_items(self) -> str:
+        """The setting that `max_items` comes from, as a message names it."""
+        if self.max_items == self.step.max_items:
+            return f"`max_items` of step {self.step.id!r}"
+        if self.step.max_items is None and self.max_items == self.tool.signature.max_items:
+            return f"`max_items` of step {self.step.id!r}, which is that of {self.step.tool!r}"
+        return "`limits.max_items` of the goal template"
+
 
 class CompiledPlan:
     """A bound plan with its tools."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
 from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.language.signatures import AGENT
 from wavewright.planner.plans.estimates import PlanEstimate, StepEstimate, estimate_plan_tokens
 
 if TYPE_CHECKING:
@@ -49,7 +50,10 @@ def check_budget(
     finished: Collection[StepId],
     items_done: Mapping[StepId, int],
 ) -> Iterator[Diagnostic]:
-    """Yield the budgets that the plan is expected to pass."""
+    """Yield the budgets that the plan is expected to pass, and those that nothing is counted
+    against.
+    """
+    yield from _check_budgets_without_model(subject)
     scopes = _budget_limits(subject, allowance)
     if not scopes and not any(step.budget for step in subject.plan.steps):
         return
@@ -61,6 +65,22 @@ def check_budget(
         yield from _check_limit(scope, estimate, price)
     for expected in estimate.steps:
         yield from _check_step_budget(subject, expected, price)
+
+
+def _check_budgets_without_model(subject: CheckContext) -> Iterator[Diagnostic]:
+    """Yield budgets of steps that ask no model: whoever sets one believes that it ends something."""
+    for number, step in enumerate(subject.plan.steps):
+        signature = subject.signature(step)
+        if step.budget is None or signature is None:
+            continue
+        if signature.expected_tokens or signature.calls_agents or step.tool == AGENT:
+            continue
+        yield make_diagnostic(
+            "E705",
+            f"/steps/{number}/budget",
+            f"step {step.id!r} has a budget, and {step.tool!r} asks no model: nothing would be counted",
+            "drop it; `timeout` ends a call, and `max_items` and `retry` bound how many there are",
+        )
 
 
 def _budget_limits(subject: CheckContext, allowance: Allowance | None) -> list[_BudgetLimit]:

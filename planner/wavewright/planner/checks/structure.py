@@ -203,7 +203,12 @@ def _check_item_count(subject: CheckContext, step: Step, pointer: str) -> Iterat
             "E406",
             f"{pointer}/for_each",
             f"step {step.id!r} would run for {len(items)} items, and {limit} are allowed",
-            "shorten the list" + (", or raise the step's `max_items`" if own == limit else ""),
+            "shorten the list, or raise "
+            + (
+                "the step's `max_items`"
+                if own == limit
+                else "`limits.max_items` of the goal template"
+            ),
         )
 
 

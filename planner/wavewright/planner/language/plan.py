@@ -428,7 +428,8 @@ class Limits(DocumentModel, defer_build=False):
     """What models may spend in the run, beside the configured budgets."""
 
 
-LIMITS_OF_OWN_PLANS: Final = Limits(max_steps=10_000, max_waves=10_000)
-"""Of a plan that a person wrote and that has no goal template: what the engine carries, and as many
-waves as steps. A model's plan is held to its template's limits, or their defaults.
+LIMITS_OF_OWN_PLANS: Final = Limits(max_steps=10_000, max_waves=10_000, max_items=1_000_000)
+"""Of a plan that a person wrote and that has no goal template: what the engine carries, as many
+waves as steps, and as many items as the step or its tool allows (`max_items`). A model's plan is
+held to its template's limits, or their defaults.
 """

@@ -283,6 +283,11 @@ def _warnings(run: ReviewedRun) -> list[str]:
         for gate in state.gates
         if gate.has_failed and gate.severity == "warn" and gate.step not in replaced
     ]
+    texts += [
+        f"gate {gate.id!r} was not asked: step {gate.on!r} was skipped"
+        for gate in run.plan.gates
+        if gate.on is not None and state.status(gate.on) == "skipped"
+    ]
     for step in run.plan.steps:
         if step.id in replaced:
             continue

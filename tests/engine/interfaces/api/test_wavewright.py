@@ -347,3 +347,15 @@ async def test_a_plan_that_a_person_wrote_may_have_many_steps_and_waves(tmp_path
         plan = plan.step(f"s{number}", double, {"number": f"${{steps.s{number - 1} % 1000}}"})
 
     assert plan.check() == ()
+
+
+async def test_a_plan_that_a_person_wrote_may_have_as_many_items_as_a_step_says(
+    tmp_path: Path,
+) -> None:
+    plan = (
+        Wavewright(tools=[double], journal=tmp_path / "journal.db")
+        .new_plan(inputs={"numbers": list(range(1200))})
+        .step("many", double, {"number": "${item}"}, for_each="${inputs.numbers}", max_items=1500)
+    )
+
+    assert plan.check() == ()

@@ -291,6 +291,26 @@ def test_a_models_answer_without_a_plan_gives_null_and_its_faults(
 @pytest.mark.parametrize(
     ("content", "flags", "code"),
     [
+        pytest.param(chain(11), (), "E405", id="waves"),
+        pytest.param(chain(51), ("--max-waves", "60"), "E404", id="steps"),
+    ],
+)
+def test_a_model_s_plan_is_held_to_narrower_limits_than_a_person_s(
+    wavewright: CommandLine, folder: Path, content: str, flags: tuple[str, ...], code: str
+) -> None:
+    (folder / "plan.json").write_text(content)
+    arguments = ("check", "plan.json", "--tools", "tools.json", "-f", "json", *flags)
+
+    of_person = wavewright(*arguments)
+    of_model = wavewright(*arguments, "--from-model")
+
+    assert (of_person.code, of_model.code) == (0, 1)
+    assert codes(of_model.out) == [code]
+
+
+@pytest.mark.parametrize(
+    ("content", "flags", "code"),
+    [
         pytest.param(chain(4), ("--max-steps", "3"), "E404", id="steps"),
         pytest.param(chain(4), ("--max-waves", "3"), "E405", id="waves"),
         pytest.param(chain(4), ("--max-bytes", "60"), "E108", id="bytes"),

@@ -184,3 +184,23 @@ def test_an_unsound_plan_runs_nothing_and_the_run_is_on_record(
     assert "error[E203]" in ran.err
     assert "plan.yaml:2:" in ran.err
     assert [run["status"] for run in listed] == ["failed"]
+
+
+def test_a_gate_of_a_skipped_step_is_told(wavewright: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(
+        """
+version: 1
+inputs: {wanted: false}
+steps:
+  - {id: rare, tool: look, when: inputs.wanted}
+  - {id: usual, tool: look}
+gates: [{id: seen, on: rare, check: "output == 'here'"}]
+result: ${steps.usual}
+"""
+    )
+    (tmp_path / "look.py").write_text('def look() -> str:\n    """Look."""\n    return "here"\n')
+    (tmp_path / "wavewright.yaml").write_text("tools: [{path: look.py}]\n")
+
+    answer = wavewright("run", "plan.yaml")
+
+    assert "gate 'seen' was not asked: step 'rare' was skipped" in answer.out

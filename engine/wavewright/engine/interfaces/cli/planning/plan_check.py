@@ -380,7 +380,9 @@ def _run_basis(options: CheckOptions, plan: Plan, goal: Goal | None) -> CheckBas
 def _basis(options: CheckOptions, plan: Plan, goal: Goal | None) -> CheckBasis:
     """Return what a plan is checked against, without what a run of it would lack."""
     tools, allowance = _tools(options, plan, goal), _allowance(options, plan, goal)
-    limits = goal.limits if goal is not None else LIMITS_OF_OWN_PLANS
+    # See "A plan that a person wrote" in docs/explanation/semantics.md.
+    of_author = Limits() if options.from_model else LIMITS_OF_OWN_PLANS
+    limits = goal.limits if goal is not None else of_author
     given = {"max_steps": options.max_steps, "max_waves": options.max_waves}
     limits = limits.model_copy(
         update={name: value for name, value in given.items() if value is not None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from wavewright.config.settings import Settings
     from wavewright.engine.run.cancellation import CancellationToken
     from wavewright.engine.run.ports import Approver, Asker
+    from wavewright.tools.functions.tool import Tool
 
 SECONDS_TO_SHOW_END: Final = 1.0
 """For which the live page of a run is served after its end to viewers who open it then."""
@@ -407,7 +408,9 @@ def show_retry(request: RunRequest, *, as_outcome: bool, is_silent: bool) -> Non
     settings = project_settings()
     donors = anyio.run(_load_donors, request.retry.run, settings)
     plan = donors[0].plan
-    tools = {} if plan is None else tools_of_plan(Plan.model_validate(plan), settings)
+    tools: Mapping[str, Tool] = (
+        {} if plan is None else tools_of_plan(Plan.model_validate(plan), settings)
+    )
     lines = outlook_lines(request.retry.run, retry_outlook(request.retry, donors, tools))
     stream = sys.stdout if as_outcome else sys.stderr
     stream.write("".join(f"{printable(line)}\n" for line in lines))
