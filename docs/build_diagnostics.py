@@ -35,6 +35,7 @@ _CIRCUMSTANCES = {
     "obstacles": "What keeps tools from working in the project:",
     "can_ask": "Whether a person can be asked:",
     "is_run": "The plan is about to run:",
+    "strict": "Whether the check is strict:",
     "written_by_model": "Whether a model wrote it:",
 }
 _SHOWN_WIDTH = 110

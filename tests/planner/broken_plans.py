@@ -20,7 +20,7 @@ from typing import Any
 
 from wavewright.config.documents import read_document
 from wavewright.config.sources import ReadLimits, Source
-from wavewright.planner.checks.checker import check
+from wavewright.planner.checks.checker import check, check_values
 from wavewright.planner.checks.feasibility import Obstacle, check_readiness
 from wavewright.planner.checks.written_results import check_written_result
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, locate_diagnostics
@@ -94,6 +94,8 @@ class BrokenPlan:
         plan = expanded.plan if goal is None else bind_plan(expanded.plan, goal, tools())
         can_ask = self._case.get("can_ask", True)
         checked = check(plan, goal, tools(), allowance=self._allowance(), can_ask=can_ask)
+        if self._case.get("strict"):
+            checked += check_values(plan, goal, tools())
         if self._case.get("written_by_model"):
             checked += check_written_result(plan, goal, tools())
         placed = map(expanded.place, [*checked, *self._unready(plan)])

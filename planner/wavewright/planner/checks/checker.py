@@ -21,6 +21,7 @@ from pydantic import BaseModel, ValidationError
 from wavewright.config.sources import DocumentFault, pointer_keys
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.feasibility import check_budget
+from wavewright.planner.checks.fits import fits_by_value
 from wavewright.planner.checks.lint import lint
 from wavewright.planner.checks.references import check_references
 from wavewright.planner.checks.structure import check_document, check_graph
@@ -220,6 +221,14 @@ def check(
         *check_budget(subject, allowance, finished, items_done or {}),
     ]
     return in_file_order(_without_shifted_places(found or lint(subject), plan), plan)
+
+
+def check_values(
+    plan: Plan, goal: Goal | None, tools: Mapping[str, ToolSignature]
+) -> list[Diagnostic]:
+    """Return where only a call shows whether a value fits, of a bound plan without errors."""
+    subject = CheckContext(plan, goal, tools, goal.limits if goal else Limits())
+    return in_file_order(_without_shifted_places(fits_by_value(subject), plan), plan)
 
 
 def _without_shifted_places(diagnostics: Iterable[Diagnostic], plan: Plan) -> Iterable[Diagnostic]:

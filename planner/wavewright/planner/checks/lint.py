@@ -14,6 +14,7 @@ from typing import NamedTuple
 from wavewright.planner.cel.embedded import guarded_steps, iterate_strings, reads
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.checks.context import CheckContext
+from wavewright.planner.checks.fits import misfits_of_kind
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic, suggest_name
 from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.language.plan import Step
@@ -134,6 +135,7 @@ def lint(subject: CheckContext) -> Iterator[Diagnostic]:
     yield from _unreachable_steps(subject)
     yield from _template_references(subject)
     yield from _unwritten_data(subject)
+    yield from misfits_of_kind(subject)
     if any(not signature.only_reads for signature in subject.tools.values()):
         from wavewright.planner.checks.safety import decisions_from_outside  # most plans only read
 

@@ -4,16 +4,18 @@ Types are JSON Schemas. They come from the tools' output schemas and from the in
 step gives a list of its tool's outputs, and `item` is an element of its list. Each expression is
 typed once, when first asked for.
 
-Two schemas are *incompatible* if no value fits both: a list for a number, a missing field, disjoint
-choices. What depends on the value (a pattern, a length, a null) is validated at run time, so a
-valid plan is never refused.
+One type *fits* another always, perhaps or never. *Never* is an error: no value fits both, as with a
+list for a number, a missing field, disjoint choices. *Perhaps* is a warning where a member of a
+union, null, or an object without an optional field does not fit; what depends on the value (a
+pattern, a length) is validated at the call, and told by a strict check. So a plan that may run well
+is never refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from wavewright.planner.cel.errors import ExpressionError, join_names
 from wavewright.planner.language.goals import Goal
@@ -30,8 +32,15 @@ from wavewright.planner.plans.uses import (
     holds_expression,
 )
 from wavewright.planner.schemas.operator_types import kind_with_article
-from wavewright.planner.schemas.validation import infer_schema, schema_definitions
+from wavewright.planner.schemas.validation import (
+    InvalidSchemaError,
+    infer_schema,
+    schema_definitions,
+    validator_of,
+)
 from wavewright.planner.schemas.views import (
+    CEL_TYPE,
+    OPEN,
     SchemaView,
     allowed_values,
     element_schema,
@@ -39,6 +48,7 @@ from wavewright.planner.schemas.views import (
     field_schemas,
     required_fields,
     scoped_schema,
+    self_contained_schema,
     subschema,
     view_schema,
 )
@@ -59,6 +69,157 @@ def incompatibility(source: JsonSchema, target: JsonSchema) -> str | None:
     return _SchemaComparison().incompatibility(
         view_schema(scoped_schema(source)), view_schema(scoped_schema(target))
     )
+
+
+Level: TypeAlias = Literal["always", "value", "member", "never"]
+"""How a type fits another: every value does; whether one does is known by its value, at the call; a
+member of a union, null or an object without an optional field does not; no value does.
+"""
+_LEVELS: Final[tuple[Level, ...]] = get_args(Level)
+
+
+class Fit(NamedTuple):
+    """How values of one schema fit another, with the reason where not all do."""
+
+    level: Level
+    reason: str = ""
+
+
+_ALWAYS: Final = Fit("always")
+
+
+def fit_of(source: JsonSchema, target: JsonSchema) -> Fit:
+    """Return how the values of `source` fit `target`; see docs/explanation/semantics.md."""
+    reason = incompatibility(source, target)
+    if reason is not None:
+        return Fit("never", reason)
+    if source is target:
+        return _ALWAYS
+    return _fit(view_schema(scoped_schema(source)), view_schema(scoped_schema(target)), 0)
+
+
+def _worst(fits: Iterable[Fit]) -> Fit:
+    return max(fits, key=lambda fit: _LEVELS.index(fit.level), default=_ALWAYS)
+
+
+def _best(fits: Iterable[Fit]) -> Fit:
+    return min(fits, key=lambda fit: _LEVELS.index(fit.level))
+
+
+_MAX_DEPTH: Final = 16
+_NOTES: Final = frozenset(
+    {"title", "description", "default", "examples", "$defs", "definitions", "$schema"}
+)
+"""Keywords that restrict nothing."""
+
+
+def _fit(source: SchemaView, target: SchemaView, depth: int) -> Fit:
+    if target.kind == "open":
+        is_free = target.schema.keys() <= _NOTES
+        return _ALWAYS if is_free else Fit("value", "whether the value fits shows at the call")
+    if source.kind == "open" or depth > _MAX_DEPTH:
+        return Fit("value", f"any value may be given where {kind_with_article(target)} is wanted")
+    fits = list[Fit]()
+    if source.nullable and not target.nullable:
+        wanted = kind_with_article(target)
+        fits.append(Fit("member", f"null may be given where {wanted} is wanted"))
+    for branch in source.branches or (source,):
+        if branch.kind == "null":
+            continue
+        best = _best(_branch_fit(branch, wanted, depth) for wanted in target.branches or (target,))
+        if best.level == "never":
+            given, wanted_kind = kind_with_article(branch), kind_with_article(target)
+            best = Fit("member", f"{given} may be given where {wanted_kind} is wanted")
+        fits.append(best)
+    return _worst(fits)
+
+
+def _branch_fit(source: SchemaView, target: SchemaView, depth: int) -> Fit:
+    comparison = _SchemaComparison()
+    reason = comparison.branch_incompatibility(source, target)
+    if reason is not None:
+        return Fit("never", reason)
+    if source.kind == "array":
+        given, wanted = element_schema(source), element_schema(target)
+        fits = [_limits_fit(source, target)]
+        if source.schema.get("maxItems") != 0:
+            inner = _fit(view_schema(given or OPEN), view_schema(wanted or OPEN), depth + 1)
+            fits.append(inner._replace(reason=f"in each element, {inner.reason}"))
+        return _worst(fits)
+    if source.kind == "object":
+        return _object_fit(source, target, depth)
+    return _limits_fit(source, target)
+
+
+def _object_fit(source: SchemaView, target: SchemaView, depth: int) -> Fit:
+    fits = [_limits_fit(source, target)]
+    fields, needed = field_schemas(source), required_fields(target)
+    certain = required_fields(source)
+    for name in needed:
+        if name not in certain:
+            level: Level = "member" if name in fields else "value"
+            fits.append(Fit(level, f"the field {name!r} may be absent, and it is wanted"))
+    is_closed = target.schema.get("additionalProperties") is False
+    for name, schema in fields.items():
+        wanted = field_schema(target, name)
+        if wanted is None:
+            fits.append(Fit("value", f"a field {name!r} may be given, which is not wanted"))
+            continue
+        inner = _fit(view_schema(subschema(schema, source.root)), view_schema(wanted), depth + 1)
+        if inner.level == "member" and name not in certain and name not in needed:
+            inner = inner._replace(level="value")
+        fits.append(inner._replace(reason=f"in the field {name!r}, {inner.reason}"))
+    if source.schema.get("additionalProperties") is not False and (
+        is_closed or field_schemas(target).keys() - fields.keys()
+    ):
+        fits.append(Fit("value", "fields may be given that are not known here"))
+    return _worst(fits)
+
+
+_PARTS: Final = (
+    frozenset(
+        {"type", "properties", "required", "additionalProperties", "items", "prefixItems", CEL_TYPE}
+    )
+    | _NOTES
+)
+"""Keywords that are compared part by part."""
+
+
+def _limits_fit(source: SchemaView, target: SchemaView) -> Fit:
+    """Return whether the limits of a target (its choices, pattern, range) hold for all values."""
+    limits = {key: value for key, value in target.schema.items() if key not in _PARTS}
+    if not limits:
+        return _ALWAYS
+    choices = allowed_values(source)
+    if choices is not None:
+        accepts = _accepting(target)
+        if accepts is not None and all(map(accepts, choices)):
+            return _ALWAYS
+    elif all(_is_implied(key, value, source.schema) for key, value in limits.items()):
+        return _ALWAYS
+    shown = ", ".join(sorted(limits))
+    return Fit("value", f"whether the value fits ({shown}) shows at the call")
+
+
+def _is_implied(keyword: str, limit: Json, source: JsonSchema) -> bool:
+    given = source.get(keyword)
+    if given == limit:
+        return True
+    if not isinstance(given, int | float) or not isinstance(limit, int | float):
+        return False
+    if keyword in ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"):
+        return given >= limit
+    if keyword in ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"):
+        return given <= limit
+    return False
+
+
+def _accepting(target: SchemaView) -> Callable[[Json], bool] | None:
+    """Return what tells whether a target accepts a value; nothing where its schema is none."""
+    try:
+        return validator_of(self_contained_schema(target.scoped)).accepts
+    except InvalidSchemaError:
+        return None
 
 
 class _SchemaComparison:
@@ -83,7 +244,7 @@ class _SchemaComparison:
         reasons: list[str] = []
         for given in source.branches or (source,):
             for wanted in target.branches or (target,):
-                reason = self._branch_incompatibility(given, wanted)
+                reason = self.branch_incompatibility(given, wanted)
                 if reason is None:
                     return None
                 reasons.append(reason)
@@ -94,7 +255,7 @@ class _SchemaComparison:
             return reasons[0]
         return f"{kind_with_article(source)} is given where {kind_with_article(target)} is wanted"
 
-    def _branch_incompatibility(self, source: SchemaView, target: SchemaView) -> str | None:
+    def branch_incompatibility(self, source: SchemaView, target: SchemaView) -> str | None:
         if source.kind != target.kind and (source.kind, target.kind) != ("integer", "number"):
             return (
                 f"{kind_with_article(source)} is given where {kind_with_article(target)} is wanted"
@@ -150,9 +311,44 @@ class _SchemaComparison:
 
 def _choice_incompatibility(source: SchemaView, target: SchemaView) -> str | None:
     given, wanted = allowed_values(source), allowed_values(target)
-    if wanted is None or given is None or any(choice in wanted for choice in given):
+    if given is None:
+        return _empty_range(source, target)
+    if wanted is not None:
+        if any(_is_same_choice(choice, known) for choice in given for known in wanted):
+            return None
+        return f"{_values_text(given)} is given where {_values_text(wanted)} is wanted"
+    accepts = _accepting(target)
+    if accepts is None or not given or any(map(accepts, given)):
         return None
-    return f"{_values_text(given)} is given where {_values_text(wanted)} is wanted"
+    limits = ", ".join(sorted(target.schema.keys() - _PARTS))
+    return f"{_values_text(given)} is given, which does not fit ({limits})"
+
+
+def _is_same_choice(one: Json, other: Json) -> bool:
+    """Whether two values are one in JSON, where `true` is no number."""
+    return one == other and isinstance(one, bool) == isinstance(other, bool)
+
+
+_RANGES: Final = (
+    ("minimum", "maximum"),
+    ("exclusiveMinimum", "maximum"),
+    ("minimum", "exclusiveMaximum"),
+    ("exclusiveMinimum", "exclusiveMaximum"),
+    ("minLength", "maxLength"),
+)
+
+
+def _empty_range(source: SchemaView, target: SchemaView) -> str | None:
+    """Return why no value is in both ranges, or None where one may be."""
+    for low, high in _RANGES:
+        for lower, upper in ((source, target), (target, source)):
+            least, most = lower.schema.get(low), upper.schema.get(high)
+            if not isinstance(least, int | float) or not isinstance(most, int | float):
+                continue
+            is_open = "exclusive" in low or "exclusive" in high
+            if least > most or (least == most and is_open):
+                return f"no value is both {low} {least:g} and {high} {most:g}"
+    return None
 
 
 def _values_text(values: list[Json]) -> str:

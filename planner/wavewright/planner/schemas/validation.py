@@ -195,8 +195,10 @@ def _violations_of(error: jsonschema_rs.ValidationError, root: str) -> Iterator[
                     pointer, "additionalProperties", f"has {name!r}, which is not known here", name
                 )
         case Kind.AnyOf(context=branches) | Kind.OneOfNotValid(context=branches):
-            meant = _intended_branch(error, branches)
-            if meant:
+            meant = _intended_branch(error, branches) or _discriminated(error, branches)
+            if isinstance(meant, str):
+                yield SchemaViolation(pointer, error.kind.name, meant)
+            elif meant:
                 for inner in meant:
                     yield from _violations_of(inner, root)
             else:
@@ -228,6 +230,45 @@ def _intended_branch(
         )
     ]
     return of_its_type[0] if len(of_its_type) == 1 else []
+
+
+def _discriminated(
+    error: jsonschema_rs.ValidationError, branches: list[list[jsonschema_rs.ValidationError]]
+) -> list[jsonschema_rs.ValidationError] | str:
+    """Return the faults of the one alternative that a value's discriminator names, or what is wrong
+    with the discriminator: a field that the alternatives hold to other constants.
+    """
+    place = list(error.instance_path)
+    tags = [
+        {
+            fault.instance_path[-1]: _constants(fault.kind)
+            for fault in branch
+            if isinstance(fault.kind, Kind.Constant | Kind.Enum)
+            and list(fault.instance_path[:-1]) == place
+        }
+        for branch in branches
+    ]
+    for name in dict.fromkeys(name for tag in tags for name in tag):
+        unrefused = [branch for branch, tag in zip(branches, tags, strict=True) if name not in tag]
+        if len(unrefused) == 1 and len(branches) > 1:
+            return unrefused[0]
+        if not unrefused:
+            value = as_object(_as_json_value(error.instance)).get(str(name))
+            options = ", ".join(value_text(one) for tag in tags for one in tag[name])
+            return f"has {name!r} {value_text(value)}, which must be one of {options}"
+    lacking: set[str] | None = None
+    for branch in branches:
+        names = {fault.kind.property for fault in branch if isinstance(fault.kind, Kind.Required)}
+        lacking = names if lacking is None else lacking & names
+    return f"lacks {min(lacking)!r}, which every alternative has" if lacking else []
+
+
+def _constants(kind: Kind) -> list[Json]:
+    if isinstance(kind, Kind.Constant):
+        return [_as_json_value(kind.expected_value)]
+    return (
+        [_as_json_value(option) for option in kind.options] if isinstance(kind, Kind.Enum) else []
+    )
 
 
 def _no_branch_message(value: Json, branches: list[list[jsonschema_rs.ValidationError]]) -> str:

@@ -323,6 +323,21 @@ def _any_of(schemas: list[Json]) -> JsonSchema:
     return only if len(branches) == 1 and isinstance(only, dict) else {"anyOf": branches}
 
 
+def without_null(place: ScopedSchema) -> ScopedSchema:
+    """Return the schema of a value that is known not to be null."""
+    view = view_schema(place)
+    if not view.nullable or view.kind in ("open", "null"):
+        return place
+    return view.scoped if _kinds_named(view.schema) else place
+
+
+def _kinds_named(schema: JsonSchema) -> bool:
+    """Whether the schema behind a view is one that no longer allows null."""
+    named = schema.get("type")
+    choices = [schema["const"]] if "const" in schema else as_list(schema.get("enum"))
+    return (isinstance(named, str) or "anyOf" in schema) and None not in choices
+
+
 def array_schema(elements: ScopedSchema) -> ScopedSchema:
     """Return the schema of a list of such elements."""
     return compose_schema([elements], lambda schemas: {"type": "array", "items": schemas[0]})

@@ -85,6 +85,9 @@ def check(
     from_model: Annotated[
         bool, typer.Option("--from-model", help="Read the file as a model's raw answer.")
     ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Tell where only a call shows whether a value fits.")
+    ] = False,
     set_: SetOption = None,
     inputs: InputsOption = None,
     approve: CheckedApproveOption = None,
@@ -122,6 +125,7 @@ def check(
             goal=goal,
             tools=tools,
             from_model=from_model,
+            is_strict=strict,
             max_steps=max_steps,
             max_waves=max_waves,
             max_bytes=max_bytes,

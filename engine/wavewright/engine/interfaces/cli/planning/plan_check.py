@@ -20,7 +20,7 @@ from wavewright.engine.run.jobs.documents import (
     is_worker,
 )
 from wavewright.engine.run.jobs.inputs import InputOverrides
-from wavewright.planner.checks.checker import check, check_partial, in_file_order
+from wavewright.planner.checks.checker import check, check_partial, check_values, in_file_order
 from wavewright.planner.checks.feasibility import Obstacle, check_readiness
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
@@ -65,6 +65,8 @@ class CheckOptions:
     """A job file, or a goal template: its file or its name."""
     tools: Path | None = None
     from_model: bool = False
+    is_strict: bool = False
+    """Whether to tell what only a call shows."""
     max_steps: int | None = None
     max_waves: int | None = None
     max_bytes: int | None = None
@@ -123,6 +125,8 @@ class CheckBasis:
     """Why tools cannot work in the project, by tool name."""
     can_ask: bool = True
     """Whether a person can be asked in a run."""
+    is_strict: bool = False
+    """Whether to tell what only a call shows."""
 
     def check(self, plan: Plan) -> tuple[Plan, tuple[Diagnostic, ...]]:
         """Return a plan bound to the goal, with its diagnostics."""
@@ -139,6 +143,8 @@ class CheckBasis:
             can_ask=self.can_ask,
             can_answer=self.can_ask,
         )
+        if self.is_strict and not error_diagnostics(found):
+            found += check_values(plan, self.goal, self.tools)
         return plan, tuple(in_file_order([*found, *check_readiness(plan, self.obstacles)], plan))
 
     def check_partial(self, part: PartialPlan) -> Sequence[Diagnostic]:
@@ -387,7 +393,7 @@ def _basis(options: CheckOptions, plan: Plan, goal: Goal | None) -> CheckBasis:
     limits = limits.model_copy(
         update={name: value for name, value in given.items() if value is not None}
     )
-    return CheckBasis(plan, goal, tools, limits, allowance)
+    return CheckBasis(plan, goal, tools, limits, allowance, is_strict=options.is_strict)
 
 
 def _settings(options: CheckOptions) -> Settings:

@@ -1,0 +1,119 @@
+"""W812 and W813: references whose values may not fit where they are given.
+
+A value that may not fit because of its kind (a null, a member of a union, an object without an
+optional field) is a warning with its mend. Where the value decides, it is checked at the call; a
+strict check tells these places as well. See docs/explanation/semantics.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from wavewright.config.sources import pointer_keys
+from wavewright.planner.cel.embedded import guarded_steps, joined_conditions
+from wavewright.planner.cel.plain_paths import is_plain_path
+from wavewright.planner.checks.context import CheckContext
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
+from wavewright.planner.language.plan import Step
+from wavewright.planner.plans.uses import ExpressionUse
+from wavewright.planner.schemas.views import (
+    element_schema,
+    field_schema,
+    scoped_schema,
+    self_contained_schema,
+    view_schema,
+)
+from wavewright.planner.types import JsonSchema
+
+if TYPE_CHECKING:
+    from wavewright.planner.checks.types import Fit
+
+
+def misfits_of_kind(subject: CheckContext) -> Iterator[Diagnostic]:
+    """Yield the references of a plan without errors whose values may be of a kind that does not
+    fit.
+    """
+    for step, use, fit in _fits(subject):
+        expression = use.expression.strip()
+        if fit.level == "member" and not _is_asked(step, expression):
+            hint = _mend(expression, fit.reason, use)
+            yield make_diagnostic("W812", use.pointer, _message(step, use, fit), hint)
+
+
+def fits_by_value(subject: CheckContext) -> Iterator[Diagnostic]:
+    """Yield the references of a plan without errors of which only a call shows whether the value
+    fits.
+    """
+    for step, use, fit in _fits(subject):
+        if fit.level == "value":
+            hint = "the call is refused where it does not fit"
+            yield make_diagnostic("W813", use.pointer, _message(step, use, fit), hint)
+
+
+_LIST: JsonSchema = {"type": "array"}
+
+
+def _fits(subject: CheckContext) -> Iterator[tuple[Step, ExpressionUse, Fit]]:
+    """Yield how the value of each whole reference fits its place."""
+    from wavewright.planner.checks.types import fit_of
+
+    for number, (step, texts) in enumerate(zip(subject.plan.steps, subject.texts, strict=True)):
+        signature = subject.signature(step)
+        for text in texts:
+            for use in text.reads:
+                wanted = None
+                if use.is_whole and text.role == "params" and signature is not None:
+                    wanted = _schema_at(signature.input_schema, pointer_keys(use.pointer)[3:])
+                elif use.is_whole and use.pointer == f"/steps/{number}/for_each":
+                    wanted = _LIST
+                given = None if wanted is None else subject.types.result(use, step)
+                if given is not None and wanted is not None:
+                    yield step, use, fit_of(given, wanted)
+
+
+def _message(step: Step, use: ExpressionUse, fit: Fit) -> str:
+    place = "the list" if use.role == "for_each" else f"argument {_argument(use)!r}"
+    return f"{place} of step {step.id!r}: {fit.reason}"
+
+
+def _argument(use: ExpressionUse) -> str:
+    keys = pointer_keys(use.pointer)[3:]
+    return "".join(f"[{key}]" if key.isdecimal() else f".{key}" for key in keys).lstrip(".")
+
+
+def _mend(expression: str, reason: str, use: ExpressionUse) -> str:
+    if "each element" in reason and "null" in reason:
+        return f"leave it out: ${{{expression}.filter(x, x != null)}}"
+    if "may be absent" in reason:
+        return "ask with has(…) for the field, and give another value where it is not there"
+    other = "[]" if use.role == "for_each" else "…"
+    if not is_plain_path(expression):
+        return "give another value for that case, or have the step run only where it is not so"
+    if reason.startswith("null"):
+        return (
+            f"give another value for that case: ${{{expression} != null ? {expression} : {other}}}"
+        )
+    return f"ask for its type, or convert it: type({expression}) == …, string({expression})"
+
+
+def _is_asked(step: Step, expression: str) -> bool:
+    """Whether the step runs only where the value is not null."""
+    if step.when is None:
+        return False
+    asked = joined_conditions(step.when)
+    return f"{expression} != null" in asked or expression in guarded_steps(step.when)
+
+
+def _schema_at(schema: JsonSchema, keys: list[str]) -> JsonSchema | None:
+    """Return what a place in the parameters wants, or nothing where the schema does not say."""
+    place = scoped_schema(schema)
+    for key in keys:
+        view = view_schema(place)
+        inner = field_schema(view, key)
+        if inner is None and key.isdecimal():
+            inner = element_schema(view, int(key))
+        if inner is None:
+            return None
+        place = inner
+    return self_contained_schema(place)

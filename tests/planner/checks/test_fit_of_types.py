@@ -1,0 +1,195 @@
+"""The relation of types: what it says of two schemas holds of their instances."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from wavewright.planner.checks.checker import check
+from wavewright.planner.checks.types import fit_of
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.schemas.validation import validator_of
+from wavewright.planner.types import Json, JsonSchema
+
+SCALARS: list[JsonSchema] = [
+    {"type": "integer"},
+    {"type": "number"},
+    {"type": "string"},
+    {"type": "boolean"},
+    {"type": "null"},
+    {"type": "integer", "minimum": 2},
+    {"type": "integer", "maximum": 1},
+    {"type": "number", "minimum": 0, "maximum": 3},
+    {"type": "number", "exclusiveMaximum": 2},
+    {"type": "string", "minLength": 2},
+    {"type": "string", "maxLength": 1},
+    {"type": "string", "pattern": "^a"},
+    {"enum": ["a", "bb"]},
+    {"enum": ["a", 1, None]},
+    {"const": 2},
+    {"const": True},
+    {},
+]
+VALUES: list[Json] = [None, True, False, 0, 1, 2, 3, 1.5, "", "a", "bb", "ab", "c"]
+
+
+def list_of(items: JsonSchema) -> JsonSchema:
+    return {"type": "array", "items": items}
+
+
+def either_of(one: JsonSchema, other: JsonSchema) -> JsonSchema:
+    return {"anyOf": [one, other]}
+
+
+def object_of(fields: dict[str, JsonSchema], needed: list[str], closed: bool) -> JsonSchema:  # noqa: FBT001 - drawn
+    properties: dict[str, Json] = {**fields}
+    required: list[Json] = [name for name in needed if name in fields]
+    schema: JsonSchema = {"type": "object", "properties": properties, "required": required}
+    return {**schema, "additionalProperties": False} if closed else schema
+
+
+def _composed(inner: st.SearchStrategy[JsonSchema]) -> st.SearchStrategy[JsonSchema]:
+    names = st.sampled_from(["x", "y"])
+    fields = st.dictionaries(names, inner, max_size=2)
+    needed = st.lists(names, max_size=2, unique=True)
+    return st.one_of(
+        st.builds(list_of, inner),
+        st.builds(either_of, inner, inner),
+        st.builds(object_of, fields, needed, st.booleans()),
+    )
+
+
+SCHEMAS = st.recursive(st.sampled_from(SCALARS), _composed, max_leaves=4)
+
+
+def instances_of(depth: int) -> list[Json]:
+    """Return values of every kind, lists and objects of them included."""
+    values = list(VALUES)
+    for _ in range(depth - 1):
+        inner = values[:16]
+        values = [*VALUES, [], {}]
+        values += [[value] for value in inner]
+        values += [{name: value} for name in ("x", "y") for value in inner]
+        values += [{"x": value, "y": other} for value in inner for other in inner[:8]]
+    return values
+
+
+INSTANCES = instances_of(3)
+
+
+@settings(max_examples=400, deadline=None)
+@given(SCHEMAS, SCHEMAS)
+def test_what_is_said_of_two_types_holds_of_their_instances(
+    source: JsonSchema, target: JsonSchema
+) -> None:
+    found = fit_of(source, target)
+    gives, takes = validator_of(source), validator_of(target)
+    given_values = [value for value in INSTANCES if gives.accepts(value)]
+
+    if found.level == "always":
+        assert all(takes.accepts(value) for value in given_values), found
+    if found.level == "never" and "number" not in found.reason:
+        # A list of other elements is refused although an empty one would fit, and so is a number
+        # where an integer is wanted, although a whole one would.
+        assert not [v for v in given_values if takes.accepts(v) and not holds_empty(v)], found
+
+
+def holds_empty(value: Json) -> bool:
+    """Whether a list in a value is empty."""
+    if isinstance(value, list):
+        return not value or any(map(holds_empty, value))
+    return isinstance(value, dict) and any(map(holds_empty, value.values()))
+
+
+@settings(max_examples=300, deadline=None)
+@given(SCHEMAS)
+def test_a_type_never_fails_to_fit_itself(schema: JsonSchema) -> None:
+    assert fit_of(schema, dict(schema)).level in ("always", "value")
+
+
+STRING: JsonSchema = {"type": "string"}
+NULLABLE: JsonSchema = {"anyOf": [STRING, {"type": "null"}]}
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "level"),
+    [
+        (STRING, STRING, "always"),
+        ({"type": "integer"}, {"type": "number"}, "always"),
+        (STRING, NULLABLE, "always"),
+        ({"const": "a"}, {"type": "string", "pattern": "^a"}, "always"),
+        ({"type": "integer", "minimum": 3}, {"type": "integer", "minimum": 2}, "always"),
+        (NULLABLE, STRING, "member"),
+        ({"type": ["string", "integer"]}, STRING, "member"),
+        ({"type": "array", "items": NULLABLE}, {"type": "array", "items": STRING}, "member"),
+        (
+            {"type": "object", "properties": {"x": STRING}},
+            {"type": "object", "properties": {"x": STRING}, "required": ["x"]},
+            "member",
+        ),
+        (STRING, {"type": "string", "pattern": "^a"}, "value"),
+        (STRING, {"enum": ["a"]}, "value"),
+        ({}, STRING, "value"),
+        ({"enum": ["b", "c"]}, {"type": "string", "pattern": "^a"}, "never"),
+        ({"const": 9}, {"type": "integer", "maximum": 5}, "never"),
+        ({"type": "integer", "minimum": 6}, {"type": "integer", "maximum": 5}, "never"),
+        ({"const": True}, {"const": 1}, "never"),
+        (STRING, {"type": "integer"}, "never"),
+    ],
+)
+def test_a_type_fits_always_perhaps_or_never(
+    source: JsonSchema, target: JsonSchema, level: str
+) -> None:
+    assert fit_of(source, target).level == level
+
+
+def codes_of(value: str, **fields: Json) -> list[str]:
+    """Return what is said of a plan that sends a value where a text is wanted."""
+    tools = {
+        "find": ToolSignature(
+            name="find",
+            output_schema={
+                "type": "object",
+                "properties": {"name": NULLABLE, "rows": {"type": "array", "items": NULLABLE}},
+                "required": ["name", "rows"],
+            },
+        ),
+        "send": ToolSignature(
+            name="send",
+            input_schema={
+                "type": "object",
+                "properties": {"v": STRING, "vs": {"type": "array", "items": STRING}},
+            },
+        ),
+    }
+    parameter = "vs" if "filter" in value else "v"
+    sending: dict[str, Json] = {"id": "b", "tool": "send", "params": {parameter: value}, **fields}
+    plan = Plan.model_validate({"steps": [{"id": "a", "tool": "find"}, sending]})
+    return [found.code for found in check(plan, None, tools)]
+
+
+@pytest.mark.parametrize(
+    ("value", "fields"),
+    [
+        ("${steps.a.name}", {}),
+        ("${item}", {"for_each": "${steps.a.rows}"}),
+        ("${steps.a.name != null ? 'x' : steps.a.name}", {}),
+    ],
+)
+def test_a_null_that_may_be_given_is_a_warning(value: str, fields: dict[str, Json]) -> None:
+    assert codes_of(value, **fields) == ["W812"]
+
+
+@pytest.mark.parametrize(
+    ("value", "fields"),
+    [
+        ("${steps.a.name != null ? steps.a.name : 'none'}", {}),
+        ("${steps.a.name == null ? 'none' : steps.a.name}", {}),
+        ("${steps.a.name}", {"when": "steps.a.name != null"}),
+        ("${item}", {"for_each": "${steps.a.rows.filter(r, r != null)}"}),
+        ("${steps.a.rows.filter(r, r != null)}", {}),
+    ],
+)
+def test_a_null_that_is_asked_for_is_no_warning(value: str, fields: dict[str, Json]) -> None:
+    assert codes_of(value, **fields) == []
