@@ -14,9 +14,12 @@ import pytest
 from tests.repository.tree import ROOT
 from wavewright.packs.extraction.entities import Gazetteer, NamedEntity
 from wavewright.packs.extraction.kinds import FACTION, KINDS, NPC, ZONE
+from wavewright.packs.extraction.prose import ProseSettings, prose_reader
 from wavewright.packs.extraction.relations import FoundRelation, relations
 from wavewright.packs.extraction.structure import SourcePage, read_structure
 from wavewright.packs.text.cross_reference import normal_name
+
+PROSE: Final = prose_reader(ProseSettings().model)
 
 CORPUS: Final = ROOT.parent / "shared" / "corpus" / "wesnoth"
 
@@ -82,7 +85,7 @@ def test_relations_of_a_real_wiki_are_those_of_its_data_files() -> None:
         for folder in ("zones", "npcs", "factions", "lore", "items")
         for path in sorted((CORPUS / folder).iterdir())
     ]
-    found = relations(Gazetteer(pages, KINDS), pages)
+    found = relations(Gazetteer(pages, KINDS, prose=PROSE), pages)
     for kinds, wanted in (((NPC, ZONE), places), ((NPC, FACTION), members), ((ZONE, ZONE), ways)):
         gold_pairs = {(normal_name(source), normal_name(target)) for source, target in wanted}
         pairs = {
@@ -109,6 +112,6 @@ def test_names_of_a_row_of_several_are_known_and_whoever_a_sentence_calls_somebo
         )
     ]
 
-    found = {(one.name, one.kind) for one in Gazetteer(pages, KINDS).entities}
+    found = {(one.name, one.kind) for one in Gazetteer(pages, KINDS, prose=PROSE).entities}
 
     assert found == {("Marsh", ZONE), ("Hester", NPC), ("Ann Quill", NPC), ("Bram Tolley", NPC)}

@@ -31,29 +31,22 @@ from wavewright.packs.extraction.blocks import (
     word_set,
     words_of,
 )
+from wavewright.packs.extraction.prose import (
+    PERSON,
+    Clause,
+    ProseName,
+    ProseReader,
+    SentenceProse,
+)
 from wavewright.packs.text.cross_reference import normal_name
+
+_NO_PROSE: Final = ProseReader(None)
 
 _CUT: Final = re.compile(
     r"\b(?:of|in|by|from|at|on|to|for|with|about|and|or|here|there|nearby|within|found|seen|met|living|that|which|you)\b|"
     r"[:—–(,/&]"
 )
 """Of headings: what stands before it is what the list is of."""
-_COPULA: Final = re.compile(
-    r"\b(?:is|are|was|were)\s+(?:once\s+|also\s+|now\s+)?(?:one of the|an?|the)\s+(?P<phrase>.+)"
-)
-_FRAGMENT: Final = re.compile(r"(?:An?|The)\s+(?P<phrase>.+)")
-_PHRASE_END: Final = re.compile(
-    r"[,.;:()—–]|\b(?:of|in|on|at|by|from|for|with|near|that|which|who|whose|where|when|and|but|to|"
-    r"half|about|over|under|nearly|almost|\d\S*|lying|located|situated|rising|living|known|called|named|built|made|found)\b"
-)
-_PROPER: Final = r"[A-Z][\w'’-]+"
-_APPOSITION: Final = re.compile(
-    rf"(?<!^)(?<!\b[Ii]n )(?<!\b[Oo]n )(?<!\b[Aa]t )(?<!\b[Tt]o )(?<!\bof )(?<!\b[Ff]rom )(?<!\b[Nn]ear )"
-    rf"\b(?P<name>{_PROPER}(?: {_PROPER}){{1,3}}), (?:an?|the) (?P<phrase>[^.;!?]+)"
-)
-"""A name of several words with what it is after a comma; not as the end of when or where something
-is.
-"""
 _OPENING: Final = 6
 """Sentences of a page among which one that begins with its title is looked for."""
 _ENUMERATION: Final = re.compile(r"\s*(?:[,;•]|\band\b)\s*")
@@ -85,6 +78,10 @@ class KindCues:
     """Of rows that only pages about such things have; two of them tell the kind."""
     are_people: bool = False
     """Whether such a thing is somebody: "X is a NOUN who …" says so, whatever the noun."""
+    is_told_by_names: bool = False
+    """Whether prose alone tells such a thing, also by a noun in its name, as `Red Lantern Company`
+    does; any other has a page, a link or a list.
+    """
 
 
 @dataclass(eq=False, slots=True)
@@ -128,6 +125,7 @@ class Gazetteer:
         cues: Sequence[KindCues] = (),
         *,
         known: Iterable[NamedEntity] = (),
+        prose: ProseReader = _NO_PROSE,
     ) -> None:
         """Read the pages.
 
@@ -135,12 +133,17 @@ class Gazetteer:
             pages: Pages of one or more sites; the more there are, the more names are known.
             cues: The kinds; where two fit, the first one holds.
             known: Things that are known beforehand, such as those of other pages.
+            prose: Reads sentences; where it cannot, only the form of pages tells names.
         """
         self._cues = tuple(cues)
+        self.prose = prose
         self._labels = (
             frozenset(label for cue in cues for label in cue.labels | cue.lists) | _TYPE_LABELS
         )
         pages = without_repeats(pages)
+        prose.read_all(
+            [one for page in pages for block in page.prose() for one in block.sentences()]
+        )
         entries = {id(page): entries_of(page, self.listing_kind, self._is_label) for page in pages}
         self.pages = (*pages, *(entry.page for group in entries.values() for entry in group))
         self.entities: list[NamedEntity] = []
@@ -273,27 +276,31 @@ class Gazetteer:
         return kind if is_clear else None
 
     def _kind_of_first_sentence(self, page: PageStructure) -> str | None:
-        name = normal_name(clean_title(page.title))
+        """Return the kind that one of the first sentences gives to what the page is about."""
+        title = clean_title(page.title)
         sentences = [sentence for block in page.prose() for sentence in block.sentences()]
-        named = (one for one in sentences[:_OPENING] if normal_name(one).startswith(name))
-        first = next(named, sentences[0] if sentences else "")
-        begins = normal_name(first).startswith(name) or first.startswith(("It ", "He ", "She "))
-        match = (_COPULA.search(first) if begins else None) or (
-            None if begins else _FRAGMENT.match(first)
-        )
-        if match is None:
-            return None
-        return self._kind_of_phrase(match["phrase"])
+        for sentence in sentences[:_OPENING]:
+            for clause in self.prose.read(sentence).clauses:
+                start = sentence.find(title)
+                is_about = any(
+                    start <= one.head < start + len(title)
+                    if start >= 0
+                    else one.pronoun is not None and sentence is sentences[0]
+                    for one in clause.subjects
+                )
+                kind = self._kind_of_clause(clause) if is_about else None
+                if kind is not None:
+                    return kind
+        return None
 
-    def _kind_of_phrase(self, text: str) -> str | None:
-        """Return the kind that the noun tells with which a text begins, or that it is somebody
+    def _kind_of_clause(self, clause: Clause) -> str | None:
+        """Return the kind that the noun tells which a subject is said to be, or that it is somebody
         `who` does something.
         """
-        phrase = _PHRASE_END.split(text, maxsplit=1)[0]
-        is_somebody = text[len(phrase) :].lstrip(", ").startswith("who ")
-        return self._kind_of_noun(phrase) or next(
-            (cue.kind for cue in self._cues if cue.are_people and is_somebody), None
-        )
+        if clause.verb != "be" or not clause.noun:
+            return None
+        people = (cue.kind for cue in self._cues if cue.are_people and clause.has_somebody)
+        return self._kind_of_noun(clause.noun) or next(people, None)
 
     def _kind_of_noun(self, phrase: str) -> str | None:
         """Return the kind that the last word of a phrase tells."""
@@ -339,15 +346,41 @@ class Gazetteer:
                     self._add_names(block.label, [part for part in parts if is_name(part)])
 
     def _add_described(self) -> None:
-        """Add what has no page, row or list, and of which a sentence says beside its name what it
-        is.
+        """Add what has no page, row or list, and of which a sentence says what it is: beside its
+        name, by its name, or as the model takes it.
         """
         for page in self.pages:
             for sentence in (one for block in page.prose() for one in block.sentences()):
-                for match in _APPOSITION.finditer(sentence):
-                    kind = self._kind_of_phrase(match["phrase"])
-                    if kind is not None and not self.named(match["name"]):
-                        self._add(NamedEntity(match["name"], kind))
+                said = self.prose.read(sentence)
+                for name in said.names:
+                    kind = self._kind_of_name(name, said)
+                    if kind is not None and not self._is_named(name.text):
+                        self._add(NamedEntity(name.text, kind))
+
+    def _kind_of_name(self, name: ProseName, said: SentenceProse) -> str | None:
+        described = [
+            self._kind_of_clause(clause)
+            for clause in said.clauses
+            if any(name.span.start <= one.head < name.span.end for one in clause.subjects)
+        ]
+        kind = next(filter(None, described), None)
+        if kind is not None:
+            told = next(cue for cue in self._cues if cue.kind == kind)
+            # Streets and squares that a text passes by are no places of their own.
+            return kind if told.is_told_by_names or told.are_people else None
+        own = next(
+            (cue for cue in self._cues if cue.kind == self._kind_of_noun(_head_of(name))), None
+        )
+        if own is not None and own.is_told_by_names:
+            return own.kind
+        people = (cue.kind for cue in self._cues if cue.are_people)
+        is_person = " " in name.text and name.type == PERSON
+        return next(people, None) if is_person and own is None else None
+
+    def _is_named(self, name: str) -> bool:
+        """Whether something has a name, or has it as a part of its own."""
+        normal = f" {normal_name(name)} "
+        return any(normal in f" {known} " or f" {known} " in normal for known in self._by_name)
 
     def _add_names(self, heading: str, names: Iterable[str]) -> None:
         kind = kind_of_list(heading, self._cues)
@@ -362,6 +395,11 @@ class Gazetteer:
             self._by_page[id(entity.page)] = entity
         if entity.url:
             self._by_url[entity.url] = entity
+
+
+def _head_of(name: ProseName) -> str:
+    """Return the noun of a name, such as `Order` of `Order of the Pale Hand`."""
+    return re.split(r" (?:of|de|von) ", name.text)[0]
 
 
 def kind_of_list(text: str, cues: Sequence[KindCues]) -> str | None:

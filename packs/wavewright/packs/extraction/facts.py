@@ -14,6 +14,8 @@ from typing import Final, Literal, TypeAlias
 
 from wavewright.packs.extraction.blocks import Block, PageStructure, clean_title
 from wavewright.packs.extraction.entities import EntityMention, Gazetteer, NamedEntity
+from wavewright.packs.extraction.kinds import NPC, kind_of_word
+from wavewright.packs.extraction.prose import Clause
 
 Takes: TypeAlias = Literal["text", "list", "quote", "target"]
 
@@ -22,6 +24,7 @@ MAX_SECTION: Final = 2_000
 
 _PRONOUN: Final = re.compile(r"(?:He|She|It|They|This|These)\b")
 _LIST_MARKS: Final = re.compile(r"\s*(?:[,;\n•]|\band\b)\s*")
+_NOTE_END: Final = re.compile(r"[,;(—–]")
 _NO_VALUES: Final = frozenset(
     {"none", "unknown", "n/a", "na", "-", "—", "–", "?", "none known", "tba", "tbd"}
 )
@@ -42,6 +45,14 @@ class FactCues:
     """Of sections, in lower case; empty text for what stands above the first heading."""
     pattern: re.Pattern[str] | None = None
     """Of what follows the thing's name in a sentence; its group `value` is the value."""
+    verbs: frozenset[str] = frozenset()
+    """What a clause says of the thing: a verb in its basic form, alone or with the words behind it,
+    such as `serve`, `belong to`, `be at war with`, `be captain of`. What follows is the value.
+    """
+    words: frozenset[str] = frozenset()
+    """Adjectives that a clause says of the thing."""
+    noun_kind: str = ""
+    """Kind of the noun that a clause says the thing is; the noun with its adjectives is the value."""
     kinds: frozenset[str] = frozenset()
     """Of targets."""
 
@@ -68,6 +79,8 @@ class _AboutSentence:
     """What follows the name."""
     page: PageStructure
     block: Block
+    start: int = 0
+    """Where the name stands; elsewhere than at the beginning only clauses tell what is said of it."""
 
 
 class FactReader:
@@ -111,13 +124,37 @@ class FactReader:
                         yield from self._values(cue, block.text, block, page)
 
     def _in_sentences(self, cue: FactCues) -> Iterator[Fact]:
-        if cue.pattern is None:
-            return
         for sentence in self._about:
-            match = cue.pattern.search(sentence.rest)
+            for value in self._told(cue, sentence):
+                yield from self._values(cue, value, sentence.block, sentence.page, sentence.text)
+            is_read = cue.pattern is not None and sentence.start == 0
+            match = cue.pattern.search(sentence.rest) if cue.pattern and is_read else None
             if match is not None:
                 value = match["value"].strip(" ,")
                 yield from self._values(cue, value, sentence.block, sentence.page, sentence.text)
+
+    def _told(self, cue: FactCues, sentence: _AboutSentence) -> Iterator[str]:
+        """Yield what the clauses of a sentence say of the thing in the words of a cue."""
+        if not (cue.verbs or cue.words or cue.noun_kind):
+            return
+        if cue.noun_kind and sentence.block.kind == "item" and sentence.rest.startswith(","):
+            # "Old Tam, ferryman": what a list adds to a name.
+            yield _NOTE_END.split(sentence.rest[1:], maxsplit=1)[0].strip()
+            return
+        end = len(sentence.text) - len(sentence.rest)
+        for clause in self._gazetteer.prose.read(sentence.text).clauses:
+            if not any(sentence.start <= one.head < end for one in clause.subjects):
+                continue
+            rest = sentence.text[clause.rest.start : clause.rest.end]
+            if cue.words & clause.words:
+                yield rest
+            if cue.noun_kind and clause.verb == "be":
+                is_kind = kind_of_word(clause.noun) == cue.noun_kind
+                if is_kind or (clause.has_somebody and cue.noun_kind == NPC):
+                    yield sentence.text[clause.phrase.start : clause.phrase.end]
+            behind = _behind(clause, rest, cue.verbs)
+            if behind:
+                yield behind
 
     def _values(
         self, cue: FactCues, text: str, block: Block, page: PageStructure, sentence: str = ""
@@ -165,10 +202,27 @@ class FactReader:
 
     def _elsewhere(self, mention: EntityMention) -> Iterator[_AboutSentence]:
         name = mention.block.text[mention.start : mention.end]
-        for sentence in mention.block.sentences():
+        for sentence, place in mention.block.sentence_places():
             bare = sentence.removeprefix("The ")
+            start = mention.start - place
+            if mention.block.kind == "paragraph" and 0 < start < len(sentence):
+                rest = sentence[start + len(name) :]
+                yield _AboutSentence(sentence, rest, mention.page, mention.block, start)
             if bare.startswith(name):
                 yield _AboutSentence(sentence, bare[len(name) :], mention.page, mention.block)
+
+
+def _behind(clause: Clause, rest: str, verbs: frozenset[str]) -> str:
+    """Return what stands behind the words by which a clause says one of some things; empty where it
+    says none of them.
+    """
+    if clause.noun and f"be {clause.noun} {clause.preposition}" in verbs:
+        return rest
+    words = rest.split()
+    for count in range(min(3, len(words)), -1, -1):
+        if " ".join([clause.verb, *(word.lower() for word in words[:count])]) in verbs:
+            return " ".join(words[count:])
+    return ""
 
 
 def subject_end(sentence: str, name: str) -> int:

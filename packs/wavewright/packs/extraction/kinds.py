@@ -68,6 +68,7 @@ KINDS: Final = (
     ),
     KindCues(
         FACTION,
+        is_told_by_names=True,
         groups=word_set("faction guild organization organisation clan alliance syndicate"),
         lists=word_set(
             "faction guild organization organisation allegiance affiliation membership clan order"
@@ -163,6 +164,7 @@ KINDS: Final = (
     ),
     KindCues(
         ITEM,
+        is_told_by_names=True,
         groups=word_set(
             "item artifact artefact relic object equipment weapon armor armour treasure loot gear consumable"
         ),
@@ -183,6 +185,7 @@ KINDS: Final = (
     ),
     KindCues(
         LORE,
+        is_told_by_names=True,
         groups=word_set(
             "lore history legend myth mythology chronicle story book cosmology religion event tale background timeline "
             "encyclopedia encyclopaedia saga codex"
@@ -192,7 +195,8 @@ KINDS: Final = (
         ),
         nouns=word_set(
             "legend myth tale war battle event prophecy chronicle calendar religion era age story song language "
-            "festival ritual belief creed uprising rebellion treaty pact disaster"
+            "festival ritual belief creed uprising rebellion treaty pact disaster collapse flood plague famine "
+            "massacre revolt drowning burning"
         ),
     ),
     KindCues(

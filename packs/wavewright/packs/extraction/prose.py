@@ -315,8 +315,16 @@ class _SentenceReader:
             tokens = [*chunk]
             while tokens and (tokens[0].lower_ in _ARTICLES or tokens[0].pos_ != "PROPN"):
                 tokens.pop(0)
-            if not tokens or tokens[-1] != chunk.root or any(one.pos_ != "PROPN" for one in tokens):
+            part = _of_part(chunk.root)
+            is_titled = chunk.root.text[:1].isupper() and chunk.root.i > 0 and bool(part)
+            if not tokens and is_titled:
+                # "The Order of the Pale Hand": an ordinary noun that is written as a name.
+                tokens = [chunk.root]
+            elif (
+                not tokens or tokens[-1] != chunk.root or any(one.pos_ != "PROPN" for one in tokens)
+            ):
                 continue
+            tokens += part
             start, end = tokens[0].idx, tokens[-1].idx + len(tokens[-1].text)
             is_known = any(one.span.start < end and start < one.span.end for one in names)
             text = self._doc.text[start:end]
@@ -402,6 +410,15 @@ class _SentenceReader:
     def _appositions(self) -> Iterator[Clause]:
         """Yield what a name is called beside it: `Ines Varga, captain of the Kittiwake`."""
         for token in self._doc:
+            if token.dep_ == "compound" and token.pos_ == "NOUN" and token.head.pos_ == "PROPN":
+                # "The wraith-king Morvath": the noun before a name says what it is.
+                yield Clause(
+                    (_phrase(token.head),),
+                    "be",
+                    Span(token.idx, token.idx + len(token.text)),
+                    noun=token.lemma_.lower(),
+                    phrase=_noun_phrase(token),
+                )
             if token.dep_ != "appos":
                 continue
             for name, noun in ((token.head, token), (token, token.head)):
@@ -646,6 +663,17 @@ def _noun_phrase(noun: Token) -> Span:
         if child.dep_ in {"amod", "compound", "nmod", "nummod"} and child.i < start.i:
             start = child.left_edge if child.left_edge.i < start.i else child
     return Span(start.idx, noun.idx + len(noun.text))
+
+
+def _of_part(head: Token) -> list[Token]:
+    """Return what belongs to a name behind it: `of the Pale Hand`."""
+    for preposition in (one for one in head.rights if one.lower_ == "of"):
+        inner = next((one for one in preposition.children if one.dep_ == "pobj"), preposition)
+        part = [*head.doc[preposition.i : inner.i + 1]]
+        is_proper = all(one.pos_ in {"PROPN", "DET", "ADP", "ADJ"} for one in part)
+        if is_proper and part[-1].pos_ == "PROPN" and part[-1].text[:1].isupper():
+            return part
+    return []
 
 
 def _is_a_name(text: str, tokens: Sequence[Token]) -> bool:

@@ -15,6 +15,7 @@ from typing import Final, TypedDict
 
 from pydantic import ValidationError
 
+from wavewright.packs.extraction.prose import ProseSettings
 from wavewright.packs.lore.extraction.records import METHOD, ZonePages, connected_zones, read_apart
 from wavewright.packs.lore.gathering import game_of, references, stored_pages, zone_of
 from wavewright.packs.lore.models import (
@@ -39,7 +40,7 @@ from wavewright.packs.lore.recording import (
 from wavewright.packs.lore.settings import DIRECT, Topic
 from wavewright.packs.text.cross_reference import RecordMention, merge_mentions
 from wavewright.planner import Json, JsonObject
-from wavewright.tools import Agents, RunData, ToolError
+from wavewright.tools import Agents, Emit, LogEvent, RunData, ToolError
 
 _EXCLUSIVE: Final = frozenset(
     {"level_range", "era", "level", "parent_faction_id", "phased_state", "significance"}
@@ -141,6 +142,15 @@ DISCOVERED: Final = "zones.discovered"
 _SHOWN_ZONES: Final = 5
 
 
+@dataclass(frozen=True)
+class ConflictDetected(LogEvent):
+    """Two sources contradict each other."""
+
+    data_point: str
+    source_a: str
+    source_b: str
+
+
 class DiscoveredZones(TypedDict):
     """What `discover_zones` gives: one line, and the names."""
 
@@ -153,6 +163,8 @@ class ResearchConclusion:
     """The tools `summarize_content`, `cross_reference`, `discover_zones` and `assemble_package`."""
 
     topics: Mapping[str, Topic]
+    model: str = ProseSettings().model
+    """spaCy model that reads prose where no language model does."""
 
     async def summarize_content(  # noqa: D417 - `agents` and `data` are no parameters of the tool
         self, topic: str, *, agents: Agents, data: RunData
@@ -191,8 +203,8 @@ class ResearchConclusion:
         data.write(SUMMARY, topic, {"text": text, "covers": [*covered]})
         return f"Summarized {topic}: {length:,} -> {len(text):,} chars"
 
-    async def cross_reference(  # noqa: D417 - `agents` and `data` are no parameters of the tool
-        self, feedback: Sequence[str] = (), *, agents: Agents, data: RunData
+    async def cross_reference(  # noqa: D417 - `agents`, `data`, `emit` are no parameters of the tool
+        self, feedback: Sequence[str] = (), *, agents: Agents, data: RunData, emit: Emit
     ) -> str:
         """Hold the records of all five categories against each other: contradictions, and
         confidences.
@@ -203,7 +215,7 @@ class ResearchConclusion:
         """
         done = data.read(EXTRACTED)
         missing = [category for category in CATEGORIES if category not in done]
-        if missing:
+        if len(missing) == len(CATEGORIES):
             return f"Extract first: {', '.join(missing)}"
         found = found_records(data)
         result, method, note = cross_reference(found)[0], METHOD, ""
@@ -227,6 +239,10 @@ class ResearchConclusion:
             except (ToolError, ValidationError) as error:
                 note = f"; {error}"
         data.write(CROSS_REFERENCE, "result", result.model_dump(mode="json"))
+        for one in result.conflicts:
+            emit(ConflictDetected(one.data_point, one.source_a, one.source_b))
+        if missing:
+            note += f"; not extracted: {', '.join(missing)}"
         agreement = "consistent" if result.is_consistent else f"{len(result.conflicts)} conflicts"
         return (
             f"Cross-referenced {_record_count(data)} records: {agreement} (method: {method}{note})"
@@ -257,7 +273,7 @@ class ResearchConclusion:
                 note = f"; {error}"
         method = METHOD if found is None else "agent"
         if found is None:
-            found = await read_apart(connected_zones, ZonePages(pages, zone))
+            found = await read_apart(connected_zones, ZonePages(pages, zone, model=self.model))
         names: dict[str, str] = {}
         for one in found.zones:
             if slug(one.name) not in _known_zones(data):

@@ -192,7 +192,8 @@ class PageGathering:
             )
         await self._open_all(urls, topic, emit, data, keeps_html=keeps_html)
         read = stored_pages(data, [*self.topics, DIRECT])
-        linked = await read_apart(links_to_follow, ZonePages(read, zone, category)) if read else []
+        source = ZonePages(read, zone, category, self.settings.extraction.model)
+        linked = await read_apart(links_to_follow, source) if read else []
         await self._open_all(linked[:FOLLOWED], topic, emit, data, keeps_html=keeps_html)
 
     async def _open_all(

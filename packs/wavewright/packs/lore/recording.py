@@ -8,6 +8,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
+from wavewright.packs.extraction.prose import ProseSettings, prose_note
 from wavewright.packs.extraction.structure import SourcePage
 from wavewright.packs.lore.extraction.records import METHOD, ZonePages, extract, read_apart
 from wavewright.packs.lore.gathering import content_name, game_of, references, stored_pages, zone_of
@@ -71,6 +72,8 @@ class RecordExtraction:
     """The tool `extract_category`."""
 
     topics: Mapping[str, Topic]
+    model: str = ProseSettings().model
+    """spaCy model that reads prose where no language model does."""
 
     async def extract_category(  # noqa: D417 - `agents` and `data` are no parameters of the tool
         self, category: Category, feedback: Sequence[str] = (), *, agents: Agents, data: RunData
@@ -108,7 +111,9 @@ class RecordExtraction:
         if method == METHOD:
             # The more pages there are, the more names are known.
             read = stored_pages(data, [*self.topics, DIRECT])
-            found = await read_apart(extract, ZonePages(read, zone, category))
+            found = await read_apart(extract, ZonePages(read, zone, category, self.model))
+            unread = prose_note(self.model)
+            note += f"; {unread}" if unread else ""
         known = data.read(records_name(category))
         for record in found:
             written = record_json(record)

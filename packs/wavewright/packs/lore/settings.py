@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
+from wavewright.packs.extraction.prose import ProseSettings
 from wavewright.packs.lore.models import Category, PageReference, Tier
 from wavewright.packs.surreal import DatabaseName, SurrealSettings
 from wavewright.packs.web.search import WebSettings
@@ -159,6 +160,8 @@ class LoreSettings(DocumentModel):
     """How pages are searched and fetched, as for the pack `web`."""
     topics: str | None = None
     """File with the topics of research, in place of the pack's own `research_topics.yml`."""
+    extraction: ProseSettings = ProseSettings()
+    """How prose is read where no language model does it."""
     crawl_content_truncate_chars: Annotated[int, Field(ge=200)] = 4000
     """Characters of a page that a model is shown; the whole page is kept."""
 

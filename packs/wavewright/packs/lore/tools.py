@@ -57,7 +57,8 @@ def lore_tools(
     """Return the tools that research a zone; paths in the settings are relative to `root`."""
     pages = frozenset(map(content_name, [*topics, DIRECT])) | {SOURCES}
     records = frozenset(map(records_name, CATEGORIES)) | {EXTRACTED}
-    extraction, conclusion = RecordExtraction(topics), ResearchConclusion(topics)
+    model = settings.extraction.model
+    extraction, conclusion = RecordExtraction(topics, model), ResearchConclusion(topics, model)
     gathering = PageGathering(settings, root, topics, tiers, extraction)
     extractors = {f"extract_{category}" for category in CATEGORIES}
     fetches: dict[str, Any] = {

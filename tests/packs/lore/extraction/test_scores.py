@@ -23,6 +23,7 @@ import pytest
 from tests.repository.tree import ROOT
 from wavewright.packs.extraction.entities import Gazetteer
 from wavewright.packs.extraction.kinds import FACTION, ITEM, KINDS, LORE, NPC, ZONE
+from wavewright.packs.extraction.prose import ProseSettings, prose_reader
 from wavewright.packs.extraction.structure import SourcePage, read_structure
 from wavewright.packs.lore.extraction.records import (
     ZonePages,
@@ -32,6 +33,8 @@ from wavewright.packs.lore.extraction.records import (
 )
 from wavewright.packs.lore.models import CATEGORIES, Category, LoreRecord, NPCData, slug
 from wavewright.packs.web.index import FolderIndex
+
+PROSE: Final = prose_reader(ProseSettings().model)
 
 CORPUS: Final = ROOT.parent / "shared" / "corpus" / "wesnoth"
 SITE: Final = "http://archive.test"
@@ -160,7 +163,7 @@ def test_names_of_each_kind_are_those_of_the_data_files() -> None:
         for key in GOLD_KEYS.values()
         for path in (CORPUS / key).iterdir()
     ]
-    gazetteer = Gazetteer([read_structure(one) for one in pages], KINDS)
+    gazetteer = Gazetteer([read_structure(one) for one in pages], KINDS, prose=PROSE)
     for kind, key in (
         (ZONE, "zones"),
         (NPC, "npcs"),

@@ -17,6 +17,7 @@ import pytest
 from tests.packs.lore.extraction.sites import GOLD, SITES, pages
 from wavewright.packs.extraction.entities import Gazetteer
 from wavewright.packs.extraction.kinds import KINDS, OTHER, ZONE
+from wavewright.packs.extraction.prose import ProseSettings, prose_reader
 from wavewright.packs.extraction.structure import read_structure
 from wavewright.packs.lore.extraction.records import ZonePages, connected_zones, extract
 from wavewright.packs.lore.models import (
@@ -28,6 +29,8 @@ from wavewright.packs.lore.models import (
     slug,
 )
 from wavewright.packs.web.index import FolderIndex
+
+PROSE: Final = prose_reader(ProseSettings().model)
 
 KEYS: Final[dict[Category, str]] = {
     "npcs": "npcs",
@@ -87,7 +90,7 @@ def test_a_site_is_read_whole_and_nothing_is_invented(site: str) -> None:
 def test_the_names_of_a_site_are_those_of_its_world(site: str) -> None:
     gold: dict[str, Any] = GOLD[site]
 
-    gazetteer = Gazetteer([read_structure(page) for page in pages(site)], KINDS)
+    gazetteer = Gazetteer([read_structure(page) for page in pages(site)], KINDS, prose=PROSE)
 
     names = slugs(entity.name for entity in gazetteer.entities if entity.kind != OTHER)
     assert names & slugs(gold["not"]) == set()

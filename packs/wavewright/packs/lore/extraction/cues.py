@@ -7,22 +7,14 @@ from typing import Final
 
 from wavewright.packs.extraction.blocks import phrase_set, word_set
 from wavewright.packs.extraction.facts import FactCues
-from wavewright.packs.extraction.kinds import FACTION, PRESENCES, ZONE
-from wavewright.packs.extraction.relations import KINSHIP, MEMBERSHIPS, OWNERS, PARENTS
+from wavewright.packs.extraction.kinds import FACTION, NPC, PRESENCES, ZONE
+from wavewright.packs.extraction.relations import MEMBERSHIPS, OWNERS, PARENTS
 from wavewright.packs.lore.models import LoreCategory
 
 PRESENCE: Final = FactCues(
     "present", "target", labels=PRESENCES, headings=PRESENCES, kinds=frozenset({ZONE})
 )
 """Where a thing is, told on its own page."""
-
-_DO: Final = r"(?:\s+(?:now|still|also|only|always|openly|secretly|once))?\s+"
-
-
-def _said(verbs: str) -> re.Pattern[str]:
-    """Return the pattern of `X VERBS value`, up to the end of the clause."""
-    return re.compile(rf"^{_DO}(?:{verbs})\s+(?P<value>[^.;!?]+)", re.IGNORECASE)
-
 
 ARC: Final = FactCues(
     "narrative_arc",
@@ -82,20 +74,22 @@ ZONE_FACTS: Final = (
 PHASE_HEADING: Final = re.compile(r"(?:before|after|during|once|phase|while)\b.*", re.IGNORECASE)
 """Of sections that tell how a zone is at some point of the story."""
 
-_TRAITS: Final = (
-    "aloof|ambitious|arrogant|bitter|blunt|brave|calm|cautious|cheerful|clever|cold|compassionate|cowardly|cruel|"
-    "cunning|curious|cynical|devout|dour|earnest|fearless|fierce|forgiving|generous|gentle|gloomy|good-natured|greedy|"
-    "gruff|haughty|honest|honourable|honorable|hot-tempered|humble|impatient|jealous|jovial|kind|kindly|lazy|loyal|"
-    "melancholy|merciful|merciless|mild|modest|noble|paranoid|patient|pious|proud|quarrelsome|quiet|reckless|reserved|"
-    "restless|ruthless|sarcastic|secretive|selfish|shrewd|shy|sly|soft-spoken|stern|stubborn|superstitious|"
-    "suspicious|taciturn|talkative|timid|vain|vengeful|wary|wise|wry"
+_TRAITS: Final = word_set(
+    "aloof ambitious arrogant bitter blunt brave calm cautious cheerful clever cold "
+    "compassionate cowardly cruel cunning curious cynical devout dour earnest fearless fierce "
+    "forgiving generous gentle gloomy good-natured greedy gruff haughty honest honourable "
+    "honorable hot-tempered humble impatient jealous jovial kind kindly lazy loyal melancholy "
+    "merciful merciless mild modest noble paranoid patient pious proud quarrelsome quiet "
+    "reckless reserved restless ruthless sarcastic secretive selfish shrewd shy sly soft- "
+    "spoken stern stubborn superstitious suspicious taciturn talkative timid vain vengeful "
+    "wary wise wry"
 )
 MEMBERSHIP: Final = FactCues(
     "faction_ids",
     "target",
     labels=MEMBERSHIPS,
-    pattern=_said(
-        "serves?|belongs? to|leads?|commands?|is a member of|is sworn to|fights? for|is the leader of"
+    verbs=phrase_set(
+        "serve, belong to, lead, command, be member of, swear to the, fight for, be leader of, be captain of"
     ),
     kinds=frozenset({FACTION}),
 )
@@ -107,10 +101,7 @@ NPC_FACTS: Final = (
             "role, rank, occupation, occupations, profession, position, job, title, office, trade, function, duty, "
             "post, vocation, employment"
         ),
-        pattern=re.compile(
-            r"^(?:,\s+(?:an?|the)\s+|\s+(?:is|was)\s+(?:the|an?)\s+|,\s+(?=[^,.;()]*(?:\s[—–]|$)))"
-            r"(?P<value>[^,.;()—–]{3,80}?)(?=\s+(?:who|that|which)\b|\s*[,.;—–]|$)"
-        ),
+        noun_kind=NPC,
     ),
     FactCues(
         "personality",
@@ -119,10 +110,7 @@ NPC_FACTS: Final = (
             "personality, temperament, temper, demeanour, demeanor, traits, nature, disposition, manner"
         ),
         headings=phrase_set("personality, temperament, character, traits, demeanour, demeanor"),
-        pattern=re.compile(
-            rf"^(?P<value>{_DO}(?:is|was|remains|seems)\b[^.;]*?\b(?:{_TRAITS})\b[^.;]*)",
-            re.IGNORECASE,
-        ),
+        words=_TRAITS,
     ),
     FactCues(
         "motivations",
@@ -131,9 +119,9 @@ NPC_FACTS: Final = (
             "motivation, motivations, goal, goals, aim, aims, wants, seeks, desire, desires, ambition"
         ),
         headings=phrase_set("motivation, motivations, goals, aims"),
-        pattern=_said(
-            "(?:wants|seeks|hopes|longs|intends|aims|yearns|plots|wishes|strives|vows?|vowed|swore|dreams of|"
-            "is determined|is searching for|is looking for)"
+        verbs=phrase_set(
+            "want, seek, hope, long, intend, aim, yearn, plot, wish, strive, vow, swear, dream of, be determined, "
+            "search for, look for"
         ),
     ),
     FactCues(
@@ -147,18 +135,14 @@ NPC_FACTS: Final = (
     FactCues("phased_state", labels=phrase_set("status, state, fate, condition, phase")),
     MEMBERSHIP,
 )
-RELATION_SENTENCE: Final = re.compile(
-    rf"^[^.;]*?\b(?:is|was|and|,)\s+(?:the\s+|an?\s+)?(?:\w+\s+)?(?P<type>{'|'.join(KINSHIP)})\s+of\s+(?P<value>[^.;,]+)",
-    re.IGNORECASE,
-)
 FACTION_FACTS: Final = (
     FactCues("level", labels=phrase_set("type, kind, level, class, form")),
     FactCues(
         "parent_faction_id",
         "target",
         labels=PARENTS,
-        pattern=_said(
-            "is (?:a|the) (?:\\w+ )?(?:branch|part|arm|wing|chapter) of|answers? to|belongs? to"
+        verbs=phrase_set(
+            "be branch of, be part of, be arm of, be wing of, be chapter of, answer to, belong to"
         ),
         kinds=frozenset({FACTION}),
     ),
@@ -167,8 +151,8 @@ FACTION_FACTS: Final = (
         "target",
         labels=phrase_set("allies, ally, allied with, friends, friendly to"),
         headings=phrase_set("allies"),
-        pattern=_said(
-            "(?:is|are) allied (?:with|to)|(?:is|are) allies of|fights? beside|supports?"
+        verbs=phrase_set(
+            "ally with, ally to, be allied with, be allied to, be ally of, fight beside, support"
         ),
         kinds=frozenset({FACTION}),
     ),
@@ -179,16 +163,17 @@ FACTION_FACTS: Final = (
             "enemies, enemy, hostile to, rivals, rival, at war with, opposed to, foes, opponents"
         ),
         headings=phrase_set("enemies, rivals"),
-        pattern=_said(
-            "(?:is|are) (?:at war with|hostile to|enemies of|sworn enemies of)|hates?|opposes?|fights? against"
-        ),
+        verbs=phrase_set("be at war with, be hostile to, be enemy of, hate, oppose, fight against"),
         kinds=frozenset({FACTION}),
     ),
     FactCues(
         "neutral",
         "target",
         labels=phrase_set("neutral, neutral to, neutral towards"),
-        pattern=_said("(?:is|are|stays?|remains?) neutral (?:to|towards?)"),
+        verbs=phrase_set(
+            "be neutral to, be neutral towards, be neutral toward, stay neutral to, stay neutral towards, "
+            "remain neutral to, remain neutral towards"
+        ),
         kinds=frozenset({FACTION}),
     ),
     FactCues(
@@ -197,30 +182,24 @@ FACTION_FACTS: Final = (
         labels=phrase_set(
             "exclusive with, mutually exclusive with, mutually exclusive, excludes, cannot join with"
         ),
-        pattern=_said(
-            "(?:is|are) mutually exclusive with|takes? no (?:members?|one) (?:of|from)|excludes?"
-        ),
+        verbs=phrase_set("be mutually exclusive with, take no members of, exclude"),
         kinds=frozenset({FACTION}),
     ),
     FactCues(
         "ideology",
         labels=phrase_set("ideology, belief, beliefs, creed, philosophy, motto, values"),
         headings=phrase_set("ideology, beliefs, creed, philosophy"),
-        pattern=_said("believes?(?: that)?|holds? that|preach(?:es)?|teach(?:es)? that"),
+        verbs=phrase_set("believe, believe that, hold that, preach, preach that, teach that"),
     ),
     FactCues(
         "goals",
         "list",
         labels=phrase_set("goal, goals, aim, aims, purpose, objective, objectives"),
         headings=phrase_set("goals, aims, purpose"),
-        pattern=_said("(?:seeks?|aims?|wants?|strives?|intends?|works? to|hopes?)"),
+        verbs=phrase_set("seek, aim, want, strive, intend, work to, hope"),
     ),
 )
-FACTION_NOUN: Final = re.compile(
-    r"^\s+(?:is|are|was|were)\s+(?:the|an?)\s+(?:[\w-]+\s+){0,3}?(?P<value>guild|order|clan|brotherhood|sisterhood|cult|"
-    r"alliance|league|company|syndicate|legion|sect|coven|cabal|covenant|fellowship|militia|major faction)\b",
-    re.IGNORECASE,
-)
+FACTION_NOUN: Final = FactCues("noun", noun_kind=FACTION)
 LORE_TEXT: Final = FactCues(
     "content",
     headings=phrase_set(
@@ -266,7 +245,7 @@ ITEM_FACTS: Final = (
         "list",
         labels=OWNERS | phrase_set("maker, forged by"),
         headings=phrase_set("wielders, owners, bearers, lineage"),
-        pattern=_said("(?:is|was|were) (?:wielded|carried|borne|owned|held|worn) by"),
+        verbs=phrase_set("wield by, carry by, bear by, own by, hold by, wear by"),
     ),
     FactCues(
         "power_description",
@@ -275,10 +254,8 @@ ITEM_FACTS: Final = (
             "power, powers, effect, effects, bonus, ability, abilities, enchantment, properties, use"
         ),
         headings=phrase_set("power, powers, effects, abilities, properties"),
-        pattern=re.compile(
-            rf"^(?P<value>[^.;]*?{_DO}(?:grants?|burns?|heals?|protects?|shields?|reveals?|opens?|lets?|allows?|gives?|"
-            r"cuts?|wards?|turns?|absorbs?)\b.+)",
-            re.IGNORECASE,
+        verbs=phrase_set(
+            "grant, burn, heal, protect, shield, reveal, open, let, allow, give, cut, ward, turn, absorb"
         ),
     ),
     FactCues(

@@ -16,6 +16,7 @@ from wavewright.packs.extraction import kinds
 from wavewright.packs.extraction.blocks import PageStructure, words_of
 from wavewright.packs.extraction.entities import Gazetteer
 from wavewright.packs.extraction.facts import Fact, FactCues, FactReader
+from wavewright.packs.extraction.prose import ProseSettings, prose_reader
 from wavewright.packs.extraction.relations import KIN_LABELS
 from wavewright.packs.extraction.structure import SourcePage, read_structure
 from wavewright.packs.lore.extraction import cues
@@ -58,11 +59,11 @@ _NPC_CUES: Final = (
             f"relation {kin}",
             "target",
             labels=frozenset(label for label, named in KIN_LABELS.items() if named == kin),
+            verbs=frozenset({f"be {kin} of"}),
             kinds=_PEOPLE,
         )
         for kin in _KIN
     ),
-    FactCues("relation", "target", pattern=cues.RELATION_SENTENCE, kinds=_PEOPLE),
 )
 
 METHOD: Final = "heuristic"
@@ -89,6 +90,8 @@ class ZonePages:
     """
     zone: str
     category: Category = "zone"
+    model: str = ProseSettings().model
+    """spaCy model that reads prose, where it is installed."""
 
 
 def extract(source: ZonePages) -> list[LoreRecord]:
@@ -134,7 +137,9 @@ async def read_apart(read: Callable[[ZonePages], _T], source: ZonePages) -> _T:
 
 def _view(source: ZonePages) -> ZoneView:
     pages = {page.url: page for page in source.pages}
-    return ZoneView(Gazetteer([*map(read_structure, pages.values())], kinds.KINDS), source.zone)
+    structures = [*map(read_structure, pages.values())]
+    gazetteer = Gazetteer(structures, kinds.KINDS, prose=prose_reader(source.model))
+    return ZoneView(gazetteer, source.zone)
 
 
 class _Facts:
@@ -278,9 +283,6 @@ def _npc(view: ZoneView, subject: Subject) -> NPCData:
 
 def _relationships(found: _Facts) -> Iterator[NPCRelationship]:
     told = [(kin, fact) for kin in _KIN for fact in found.of(f"relation {kin}")]
-    for fact in found.of("relation"):
-        match = cues.RELATION_SENTENCE.search(fact.quote[fact.quote.find(" ") :])
-        told += [] if match is None else [(match["type"].lower(), fact)]
     seen = set[tuple[str, str]]()
     for kin, fact in told:
         npc = slug(fact.value)
@@ -304,8 +306,8 @@ def _listed_factions(view: ZoneView, subject: Subject) -> Iterator[Fact]:
 
 
 def _faction(view: ZoneView, subject: Subject) -> FactionData:
-    noun = FactCues("noun", pattern=cues.FACTION_NOUN)
-    found = _Facts(_facts_of(view, subject, [*cues.FACTION_FACTS, noun]), _naming_of(subject))
+    facts = _facts_of(view, subject, [*cues.FACTION_FACTS, cues.FACTION_NOUN])
+    found = _Facts(facts, _naming_of(subject))
     parents = found.targets("parent_faction_id")
     stances: dict[str, FactionRelation] = {}
     for stance in _STANCES:
@@ -313,7 +315,7 @@ def _faction(view: ZoneView, subject: Subject) -> FactionData:
             key = slug(fact.value)
             found.keep(fact, f"inter_faction {key}", stance)
             stances.setdefault(key, FactionRelation(faction_id=key, stance=stance))
-    level = found.one("level") or found.one("noun").lower()
+    level = found.one("level") or found.one("noun").lower().rpartition(" ")[2]
     return FactionData(
         name=subject.name,
         parent_faction_id=parents[0] if parents else "",

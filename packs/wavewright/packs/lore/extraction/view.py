@@ -147,7 +147,7 @@ class ZoneView:
         for page in self.pages:
             for block in page.blocks:
                 for mention in self.gazetteer.mentions(page, block):
-                    if mention.entity in subject_of:
+                    if mention.entity in subject_of and not _is_hearsay(mention):
                         subject = subject_of[mention.entity]
                         (subject.located if _is_present(mention) else subject.mentioned).append(
                             evidence_of(mention)
@@ -214,6 +214,12 @@ class ZoneView:
 def evidence_of(mention: EntityMention) -> Evidence:
     """Return the passage that names a thing."""
     return Evidence(quote=mention.sentence, url=mention.page.url)
+
+
+def _is_hearsay(mention: EntityMention) -> bool:
+    """Whether somebody speaks of what has no page: nothing says that it is part of the zone."""
+    is_spoken = mention.block.kind == "quote" and mention.start >= len(mention.block.label)
+    return is_spoken and mention.entity.page is None and not mention.entity.url
 
 
 def _is_present(mention: EntityMention) -> bool:
