@@ -131,6 +131,8 @@ class Reader:
             "COLUMNS": "100",
             "NO_COLOR": "1",
             "TERM": "dumb",
+            # Readers do not have it: it comes with the client of the language server's tests.
+            "PYTEST_ADDOPTS": "-p no:asyncio",
         }
         return reader
 

@@ -14,7 +14,15 @@ from textwrap import dedent
 from tests.support.prepared_command import run_new_python, run_prepared_python
 from wavewright.engine.interfaces.cli.project.init_command import write_project
 
-OURS = ("benchmark", "hypothesispytest", "timeout", "xdist", "xdist.looponfail")
+OURS = (
+    "asyncio",
+    "benchmark",
+    "hypothesispytest",
+    "pytest-lsp",
+    "timeout",
+    "xdist",
+    "xdist.looponfail",
+)
 """Plugins of this repository's own tests, which take a third of the time of a short suite to
 import.
 """

@@ -36,7 +36,7 @@ def test_the_written_project_runs(wavewright: CommandLine, project: Path) -> Non
 
 def test_the_tests_of_the_written_project_pass(project: Path) -> None:
     ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:asyncio"],
         cwd=project,
         capture_output=True,
         text=True,
