@@ -6,9 +6,9 @@ is the database's address without the password; no message repeats the address a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 import asyncpg
@@ -252,3 +252,102 @@ class PostgresTransaction:
             # The first error is the one to report.
             with suppress(*DRIVER_ERRORS):
                 await self._connection.execute("ROLLBACK")
+
+
+_LOCAL_SETTINGS: Final = """
+    SET LOCAL search_path TO wavewright, pg_catalog;
+    SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off';
+    SET LOCAL lock_timeout TO '10s';
+    SET LOCAL idle_in_transaction_session_timeout TO '5s'"""
+_BEGIN_POOLED: Final = f"BEGIN ISOLATION LEVEL READ COMMITTED; {_LOCAL_SETTINGS}"
+_ENDS: Final = frozenset({"COMMIT", "ROLLBACK"})
+
+
+if TYPE_CHECKING:
+    _BaseConnection: TypeAlias = asyncpg.Connection[asyncpg.Record]
+else:
+    # The class takes no parameters where it runs.
+    _BaseConnection = asyncpg.Connection
+
+
+class PooledConnection(_BaseConnection):
+    """A connection through a pooler that may give each transaction another one of the server's.
+
+    Nothing outlives a transaction there: no setting, and no prepared statement. So each statement
+    is in a transaction, with the settings of its own; made with `statement_cache_size=0`.
+    """
+
+    async def execute(self, query: str, *args: Any, **options: Any) -> str:
+        """Execute a statement."""
+        if query == "BEGIN":
+            return await super().execute(_BEGIN_POOLED)
+        if query in _ENDS:
+            return await super().execute(query)
+        async with self._in_transaction():
+            return await super().execute(query, *args, **options)
+
+    async def executemany(self, command: str, args: Any, **options: Any) -> None:
+        """Execute a statement with each of these rows."""
+        async with self._in_transaction():
+            await super().executemany(command, args, **options)
+
+    async def fetch(self, query: str, *args: Any, **options: Any) -> Any:
+        """Return the rows of a query."""
+        async with self._in_transaction():
+            return await super().fetch(query, *args, **options)
+
+    async def fetchrow(self, query: str, *args: Any, **options: Any) -> Any:
+        """Return the first row of a query."""
+        async with self._in_transaction():
+            return await super().fetchrow(query, *args, **options)
+
+    async def fetchval(self, query: str, *args: Any, **options: Any) -> Any:
+        """Return the first value of a query."""
+        async with self._in_transaction():
+            return await super().fetchval(query, *args, **options)
+
+    @asynccontextmanager
+    async def _in_transaction(self) -> AsyncGenerator[None]:
+        if self.is_in_transaction():
+            yield
+            return
+        async with PostgresTransaction(self):
+            yield
+
+
+def is_pooled(connection: Connection) -> bool:
+    """Whether a pooler is between this process and the database."""
+    # Of all classes of connections asyncpg answers `isinstance` with yes.
+    return type(connection) is PooledConnection
+
+
+async def connect(url: str, *, seconds: float, answer_seconds: float) -> Connection:
+    """Return a connection to a database; a `PooledConnection` where a pooler is in between.
+
+    Args:
+        url: The database's address.
+        seconds: Within which it is connected.
+        answer_seconds: Within which a statement is answered, or the connection is taken for broken.
+    """
+    connection: Connection = await asyncpg.connect(
+        url, timeout=seconds, command_timeout=answer_seconds
+    )
+    try:
+        # A pooler tells its clients another process than that which answers. This is asked without
+        # a prepared statement: the pooler may know one of that name from somebody else.
+        pid = connection.get_server_pid()
+        told = await connection.execute(f"SELECT 1 WHERE pg_backend_pid() = {pid:d}")
+    except BaseException:
+        connection.terminate()
+        raise
+    if told == "SELECT 1":
+        return connection
+    await connection.close(timeout=seconds)
+    pooled: Connection = await asyncpg.connect(
+        url,
+        timeout=seconds,
+        command_timeout=answer_seconds,
+        statement_cache_size=0,
+        connection_class=PooledConnection,
+    )
+    return pooled

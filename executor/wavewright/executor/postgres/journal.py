@@ -288,6 +288,19 @@ class PostgresJournal(StoredJournal):
             raise
         return self
 
+    async def is_pooled(self) -> bool:
+        """Whether a pooler is between this process and the database.
+
+        Raises:
+            JournalError: the database cannot be reached.
+        """
+
+        async def ask(transaction: StoreTransaction) -> bool:
+            assert isinstance(transaction, PostgresStatements)
+            return transaction.is_pooled
+
+        return await self.read(ask)
+
 
 async def _ask_nothing(_: StoreTransaction) -> None:
     """Need nothing but a connection."""

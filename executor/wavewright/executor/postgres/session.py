@@ -15,17 +15,18 @@ from dataclasses import astuple
 from typing import Final, TypeVar
 
 import anyio
-import asyncpg
 
 from wavewright.config.errors import WavewrightError
 from wavewright.executor.postgres.driver import (
     DRIVER_ERRORS,
     Connection,
     PostgresTransaction,
+    connect,
     display_url,
     explain_opening,
     is_conflict,
     is_connection_lost,
+    is_pooled,
     unreachable_error,
 )
 from wavewright.executor.postgres.schema import prepare_schema
@@ -227,11 +228,13 @@ class PostgresSession:
         connection: Connection | None = None
         is_ready = False
         try:
-            connection = await asyncpg.connect(
-                self._url, timeout=_CONNECT_SECONDS, command_timeout=_ANSWER_SECONDS
+            connection = await connect(
+                self._url, seconds=_CONNECT_SECONDS, answer_seconds=_ANSWER_SECONDS
             )
             self._was_open = True
-            await connection.execute(_SETTINGS)
+            # What is set for a session would be found by others there.
+            if not is_pooled(connection):
+                await connection.execute(_SETTINGS)
             await prepare_schema(connection, self.place)
             is_ready = True
             return connection

@@ -14,7 +14,7 @@ from functools import cache
 from typing import ClassVar, Final, cast
 
 from wavewright.executor.events.json_values import storable_text, storable_value
-from wavewright.executor.postgres.driver import Connection
+from wavewright.executor.postgres.driver import Connection, is_pooled
 from wavewright.executor.store.chain import first_hash
 from wavewright.executor.store.journal import RunLost
 from wavewright.executor.store.leases import (
@@ -159,6 +159,11 @@ class PostgresStatements(Statements):
         self._connection = connection
         self._deferred = list[str]()
         self._deferred_values = list[object]()
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether a pooler is between this process and the database."""
+        return is_pooled(self._connection)
 
     async def fetch(self, statement: str, *values: object) -> Sequence[Row]:
         await self.flush()

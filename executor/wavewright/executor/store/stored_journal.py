@@ -232,6 +232,14 @@ class StoredJournal(AsyncResource):
         self._hand_over()
         return await self._writer.query(answer)
 
+    async def is_pooled(self) -> bool:
+        """Whether a connection pooler is between this process and a database; a file has none.
+
+        Raises:
+            JournalError: the database cannot be reached.
+        """
+        return False
+
     async def read(self, ask: TransactionWork[_T]) -> _T:
         """Return an answer of the store, after all that was appended before; it may be asked twice.
 

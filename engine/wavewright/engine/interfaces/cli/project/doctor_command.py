@@ -154,11 +154,23 @@ def _journal(settings: Settings) -> DoctorFinding:
     if not has_journal(settings):
         return _place_of_journal(settings)
     try:
-        count = anyio.run(_count_runs, settings)
+        count, pooled = anyio.run(_look_into_journal, settings)
     except JournalError as error:
         error.place = error.place or place_of_journal(settings)
         return DoctorFinding.of_error("journal", error)
-    return DoctorFinding("journal", "ok", f"{place_of_journal(settings)} ({counted(count, 'run')})")
+    detail = f"{place_of_journal(settings)} ({counted(count, 'run')})"
+    if not pooled:
+        return DoctorFinding("journal", "ok", detail)
+    detail = f"{detail}, through a connection pooler: no prepared statements are used"
+    if settings.fleet is None:
+        return DoctorFinding("journal", "ok", detail)
+    return DoctorFinding(
+        "journal",
+        "note",
+        detail,
+        "workers of a fleet listen, which a pooler allows in sessions alone: `pool_mode = session`, or"
+        " the server's own address",
+    )
 
 
 def _place_of_journal(settings: Settings) -> DoctorFinding:
@@ -176,9 +188,10 @@ def _place_of_journal(settings: Settings) -> DoctorFinding:
     )
 
 
-async def _count_runs(settings: Settings) -> int:
+async def _look_into_journal(settings: Settings) -> tuple[int, bool]:
+    """Return how many runs there are, and whether they are behind a connection pooler."""
     async with open_journal(settings) as journal:
-        return len(await journal.list_runs())
+        return len(await journal.list_runs()), await journal.is_pooled()
 
 
 def _tools(settings: Settings) -> DoctorFinding:
