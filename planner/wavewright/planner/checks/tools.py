@@ -9,9 +9,13 @@ one message. Arguments that the goal sets on terminal steps are refused in a pla
 
 from __future__ import annotations
 
+import datetime as dt
+import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from pydantic import TypeAdapter, ValidationError
 
 from wavewright.config.errors import NameHint, did_you_mean
 from wavewright.config.sources import pointer_keys, pointer_token
@@ -306,7 +310,41 @@ def check_tools(subject: CheckContext) -> Iterator[Diagnostic]:
                 step.params, f"{pointer}/params", StepTypes(subject, step)
             ):
                 yield _argument_diagnostic(step, schema, misfit, pointer)
+        yield from _check_dates(step, schema, f"/steps/{number}/params")
         yield from _check_retry(step, subject.tools[step.tool], f"/steps/{number}")
+
+
+_FORMATS: Final[dict[str, TypeAdapter[object]]] = {
+    "date": TypeAdapter(dt.date),
+    "date-time": TypeAdapter(dt.datetime),
+    "time": TypeAdapter(dt.time),
+}
+"""Formats of texts, read as the parameters of functions are."""
+
+
+def _check_dates(step: Step, schema: InputSchema, pointer: str) -> Iterator[Diagnostic]:
+    """Yield the dates and times that are written out and are none; an instant is no date either."""
+    for name, value in step.params.items():
+        wanted = as_object(schema.properties.get(name))
+        form = wanted.get("format")
+        if not isinstance(value, str) or not isinstance(form, str) or form not in _FORMATS:
+            continue
+        place = pointer + pointer_token(name)
+        argument = f"argument {name!r} of {step.tool!r}"
+        if form == "date" and _WHOLE_NOW.fullmatch(value):
+            hint = "write the date of the instant: ${format(now(), '%Y-%m-%d')}"
+            yield make_diagnostic(
+                "E304", place, f"{argument}: an instant is given where a date is wanted", hint
+            )
+        elif "${" not in value:
+            try:
+                _FORMATS[form].validate_python(value)
+            except ValidationError:
+                message = f"{argument} is {value_text(value)}, but must be a {form}"
+                yield make_diagnostic("E205", place, message, describe_parameter(name, wanted))
+
+
+_WHOLE_NOW: Final = re.compile(r"\$\{\s*now\(\)\s*\}")
 
 
 def _check_retry(step: Step, tool: ToolSignature, pointer: str) -> Iterator[Diagnostic]:
