@@ -16,6 +16,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
     from wavewright.planner.planning.records import PlanningResult
 
 _MAX_TEMPLATES: Final = 3
+_MAX_COMBINED: Final = 6
+"""Optional inputs whose combinations are all checked."""
 _WORD: Final = re.compile(r"\w{3,}")
 
 
@@ -271,7 +274,8 @@ def kept_template(name: str, plan: Plan, goal: Goal, kept: KeptRun) -> GoalTempl
     return GoalTemplate(
         name=name,
         goal=_generalised_text(goal.text, goal.inputs),
-        inputs_schema=goal.inputs_schema or _inputs_schema(plan, goal.inputs),
+        inputs_schema=_with_defaults(goal.inputs_schema, goal.inputs)
+        or _inputs_schema(plan, goal.inputs),
         available_tools=tuple(
             tool for tool in goal.tools if tool.name in called or not is_in_words
         ),
@@ -282,6 +286,45 @@ def kept_template(name: str, plan: Plan, goal: Goal, kept: KeptRun) -> GoalTempl
             for field in GoalTerms.model_fields.keys() - {"inputs_schema"}
         },
     )
+
+
+def _with_defaults(schema: JsonSchema, inputs: JsonObject) -> JsonSchema:
+    """Return a schema of inputs in which those that may be absent have the values of the run as
+    defaults: the kept plan may read any of them.
+    """
+    properties, required = schema.get("properties"), schema.get("required")
+    if not isinstance(properties, dict):
+        return schema
+    needed = required if isinstance(required, list) else []
+    declared = {
+        name: {**declaration, "default": inputs[name]}
+        if isinstance(declaration, dict)
+        and name in inputs
+        and name not in needed
+        and "default" not in declaration
+        else declaration
+        for name, declaration in properties.items()
+    }
+    return {**schema, "properties": declared}
+
+
+def inputs_that_may_be_given(schema: JsonSchema, inputs: JsonObject) -> Iterator[JsonObject]:
+    """Yield the inputs of a run, then those with each combination of optional ones absent and in
+    the place of these their defaults; of many optional inputs each alone, and all of them.
+    """
+    properties, required = schema.get("properties"), schema.get("required")
+    declared = properties if isinstance(properties, dict) else {}
+    needed = required if isinstance(required, list) else []
+    optional = [name for name in declared if name in inputs and name not in needed]
+    sizes = range(len(optional) + 1) if len(optional) <= _MAX_COMBINED else (0, 1, len(optional))
+    for size in sizes:
+        for absent in combinations(optional, size):
+            given = {name: value for name, value in inputs.items() if name not in absent}
+            for name in absent:
+                declaration = declared[name]
+                if isinstance(declaration, dict) and "default" in declaration:
+                    given[name] = declaration["default"]
+            yield given
 
 
 def _inputs_schema(plan: Plan, inputs: JsonObject) -> JsonSchema:

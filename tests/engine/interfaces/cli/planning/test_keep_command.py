@@ -180,3 +180,42 @@ def test_a_name_that_is_taken_and_a_run_that_is_not_achieved_are_refused(
 
     assert refused.code == 1
     assert "is not achieved" in refused.err
+
+
+def test_a_kept_plan_runs_without_the_optional_inputs_that_it_reads(
+    wavewright: CommandLine, project: Path
+) -> None:
+    goals = project / "config" / "goals"
+    (goals / "listing.yaml").write_text(
+        """
+version: 1
+name: listing
+goal: List words
+inputs_schema:
+  type: object
+  properties: {folder: {type: string}, top: {type: integer}}
+  required: [folder]
+available_tools: [{name: list_notes}, {name: read_note}, {name: rank_words}]
+plan:
+  steps:
+    - {id: files, tool: list_notes, params: {folder: "${inputs.folder}"}}
+    - {id: notes, tool: read_note, for_each: "${steps.files}", params: {path: "${item}"}}
+    - {id: ranking, tool: rank_words, params: {notes: "${steps.notes}", top: 3}}
+  result: ${steps.ranking}
+"""
+    )
+    job = {"version": 1, "name": "list", "goal_template": "listing"}
+    (project / "list.job.yaml").write_text(
+        yaml.safe_dump({**job, "inputs": {"folder": "notes", "top": 3}})
+    )
+    assert wavewright("run", "list.job.yaml", "--quiet").code == 0
+    kept = wavewright("keep", "--as", "ranked", "--yes")
+    assert '+    top: "${inputs.top}"' in kept.out, kept.err
+    job = {**job, "goal_template": "ranked", "inputs": {"folder": "notes"}}
+    (project / "kept.job.yaml").write_text(yaml.safe_dump(job))
+
+    answer = wavewright("run", "kept.job.yaml", "--quiet")
+
+    assert answer.code == 0, answer.err
+    template = yaml.safe_load((goals / "ranked.yaml").read_text())
+    assert template["inputs_schema"]["properties"]["top"]["default"] == 3

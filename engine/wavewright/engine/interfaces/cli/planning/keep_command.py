@@ -18,6 +18,7 @@ from wavewright.engine.interfaces.cli.common.terminal import confirm, is_attende
 from wavewright.engine.interfaces.cli.planning.plan_report import as_yaml, plan_as_yaml
 from wavewright.engine.run.jobs.goal_in_words import (
     generalised,
+    inputs_that_may_be_given,
     kept_template,
     tool_lock,
     unbound_plan,
@@ -75,7 +76,8 @@ def keep(run: str | None, name: str, *, is_confirmed: bool) -> int:
     )
     template = kept_template(name, plan, goal, kept)
     text = as_yaml(_template_json(template))
-    _check(plan, goal, tools, text, file)
+    for inputs in inputs_that_may_be_given(template.inputs_schema, goal.inputs):
+        _check(plan, goal.model_copy(update={"inputs": inputs}), tools, text, file)
     sys.stdout.write(_diff(before, plan, goal.text, template.goal))
     if not is_confirmed and not _is_confirmed(file):
         sys.stderr.write("not kept\n")
