@@ -296,7 +296,7 @@ def _with_defaults(schema: JsonSchema, inputs: JsonObject) -> JsonSchema:
     if not isinstance(properties, dict):
         return schema
     needed = required if isinstance(required, list) else []
-    declared = {
+    declared: JsonObject = {
         name: {**declaration, "default": inputs[name]}
         if isinstance(declaration, dict)
         and name in inputs
