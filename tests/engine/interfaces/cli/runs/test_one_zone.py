@@ -124,3 +124,22 @@ def test_two_waves_of_zones_discover_nothing_in_the_last_one_and_know_what_was_v
         ]
         assert inputs["is_last_wave"] is True
         assert connected is None
+
+
+def test_a_contradiction_between_pages_is_an_event_of_the_run(
+    wavewright: CommandLine, tmp_path: Path
+) -> None:
+    wavewright("run", str(JOB), "--output", str(tmp_path))
+
+    [folder] = tmp_path.iterdir()
+    run = json.loads((folder / "package.json").read_text())["run"]
+    events = [
+        json.loads(line) for line in wavewright("show", run, "--format", "events").out.splitlines()
+    ]
+    told = [one["body"] for one in events if one.get("topic") == "tool_event"]
+    found = [one["fields"] for one in told if one["event"] == "conflict_detected"]
+    assert [one["data_point"] for one in found] == [
+        "Harrow Fen: level_range",
+        "Fen Runners: inter_faction ashen_company",
+    ]
+    assert all(one["source_a"] and one["source_b"] for one in found)
