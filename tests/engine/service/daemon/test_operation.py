@@ -21,7 +21,7 @@ from wavewright.engine.service.messages.models import JobRequest
 pytestmark = pytest.mark.anyio
 
 
-TOKEN = "of-the-page"  # noqa: S105 - of this test alone
+TOKEN = "of-the-page-of-a-test"  # noqa: S105 - of this test alone
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
