@@ -17,6 +17,7 @@ from benchmarks.daemon import (
     measure_steps,
 )
 from benchmarks.dry_run import measure_dry_run
+from benchmarks.editor import measure_editor
 from benchmarks.fleet import measure_fleet
 from benchmarks.fleet_model import measure_fleet_model
 from benchmarks.graph import measure_graph
@@ -50,6 +51,7 @@ def main() -> None:
         "makespan": measure_makespan,
         "check": lambda: measure_checking(sizes),
         "dry-run": measure_dry_run,
+        "editor": measure_editor,
         "start": measure_starting,
         "models": measure_models,
         "streaming": measure_streaming,

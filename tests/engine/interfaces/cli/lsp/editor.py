@@ -41,6 +41,12 @@ class Editor:
     texts: dict[Path, str] = field(default_factory=dict[Path, str])
     versions: dict[Path, int] = field(default_factory=dict[Path, int])
 
+    @property
+    def server_pid(self) -> int:
+        """The process of the server."""
+        server: Any = getattr(self.client, "_server", None)
+        return int(server.pid)
+
     def open(self, path: Path, text: str | None = None) -> None:
         """Open a file, with a text that is not saved where one is given."""
         self.texts[path] = path.read_text(encoding="utf-8") if text is None else text

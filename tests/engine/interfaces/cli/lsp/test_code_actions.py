@@ -13,6 +13,19 @@ from tests.engine.interfaces.cli.lsp.editor import open_editor
 pytestmark = pytest.mark.anyio
 
 
+LETTERS = '''
+
+def read_page(address: str) -> str:
+    """Read a page."""
+    return address
+
+
+def send(text: str) -> str:
+    """Send a letter."""
+    return text
+'''
+
+
 async def changed(project: Path, text: str, code: str) -> str:
     """Return a text after the action for a code, which is the only one for it."""
     file = project / "new.plan.yaml"
@@ -87,6 +100,27 @@ async def test_a_reader_gets_a_condition(project: Path) -> None:
     asked = text.replace("      b: 2\n", '      b: 2\n    when: "has(steps.prices)"\n')
 
     assert await changed(project, text, "E306") == asked
+
+
+async def test_an_approval_is_asked_for_where_untrusted_text_is_sent(project: Path) -> None:
+    module = project / "tools" / "mine.py"
+    module.write_text(module.read_text() + LETTERS)
+    options = "functions: {read_page: {untrusted_output: true}, send: {effects: [egress]}}"
+    settings = f"tools: [{{path: tools/mine.py, {options}}}]\n"
+    (project / "wavewright.yaml").write_text(settings)
+    text = """\
+steps:
+  - id: page
+    tool: read_page
+    params:
+      address: here
+  - id: letter
+    tool: send
+    params:
+      text: ${steps.page}
+"""
+
+    assert await changed(project, text, "E601") == text + "    needs_approval: true\n"
 
 
 async def test_a_dependency_that_a_reference_shows_is_taken_out(project: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from wavewright.config.settings import FILE_NAMES, find_settings_file
+from wavewright.config.settings import find_settings_file
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ class OpenProject:
 
 @dataclass
 class OpenProjects:
-    """The projects by the folders of their files."""
+    """The projects, each by its settings file, or else by the folder of its files."""
 
-    _by_folder: dict[Path, tuple[object, OpenProject]] = field(
+    _by_home: dict[Path, tuple[object, OpenProject]] = field(
         default_factory=dict[Path, "tuple[object, OpenProject]"]
     )
     """With the state of the settings file that each was read from."""
@@ -56,18 +56,18 @@ class OpenProjects:
             DocumentError: the settings or the environment are faulty.
             PackError: `daemon.pack` names no pack that defines messages.
         """
-        folder = file.parent
-        state = _state_of(find_settings_file(folder))
-        known = self._by_folder.get(folder)
+        settings_file = find_settings_file(file.parent)
+        home, state = settings_file or file.parent, _state_of(settings_file)
+        known = self._by_home.get(home)
         if known is not None and known[0] == state:
             return known[1]
-        project = OpenProject(project_settings(start=folder))
-        self._by_folder[folder] = (state, project)
+        project = OpenProject(project_settings(start=file.parent))
+        self._by_home[home] = (state, project)
         return project
 
     def forget(self) -> None:
         """Read every project again when it is next asked for: a file of one has changed."""
-        self._by_folder.clear()
+        self._by_home.clear()
 
 
 def _state_of(settings_file: Path | None) -> object:
@@ -75,8 +75,3 @@ def _state_of(settings_file: Path | None) -> object:
         return None
     stat = settings_file.stat()
     return settings_file, stat.st_ino, stat.st_mtime_ns, stat.st_size
-
-
-def is_of_settings(file: Path) -> bool:
-    """Whether a file is the settings of a project."""
-    return file.name in FILE_NAMES

@@ -1,6 +1,6 @@
 """The language server: what the editor asks, and what it is told.
 
-Requests are answered from the text as it stands in the editor. A check runs in a thread, once the
+Requests are answered from the text as it stood in the editor when they came. A check runs once the
 text has rested; what it finds of a text that has changed meanwhile is thrown away. Standard output
 belongs to the protocol alone: what a project's modules print goes to standard error.
 """
@@ -12,8 +12,10 @@ import os
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -56,8 +58,17 @@ from wavewright.engine.interfaces.cli.lsp.projects import OpenProjects
 from wavewright.engine.run.version import __version__
 from wavewright.reviewer.atomic_files import write_atomically
 
-Params = TypeVar("Params")
-Answer = TypeVar("Answer")
+
+class _OfDocument(Protocol):
+    """The parameters of a request about one document."""
+
+    @property
+    def text_document(self) -> types.TextDocumentIdentifier: ...
+
+
+Params = TypeVar("Params", bound=_OfDocument)
+Notified = TypeVar("Notified")
+Handler: TypeAlias = Callable[["PlanServer", OpenDocument, Params], object]
 
 SECONDS_OF_REST: Final = 0.3
 """Without a key, after which a changed text is checked."""
@@ -76,6 +87,7 @@ class PlanServer(LanguageServer):
         """Files with diagnostics of an open document that names them, by that document."""
         self._told = set[str]()
         self._checks = anyio.CapacityLimiter(1)
+        self._answers = anyio.CapacityLimiter(1)
 
     @property
     def encoding(self) -> str:
@@ -121,6 +133,10 @@ class PlanServer(LanguageServer):
         if outcome.project_fault is not None:
             self.tell_once(outcome.project_fault)
         self._publish(document, outcome)
+        # The first completion would wait for the import of every pack.
+        with suppress(WavewrightError):
+            project = self.projects.of(document.path)
+            await anyio.to_thread.run_sync(project.tools)
 
     def _is_current(self, uri: str, version: int | None) -> bool:
         held = self.workspace.text_documents.get(uri)
@@ -173,15 +189,19 @@ class PlanServer(LanguageServer):
         logging.getLogger(__name__).error("%s: %s", source, error, exc_info=error)
         self.tell_once(_OWN_FAULT)
 
-    def answer(
-        self, feature: str, handler: Callable[[PlanServer, Params], Answer], options: object = None
-    ) -> None:
-        """Answer a kind of request by a function; one that fails answers with nothing."""
+    def answer(self, feature: str, handler: Handler[Params], options: object = None) -> None:
+        """Answer a kind of request by a function; one that fails answers with nothing.
 
-        async def respond(params: Params) -> Answer | None:
-            await anyio.lowlevel.checkpoint()  # where a request that was cancelled ends
+        One request is answered at a time, in a thread, so that those that wait can be cancelled.
+        """
+
+        async def respond(params: Params) -> object:
             try:
-                return handler(self, params)
+                document = self.document(params.text_document.uri)
+                work = partial(handler, self, document, params)
+                return await anyio.to_thread.run_sync(
+                    work, limiter=self._answers, abandon_on_cancel=True
+                )
             except RenameRefused as refused:
                 raise JsonRpcInvalidParams(str(refused)) from refused
             except WavewrightError as error:
@@ -193,11 +213,11 @@ class PlanServer(LanguageServer):
         self.feature(feature, options)(respond)
 
     def follow(
-        self, feature: str, handler: Callable[[PlanServer, Params], Awaitable[None]]
+        self, feature: str, handler: Callable[[PlanServer, Notified], Awaitable[None]]
     ) -> None:
         """Follow a kind of notification by a function; one that fails is logged."""
 
-        async def respond(params: Params) -> None:
+        async def respond(params: Notified) -> None:
             try:
                 await handler(self, params)
             except Exception as error:  # noqa: BLE001 - the edge of a notification: the editor goes on
@@ -229,34 +249,39 @@ async def _closed(server: PlanServer, params: types.DidCloseTextDocumentParams) 
     server.forget(params.text_document.uri)
 
 
-def _complete(server: PlanServer, params: types.CompletionParams) -> types.CompletionList:
-    document = server.document(params.text_document.uri)
+def _complete(
+    server: PlanServer, document: OpenDocument, params: types.CompletionParams
+) -> types.CompletionList:
     return complete(document, params.position, server.around(document))
 
 
-def _hover(server: PlanServer, params: types.HoverParams) -> types.Hover | None:
-    document = server.document(params.text_document.uri)
+def _hover(
+    server: PlanServer, document: OpenDocument, params: types.HoverParams
+) -> types.Hover | None:
     outcome = server.outcomes.get(document.uri)
     return hover(document, params.position, server.around(document), outcome)
 
 
-def _definition(server: PlanServer, params: types.DefinitionParams) -> types.Location | None:
-    document = server.document(params.text_document.uri)
+def _definition(
+    server: PlanServer, document: OpenDocument, params: types.DefinitionParams
+) -> types.Location | None:
     around = server.around(document)
     name = name_at(document, params.position, around)
     tools = server.projects.of(document.path).tools()
     return None if name is None else definition(document, name, around, tools)
 
 
-def _references(server: PlanServer, params: types.ReferenceParams) -> list[types.Location]:
-    document = server.document(params.text_document.uri)
+def _references(
+    server: PlanServer, document: OpenDocument, params: types.ReferenceParams
+) -> list[types.Location]:
     around = server.around(document)
     name = name_at(document, params.position, around)
     return [] if name is None else references(document, name, around)
 
 
-def _rename(server: PlanServer, params: types.RenameParams) -> types.WorkspaceEdit | None:
-    document = server.document(params.text_document.uri)
+def _rename(
+    server: PlanServer, document: OpenDocument, params: types.RenameParams
+) -> types.WorkspaceEdit | None:
     around = server.around(document)
     name = name_at(document, params.position, around)
     if name is None:
@@ -264,30 +289,39 @@ def _rename(server: PlanServer, params: types.RenameParams) -> types.WorkspaceEd
     return rename(document, name, params.new_name, around, server.encoding)
 
 
-def _symbols(server: PlanServer, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
-    document = server.document(params.text_document.uri)
+def _symbols(
+    server: PlanServer, document: OpenDocument, _params: types.DocumentSymbolParams
+) -> list[types.DocumentSymbol]:
     return symbols(document, server.around(document))
 
 
-def _folds(server: PlanServer, params: types.FoldingRangeParams) -> list[types.FoldingRange]:
-    return folds(server.document(params.text_document.uri))
+def _folds(
+    _server: PlanServer, document: OpenDocument, _params: types.FoldingRangeParams
+) -> list[types.FoldingRange]:
+    return folds(document)
 
 
-def _formatting(server: PlanServer, params: types.DocumentFormattingParams) -> list[types.TextEdit]:
-    return formatted(server.document(params.text_document.uri))
+def _formatting(
+    _server: PlanServer, document: OpenDocument, _params: types.DocumentFormattingParams
+) -> list[types.TextEdit]:
+    return formatted(document)
 
 
-def _inlays(server: PlanServer, params: types.InlayHintParams) -> list[types.InlayHint]:
-    document = server.document(params.text_document.uri)
+def _inlays(
+    server: PlanServer, document: OpenDocument, params: types.InlayHintParams
+) -> list[types.InlayHint]:
     return inlay_hints(document, params.range, server.around(document))
 
 
-def _lenses(server: PlanServer, params: types.CodeLensParams) -> list[types.CodeLens]:
-    return lenses(server.document(params.text_document.uri))
+def _lenses(
+    _server: PlanServer, document: OpenDocument, _params: types.CodeLensParams
+) -> list[types.CodeLens]:
+    return lenses(document)
 
 
-def _actions(server: PlanServer, params: types.CodeActionParams) -> list[types.CodeAction]:
-    document = server.document(params.text_document.uri)
+def _actions(
+    server: PlanServer, document: OpenDocument, params: types.CodeActionParams
+) -> list[types.CodeAction]:
     return code_actions(document, params.range, server.outcomes.get(document.uri))
 
 
