@@ -27,11 +27,11 @@ from wavewright.planner.language.plan import (
     PatchOp,
     Plan,
     PlanPatch,
+    PlanStop,
     RemoveStep,
     ReplaceStep,
     RewireStep,
     Step,
-    Stop,
 )
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import bind_plan
@@ -504,7 +504,7 @@ def stopping_plan() -> Plan:
     plan = Plan(
         let={"rows": "${steps.prices}"},
         steps=(step("prices"), step("outlook", "analyze", params={"rows": "${rows}"})),
-        stop=Stop(when="rows.size() == 0", result="nothing"),
+        stop=PlanStop(when="rows.size() == 0", result="nothing"),
     )
     named, faults = with_let(plan)
     assert faults == ()

@@ -298,7 +298,7 @@ class Cap(DocumentModel, defer_build=False):
     """The reason, shown beside the confidence."""
 
 
-class Stop(DocumentModel, defer_build=False):
+class PlanStop(DocumentModel, defer_build=False):
     """When a run ends early and well, such as where there is nothing new since yesterday."""
 
     when: Expression
@@ -332,7 +332,7 @@ class Plan(DocumentModel):
     """Checks that stop bad data."""
     caps: Annotated[tuple[Cap, ...], Field(strict=False)] = ()
     """Ceilings of the confidence."""
-    stop: Stop | None = None
+    stop: PlanStop | None = None
     """When the run ends early, and its result then."""
     result: JsonValue = None
     """What the run is for, as `${…}` or a structure that holds such; the terminal steps' outputs

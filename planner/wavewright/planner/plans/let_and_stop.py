@@ -30,7 +30,7 @@ from wavewright.planner.cel.embedded import (
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.plain_paths import is_plain_path
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
-from wavewright.planner.language.plan import Cap, DocumentModel, Gate, Plan, Step, Stop
+from wavewright.planner.language.plan import Cap, DocumentModel, Gate, Plan, PlanStop, Step
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.uses import asks_each_item, condition_use
 from wavewright.planner.types import RESERVED_IDS, Json, StepId
@@ -63,7 +63,7 @@ def with_let(plan: Plan) -> tuple[Plan, tuple[Diagnostic, ...]]:
         "result": names.put_into(plan.result),
         "stop": None
         if stop is None
-        else Stop(when=names.put_into_condition(stop.when), result=names.put_into(stop.result)),
+        else PlanStop(when=names.put_into_condition(stop.when), result=names.put_into(stop.result)),
     }
     return plan.model_copy(update=update), tuple(names.faults)
 

@@ -16,11 +16,11 @@ from wavewright.planner.language.plan import (
     Gate,
     Plan,
     PlanPatch,
+    PlanStop,
     RemoveStep,
     ReplaceStep,
     RewireStep,
     Step,
-    Stop,
 )
 from wavewright.planner.plans.binding import (
     mandatory_caps,
@@ -189,7 +189,7 @@ class PatchApplication:
         self._result = repoint_value(self._result, old, new)
         self._let = {name: repoint_value(value, old, new) for name, value in self._let.items()}
         if self._stop is not None:
-            self._stop = Stop(
+            self._stop = PlanStop(
                 when=repoint_condition(self._stop.when, old, new) or self._stop.when,
                 result=repoint_value(self._stop.result, old, new),
             )
