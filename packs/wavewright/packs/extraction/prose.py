@@ -236,8 +236,6 @@ _NO_RELATIONS: Final = frozenset(
 """Prepositions that say when or how, and nothing of two things."""
 _OF_NAMES: Final = frozenset({"of", "from"})
 """Prepositions that relate two names which stand beside each other."""
-_ENDS: Final = frozenset({"cc", "punct", "conj", "advcl", "relcl", "parataxis", "ccomp"})
-"""Of what follows a verb: where its clause may end."""
 _ARTICLES: Final = frozenset({"the", "a", "an"})
 _QUOTED: Final = re.compile(r'“[^”]*”|"[^"]*"|(?<!\w)\u2018[^\u2019]*\u2019(?!\w)')
 _NO_NAME: Final = re.compile(r"[_<>@\\/|{}\[\]=*#`~^]|^[\W\d]|\W{3}|://|\d{5}")
