@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from wavewright.engine.interfaces.cli.common.arguments import project_settings
 from wavewright.engine.interfaces.cli.planning.plan_check import CheckOptions, check_plan
 from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.tools.functions.errors import ToolDefinitionError
+from wavewright.tools.mcp.lock import ListedTool, ServerListing, ToolsLock, lock_server
 
 pytestmark = pytest.mark.anyio
 
@@ -64,22 +66,40 @@ def broken_files() -> list[Path]:
     return [file for file in documents if file.name != "case.json" and "not_utf8" not in str(file)]
 
 
+def lock_tools_of_broken_plans(project: Path) -> None:
+    """Bring most tools of the broken plans as those of an MCP server; packs bring the others."""
+    listed = [
+        ListedTool(one["name"], one["description"], one["input_schema"], one.get("output_schema"))
+        for one in json.loads((BROKEN / "tools.json").read_text())
+        if one["name"] in ("analyze", "fetch_prices", "pay_bill", "read_notes", "send_mail")
+    ]
+    server = lock_server(ServerListing("shop", "1", tuple(listed)))
+    (project / "tools.lock.json").write_text(ToolsLock(servers={"shop": server}).text)
+    settings = "tools: [tools/mine.py]\nmcp: {servers: {shop: {command: never_started}}}\n"
+    (project / "wavewright.yaml").write_text(settings)
+
+
 async def test_every_broken_plan_shows_what_check_finds_in_it(project: Path) -> None:
+    lock_tools_of_broken_plans(project)
     copies = [
         (shutil.copytree(file.parent, project / file.parent.name, dirs_exist_ok=True) / file.name)
         for file in broken_files()
     ]
 
     differing: list[str] = []
+    codes = set[str]()
     async with open_editor(project) as editor:
         for file in copies:
             editor.open(file)
-            shown = as_shown(await editor.diagnostics(file))
+            diagnostics = await editor.diagnostics(file)
+            codes |= {str(one.code) for one in diagnostics}
+            shown = as_shown(diagnostics)
             if shown != as_checked(file):
                 differing.append(str(file.relative_to(project)))
 
     assert len(copies) > 80
     assert differing == []
+    assert len(codes) >= 40
 
 
 async def test_a_sound_plan_shows_nothing(project: Path) -> None:
