@@ -151,7 +151,7 @@ def test_a_secret_input_is_named_where_it_is_read() -> None:
             ],
         }
     )
-    schema = {
+    schema: JsonObject = {
         "type": "object",
         "properties": {"pin": {"type": "string", "format": "password"}, "free": TEXT},
     }
