@@ -12,8 +12,10 @@ from wavewright.engine.interfaces.cli.service.worker_command import WorkerMetric
 from wavewright.engine.service.bus.faults import BrokerEvent
 from wavewright.engine.service.operations.metrics import Metrics
 from wavewright.packs.knowledge.graph.tools import GraphStageWritten, RelationsRetried
+from wavewright.packs.lore.concluding import ConflictDetected
 from wavewright.packs.web.pages import CrawlExecuted
 from wavewright.packs.web.search import SearchExecuted
+from wavewright.tools.workers.run import CallsNotRead
 
 REFERENCE = ROOT / "docs" / "reference"
 
@@ -30,7 +32,10 @@ def test_every_event_of_the_log_has_its_row() -> None:
     said = set(re.findall(r'(?:\.write|\._write_line)\(\s*"([a-z_]+)"', code)) | set(
         get_args(BrokerEvent)
     )
-    of_tools = (CrawlExecuted, SearchExecuted, GraphStageWritten, RelationsRetried)
+    of_tools = (
+        *(CallsNotRead, ConflictDetected, CrawlExecuted, SearchExecuted),
+        *(GraphStageWritten, RelationsRetried),
+    )
     said |= {event.event_name for event in of_tools}
     assert said == set(re.findall(r"^\| `([a-z_]+)`", page, re.MULTILINE))
 

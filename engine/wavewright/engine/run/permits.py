@@ -17,16 +17,17 @@ from typing import TYPE_CHECKING, Final
 from wavewright.config import exit_codes
 from wavewright.config.documents import read_document_file
 from wavewright.config.errors import WavewrightError
-from wavewright.engine.run.context import RunContext, RunRequest
-from wavewright.executor.events.state import RunState
-from wavewright.executor.events.types import Noted
 from wavewright.planner.language.plan import Budget, Plan
-from wavewright.tools.functions.tool import Tool
 
 if TYPE_CHECKING:
+    # A check asks for the permits beside a plan, and loads nothing that only a run needs.
     from wavewright.config.settings import Settings
+    from wavewright.engine.run.context import RunContext, RunRequest
+    from wavewright.executor.events.state import RunState
+    from wavewright.executor.events.types import Noted
     from wavewright.planner.checks.permits import Permits
     from wavewright.planner.language.goals import Goal
+    from wavewright.tools.functions.tool import Tool
 
 PERMITS: Final = "permits"
 """Topic of the note of what a run is permitted to do."""
@@ -86,6 +87,8 @@ def permits_notes(context: RunContext, at: float) -> tuple[Noted, ...]:
     permits = context.permits
     if permits is None or permits == permits_of_run(context.state):
         return ()
+    from wavewright.executor.events.types import Noted
+
     return (Noted(at, PERMITS, permits.model_dump(mode="json")),)
 
 

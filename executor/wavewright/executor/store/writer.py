@@ -107,7 +107,7 @@ class _Query:
     reject: Callable[[JournalError], None]
 
 
-class _Stop:
+class _LastCommand:
     """The last command."""
 
 
@@ -137,7 +137,7 @@ class WriterThread(Generic[_Item]):
         self._handlers = handlers
         self._heartbeat_seconds = heartbeat_seconds
         self._make_runner = runner
-        self._commands = queue.SimpleQueue[_Item | _Query | _Stop]()
+        self._commands = queue.SimpleQueue[_Item | _Query | _LastCommand]()
         self.is_closed = False
         """Whether nothing can be put any more."""
         self._has_ended = False
@@ -198,7 +198,7 @@ class WriterThread(Generic[_Item]):
         """End without an event loop; what was put before is written first."""
         if not self.is_closed:
             self.is_closed = True
-            self._commands.put(_Stop())
+            self._commands.put(_LastCommand())
         self._thread.join()
 
     def _enqueue(self, command: _Item | _Query) -> None:
@@ -248,14 +248,14 @@ class WriterThread(Generic[_Item]):
             command = self._next(max(0.0, next_beat - time.monotonic()))
             items: list[_Item] = []
             queries: list[_Query] = []
-            while command is not None and not isinstance(command, _Stop):
+            while command is not None and not isinstance(command, _LastCommand):
                 if isinstance(command, _Query):
                     queries.append(command)
                 else:
                     items.append(command)
                 command = self._next(0.0) if len(items) + len(queries) < _MAX_BATCH else None
             self._execute(items, queries)
-            if isinstance(command, _Stop):
+            if isinstance(command, _LastCommand):
                 return
             if time.monotonic() >= next_beat:
                 self._runner.run(self._handlers.heartbeat())
@@ -282,7 +282,7 @@ class WriterThread(Generic[_Item]):
                 self._handlers.reject(item, self.internal_error(error))
             raise
 
-    def _next(self, seconds: float) -> _Item | _Query | _Stop | None:
+    def _next(self, seconds: float) -> _Item | _Query | _LastCommand | None:
         try:
             return self._commands.get(timeout=seconds) if seconds else self._commands.get_nowait()
         except queue.Empty:
@@ -292,5 +292,5 @@ class WriterThread(Generic[_Item]):
         while (command := self._next(0.0)) is not None:
             if isinstance(command, _Query):
                 command.reject(self._closed_error())
-            elif not isinstance(command, _Stop):
+            elif not isinstance(command, _LastCommand):
                 self._handlers.reject(command, self._closed_error())

@@ -16,13 +16,13 @@ from wavewright.planner.types import Json
 pytestmark = pytest.mark.anyio
 
 
-def is_mended() -> bool:
-    return Path("mended").exists()
+def is_repaired() -> bool:
+    return Path("repaired").exists()
 
 
 def mend() -> None:
     """Mend what the tools need, and change no code of theirs."""
-    Path("mended").touch()
+    Path("repaired").touch()
 
 
 class Readings:
@@ -35,7 +35,7 @@ class Readings:
     async def read(self, number: int) -> int:
         """Read an item."""
         self.calls.append(number)
-        if number == 3 and not is_mended():
+        if number == 3 and not is_repaired():
             raise ValueError("the third cannot be read")
         return 10 * number
 
@@ -103,7 +103,7 @@ async def test_a_retry_may_begin_at_a_step_with_other_inputs(
 
 async def test_a_retry_calls_functions_that_only_its_plan_has(ww: Wavewright) -> None:
     def fail(number: int) -> int:
-        if not is_mended():
+        if not is_repaired():
             raise ValueError("not yet")
         return number
 
