@@ -126,8 +126,8 @@ class _Outlook:
             ended = state.steps.get(step.id)
             if ended is not None and ended.status in SUCCESSES:
                 return state.run, _failed_items(ended)
-            items = state.items.get(step.id, {})
-            done = sum(item.status in SUCCESSES for item in items.values())
+            items = state.items.get(step.id)
+            done = 0 if items is None else sum(item.status in SUCCESSES for item in items.values())
             if done:
                 return (
                     state.run,

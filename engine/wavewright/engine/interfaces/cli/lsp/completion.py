@@ -312,9 +312,9 @@ def _expression_offers(place: ExpressionPlace, asked: NameAsked) -> Iterator[Off
     wanted = place.wanted
     if asked.is_step:
         outputs = place.subject.types.outputs
-        for name in place.readable_steps():
-            schema, step = outputs.get(name, {}), place.subject.steps[name]
-            yield _typed(name, _Kind.Variable, schema, wanted, step.why or f"calls {step.tool}")
+        for step_id in place.readable_steps():
+            schema, step = outputs.get(step_id, {}), place.subject.steps[step_id]
+            yield _typed(step_id, _Kind.Variable, schema, wanted, step.why or f"calls {step.tool}")
     elif asked.owner is not None:
         yield from _fields(asked.owner, wanted)
         yield from _methods(asked.owner)

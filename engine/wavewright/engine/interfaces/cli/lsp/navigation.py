@@ -233,9 +233,9 @@ def _tool_definition(name: str, around: Surroundings, tools: Registry) -> types.
     settings = around.settings
     short = name.rpartition(".")[2]
     for folder in settings.workers:
-        for file in (folder / f"{name}.yaml", folder):
-            if file.is_file() and name in file.read_text(encoding="utf-8"):
-                return _file_start(file)
+        for worker in (folder / f"{name}.yaml", folder):
+            if worker.is_file() and name in worker.read_text(encoding="utf-8"):
+                return _file_start(worker)
     return _in_file(settings.root / "tools.lock.json", f'"{short}"')
 
 
@@ -391,6 +391,8 @@ def folds(document: OpenDocument) -> list[types.FoldingRange]:
         whole = document.places.range(Span(node.start, node.end))
         if whole.end.line > whole.start.line:
             found.append(types.FoldingRange(whole.start.line, whole.end.line))
-        is_object = isinstance(node, ObjectNode)
-        waiting += [one.node for one in node.members.values()] if is_object else node.items
+        if isinstance(node, ObjectNode):
+            waiting += [member.node for member in node.members.values()]
+        else:
+            waiting += node.items
     return sorted(found, key=lambda fold: (fold.start_line, fold.end_line))
