@@ -33,7 +33,7 @@ from wavewright.executor.store.leases import (
     read_lease,
 )
 from wavewright.executor.store.transaction import Row, Statements, StoreTransaction
-from wavewright.planner.types import RunId, StepKey
+from wavewright.planner.types import RunId, StepKey, as_object
 
 
 async def load(transaction: StoreTransaction, run: RunId, after: int = 0) -> list[Event]:
@@ -249,10 +249,10 @@ async def _count_planned(statements: Statements, runs: Sequence[int]) -> dict[in
 def _planned_steps(body: bytes | None) -> int:
     # Whoever reads the run itself is told that the event is damaged.
     try:
-        accepted = json.loads(body or b"{}")
+        accepted = as_object(json.loads(body or b"{}"))
     except ValueError:
         return 0
-    return len(step_ids(accepted.get("plan"))) if isinstance(accepted, dict) else 0
+    return len(step_ids(as_object(accepted.get("plan"))))
 
 
 def _run_row(row: Row, counted: Sequence[int], transaction: StoreTransaction) -> RunRow:
