@@ -44,14 +44,11 @@ from wavewright.engine.run.decisions.approvals import (
     open_question,
     question_id,
 )
-from wavewright.engine.run.find_run import find_run
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.pipeline.phase import PipelineRun
 from wavewright.engine.run.ports import Attempt, Means, People, Ports
 from wavewright.engine.run.project.tools import tools_of_plan
 from wavewright.engine.run.read_job import runs_repeated_by
-from wavewright.engine.run.retry import retry_of_run
-from wavewright.engine.run.retry_outlook import outlook_lines, retry_outlook
 from wavewright.engine.run.run_job import run_job
 from wavewright.engine.run.services import open_services
 from wavewright.engine.run.target_waves import (
@@ -259,7 +256,8 @@ async def find_resumable_run(prefix: str | None, settings: Settings) -> RunId:
         CommandError: there are no runs yet, or the run belongs to a job of a daemon.
         RunNotFound: there is no such run.
     """
-    # A run that is not resumed needs no job store.
+    # A run that is not resumed is not looked for, and needs no job store.
+    from wavewright.engine.run.find_run import find_run
     from wavewright.engine.service.job_store.stores import open_stores
     from wavewright.engine.service.requested_jobs import job_of_run
 
@@ -383,6 +381,9 @@ def retry_request(
         RunNotFound: there is no such run.
         DocumentError: an input has another type, or there is no place for it.
     """
+    # Imported here and below: most runs repeat none.
+    from wavewright.engine.run.retry import retry_of_run
+
     settings = project_settings()
     wanted, events = anyio.run(load_run, settings, run)
     retry = retry_of_run(
@@ -404,6 +405,8 @@ def show_retry(request: RunRequest, *, as_outcome: bool, is_silent: bool) -> Non
     """
     if is_silent and not as_outcome:
         return
+    from wavewright.engine.run.retry_outlook import outlook_lines, retry_outlook
+
     assert request.retry is not None
     settings = project_settings()
     donors = anyio.run(_load_donors, request.retry.run, settings)
