@@ -80,7 +80,7 @@ async def test_a_server_that_is_not_there_is_named_by_its_address_without_the_pa
     url = "http://ada:secret-word@127.0.0.1:9/v1"
 
     with pytest.raises(
-        ModelError, match=r"cannot be reached at http://127\.0\.0\.1:9/v1$"
+        ModelError, match=r"cannot be reached at http://127\.0\.0\.1:9/v1\n"
     ) as raised:
         await asked("vllm", url, question(), tmp_path)
 
