@@ -145,7 +145,8 @@ class Profile:
             self.broker.start()
         elif service != "postgres":  # which runs already
             declared = COMPOSE["services"][service]
-            assert image("ENTRYPOINT") == ["wavewright"]
+            # Without the init: processes here have one, which takes the place of the container's.
+            assert image("ENTRYPOINT") == ["tini", "-s", "--", "wavewright"]
             command = [self.here(service, one) for one in declared.get("command", image("CMD"))]
             self.running[service] = PreparedCommand(
                 command, self.project(service), self.environment(service), self.log(service)
