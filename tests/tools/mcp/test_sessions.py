@@ -362,7 +362,11 @@ def test_what_a_program_has_started_in_a_session_of_its_own_ends_with_it(
     async def calls() -> list[int]:
         async with McpSessions([stub("daemon")]) as sessions:
             await sessions.call("stub", "write", request({}))
-            return processes_with(str(record))
+            with anyio.fail_after(30):
+                # The child has its arguments only when it has become its program.
+                while len(running := processes_with(str(record))) < 2:  # noqa: ASYNC110
+                    await anyio.sleep(0.02)
+            return running
 
     running = anyio.run(calls)
 
