@@ -70,6 +70,16 @@ def test_a_stop_ends_the_run_early_and_well(app: Wavewright) -> None:
     assert SENT == []
 
 
+@pytest.mark.parametrize(("since", "fields"), [(1, {"sent", "count"}), (9, {"said"})])
+def test_a_review_says_where_the_result_that_there_is_comes_from(
+    app: Wavewright, since: int, fields: set[str]
+) -> None:
+    review = app.run_sync(digest(app, count=4, since=since)).package.review
+
+    assert review is not None
+    assert {found.field for found in review.provenance} == fields
+
+
 def test_a_name_that_would_fail_is_computed_only_where_it_is_read(app: Wavewright) -> None:
     plan = (
         app.new_plan()

@@ -144,12 +144,17 @@ class PlanProvenance:
         for step_id in graph.order():
             self.steps[step_id] = self._of_step(graph.steps[step_id])
 
-    def of_result(self) -> dict[str, Origins]:
+    def of_result(self, *, has_stopped: bool | None = None) -> dict[str, Origins]:
         """Return the origins of each field of the result, by its path; `result` where it is one
         value.
+
+        Before a run, the result of `stop` and that of the whole plan both count; of a run that has
+        ended, the one that it has.
         """
         stop = self._plan.stop
-        found = {} if stop is None else self._of_leaves(stop.result)
+        found = {} if stop is None or has_stopped is False else self._of_leaves(stop.result)
+        if has_stopped:
+            return found
         if self._plan.result is not None:
             declared = self._of_leaves(self._plan.result)
         else:

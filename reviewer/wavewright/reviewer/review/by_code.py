@@ -183,7 +183,8 @@ def _provenance(run: ReviewedRun) -> tuple[FieldProvenance, ...]:
     is_by_planner = run.state.rung in _MODEL_RUNGS or any(
         rung is not None and rung.rung == "model" for rung in patch_rungs(run.state)
     )
-    found = PlanProvenance(run.plan, run.tools, run.goal).of_result()
+    provenance = PlanProvenance(run.plan, run.tools, run.goal)
+    found = provenance.of_result(has_stopped=run.has_stopped)
     return tuple(
         FieldProvenance(
             field=field,
