@@ -9,7 +9,7 @@ from wavewright.config.errors import WavewrightError, did_you_mean
 from wavewright.engine.run.context import RetryRequest
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.target_waves import target_waves
-from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.events.state import RunState, fold, step_ids
 from wavewright.executor.events.types import Event, RunFinished
 from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.planner.language.goals import Goal
@@ -65,12 +65,7 @@ def retry_of_run(
 
 
 def _check_has_step(run: RunId, state: RunState, start: str) -> None:
-    steps = state.plan.get("steps") if state.plan is not None else None
-    names = (
-        [str(step["id"]) for step in steps if isinstance(step, dict)]
-        if isinstance(steps, list)
-        else []
-    )
+    names = step_ids(state.plan)
     if not any(name == start or name.startswith(f"{start}.") for name in names):
         raise RetryRefused(
             f"run {run!r} has no step {start!r}", suggest_name(start, names, what="its steps")
