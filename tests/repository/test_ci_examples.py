@@ -24,12 +24,6 @@ from wavewright.config import read_document
 
 PAGE = ROOT / "docs" / "how-to" / "run-in-ci.md"
 ACTION = ROOT / "docs" / "actions" / "check-plans" / "action.yml"
-TWICE = """\
-steps:
-  - {id: notes, tool: list_notes, params: {folder: notes}} # all of them
-  - {id: again, tool: list_notes, params: {folder: notes}}
-result: ["${steps.notes}", "${steps.again}"]
-"""
 Hook = dict[str, Any]
 
 
@@ -120,21 +114,6 @@ def test_a_hook_stops_a_plan_that_is_not_sound(hook: Hook, project: Path) -> Non
     (project / "plans" / "bad.plan.yaml").write_text("steps: [{id: a, tool: nothing}]\n")
 
     assert run_hook(hook, project) == (1, [])
-
-
-@pytest.mark.parametrize("hook", [hook for hook in HOOKS if "--fix" in str(hook.values[0])])
-def test_the_hook_that_mends_changes_a_file_once(hook: Hook, project: Path) -> None:
-    plan = project / "plans" / "twice.plan.yaml"
-    plan.write_text(TWICE)
-    settings = project / "wavewright.yaml"
-    settings.write_text(
-        settings.read_text().replace("{tags: [data],", "{deterministic: true, tags: [data],", 1)
-    )
-
-    assert run_hook(hook, project) == (0, ["plans/twice.plan.yaml"])
-    assert run_hook(hook, project) == (0, [])
-    assert plan.read_text().count("list_notes") == 1
-    assert "# all of them" in plan.read_text()
 
 
 def steps_of(document: dict[str, Any]) -> list[dict[str, Any]]:

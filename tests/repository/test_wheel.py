@@ -328,7 +328,7 @@ def test_the_core_asks_an_openai_compatible_model(
     [
         pytest.param(["daemon"], {}, "daemon", id="daemon"),
         pytest.param(["submit", JOB], {}, "daemon", id="submit"),
-        pytest.param(["tail"], {}, "daemon", id="tail"),
+        pytest.param(["daemon", "--tail"], {}, "daemon", id="tail"),
         pytest.param(["mcp"], {}, "mcp", id="mcp"),
         pytest.param(
             ["runs"],

@@ -586,6 +586,15 @@ def test_lint_is_silent_about(plan: Plan) -> None:
         ),
         pytest.param(
             plan_of(
+                A_PRICE,
+                {"id": "b", "tool": "prices", "depends_on": ["a"], "optional": True},
+                {"id": "c", "tool": "note", "depends_on": ["a", "b"]},
+            ),
+            [],
+            id="a way around through an optional step, whose failure stops nothing",
+        ),
+        pytest.param(
+            plan_of(
                 {**A_PRICE, "when": "false"}, {"id": "b", "tool": "prices", "when": "has(steps.a)"}
             ),
             [("W805", "/steps/0/when"), ("W805", "/steps/1/when")],

@@ -273,11 +273,12 @@ def _repeated_calls(subject: CheckContext, calls: list[_CallArguments]) -> Itera
 def _redundant_dependencies(subject: CheckContext) -> Iterator[Diagnostic]:
     graph = subject.graph
     wave = graph.wave_of()
+    optional = frozenset(step.id for step in subject.plan.steps if step.optional)
     for number, step in enumerate(subject.plan.steps):
         if not step.depends_on:
             continue
         read = graph.reads[step.id]
-        behind = _transitive_dependencies(graph, step.id, wave)
+        behind = _transitive_dependencies(graph, step.id, wave, optional)
         if not (read or behind) and len(set(step.depends_on)) == len(step.depends_on):
             continue
         named: set[StepId] = set()
@@ -304,15 +305,20 @@ def _why_redundant(
 
 
 def _transitive_dependencies(
-    graph: PlanGraph, step_id: StepId, wave: Mapping[StepId, int]
+    graph: PlanGraph, step_id: StepId, wave: Mapping[StepId, int], optional: frozenset[StepId]
 ) -> dict[StepId, StepId]:
-    """Return which of a step's dependencies waits for what, as far as that is found soon."""
+    """Return which of a step's dependencies waits for what, as far as that is found soon.
+
+    The failure of an optional step stops nothing: what is behind one alone may fail without
+    stopping this step, so naming it changes something.
+    """
     waited_for = graph.dependencies[step_id]
     if len(waited_for) < 2:
         return {}
     earliest = min([wave[name] for name in waited_for])
     found: dict[StepId, StepId] = {}
-    for name in sorted([name for name in waited_for if wave[name] > earliest]):
+    stopping = [name for name in waited_for if name not in optional]
+    for name in sorted([name for name in stopping if wave[name] > earliest]):
         waiting = [name]
         while waiting and len(found) < _MAX_STEPS_SEARCHED:
             before = [
@@ -321,7 +327,7 @@ def _transitive_dependencies(
                 if other not in found and wave[other] >= earliest
             ]
             found.update(dict.fromkeys(before, name))
-            waiting += before
+            waiting += [other for other in before if other not in optional]
     return found
 
 

@@ -40,7 +40,7 @@ def test_without_a_password_for_every_user_all_that_are_missing_are_named(
     (tmp_path / "wavewright.yaml").write_text(ROLES)
     monkeypatch.setenv(password_variable("svc_ui"), "known")
 
-    answer = wavewright("topology")
+    answer = wavewright("daemon", "--topology")
 
     assert answer.code == 2
     assert (
@@ -63,7 +63,7 @@ def test_a_file_that_cannot_be_written_is_told(
 ) -> None:
     definitions_in(tmp_path, wavewright, monkeypatch)
 
-    answer = wavewright("topology", "--out", "nowhere/definitions.json")
+    answer = wavewright("daemon", "--topology", "--out", "nowhere/definitions.json")
 
     assert answer.code == 3
     assert "nowhere/definitions.json" in answer.err
@@ -99,7 +99,7 @@ def definitions_in(
     (folder / "wavewright.yaml").write_text(ROLES)
     for user, password in PASSWORDS.items():
         monkeypatch.setenv(password_variable(user), password)
-    answer = wavewright("topology", "--vhost", vhost)
+    answer = wavewright("daemon", "--topology", "--vhost", vhost)
     assert answer.code == 0, answer.err
     return answer.out
 

@@ -140,7 +140,7 @@ async def test_a_job_that_nobody_works_on_is_waited_for_no_longer_than_was_said(
 
     assert waited.returncode == 130
     assert f"job {waited.stdout.strip()} did not end within 0.5 s" in waited.stderr
-    assert f"wavewright tail {waited.stdout.strip()}" in waited.stderr
+    assert f"wavewright daemon --tail {waited.stdout.strip()}" in waited.stderr
 
 
 @pytest.mark.anyio
@@ -164,7 +164,7 @@ async def test_whoever_looks_on_sees_every_status_and_takes_none_away(
     site: DaemonSite, client: BrokerClient, call: Call, in_process: InProcess
 ) -> None:
     tail = PipedCommand(
-        "tail", "--packages", folder=site.folder, environment=site.whole_environment()
+        "daemon", "--tail", "--packages", folder=site.folder, environment=site.whole_environment()
     )
     await anyio.to_thread.run_sync(tail.stderr.readline)
     async with in_process():
@@ -206,7 +206,7 @@ def test_everything_that_is_wrong_with_a_daemons_settings_is_told_at_once(
 
 
 @pytest.mark.parametrize(
-    "command", [["daemon"], ["submit", "job.yaml"], ["tail"]], ids=lambda it: it[0]
+    "command", [["daemon"], ["submit", "job.yaml"], ["daemon", "--tail"]], ids=" ".join
 )
 def test_a_broker_that_refuses_guests_from_afar_is_never_asked(
     wavewright: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
@@ -263,7 +263,7 @@ def test_the_jobs_that_ship_can_be_submitted_where_their_files_are(tmp_path: Pat
         assert order.goal.job, file
 
 
-@pytest.mark.parametrize("command", [["submit", "job.yaml"], ["tail"]], ids=lambda it: it[0])
+@pytest.mark.parametrize("command", [["submit", "job.yaml"], ["daemon", "--tail"]], ids=" ".join)
 def test_a_broker_that_is_away_is_not_waited_for_in_silence(
     wavewright: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:

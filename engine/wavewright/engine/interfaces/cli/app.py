@@ -46,11 +46,11 @@ COMMAND_SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "Start": ("init", "do", "run", "doctor"),
     "Plan": ("plan", "check", "dry-run", "keep", "diff", "tools", "schema", "lsp"),
     "Runs": (
-        *("runs", "show", "why", "logs", "retry", "resume", "cancel", "replay"),
+        *("runs", "show", "logs", "retry", "resume", "cancel", "replay"),
         *("verify", "receipt"),
     ),
     "People": ("decisions", "answer", "verdict"),
-    "Serve": ("view", "daemon", "worker", "mcp", "play", "submit", "tail", "topology"),
+    "Serve": ("view", "daemon", "worker", "mcp", "play", "submit"),
 }
 """The commands that `--help` lists, by section; `fake-model`, a tool for tests, is in none."""
 _ROOM_AROUND_NAME: Final = 6

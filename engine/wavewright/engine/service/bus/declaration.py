@@ -164,7 +164,7 @@ async def _check_route(
             f"{describe_error(error)}",
             place=place,
             hint="grant it with rabbitmqctl set_permissions, and set_topic_permissions where the user has any; "
-            "`wavewright topology` prints what each user needs",
+            "`wavewright daemon --topology` prints what each user needs",
         ) from error
     except AMQPChannelError as error:
         raise BusDown(

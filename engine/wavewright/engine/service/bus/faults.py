@@ -134,7 +134,8 @@ T = TypeVar("T")
 REPLY_SECONDS: Final = 10.0
 
 _RIGHTS_HINT: Final = (
-    "let the user: rabbitmqctl set_permissions; `wavewright topology` prints what each user needs"
+    "let the user: rabbitmqctl set_permissions;"
+    " `wavewright daemon --topology` prints what each user needs"
 )
 
 CHANNEL_ERRORS: Final = (BusError, AMQPError)

@@ -403,7 +403,6 @@ def test_a_job_that_a_model_plans_is_no_fault_of_the_project(
     checked = wavewright("check", "job.yaml")
 
     assert (checked.code, checked.out) == (0, "job.yaml: valid: a job whose plan a model makes\n")
-    assert wavewright("check", "job.yaml", "--fix").out == checked.out
 
 
 def test_a_goal_template_is_checked_before_there_is_a_job(
@@ -610,3 +609,48 @@ def test_a_worker_is_checked_as_a_worker_with_its_prompt(
         "'colour' is no field of the worker spec\n --> config/workers/note.yaml:6:1" in faulty.out
     )
     assert "config/workers/note.yaml:7:10" in faulty.out
+
+
+@pytest.fixture
+def plan_that_asks_twice(project: Path) -> Path:
+    """A plan whose second step makes the call of the first, of a tool that is deterministic."""
+    settings = project / "wavewright.yaml"
+    before = "list_notes: {tags: [data],"
+    text = settings.read_text()
+    assert before in text
+    settings.write_text(text.replace(before, "list_notes: {deterministic: true, tags: [data],"))
+    path = project / "plans" / "twice.plan.yaml"
+    path.write_text("""\
+steps:
+  - {id: all, tool: list_notes, params: {folder: notes}}
+  - {id: again, tool: list_notes, params: {folder: notes}}
+result: ["${steps.all}", "${steps.again}"]
+""")
+    return path
+
+
+def test_several_files_are_checked_at_once(
+    wavewright: CommandLine, plan_that_asks_twice: Path
+) -> None:
+    files = ("plans/words.job.yaml", str(plan_that_asks_twice), "config/goals/word_ranking.yaml")
+    text = wavewright("check", *files)
+    told = json.loads(wavewright("check", *files, "--format", "json").out)
+    log = json.loads(wavewright("check", *files, "--format", "sarif").out)
+
+    assert text.code == 0
+    assert text.out.count("valid: ") == 3
+    assert [each["file"] for each in told["files"]] == list(files)
+    assert [len(each["diagnostics"]) for each in told["files"]] == [0, 1, 0]
+    assert [result["ruleId"] for result in log["runs"][0]["results"]] == ["W802"]
+
+
+def test_one_faulty_file_of_several_is_a_no(
+    wavewright: CommandLine, plan_that_asks_twice: Path
+) -> None:
+    (plan_that_asks_twice.parent / "bad.plan.yaml").write_text("steps: [{id: a, tool: nothing}]\n")
+
+    answer = wavewright("check", "plans/bad.plan.yaml", plan_that_asks_twice)
+
+    assert answer.code == 1
+    assert "E201" in answer.out
+    assert f"{plan_that_asks_twice}: valid" in answer.out

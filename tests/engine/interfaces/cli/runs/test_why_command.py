@@ -1,4 +1,4 @@
-"""`wavewright why`: a confidence with the steps by which each cap reaches it."""
+"""`wavewright show --why`: a confidence with the steps by which each cap reaches it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ def reviewed(wavewright: CommandLine, tmp_path: Path) -> str:
 
 
 def test_a_field_is_shown_with_the_way_of_each_cap(wavewright: CommandLine, reviewed: str) -> None:
-    people, places = wavewright("why", reviewed, "people"), wavewright("why", reviewed, "places")
+    people, places = (
+        wavewright("show", reviewed, "--why", "people"),
+        wavewright("show", reviewed, "--why", "places"),
+    )
 
     assert people.out.splitlines()[3:] == [
         "  at most 0.80: reviewed by code alone; no model read the result",
@@ -64,7 +67,7 @@ def test_a_field_is_shown_with_the_way_of_each_cap(wavewright: CommandLine, revi
 def test_the_reasons_are_json_too_and_are_in_the_report(
     wavewright: CommandLine, reviewed: str
 ) -> None:
-    found = json.loads(wavewright("why", reviewed, "people", "--format", "json").out)
+    found = json.loads(wavewright("show", reviewed, "--why", "people", "--format", "json").out)
     page = wavewright("show", reviewed, "--format", "html").out
 
     assert found["caps"][-1]["way"] == ["people", "folk"]
@@ -75,7 +78,7 @@ def test_the_reasons_are_json_too_and_are_in_the_report(
 def test_a_field_that_is_not_there_is_named_with_those_that_are(
     wavewright: CommandLine, reviewed: str
 ) -> None:
-    answer = wavewright("why", reviewed, "peple")
+    answer = wavewright("show", reviewed, "--why", "peple")
 
     assert answer.code == 2
     assert "has no field 'peple'" in answer.err

@@ -97,12 +97,6 @@ def check(
     max_depth: Annotated[
         int | None, typer.Option(min=1, help="Maximum nesting of the file.")
     ] = None,
-    fix: Annotated[
-        bool, typer.Option("--fix", help="Apply the fixes that are safe to the file.")
-    ] = False,
-    diff: Annotated[
-        bool, typer.Option("--diff", help="Only show what --fix would change.")
-    ] = False,
     permits: Annotated[
         bool,
         typer.Option(
@@ -135,10 +129,7 @@ def check(
         )
         for file in files
     ]
-    fixing: check_command.FixMode = "show" if diff else "write" if fix else "nothing"
-    code = check_command.check_files(
-        options, output_format=format, fixing=fixing, writes_permits=permits
-    )
+    code = check_command.check_files(options, output_format=format, writes_permits=permits)
     raise typer.Exit(code)
 
 

@@ -1,11 +1,11 @@
-"""Commands `runs`, `show`, `verify`, `receipt`, `why`, `logs` and `diff`: read the journal and
+"""Commands `runs`, `show`, `verify`, `receipt`, `logs` and `diff`: read the journal and
 compare plans.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -89,9 +89,20 @@ def show(
             show_default=False,
         ),
     ] = None,
+    why: Annotated[
+        str | None,
+        typer.Option(
+            "--why",
+            metavar="FIELD",
+            help="Why the confidence in a field of the result is what it is: the raw figure, and"
+            " each cap with the steps by which it reaches the field; `overall` is the whole.",
+        ),
+    ] = None,
     format: Annotated[ShowFormat, typer.Option("--format", "-f")] = "text",  # noqa: A002
 ) -> None:
     """Show a run, or one of its steps."""
+    if why is not None:
+        _show_reasons(run, step, why, format)
     if step is not None:
         from wavewright.engine.interfaces.cli.runs import step_command
 
@@ -99,6 +110,16 @@ def show(
     from wavewright.engine.interfaces.cli.runs import runs_command
 
     raise typer.Exit(runs_command.show_run(run, output_format=format))
+
+
+def _show_reasons(run: str | None, step: str | None, field: str, output_format: str) -> NoReturn:
+    if step is not None:
+        raise typer.BadParameter("--why is asked of a run's result, not of a step")
+    if output_format not in {"text", "json"}:
+        raise typer.BadParameter("--why prints text or JSON")
+    from wavewright.engine.interfaces.cli.runs import runs_command
+
+    raise typer.Exit(runs_command.show_reasons(run, field, output_format=output_format))
 
 
 @group.command()
@@ -148,26 +169,6 @@ def receipt(
     from wavewright.engine.interfaces.cli.runs import verify_command
 
     raise typer.Exit(verify_command.write_receipt(run, out=out, key=key))
-
-
-@group.command()
-def why(
-    run: RunArgument = None,
-    field: Annotated[
-        str,
-        typer.Argument(
-            metavar="[FIELD]", help="A field of the result; default: the whole (`overall`)."
-        ),
-    ] = "overall",
-    format: FormatOption = "text",  # noqa: A002
-) -> None:
-    """Show why the confidence in a field of a run's result is what it is.
-
-    Prints the raw figure, and each cap with the steps by which it reaches the field.
-    """
-    from wavewright.engine.interfaces.cli.runs import runs_command
-
-    raise typer.Exit(runs_command.show_reasons(run, field, output_format=format))
 
 
 @group.command()

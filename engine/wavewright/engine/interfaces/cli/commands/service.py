@@ -4,8 +4,6 @@ decides.
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -26,6 +24,10 @@ group = typer.Typer()
 
 @group.command()
 def daemon(
+    job: Annotated[
+        str | None,
+        typer.Argument(metavar="[JOB]", help="With --tail: only this job's messages, by its id."),
+    ] = None,
     slots: Annotated[
         int | None, typer.Option(min=1, max=1000, help="Maximum number of concurrent jobs.")
     ] = None,
@@ -36,14 +38,53 @@ def daemon(
     log_level: Annotated[
         LogLevelChoice | None, typer.Option(help="Lowest level that is logged.")
     ] = None,
+    tail: Annotated[
+        bool,
+        typer.Option(
+            "--tail", help="Only print the messages of a daemon as they are published, to Ctrl-C."
+        ),
+    ] = False,
+    packages: Annotated[
+        bool, typer.Option("--packages", help="With --tail: also print packages.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --tail: print JSON lines.")] = False,
+    topology: Annotated[
+        bool,
+        typer.Option(
+            "--topology",
+            help="Only print the broker's users, permissions and queues, for the broker to load.",
+        ),
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --topology: write it there instead of printing."),
+    ] = None,
+    vhost: Annotated[
+        str, typer.Option(metavar="NAME", help="With --topology: the broker's virtual host.")
+    ] = "/",
 ) -> None:
     """Execute jobs received from RabbitMQ.
 
     SIGTERM or Ctrl-C stops it once running jobs are journaled; the next daemon resumes them. A
     second signal stops it immediately.
+
+    With --tail other consumers still receive every message. Passwords in --topology come from
+    WAVEWRIGHT_BROKER_PASSWORD_USER variables and are written as salted hashes.
     """
+    if topology and tail:
+        raise typer.BadParameter("print the messages or the topology, not both")
+    if not tail and (job is not None or packages or as_json):
+        raise typer.BadParameter("JOB, --packages and --json belong to --tail")
+    if not topology and (out is not None or vhost != "/"):
+        raise typer.BadParameter("--out and --vhost belong to --topology")
+    if tail:
+        from wavewright.engine.interfaces.cli.service import submit_command
+
+        raise typer.Exit(submit_command.tail(job, packages=packages, as_json=as_json))
     from wavewright.engine.interfaces.cli.service import daemon_command
 
+    if topology:
+        raise typer.Exit(daemon_command.write_topology(out=out, vhost=vhost))
     raise typer.Exit(daemon_command.serve(slots=slots, health=health, log_level=log_level))
 
 
@@ -138,49 +179,6 @@ def submit(
         inputs=input_overrides(set_, inputs),
     )
     raise typer.Exit(code)
-
-
-@group.command()
-def tail(
-    job: Annotated[
-        str | None, typer.Argument(metavar="[JOB]", help="Only this job's, by its id.")
-    ] = None,
-    packages: Annotated[bool, typer.Option("--packages", help="Also print packages.")] = False,
-    as_json: JsonLines = False,
-) -> None:
-    """Print the daemon's messages as they are published.
-
-    Other consumers still receive every message.
-    """
-    from wavewright.engine.interfaces.cli.service import submit_command
-
-    raise typer.Exit(submit_command.tail(job, packages=packages, as_json=as_json))
-
-
-@group.command()
-def topology(
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write it there instead of printing.")
-    ] = None,
-    vhost: Annotated[str, typer.Option(metavar="NAME", help="The broker's virtual host.")] = "/",
-) -> None:
-    """Print the broker's users, permissions and queues, for the broker to load.
-
-    Passwords come from WAVEWRIGHT_BROKER_PASSWORD_USER variables and are written as salted hashes.
-    """
-    import json
-
-    from wavewright.engine.interfaces.cli.common.arguments import project_settings
-    from wavewright.engine.interfaces.cli.common.output import write_file
-    from wavewright.engine.service.bus.topology import definitions
-
-    text = (
-        json.dumps(definitions(project_settings().daemon, os.environ, vhost=vhost), indent=2) + "\n"
-    )
-    if out is None:
-        sys.stdout.write(text)
-    else:
-        write_file(out, text)
 
 
 @group.command()

@@ -11,8 +11,12 @@ from lsprotocol import types
 
 from wavewright.config.sources import ObjectNode, Span, find_node
 from wavewright.engine.interfaces.cli.lsp.diagnostics import as_shown
-from wavewright.engine.interfaces.cli.planning.plan_fixes import edits_for, fix_for
-from wavewright.engine.interfaces.cli.planning.text_edits import Edit, NotEditable, add_member
+from wavewright.engine.interfaces.cli.lsp.plan_mends import (
+    MENDED_WARNINGS,
+    edits_of_needless_dependency,
+    edits_of_repeated_call,
+)
+from wavewright.engine.interfaces.cli.lsp.text_edits import Edit, NotEditable, add_member
 from wavewright.planner.diagnostics.diagnostic import Addition, Diagnostic, Replacement
 from wavewright.planner.types import Json
 
@@ -20,7 +24,6 @@ if TYPE_CHECKING:
     from wavewright.engine.interfaces.cli.lsp.diagnostics import CheckOutcome
     from wavewright.engine.interfaces.cli.lsp.documents import OpenDocument
 
-_FIXABLE = ("W802", "W803")
 _STEP = re.compile(r".*/steps/\d+(?=/|$)")
 
 
@@ -69,17 +72,29 @@ def _edits(
             yield Edit(found.span.start, found.span.end, f"{quote}{text}{quote}")
         case Addition():
             yield from _addition(document, found, found.mend)
+        case _ if found.code in MENDED_WARNINGS and outcome is not None:
+            yield from _edits_of_warning(found, outcome)
         case _:
-            checked = None if outcome is None else outcome.checked
-            basis = None if checked is None else checked.basis
-            if found.code not in _FIXABLE or basis is None or checked is None:
-                return
-            if basis.document is None or checked.plan is None:
-                return
-            own = found.pointer[len(basis.pointer) :]
-            bare = Diagnostic(found.code, found.message, own, severity=found.severity)
-            fix = fix_for(bare, basis.plan, checked.plan, basis.tools)
-            yield from edits_for(basis.document, basis.pointer, [fix])
+            return
+
+
+def _edits_of_warning(found: Diagnostic, outcome: CheckOutcome) -> Iterator[Edit]:
+    checked = outcome.checked
+    basis = None if checked is None else checked.basis
+    if checked is None or checked.plan is None or basis is None or basis.document is None:
+        return
+    pointer = found.pointer[len(basis.pointer) :]
+    if found.code == "W803":
+        yield from edits_of_needless_dependency(basis.document, basis.pointer, pointer)
+    else:
+        yield from edits_of_repeated_call(
+            basis.document,
+            basis.pointer,
+            pointer,
+            plan=basis.plan,
+            bound=checked.plan,
+            tools=basis.tools,
+        )
 
 
 def _addition(document: OpenDocument, found: Diagnostic, mend: Addition) -> Iterator[Edit]:

@@ -29,11 +29,7 @@ from wavewright.engine.interfaces.cli.lsp.reading import (
     offset_in_text,
     read_text,
 )
-from wavewright.engine.interfaces.cli.planning.text_edits import (
-    NotEditable,
-    WordRename,
-    rename_words,
-)
+from wavewright.engine.interfaces.cli.lsp.text_edits import NotEditable, WordRename, rename_words
 from wavewright.planner.cel.embedded import iterate_strings
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.reads import root_mentions

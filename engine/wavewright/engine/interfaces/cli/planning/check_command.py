@@ -1,12 +1,9 @@
-"""`wavewright check`: check plans, show every fault with its place and fix, and apply the fixes
-that are safe.
-"""
+"""`wavewright check`: check plans, and show every fault with its place and fix."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
 
 from wavewright.config import exit_codes
 from wavewright.config.sources import Source
@@ -21,52 +18,38 @@ from wavewright.engine.run.jobs.documents import is_template
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.plans.graph import PlanGraph
 
-if TYPE_CHECKING:
-    from wavewright.engine.interfaces.cli.planning.check_fix import PlanFixReport
-
-FixMode = Literal["nothing", "show", "write"]
-"""Whether fixes that are safe are left out, only shown, or written to the file."""
-
 
 def check_files(
-    options: Sequence[CheckOptions],
-    *,
-    output_format: str,
-    fixing: FixMode = "nothing",
-    writes_permits: bool = False,
+    options: Sequence[CheckOptions], *, output_format: str, writes_permits: bool = False
 ) -> int:
     """Check plans, or the plans of jobs, print the diagnostics, and return the exit code.
 
     Raises:
-        CommandError, DocumentError: a file cannot be read, or cannot be fixed.
+        CommandError, DocumentError: a file cannot be read.
     """
-    found: list[tuple[CheckedDocument, PlanFixReport | None]] = []
+    found: list[CheckedDocument] = []
     exceeds = False
     for one in options:
         if one.tools is None:
             warn_of_foreign_job(one.file)
-        checked, fixes = _check(one, fixing)
-        found.append((checked, fixes))
+        checked = check_plan(one)
+        found.append(checked)
         if output_format == "text":
-            _print_text(checked, fixes)
+            _print_text(checked)
         exceeds = _compare_permits(one, checked, writes=writes_permits) or exceeds
     if output_format == "sarif":
         from wavewright.planner.diagnostics.rendering import sarif_log
 
-        documents = [one for checked, _ in found for one in checked.documents]
+        documents = [one for checked in found for one in checked.documents]
         print_json(sarif_log([(one.diagnostics, one.text.source) for one in documents]))
     elif output_format == "json":
-        reports = [check_json(*one) for one in found]
+        reports = [check_json(checked) for checked in found]
         named = [
-            {"file": str(one.file), **each} for one, each in zip(options, reports, strict=True)
+            {"file": str(one.file), **report} for one, report in zip(options, reports, strict=True)
         ]
         print_json(reports[0] if len(reports) == 1 else {"files": named})
-    is_fixable = fixing == "show" and any(
-        fixes is not None and fixes.difference for _, fixes in found
-    )
-    is_faulty = any(checked.errors for checked, _ in found)
-    is_refused = is_faulty or is_fixable or exceeds
-    return exit_codes.NEGATIVE if is_refused else exit_codes.OK
+    is_faulty = any(checked.errors for checked in found)
+    return exit_codes.NEGATIVE if is_faulty or exceeds else exit_codes.OK
 
 
 def _compare_permits(options: CheckOptions, checked: CheckedDocument, *, writes: bool) -> bool:
@@ -76,17 +59,7 @@ def _compare_permits(options: CheckOptions, checked: CheckedDocument, *, writes:
     return compare_permits(options, checked, writes=writes)
 
 
-def _check(options: CheckOptions, fixing: FixMode) -> tuple[CheckedDocument, PlanFixReport | None]:
-    if fixing == "nothing":
-        return check_plan(options), None
-    from wavewright.engine.interfaces.cli.planning.check_fix import fix_document
-
-    return fix_document(options, writes=fixing == "write")
-
-
-def _print_text(checked: CheckedDocument, fixes: PlanFixReport | None) -> None:
-    if fixes is not None:
-        sys.stdout.write(fixes.as_text())
+def _print_text(checked: CheckedDocument) -> None:
     if found := [one for one in checked.documents if one.diagnostics]:
         from wavewright.planner.diagnostics.rendering import render_text
 
@@ -95,7 +68,7 @@ def _print_text(checked: CheckedDocument, fixes: PlanFixReport | None) -> None:
     sys.stdout.write(verdict_text(checked, checked.text.source) + "\n")
 
 
-def check_json(checked: CheckedDocument, fixes: PlanFixReport | None = None) -> dict[str, object]:
+def check_json(checked: CheckedDocument) -> dict[str, object]:
     """Return what was found as JSON: the plan if it is valid, the repairs of its text, and the
     diagnostics.
     """
@@ -115,7 +88,6 @@ def check_json(checked: CheckedDocument, fixes: PlanFixReport | None = None) -> 
             for one in checked.documents
             for each in render_json(one.diagnostics, one.text.source)
         ],
-        **({} if fixes is None else {"fixed": fixes.as_json()}),
     }
 
 

@@ -120,7 +120,6 @@ class CheckBasis:
     """Its document; None if a model's answer was repaired."""
     pointer: str = ""
     """Pointer to the plan in that document."""
-    rung: str = "given"
     obstacles: Mapping[str, Obstacle] = field(default_factory=dict[str, "Obstacle"])
     """Why tools cannot work in the project, by tool name."""
     can_ask: bool = True
@@ -293,9 +292,7 @@ def _check_job(document: Document, options: CheckOptions, settings: Settings) ->
     text = PlanText(draft.plan, origin.document.source, origin.document)
     basis = _run_basis(options, draft.plan, order.goal)
     goal, unfound = _check_expansion(order, basis.tools)
-    basis = replace(
-        basis, goal=goal, document=origin.document, pointer=origin.pointer, rung=draft.rung
-    )
+    basis = replace(basis, goal=goal, document=origin.document, pointer=origin.pointer)
     plan, found = basis.check(draft.plan)
     found = origin.place(found)
     if (

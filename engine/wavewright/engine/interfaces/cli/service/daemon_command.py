@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import json
 import os
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -30,14 +31,16 @@ from wavewright.config.redaction import known_secrets_redactor
 from wavewright.config.sections import valid_host_port
 from wavewright.config.settings import Settings, load_valid_settings
 from wavewright.config.sources import DocumentError, DocumentFault, Source, combine_errors
+from wavewright.engine.interfaces.cli.common.arguments import project_settings
 from wavewright.engine.interfaces.cli.common.broker import open_connection, open_daemon_bus
 from wavewright.engine.interfaces.cli.common.http_serving import listener_address, page_served
-from wavewright.engine.interfaces.cli.common.output import CommandError
+from wavewright.engine.interfaces.cli.common.output import CommandError, write_file
 from wavewright.engine.interfaces.cli.project.project_checks import prompt_findings
 from wavewright.engine.run.project.templates import named_template
 from wavewright.engine.run.project.tools import all_tools, load_named_pack
 from wavewright.engine.service.bus.connection import read_address
 from wavewright.engine.service.bus.faults import BusError, BusMisconfigured
+from wavewright.engine.service.bus.topology import definitions
 from wavewright.engine.service.daemon.daemon import run_daemon
 from wavewright.engine.service.daemon.process import ShutdownRequest, handling_signals
 from wavewright.engine.service.job_store.stores import open_stores
@@ -255,6 +258,22 @@ def serve(
         others = [] if begun else anyio.run(start.environment_errors)
         # The error may be gone by now; it is still the reason.
         raise ExceptionGroup(_NOT_STARTED, others or [_with_start_code(fault)]) from fault
+    return exit_codes.OK
+
+
+def write_topology(*, out: Path | None, vhost: str) -> int:
+    """Print what the broker loads, or write it to a file.
+
+    Raises:
+        CommandError: the passwords of users are missing.
+        FileNotWrittenError: the file cannot be written.
+    """
+    found = definitions(project_settings().daemon, os.environ, vhost=vhost)
+    text = json.dumps(found, indent=2) + "\n"
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        write_file(out, text)
     return exit_codes.OK
 
 

@@ -1,4 +1,4 @@
-"""`wavewright submit` and `wavewright tail`: send a job to the daemon, and print its messages as
+"""`wavewright submit` and `wavewright daemon --tail`: send a job to the daemon, and print its messages as
 they are published.
 """
 
@@ -120,7 +120,8 @@ def submit(
         return anyio.run(_send, submission, settings)
     except KeyboardInterrupt:
         print_error(
-            "interrupted", f"the job continues; follow it with: wavewright tail {submission.job}"
+            "interrupted",
+            f"the job continues; follow it with: wavewright daemon --tail {submission.job}",
         )
         return exit_codes.INTERRUPTED
 
@@ -237,7 +238,7 @@ async def _send(submission: Submission, settings: Settings) -> int:
     # refused the message.
     print_error(
         f"job {submission.job} did not end within {submission.max_seconds:g} s",
-        f"follow it with: wavewright tail {submission.job}; refused messages are in the queue "
+        f"follow it with: wavewright daemon --tail {submission.job}; refused messages are in the queue "
         f"{section.queues.dead!r} with the reason, and results of an earlier job of this id are not published again",
     )
     return exit_codes.INTERRUPTED
@@ -339,7 +340,10 @@ async def _tail(settings: Settings, job: str | None, packages: bool, as_json: bo
     keys = [section.queues.status, section.queues.decisions]
     if packages:
         keys.append(section.queues.packages)
-    async with open_command_bus(section, "wavewright tail") as bus, bus.subscribe(*keys) as watcher:
+    async with (
+        open_command_bus(section, "wavewright daemon --tail") as bus,
+        bus.subscribe(*keys) as watcher,
+    ):
         sys.stderr.write(f"listening to {section.exchange}; Ctrl-C ends it\n")
         sys.stderr.flush()
         async for delivery in watcher:

@@ -1,4 +1,4 @@
-"""Edits of a document's text that change nothing else, and their atomic write.
+"""Edits of a document's text that change nothing else.
 
 An *edit* replaces a span of the text. Edits are computed from the spans of the document's nodes,
 for JSON and for both notations of YAML; where a span cannot be separated from what surrounds it,
@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
 from wavewright.config.sources import ListNode, Node, ObjectNode, Span
 from wavewright.planner.types import Json
-from wavewright.reviewer.atomic_files import write_atomically
 
 
 class Edit(NamedTuple):
@@ -41,22 +38,6 @@ class WordRename(NamedTuple):
 
 
 _WORD = "[A-Za-z0-9_]"
-
-
-def apply_edits(text: str, edits: Iterable[Edit]) -> str:
-    """Return the text with its edits.
-
-    Raises:
-        NotEditable: two of them overlap.
-    """
-    parts: list[str] = []
-    position = 0
-    for edit in sorted(set(edits)):
-        if edit.start < position:
-            raise NotEditable("two changes meet in one place")
-        parts += [text[position : edit.start], edit.text]
-        position = edit.end
-    return "".join([*parts, text[position:]])
 
 
 def rename_words(text: str, node: Node, value: str, renamings: Sequence[WordRename]) -> list[Edit]:
@@ -192,35 +173,3 @@ def _rest_of_line(text: str, place: int) -> int:
     if rest and not rest.startswith("#"):
         raise NotEditable("something else stands behind it on its line")
     return end
-
-
-_UTF8_BOM = b"\xef\xbb\xbf"
-
-
-class FileChanged(WavewrightError):
-    """The file has changed since it was read."""
-
-    exit_code = exit_codes.MISUSE
-
-
-def replace_text(path: Path, *, before: str, after: str) -> None:
-    """Replace the text of a file, whole or not at all.
-
-    A link stays a link; the file keeps its permissions and its byte order mark.
-
-    Raises:
-        FileChanged: the file does not hold the text that was read from it.
-        FileNotWrittenError: the file cannot be written.
-    """
-    target = path.resolve(strict=True)
-    content = target.read_bytes()
-    if content.removeprefix(_UTF8_BOM) != before.encode():
-        raise FileChanged(
-            f"{str(path)!r} has changed since it was read, and was left as it is",
-            "run the command again",
-            place=str(path),
-        )
-    mark = _UTF8_BOM if content.startswith(_UTF8_BOM) else b""
-    mode = target.stat().st_mode
-    write_atomically(target, mark + after.encode())
-    target.chmod(mode)
