@@ -10,13 +10,18 @@ import anyio
 import asyncpg
 import pytest
 
+from tests.executor.event_examples import step_finished
 from tests.executor.postgres.journal_helpers import until
 from tests.support.postgres import PostgresServer
+from wavewright.executor.postgres import schema
 from wavewright.executor.postgres.journal import PostgresBudgetStore, PostgresJournal
 from wavewright.executor.sqlite.event_store import SqliteEventStore
 from wavewright.executor.store.journal import JournalNotOpened
+from wavewright.planner.types import RunId
 
 pytestmark = pytest.mark.anyio
+
+RUN = RunId("20261121-231907-3f2a7c")
 
 
 NAMES = """
@@ -83,7 +88,7 @@ _WAITING = "SELECT pid FROM pg_locks WHERE NOT granted"
     ("change", "message"),
     [
         pytest.param("UPDATE format SET format = 99", "made by a newer wavewright", id="newer"),
-        pytest.param("UPDATE format SET format = 1", "made by an older wavewright", id="older"),
+        pytest.param("UPDATE format SET format = 1", "made before the first release", id="older"),
         pytest.param("UPDATE format SET format = 0", "does not say which format it has", id="none"),
         pytest.param("DELETE FROM format", "does not say which format it has", id="empty"),
         pytest.param(
@@ -110,3 +115,25 @@ async def test_a_format_that_is_not_known_is_refused_and_left_as_it_is(
     assert [
         postgres.fetch(query, url) for query in (NAMES, "SELECT * FROM wavewright.format")
     ] == before
+
+
+def test_every_format_since_the_first_release_has_a_migration() -> None:
+    assert sorted(schema.MIGRATIONS) == [*range(schema.FIRST_RELEASED_FORMAT, schema.FORMAT)]
+
+
+async def test_tables_of_the_release_before_are_migrated_when_they_are_opened(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = postgres.database()
+    async with PostgresJournal(url) as journal:
+        await journal.append(RUN, [step_finished("a")])
+        before = await journal.load(RUN)
+    addition = {schema.FORMAT: "ALTER TABLE run ADD COLUMN note text"}
+    monkeypatch.setattr(schema, "MIGRATIONS", {**schema.MIGRATIONS, **addition})
+    monkeypatch.setattr(schema, "FORMAT", schema.FORMAT + 1)
+
+    async with PostgresJournal(url) as journal:
+        assert await journal.load(RUN) == before
+
+    assert postgres.fetch("SELECT note FROM wavewright.run", url) == [(None,)]
+    assert postgres.fetch("SELECT format FROM wavewright.format", url) == [(schema.FORMAT,)]

@@ -13,39 +13,109 @@ from pathlib import Path
 import pytest
 
 from tests.executor.event_examples import step_finished
+from wavewright.executor.sqlite import database
 from wavewright.executor.sqlite.event_store import SqliteEventStore
 from wavewright.executor.sqlite.journal import SqliteBudgetStore, SqliteJournal
-from wavewright.executor.sqlite.schema import FORMAT
+from wavewright.executor.sqlite.schema import FIRST_RELEASED_FORMAT, FORMAT, MIGRATIONS
 from wavewright.executor.sqlite.transaction import JournalReader
-from wavewright.executor.store.journal import JournalNotOpened
+from wavewright.executor.store.journal import JournalError, JournalNotOpened
 from wavewright.planner.types import RunId
 
 
 @pytest.mark.parametrize(
-    ("step", "age", "hint"), [(1, "a newer", "upgrade"), (-1, "an older", "the release")]
+    ("format_", "age", "hint"),
+    [
+        (FORMAT + 1, "by a newer wavewright", "upgrade"),
+        (FIRST_RELEASED_FORMAT - 1, "before the first release", "the program that made it"),
+    ],
 )
 @pytest.mark.parametrize("opened", [SqliteEventStore, SqliteBudgetStore, JournalReader.open])
 def test_a_file_of_another_format_is_refused_and_left_as_it_is(
     tmp_path: Path,
     opened: Callable[[Path], object],
-    step: int,
+    format_: int,
     age: str,
     hint: str,
 ) -> None:
     path = tmp_path / "journal.sqlite"
     SqliteEventStore(path).close()
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute(f"PRAGMA user_version = {FORMAT + step}")
+        connection.execute(f"PRAGMA user_version = {format_}")
     copy = shutil.copy(path, path.with_suffix(".copy"))
 
     with pytest.raises(JournalNotOpened) as caught:
         opened(path)
 
     assert caught.value.message == (
-        f"the journal has format {FORMAT + step}, made by {age} wavewright; this one reads format {FORMAT}"
+        f"the journal has format {format_}, made {age}; this one reads format {FORMAT}"
     )
     assert hint in str(caught.value.hint)
     assert path.read_bytes() == Path(copy).read_bytes()
+
+
+def test_every_format_since_the_first_release_has_a_migration() -> None:
+    assert sorted(MIGRATIONS) == [*range(FIRST_RELEASED_FORMAT, FORMAT)]
+
+
+@pytest.fixture
+def next_format(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Make this release one whose tables have a format more, by a statement."""
+
+    def become(statement: str) -> None:
+        monkeypatch.setattr(database, "FORMAT", FORMAT + 1)
+        monkeypatch.setattr(database, "MIGRATIONS", {**MIGRATIONS, FORMAT: (statement,)})
+
+    return become
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("reads_first", [False, True], ids=["written", "read"])
+async def test_a_journal_of_the_release_before_is_migrated_when_it_is_opened(
+    tmp_path: Path, next_format: Callable[[str], None], *, reads_first: bool
+) -> None:
+    path = tmp_path / "journal.sqlite"
+    async with SqliteJournal(path) as journal:
+        await journal.append(RUN, [step_finished("a")])
+        before = await journal.load(RUN)
+    next_format("ALTER TABLE run ADD COLUMN note TEXT")
+
+    if reads_first:
+        JournalReader.open(path).close()
+    async with SqliteJournal(path) as journal:
+        assert await journal.load(RUN) == before
+        await journal.append(RUN, [step_finished("b")])
+
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT run, note FROM run").fetchall() == [(RUN, None)]
+        assert connection.execute("PRAGMA user_version").fetchone() == (FORMAT + 1,)
+
+
+def test_a_migration_that_fails_changes_nothing(
+    tmp_path: Path, next_format: Callable[[str], None]
+) -> None:
+    path = tmp_path / "journal.sqlite"
+    SqliteEventStore(path).close()
+    before = path.read_bytes()
+    next_format("ALTER TABLE nowhere ADD COLUMN note TEXT")
+
+    with pytest.raises(JournalError):
+        SqliteEventStore(path)
+
+    assert path.read_bytes() == before
+
+
+def test_a_journal_that_cannot_be_written_says_that_it_must_be_migrated(
+    tmp_path: Path, next_format: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal.sqlite"
+    SqliteEventStore(path).close()
+    next_format("ALTER TABLE run ADD COLUMN note TEXT")
+    monkeypatch.setattr(database.os, "access", lambda *_: False)
+
+    with pytest.raises(JournalNotOpened, match="must be written once to be read") as caught:
+        JournalReader.open(path)
+
+    assert "copy it" in str(caught.value.hint)
 
 
 RUN = RunId("20261121-231907-3f2a7c")

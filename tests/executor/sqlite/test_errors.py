@@ -94,8 +94,8 @@ def _make_pipe(path: Path) -> None:
         ),
         pytest.param(
             _make_older,
-            "has format 0, made by an older wavewright",
-            "release that made it",
+            "has format 0, made before the first release",
+            "program that made it",
             id="older",
         ),
         pytest.param(_make_folder, "a folder is no journal", "path of a file", id="folder"),

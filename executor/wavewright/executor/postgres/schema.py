@@ -1,12 +1,14 @@
 """The tables in the database.
 
 They lie in one schema, `wavewright`, beside whatever else the database holds, and are created in
-one transaction by one process at a time. A schema of another format is refused and left as it is.
+one transaction by one process at a time. The tables of an older release are migrated, all or
+nothing; those of a newer one are refused and left as they are.
 Events may be added, never changed: the database itself refuses that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from wavewright.executor.postgres.driver import Connection, PostgresTransaction
@@ -14,6 +16,10 @@ from wavewright.executor.store.journal import JournalNotOpened
 
 FORMAT: Final = 8
 """Of the tables and of the events' bodies; in the table `format`."""
+FIRST_RELEASED_FORMAT: Final = 8
+"""That of 0.1.0: the tables of it, or of any release since, are migrated when they are opened."""
+MIGRATIONS: Final[Mapping[int, str]] = {}
+"""By format: the statements that make the following format of it, in one transaction."""
 LOCK: Final = 0x57617665
 """`Wave` in ASCII: the number of the advisory lock that one process at a time has while it makes
 tables.
@@ -215,54 +221,60 @@ _COLUMNS: Final = """
 
 
 async def prepare_schema(connection: Connection, place: str) -> None:
-    """Make the tables where there are none: all of them or nothing.
+    """Make the tables where there are none, or migrate those of an older release: all or nothing.
 
     Raises:
-        JournalNotOpened: they are of another format, or of another program.
+        JournalNotOpened: they are of a newer release, or of another program.
     """
-    if await _has_tables(connection, place):
+    if await _format_of_tables(connection, place) == FORMAT:
         return
     async with PostgresTransaction(connection):
         # Another process may come at the same time: it waits here, and then finds nothing left to
         # do.
         await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
-        if not await _has_tables(connection, place):
+        found = await _format_of_tables(connection, place)
+        if found is None:
             await connection.execute(_TABLES)
+            return
+        for older in range(found, FORMAT):
+            await connection.execute(MIGRATIONS[older])
+        await connection.execute("UPDATE wavewright.format SET format = $1", FORMAT)
 
 
-async def _has_tables(connection: Connection, place: str) -> bool:
-    """Return whether the tables are there.
+async def _format_of_tables(connection: Connection, place: str) -> int | None:
+    """Return the format of the tables; none where there are none.
 
     Raises:
-        JournalNotOpened: they are of another format, or of another program.
+        JournalNotOpened: they are of a newer release, of one before the first, or of another
+            program.
     """
     # Not `to_regclass`: what it found before another process made the tables, it finds again
     # afterwards.
     columns = await connection.fetch(_COLUMNS)
     if not columns:
-        return False
+        return None
     if ("format", "format", "integer") not in map(tuple, columns):
         raise JournalNotOpened(
             "the database has a schema 'wavewright' of another program",
             place=place,
             hint="name another database; this one was left as it is",
         )
-    found = await connection.fetchval("SELECT format FROM wavewright.format")
+    found: int | None = await connection.fetchval("SELECT format FROM wavewright.format")
     if found is None or found < 1:
         raise JournalNotOpened(
             "the journal does not say which format it has",
             place=place,
             hint="restore the database from a backup, or name another one; this one was left as it is",
         )
-    if found != FORMAT:
+    if not FIRST_RELEASED_FORMAT <= found <= FORMAT:
         age, fix = (
-            ("a newer", "upgrade wavewright")
+            ("by a newer wavewright", "upgrade wavewright")
             if found > FORMAT
-            else ("an older", "use that release")
+            else ("before the first release", "use the program that made it")
         )
         raise JournalNotOpened(
-            f"the journal has format {found}, made by {age} wavewright; this one reads format {FORMAT}",
+            f"the journal has format {found}, made {age}; this one reads format {FORMAT}",
             place=place,
             hint=f"{fix}, or name another database; this one was left as it is",
         )
-    return True
+    return found

@@ -1,8 +1,8 @@
 """The journal's file: a SQLite database, opened and checked, with its write-ahead log.
 
-The header holds an *application id* and a *format*, so that other programs' databases and other
-versions are refused before anything is read. The database refuses to change events once they are
-appended. Nothing is created or changed in a file that is not a journal of this format.
+The header holds an *application id* and a *format*. Databases of other programs and of newer
+releases are refused before anything is read, and are left as they are; the tables of an older
+release are migrated, all or nothing. The database refuses to change events once they are appended.
 
 The log is grown in advance, and copied into the file before it is long; when that happens never
 changes what is read.
@@ -16,7 +16,7 @@ import sqlite3
 import stat
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
@@ -26,7 +26,13 @@ from wavewright.executor.sqlite.errors import (
     explain_opening,
     is_locked,
 )
-from wavewright.executor.sqlite.schema import APPLICATION_ID, FORMAT, TABLES
+from wavewright.executor.sqlite.schema import (
+    APPLICATION_ID,
+    FIRST_RELEASED_FORMAT,
+    FORMAT,
+    MIGRATIONS,
+    TABLES,
+)
 from wavewright.executor.store.journal import JournalNotOpened
 
 
@@ -112,7 +118,11 @@ def _set_up(connection: sqlite3.Connection, path: Path, *, is_read_only: bool) -
                 "the file is empty", place=str(path), hint="give the path of a journal"
             )
         _create_tables(connection)
-    _check_format(connection, path)
+    if _checked_format(connection, path) < FORMAT:
+        if is_read_only:
+            _migrate_to_read(connection, path)
+        else:
+            _migrate(connection, path)
     if is_read_only:
         return
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
@@ -159,7 +169,12 @@ _MAX_FORMAT: Final = 1_000
 """No release will have more formats."""
 
 
-def _check_format(connection: sqlite3.Connection, path: Path) -> None:
+def _checked_format(connection: sqlite3.Connection, path: Path) -> int:
+    """Return the format of a journal that this release can read, or migrate.
+
+    Raises:
+        JournalError: the file is damaged, no journal, or of a release that is too new or too old.
+    """
     application, version = _application_and_version(connection)
     # One bit of our own number is another: no program has chosen that one.
     is_flipped = (application ^ APPLICATION_ID).bit_count() == 1
@@ -177,12 +192,40 @@ def _check_format(connection: sqlite3.Connection, path: Path) -> None:
             place=str(path),
             hint="upgrade wavewright, or give another path; the file was left as it is",
         )
-    if version < FORMAT:
+    if version < FIRST_RELEASED_FORMAT:
         raise JournalNotOpened(
-            f"the journal has format {version}, made by an older wavewright; this one reads format {FORMAT}",
+            f"the journal has format {version}, made before the first release; this one reads format {FORMAT}",
             place=str(path),
-            hint="read it with the release that made it, or give another path; the file was left as it is",
+            hint="read it with the program that made it, or give another path; the file was left as it is",
         )
+    return version
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    with SqliteTransaction(connection, patience=0):
+        # Another process may have come first.
+        for older in range(_checked_format(connection, path), FORMAT):
+            for statement in MIGRATIONS[older]:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {FORMAT}")
+
+
+def _migrate_to_read(connection: sqlite3.Connection, path: Path) -> None:
+    """Migrate a journal that is only to be read, by a connection of its own that may write.
+
+    Raises:
+        JournalNotOpened: the file cannot be written.
+    """
+    if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        raise JournalNotOpened(
+            "the journal was made by an older wavewright, and must be written once to be read",
+            place=str(path),
+            hint="copy it to where it can be written, and give that path",
+        )
+    with closing(_connect(path, is_read_only=False)) as writing:
+        _migrate(writing, path)
+    # What the first connection has read of the tables is stale: SQLite reads it again.
+    connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
 
 
 class SqliteTransaction:

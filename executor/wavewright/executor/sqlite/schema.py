@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 APPLICATION_ID: Final = 0x57617665
 """`Wave` in ASCII; what `file` and `PRAGMA application_id` show."""
 FORMAT: Final = 9
 """Of the tables and of the events' bodies; in `PRAGMA user_version`."""
+FIRST_RELEASED_FORMAT: Final = 9
+"""That of 0.1.0: a journal of it, or of any release since, is migrated when it is opened."""
+MIGRATIONS: Final[Mapping[int, tuple[str, ...]]] = {}
+"""By format: the statements that make the following format of it, in one transaction."""
 
 TABLES: Final = (
     """
