@@ -5,7 +5,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help environment run-environment run test prompts crash soak check check-format check-lint check-pyright check-mypy check-imports format bench docs lock clean
+.PHONY: help environment run-environment run test prompts crash soak check check-format check-lint check-pyright check-mypy check-imports format bench docs dist lock clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -87,6 +87,9 @@ docs: environment ## Build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "Open site/index.html"
 
+dist: environment ## Build the sdist and the wheel, judge them, and list their components
+	@sh .ci/release
+
 lock: environment ## Write the lock files anew; UPGRADE=1 takes the newest versions
 	@test -x $(VENV)/uv/bin/uv || sh .ci/environment pip install --quiet --target $(VENV)/uv uv
 	@$(LOCK) --all-extras --group dev --output-file requirements.lock $(if $(UPGRADE),--upgrade)
@@ -94,6 +97,7 @@ lock: environment ## Write the lock files anew; UPGRADE=1 takes the newest versi
 		--constraint requirements.lock --output-file requirements-daemon.lock
 	@$(LOCK) --extra equities $(addprefix --no-emit-package ,numpy pandas python-dateutil tzdata) --group build \
 		--constraint requirements.lock --output-file requirements-run.lock
+	@$(subst pyproject.toml,--group release,$(LOCK)) --output-file requirements-release.lock
 	@sh .ci/environment
 
 LOCK := $(VENV)/uv/bin/uv pip compile pyproject.toml --quiet --system-certs --universal --python-version 3.11 \

@@ -63,6 +63,31 @@ def test_the_compose_file_keeps_the_schema_of_compose() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("schema", "files"),
+    [
+        ("vendor.github-workflows", ".github/workflows/*.yml"),
+        ("vendor.github-issue-forms", ".github/ISSUE_TEMPLATE/[!c]*.yml"),
+        ("vendor.github-issue-config", ".github/ISSUE_TEMPLATE/config.yml"),
+    ],
+)
+def test_the_files_of_github_keep_their_schemas(schema: str, files: str) -> None:
+    names = [str(path.relative_to(ROOT)) for path in ROOT.glob(files)]
+    assert names
+    judged(tool("check-jsonschema"), "--builtin-schema", schema, *names)
+
+
+def test_every_action_of_a_workflow_is_pinned_by_its_commit() -> None:
+    used = [
+        action
+        for path in (ROOT / ".github" / "workflows").glob("*.yml")
+        for action in re.findall(r"uses: (\S+)", path.read_text(encoding="utf-8"))
+    ]
+
+    assert used
+    assert [action for action in used if not re.search(r"@[0-9a-f]{40}$", action)] == []
+
+
 # Not a tool of the environment: a machine, or an image, without systemd has none.
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not there")
 @pytest.mark.parametrize("unit", [UNIT, WORKER_UNIT], ids=lambda unit: str(unit.name))
@@ -103,9 +128,9 @@ def test_an_example_run_installs_what_the_tests_ran_with_and_no_more() -> None:
 
 
 def test_every_line_of_the_locks_is_hashed() -> None:
-    for name in ("requirements.lock", "requirements-daemon.lock", "requirements-run.lock"):
-        blocks = re.split(r"\n(?=[a-z])", (ROOT / name).read_text(encoding="utf-8"))
-        assert all("--hash=sha256:" in block for block in blocks if "==" in block), name
+    for lock in ROOT.glob("requirements*.lock"):
+        blocks = re.split(r"\n(?=[a-z])", lock.read_text(encoding="utf-8"))
+        assert all("--hash=sha256:" in block for block in blocks if "==" in block), lock
 
 
 def test_nothing_in_the_image_runs_as_root() -> None:
