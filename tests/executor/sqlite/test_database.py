@@ -110,7 +110,11 @@ def test_a_journal_that_cannot_be_written_says_that_it_must_be_migrated(
     path = tmp_path / "journal.sqlite"
     SqliteEventStore(path).close()
     next_format("ALTER TABLE run ADD COLUMN note TEXT")
-    monkeypatch.setattr("os.access", lambda *_: False)
+
+    def refuse(_path: Path, _mode: int) -> bool:
+        return False
+
+    monkeypatch.setattr("os.access", refuse)
 
     with pytest.raises(JournalNotOpened, match="must be written once to be read") as caught:
         JournalReader.open(path)
