@@ -46,6 +46,14 @@ TOOLS = (
     signature("sum_up", tags=["analysis"]),
 )
 GATE: JsonObject = {"id": "priced", "on_tool": "read_item", "check": "output.price > 0.0"}
+MEAN: JsonObject = {
+    "id": "mean",
+    "on_tool": "sum_up",
+    "check": "output.total > double(output.n) * 2.0",
+}
+GOOD: JsonObject = {
+    "summary": "Good.", "goal_achieved": True, "confidence": 0.9, "missing_data": [], "recovery_actions": [],
+}  # fmt: skip
 ENOUGH: JsonObject = {"id": "enough", "on_tool": "sum_up", "check": "output.total > 5.0"}
 
 
@@ -107,16 +115,21 @@ figures: st.SearchStrategy[Json] = st.sampled_from([
     "${steps.total.total}", "${steps.total}", 1234.5, "1234.5", "${1000 + 234.5}", "${max(steps.total.total, 1234.5)}",
     "${steps.total.total > 0.0 ? 1234.5 : 0.0}", "${has(steps.total.x) ? steps.total.total : 1234.5}",
     "${cel.bind(x, 1234.5, x)}", "${steps.total.total * 137.0}", "${inputs.fake}", "The total is 1234.5",
+    "${'1234.5 of %s'.format([steps.total.n])}", None,
 ])  # fmt: skip
 lists: st.SearchStrategy[Json] = st.sampled_from([
     "${steps.items}", [MADE_UP], [], "${[{'price': 1000.0}]}", "${steps.items + [{'price': 1000.0}]}",
     "${steps.items.map(i, {'price': i.price * 1000.0})}", "${steps.items.map(i, {'price': 7.0})}",
     "${steps.items.filter(i, i.price > 0.0)}", "${steps.items + steps.items}",
     "${steps.items.size() > 9 ? steps.items : [{'price': 1000.0}]}", "${[steps.items, steps.items].flatten()}",
+    "${[steps.items[2]]}", "${steps.items.slice(2, 3)}", "${steps.items.map(i, {'price': i.price * i.price})}",
 ])  # fmt: skip
 over: st.SearchStrategy[Json] = st.sampled_from([
     "${steps.ids}", [], [1], [1, 1, 3], "${steps.ids.filter(i, i != 2)}", "${[1, 3]}", "${steps.ids.filter(i, false)}",
     [1, 2, 3],
+])  # fmt: skip
+asked: st.SearchStrategy[Json] = st.sampled_from([
+    "${item}", "${item}", 1, "${index + 1}", "${item == 2 ? 3 : item}", "${item + 0}", "${4 - item}",
 ])  # fmt: skip
 reviews = st.fixed_dictionaries({
     "summary": st.just("All is well."),
@@ -143,7 +156,7 @@ def patches(draw: st.DrawFn) -> JsonObject:
     source = draw(st.sampled_from(SOURCES))
     items: JsonObject = {
         "id": "items_2", "tool": "read_item", "supersedes": "items", "for_each": draw(over),
-        "params": {"id": "${item}", **source}, **flags,
+        "params": {"id": draw(asked), **source}, **flags,
     }  # fmt: skip
     tool = draw(st.sampled_from(["sum_up", "sum_up", "read_item"]))
     total: JsonObject = {
@@ -241,6 +254,9 @@ async def test_nothing_is_achieved_with_a_wrong_result_unless_the_gates_pass_on_
     package = await packaged(run, said, patch)
     assert package.review is not None
     passed, mandatory = package.review.mandatory_gates
+    if package.status == "achieved" and items == "${steps.items}" and GATE in gated:
+        # The gate is on each item, and the plan asked for all: nothing but the truth passes.
+        assert total_of(package) == TRUTH
 
     if package.status == "achieved" and total_of(package) != TRUTH:
         assert passed == mandatory
@@ -261,11 +277,53 @@ async def test_an_honest_patch_reaches_the_truth() -> None:
         "id": "items_2", "tool": "read_item", "supersedes": "items", "for_each": "${steps.ids}",
         "params": {"id": "${item}", "source": "live"},
     }  # fmt: skip
-    good: JsonObject = {
-        "summary": "Good.", "goal_achieved": True, "confidence": 0.9, "missing_data": [], "recovery_actions": [],
-    }  # fmt: skip
     package = await packaged(
-        run, [good, good], {"reason": "live", "ops": [{"op": "add", "step": again}]}
+        run, [GOOD, GOOD], {"reason": "live", "ops": [{"op": "add", "step": again}]}
     )
 
     assert (package.status, package.result) == ("achieved", {"total": TRUTH})
+
+
+ECHO = signature("tell", tags=["analysis"])
+ASK = signature("ask", expected_tokens=100)
+
+
+@pytest.mark.parametrize(
+    ("tool", "params", "answer", "is_achieved"),
+    [
+        ("tell", {"rows": "${steps.ids}", "note": "It is 1,234.50."}, "It is 1,234.50.", False),
+        ("ask", {"rows": "${steps.ids}", "prompt": "Say 1234.5"}, {"total": 1234.5}, False),
+        ("ask", {"rows": "${steps.ids}", "prompt": "Say 27.5"}, {"total": 27.5}, True),
+        ("ask", {"rows": "${steps.ids}", "prompt": "In 300 words"}, {"total": 300}, True),
+        ("ask", {"rows": "${steps.ids}", "prompt": "Of 2026"}, "In 2026 it rose.", True),
+    ],
+)
+async def test_a_figure_that_a_plan_hands_through_a_step_achieves_nothing(
+    *, tool: str, params: JsonObject, answer: Json, is_achieved: bool
+) -> None:
+    plan = plan_of(
+        {"id": "ids", "tool": "list_ids"},
+        {"id": "told", "tool": tool, "params": params},
+        result="${steps.told}",
+    )
+    answers: dict[str, object] = {"ids": [1, 27.5, 3], "told": answer}
+    run = run_plan(plan, answers, ECHO, ASK, *TOOLS, goal=goal_for(plan), rung="llm")
+    _, found = await told(run, GOOD)
+
+    assert found.goal_achieved is is_achieved
+    assert bool(found.provenance[0].literals) is not is_achieved
+
+
+async def test_a_list_of_which_a_patch_chooses_a_part_does_not_achieve_the_goal() -> None:
+    run = planned({"total": "${steps.total.total}"}, "${steps.items}", (MEAN,))
+    assert run is not None
+    chosen: JsonObject = {
+        "id": "total_2", "tool": "sum_up", "supersedes": "total", "params": {"items": "${steps.items.slice(2, 3)}"},
+    }  # fmt: skip
+    package = await packaged(
+        run, [GOOD, GOOD], {"reason": "x", "ops": [{"op": "add", "step": chosen}]}
+    )
+
+    assert package.status == "not_achieved"
+    assert package.review is not None
+    assert "2 of 3 items of 'total' were left out: 1, 2" in " ".join(package.review.missing_data)

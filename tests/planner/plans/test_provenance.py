@@ -31,6 +31,7 @@ TOOLS = {
         tool("scale", "analysis"),
         tool("rate", expected_tokens=500),
         tool("look_up"),
+        tool("save", effects=["write"]),
     )
 }
 STEPS: list[JsonObject] = [
@@ -215,6 +216,9 @@ def total_2(**step: Any) -> JsonObject:
         "${steps.items + steps.items}",
         "${[steps.items, steps.items].flatten()}",
         "${cel.bind(x, [{'price': 1000.0}], x)}",
+        "${steps.items.map(i, {'price': i.price * i.price})}",
+        "${steps.items.map(i, {'price': double(i.id) + i.price})}",
+        "${steps.items.map(i, i.price > 2.0 ? i : steps.items[2])}",
         1000,
         "many",
     ],
@@ -276,6 +280,84 @@ def test_a_step_that_stands_for_another_is_asked_as_much(step: JsonObject) -> No
     )
 
     assert [found.code for found in checked.diagnostics] == ["E413"]
+
+
+SUMMED = total_2(params={"items": "${steps.items}"})
+
+
+def items_2(tool: str = "read_item", **step: Any) -> JsonObject:
+    again = {"id": "items_2", "tool": tool, "supersedes": "items", "for_each": "${steps.ids}"}
+    return {"op": "add", "step": {**again, **step}}
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"id": 1},
+        {"id": "${index}"},
+        {"id": "${item + 1}"},
+        {"id": "${item == 2 ? 3 : item}"},
+        {"id": 1, "note": "${item}"},
+    ],
+)
+def test_a_step_that_stands_for_another_asks_for_the_same_items(params: JsonObject) -> None:
+    assert patched(SUMMED, items_2(params=params)) == ["E413"]
+
+
+def test_items_may_be_fetched_by_another_tool_and_by_another_of_their_fields() -> None:
+    assert patched(SUMMED, items_2("look_up", params={"query": "price of ${item}"})) == []
+    assert patched(SUMMED, items_2(params={"id": "${item.code}", "source": "live"})) == []
+
+
+def test_a_step_that_stands_for_another_rests_on_the_same_inputs() -> None:
+    more: JsonObject = {
+        "op": "add",
+        "step": {"id": "more", "tool": "list_ids", "params": {"n": 99}},
+    }
+
+    assert patched(SUMMED, more, items_2(for_each="${steps.more}", params={"id": "${item}"})) == [
+        "E413"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("${inputs.code}", []),
+        ("${inputs.code} in full", []),
+        ("OTHER", ["E413"]),
+        ("${inputs.code == 'GNP' ? 'OTHER' : inputs.code}", ["E413"]),
+        ("${inputs.code.lowerAscii()}", ["E413"]),
+    ],
+)
+def test_a_text_of_the_job_is_passed_on_as_it_is(code: str, found: list[str]) -> None:
+    wanted = goal(inputs={"code": "GNP"})
+    step: JsonObject = {"id": "quote", "tool": "read_item", "params": {"id": "${inputs.code}"}}
+    written = Plan.model_validate({"version": 1, "steps": [step]})
+    bound = bind_plan(written, wanted, TOOLS)
+    again = {**step, "id": "quote_2", "supersedes": "quote", "params": {"id": code, "day": "last"}}
+    ops = [{"op": "add", "step": again}]
+    patch = PlanPatch.model_validate({"base": plan_hash(bound), "reason": "mend", "ops": ops})
+    checked = check_patch(
+        bound, patch, finished=[StepId("quote")], goal=wanted, tools=TOOLS, written_by_model=True
+    )
+
+    assert sorted({fault.code for fault in checked.diagnostics}) == found
+
+
+def test_a_gate_on_data_may_not_come_to_look_at_other_data() -> None:
+    other: JsonObject = {"op": "add", "step": {"id": "other", "tool": "read_item", "params": {}}}
+
+    found = patched(other, total_2(params={"items": "${[steps.other]}"}), goal_gates=[GATE])
+
+    assert found == ["E412", "E413"]
+
+
+def test_what_a_step_hands_back_that_writes_is_no_data_for_a_gate() -> None:
+    saved: JsonObject = {"op": "add", "step": {"id": "s", "tool": "save", "params": {"text": "9"}}}
+    rows = "${steps.items + [{'price': steps.s.n}]}"
+
+    assert patched(saved, total_2(params={"items": rows}), goal_gates=[GATE]) == ["E412"]
 
 
 def test_a_patch_that_fetches_again_is_as_good_as_before() -> None:

@@ -8,9 +8,14 @@ asked. Recipes are the goal's own and are not judged here.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from wavewright.config.sources import pointer_token
+from wavewright.planner.cel.embedded import iterate_strings
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.cel.plain_paths import Read, is_plain_path
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import AddStep, Gate, Plan, PlanPatch, ReplaceStep, Step
@@ -18,6 +23,7 @@ from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import repoint_step
 from wavewright.planner.plans.graph import PlanGraph, superseded_by
 from wavewright.planner.plans.provenance import PlanProvenance
+from wavewright.planner.plans.uses import ExpressionText, step_texts
 from wavewright.planner.types import GATE_ID_SEPARATOR, GateId, Json, StepId
 
 _MAX_SHOWN = 3
@@ -46,6 +52,7 @@ def evidence_faults(
     yield from _weaker_steps(before, after, patch)
     yield from _removed_results(before, patch)
     if not supplied:
+        yield from _other_subjects(before, after, patch, goal)
         yield from _weaker_gates(before, after, was, now)
 
 
@@ -189,6 +196,124 @@ def _same_condition(step: Step, old: Step) -> bool:
     return step.when == old.when or repoint_step(step, step.id, old.id).when == old.when
 
 
+def _other_subjects(
+    before: Plan, after: Plan, patch: PlanPatch, goal: Goal | None
+) -> Iterator[Diagnostic]:
+    """Yield the steps that stand for others and ask for something else than those.
+
+    A gate that failed on one item is not lifted by another one: an item, or a text that the job
+    gives, is passed on as it is, and no input gets lost. How much is asked for may change.
+    """
+    olds = {step.id: step for step in before.steps}
+    asked = _Subjects(before, goal), _Subjects(after, goal)
+    for number, op in enumerate(patch.ops):
+        if not isinstance(op, AddStep | ReplaceStep):
+            continue
+        old = olds.get(op.step.supersedes or op.step.id)
+        new = next((step for step in after.steps if step.id == op.step.id), None)
+        if old is None or new is None:
+            continue
+        lost = next(iter(_lost_subjects(old, new, *asked)), None)
+        if lost is not None:
+            yield make_diagnostic(
+                "E413",
+                f"/ops/{number}/step"
+                + (f"/params{pointer_token(lost.param)}" if lost.param in op.step.params else ""),
+                f"step {new.id!r} would no longer ask for {lost.subject}, as {old.id!r} does, for which it"
+                " stands",
+                f"pass it on as it is: `${{{lost.subject}}}`",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _LostSubject:
+    subject: str
+    """What was asked for, such as `item` or `inputs.code`."""
+    param: str | None = None
+    """The parameter that asked for it, where it is one."""
+
+
+def _lost_subjects(old: Step, new: Step, was: _Subjects, now: _Subjects) -> Iterator[_LostSubject]:
+    """Yield what a step asks for, and the one that stands for it does not."""
+    if new.for_each is not None and was.of_params(old, "item"):
+        if old.tool != new.tool:
+            if not any(now.passes_on(value, "item") for value in new.params.values()):
+                yield _LostSubject("item")
+        else:
+            for name, value in old.params.items():
+                if was.reads(value, "item") and not now.passes_on(new.params.get(name), "item"):
+                    yield _LostSubject("item", name)
+    if old.tool == new.tool:
+        for name, value in old.params.items():
+            for subject in was.texts(value):
+                if not now.passes_on(new.params.get(name), subject):
+                    yield _LostSubject(subject, name)
+    for name in sorted(was.inputs[old.id] - now.inputs[new.id]):
+        yield _LostSubject(f"inputs.{name}")
+
+
+class _Subjects:
+    """What the steps of one plan ask for."""
+
+    def __init__(self, plan: Plan, goal: Goal | None) -> None:
+        given = plan.inputs if goal is None else {**plan.inputs, **goal.inputs}
+        self._texts = {name for name, value in given.items() if isinstance(value, str)}
+        self.inputs: dict[StepId, frozenset[str]] = {}
+        """The inputs that each step rests on, by way of other steps as well."""
+        graph = PlanGraph.of(plan)
+        for step_id in graph.order():
+            own = {
+                read.name
+                for text in step_texts(graph.steps[step_id], 0)
+                for reads in text.reads.values()
+                if not isinstance(reads, ExpressionError)
+                for read in reads
+                if read.root == "inputs" and read.name is not None
+            }
+            before = (self.inputs[name] for name in graph.dependencies[step_id])
+            self.inputs[step_id] = frozenset(own).union(*before)
+
+    def of_params(self, step: Step, root: str) -> bool:
+        """Whether a parameter reads a root."""
+        return any(self.reads(value, root) for value in step.params.values())
+
+    def reads(self, value: Json, root: str) -> bool:
+        """Whether a value reads a root anywhere."""
+        return any(read.root == root for _, found in _value_reads(value) for read in found)
+
+    def texts(self, value: Json) -> Iterator[str]:
+        """Yield the inputs that are texts and that a value holds as they are."""
+        for expression, _ in _value_reads(value):
+            root, _, name = expression.partition(".")
+            if root == "inputs" and name in self._texts:
+                yield expression
+
+    def passes_on(self, value: Json, subject: str) -> bool:
+        """Whether a value holds `item` or a field of it, or an input, as it is; or what a step makes
+        of that input.
+        """
+        name = subject.removeprefix("inputs.")
+        for expression, found in _value_reads(value):
+            if expression == subject or (subject == "item" and _ITEM_FIELD.fullmatch(expression)):
+                return True
+            if subject != "item" and is_plain_path(expression):
+                steps = (StepId(read.name or "") for read in found if read.root == "steps")
+                if any(name in self.inputs.get(step, ()) for step in steps):
+                    return True
+        return False
+
+
+_ITEM_FIELD = re.compile(r"item(\.\w+)+")
+
+
+def _value_reads(value: Json) -> Iterator[tuple[str, tuple[Read, ...]]]:
+    """Yield the expressions of a value with what each reads."""
+    for pointer, text in iterate_strings(value, ""):
+        for use, found in ExpressionText(pointer, text, "params").reads.items():
+            if not isinstance(found, ExpressionError):
+                yield use.expression.strip(), found
+
+
 def _removed_results(before: Plan, patch: PlanPatch) -> Iterator[Diagnostic]:
     """Yield the removed steps whose outputs are the result of a plan that names none."""
     if before.result is not None:
@@ -216,17 +341,18 @@ def _weaker_gates(
             if root not in gates:
                 continue
             old_origins, origins = was.of_gate(gate), now.of_gate(gates[root])
-            lost = old_origins.data and not origins.data
+            lost = old_origins.data - origins.data - stands.keys()
             added = [*(origins.literals - old_origins.literals)]
             if origins.models and not old_origins.models:
                 added += [f"what a model answers in {name!r}" for name in sorted(origins.models)]
             if lost or added:
-                what = f"on {_listing(added)}" if added else "without the data that it is about"
+                what = f"on {_listing(added)}" if added else f"without the data of {_listing(lost)}"
                 yield make_diagnostic(
                     "E412",
                     "/ops",
                     f"gate {root!r} would be evaluated {what}, and was on data before",
-                    "fetch the data again, from the same source or another one",
+                    "fetch the data again, from the same source or another one, by a step that supersedes"
+                    " the one that fetched it",
                 )
 
 
@@ -240,7 +366,8 @@ def _block_gates(plan: Plan, step: StepId) -> dict[str, Gate]:
     }
 
 
-def _listing(texts: list[str] | frozenset[str]) -> str:
-    shown = sorted(texts)[:_MAX_SHOWN]
-    more = len(texts) - len(shown)
+def _listing(texts: Iterable[str]) -> str:
+    every = sorted(texts)
+    shown = every[:_MAX_SHOWN]
+    more = len(every) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")

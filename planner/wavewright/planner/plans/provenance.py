@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 from wavewright.planner.cel.embedded import EmbeddedExpression, split_references
@@ -104,11 +104,13 @@ class Origins:
         )
 
     def settled(self) -> Origins:
-        """Return the origins of a whole value: its words are literals where nothing is read."""
-        literals = self.literals if self.reads else self.literals | self.labels
-        return Origins(
-            self.data, self.inputs, self.models, literals, _NO_TEXTS, is_read=self.is_read
-        )
+        """Return the origins of a whole value: its words are literals where nothing is read, and
+        labels only where they hold a figure.
+        """
+        if not self.reads:
+            return replace(self, literals=self.literals | self.labels, labels=_NO_TEXTS)
+        figures = frozenset(label for label in self.labels if _DIGIT.search(label))
+        return replace(self, labels=figures)
 
     def deciding(self) -> Origins:
         """Return the origins of a decision that is taken on this value; what it is compared with is
@@ -201,14 +203,19 @@ class PlanProvenance:
         """Whether a step's tool fetches data."""
         return self._source_kind(step) == "data"
 
+    def only_fetches(self, step: Step) -> bool:
+        """Whether a step's tool fetches data, and writes nothing of which its output could be."""
+        tool = self._tools.get(step.tool)
+        return self.fetches(step) and (tool is None or not tool.writes)
+
     def _of_step(self, step: Step) -> Origins:
         kind = self._source_kind(step)
         if kind == "data" or not (step.params or step.for_each is not None or kind == "model"):
-            return Origins(data=frozenset({step.id}))
+            return Origins(data=frozenset({step.id})).joined(self._echoed(step))
         item = self._item(step)
         read = [self._value(value, item) for value in step.params.values()]
         if step.tool == SUB_PLAN:
-            return NOTHING.joined(*read).settled()
+            return replace(NOTHING.joined(*read).settled(), labels=_NO_TEXTS)
         whole = NOTHING.joined(*read, *([item] if item is not None else []))
         literals = _NO_TEXTS.union(*self.supplied(step).values())
         own = Origins(
@@ -217,6 +224,15 @@ class PlanProvenance:
             literals=literals,
         )
         return Origins(whole.data, whole.inputs, whole.models, is_read=whole.is_read).joined(own)
+
+    def _echoed(self, step: Step) -> Origins:
+        """Return what a step that writes may hand back in its receipt, in the strict reading."""
+        tool = self._tools.get(step.tool)
+        if not self._is_strict or tool is None or not tool.writes or "data" in tool.tags:
+            return NOTHING
+        item = self._item(step)
+        written = NOTHING.joined(*(self._value(value, item) for value in step.params.values()))
+        return Origins(literals=written.settled().literals)
 
     def _source_kind(self, step: Step) -> _SourceKind:
         """Return what a step's tool does: a tool without tags that reads something outside may fetch
@@ -433,9 +449,10 @@ class _ExpressionOrigins:
 
     def _arithmetic(self, node: Binary, names: _Locals) -> Origins:
         left, right = self.of(node.left, names), self.of(node.right, names)
+        if self.is_strict and node.operator != "+":
+            return left.joined(right, self._calculation(node))
         if self.is_strict:
-            terms = [node.left, node.right] if node.operator == "+" else []
-            return left.joined(right, self._twice(terms, names))
+            return left.joined(right, self._twice([node.left, node.right], names))
         if right.reads and self._source(node.left) in _UNITS:
             return right
         if left.reads and self._source(node.right) in _UNITS:
@@ -499,8 +516,28 @@ class _ExpressionOrigins:
             return over.joined(made).deciding()
         if node.function == "bind":
             return made
+        if self.is_strict and not self._only_selects(node.arguments[-1], frozenset(node.variables)):
+            made = made.joined(self._calculation(node.arguments[-1]))
         # How many there are follows from the range, so a range of literals is in the value as well.
         return made.settled().joined(Origins(literals=over.literals))
+
+    def _only_selects(self, node: ExpressionNode, variables: frozenset[str]) -> bool:
+        """Whether what a macro makes of an entry is the entry, parts of it, or a record of these."""
+        match without_parens(node):
+            case MapLiteral(entries=entries):
+                return all(self._only_selects(value, variables) for _, value in entries)
+            case LiteralValue():
+                return True
+            case Identifier(name=name):
+                return name in variables
+            case Select(operand=operand):
+                return self._only_selects(operand, variables)
+            case _:
+                return False
+
+    def _calculation(self, node: ExpressionNode) -> Origins:
+        """Return a calculation of a patch, by which figures can be made into any others."""
+        return Origins(literals=frozenset({_shown(self._source(node))}))
 
     def _source(self, node: ExpressionNode) -> str:
         bare = without_parens(node)

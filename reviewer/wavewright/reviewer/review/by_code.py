@@ -22,8 +22,8 @@ from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import recipes_for_gate
 from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.plans.provenance import PlanProvenance
-from wavewright.planner.types import GateKind, StepId
+from wavewright.planner.plans.provenance import PlanProvenance, is_allowed_field
+from wavewright.planner.types import GateKind, Json, StepId, as_list, as_object
 from wavewright.reviewer.records import (
     Action,
     CapRecord,
@@ -69,6 +69,7 @@ from wavewright.reviewer.review.results import (
     read_result,
     result_faults,
 )
+from wavewright.reviewer.review.written_figures import written_figures
 from wavewright.reviewer.values import listing
 
 
@@ -135,17 +136,18 @@ def assess(run: ReviewedRun) -> Assessment:
     stopping = tuple(
         gate for gate in gates if gate.severity == "block" and gate.step not in optional
     )
+    provenance, echoes = _provenance(run, result)
     return Assessment(
         gates=gates,
         problems=ends,
         result=result,
-        faults=result_faults(run, result),
+        faults=(*result_faults(run, result), *echoes),
         stopping_gates=stopping,
         failing_problems=tuple(end for end in ends if _fails_the_run(end)),
         absent_steps=_absent_steps(gates, ends, optional),
         dropped=tuple(found for found in dropped_items(run) if not found.is_allowed),
         standing=_standing(run, result, stopping, optional),
-        provenance=_provenance(run),
+        provenance=provenance,
     )
 
 
@@ -178,24 +180,63 @@ _MODEL_RUNGS = frozenset({"llm", "repaired", "guided", "suggested"})
 """Rungs of the planner on which a model wrote the plan."""
 
 
-def _provenance(run: ReviewedRun) -> tuple[FieldProvenance, ...]:
-    """Return where each field of the result comes from."""
-    is_by_planner = run.state.rung in _MODEL_RUNGS or any(
-        rung is not None and rung.rung == "model" for rung in patch_rungs(run.state)
-    )
+def _provenance(
+    run: ReviewedRun, result: RunResult
+) -> tuple[tuple[FieldProvenance, ...], tuple[str, ...]]:
+    """Return where each field of the result comes from, and which figures came back from a step that
+    a model gave them to.
+    """
+    authored = _steps_of_models(run)
     provenance = PlanProvenance(run.plan, run.tools, run.goal)
-    found = provenance.of_result(has_stopped=run.has_stopped)
-    return tuple(
-        FieldProvenance(
-            field=field,
-            data=tuple(sorted(origins.data)),
-            inputs=tuple(sorted(origins.inputs)),
-            models=tuple(sorted(origins.models)),
-            literals=tuple(sorted(origins.literals)),
-            is_by_planner=is_by_planner and bool(origins.literals),
+    fields: list[FieldProvenance] = []
+    echoes: list[str] = []
+    for field, origins in provenance.of_result(has_stopped=run.has_stopped).items():
+        echoed = written_figures(run, provenance, _field_value(result.value, field), authored)
+        if echoed and not is_allowed_field(field, run.goal.allow_literals):
+            what = listing(sorted(echoed), _MAX_LABELS)
+            echoes.append(f"{field}: {what} stands in no data; the planner wrote it into a step")
+        literals = origins.literals | echoed
+        fields.append(
+            FieldProvenance(
+                field=field,
+                data=tuple(sorted(origins.data)),
+                inputs=tuple(sorted(origins.inputs)),
+                models=tuple(sorted(origins.models)),
+                literals=tuple(sorted(literals)),
+                is_by_planner=bool(authored) and bool(literals),
+            )
         )
-        for field, origins in found.items()
+    is_empty = not any(
+        field.data or field.inputs or field.models or field.literals for field in fields
     )
+    if authored and run.plan.result is not None and is_empty and not run.has_stopped:
+        echoes.append("result: the planner wrote null, and nothing is read")
+    return tuple(fields), tuple(echoes)
+
+
+def _steps_of_models(run: ReviewedRun) -> frozenset[StepId]:
+    """Return the steps that a model has written: those of its plan, or of its patches."""
+    every = frozenset(step.id for step in run.plan.steps)
+    if run.state.rung in _MODEL_RUNGS or not run.state.plans:
+        return every if run.state.rung in _MODEL_RUNGS else frozenset()
+    if not any(rung is not None and rung.rung == "model" for rung in patch_rungs(run.state)):
+        return frozenset()
+    first = as_object(run.state.plans[0].plan)
+    people = {str(as_object(step).get("id")) for step in as_list(first.get("steps"))}
+    return frozenset(step for step in every if step not in people)
+
+
+def _field_value(value: Json, field: str) -> Json:
+    """Return the part of a result at the path of a field; all of it where there is no such part."""
+    part = value
+    for name in field.replace("[", ".").replace("]", "").split("."):
+        if isinstance(part, dict) and name in part:
+            part = part[name]
+        elif isinstance(part, list) and name.isdigit() and int(name) < len(part):
+            part = part[int(name)]
+        else:
+            return value
+    return part
 
 
 def settle_confidences(

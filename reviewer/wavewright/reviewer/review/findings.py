@@ -30,7 +30,7 @@ from wavewright.executor.events.types import ErrorKind, GateRecord, StepStatus
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.plans.binding import template_gate_of
+from wavewright.planner.plans.binding import repoint_step, template_gate_of
 from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.graph import PlanGraph, superseded_by
 from wavewright.planner.plans.uses import value_reads
@@ -56,18 +56,7 @@ def item_labels(run: ReviewedRun, step_id: StepId) -> tuple[str, ...]:
     """
     items = run.plan.step(step_id).for_each
     if isinstance(items, str):
-        variables: JsonObject = {
-            "inputs": run.plan.inputs,
-            "steps": {
-                name: end.output for name, end in run.state.steps.items() if end.status in SUCCESSES
-            },
-        }
-        try:
-            items = as_list(
-                render(items, lambda expression: evaluate(expression, variables, run.now))
-            )
-        except ExpressionError:
-            return ()
+        items = as_list(_rendered(run, items))
     key = run.goal.targets.key
     return tuple(_label(item, position, key) for position, item in enumerate(items or []))
 
@@ -155,8 +144,10 @@ def dropped_items(run: ReviewedRun) -> tuple[DroppedItems, ...]:
 
 def _dropped(run: ReviewedRun, old: StepId, new: StepId) -> DroppedItems | None:
     before, after = run.state.steps.get(old), run.state.steps.get(new)
-    if before is None or before.items is None or after is None or after.status not in SUCCESSES:
+    if before is None or after is None or after.status not in SUCCESSES:
         return None
+    if before.items is None:
+        return _dropped_entries(run, old, new)
     total = before.items[1]
     if after.items is None:
         # A step that runs once may stand for all items only where it is another tool's.
@@ -179,6 +170,42 @@ def _dropped(run: ReviewedRun, old: StepId, new: StepId) -> DroppedItems | None:
         total,
         _may_drop(run, old, new),
     )
+
+
+def _dropped_entries(run: ReviewedRun, old: StepId, new: StepId) -> DroppedItems | None:
+    """Return the entries of a list that the new step is no longer given, though the steps that they
+    are read from have them.
+    """
+    before, after = run.plan.step(old), run.plan.step(new)
+    if before.tool != after.tool or before.for_each is not None or after.for_each is not None:
+        return None
+    for stale, fresh in run.replaced.items():
+        before = repoint_step(before, stale, fresh)
+    for name, value in before.params.items():
+        entries, kept = _rendered(run, value), _rendered(run, after.params.get(name))
+        if isinstance(entries, list) and isinstance(kept, list) and len(kept) < len(entries):
+            key = run.goal.targets.key
+            labels = Counter(_label(entry, at, key) for at, entry in enumerate(entries))
+            labels -= Counter(_label(entry, at, key) for at, entry in enumerate(kept))
+            allowed = _may_drop(run, old, new)
+            return DroppedItems(
+                new, old, tuple(labels.elements()), len(kept), len(entries), allowed
+            )
+    return None
+
+
+def _rendered(run: ReviewedRun, value: Json) -> Json:
+    """Return a value as a step would be given it now; None where it cannot be computed."""
+    variables: JsonObject = {
+        "inputs": run.plan.inputs,
+        "steps": {
+            name: end.output for name, end in run.state.steps.items() if end.status in SUCCESSES
+        },
+    }
+    try:
+        return render(value, lambda expression: evaluate(expression, variables, run.now))
+    except ExpressionError:
+        return None
 
 
 def _may_drop(run: ReviewedRun, *steps: StepId) -> bool:
