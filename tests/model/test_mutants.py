@@ -151,7 +151,7 @@ CASES: dict[str, tuple[Callable[[Patch], None], DrawnCase]] = {
             (ModelStep("a", "look", 1), ModelStep("b", "put", "a")),
             (),
             (
-                DrawnPart(stop_after=4, is_killed=True),
+                DrawnPart(stop_after=5, is_killed=True),
                 DrawnPart(unreadable=frozenset({"look"})),
             ),
         ),

@@ -29,7 +29,7 @@ from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import GateId, GateSeverity, Json, PlanHash, RunId, StepId, StepKey
 from wavewright.tools.functions.tool import AgentToolCall
 
-A = StepId("a")
+A, B = StepId("a"), StepId("b")
 
 ids = st.sampled_from([A, StepId("b"), StepId("c")])
 keys = st.sampled_from([StepKey("k1"), StepKey("k2")])
@@ -192,6 +192,17 @@ def test_a_write_stays_open_until_its_end_is_known() -> None:
     assert (A, key) in fold([StepFinished(2.0, A, "ok", StepKey("other"))], begun).begun
     assert not fold([StepFinished(2.0, A, "failed", key)], begun).begun
     assert not fold([ItemFinished(2.0, A, 0, key, "ok")], begun).begun
+
+
+def test_a_step_runs_from_its_start_to_its_end_or_until_its_attempt_is_over() -> None:
+    started = fold([StepStarted(1.0, A), StepStarted(1.0, B, StepKey("k"))])
+
+    assert set(started.under_way) == {A, B}
+    assert set(reduce(started, StepFinished(2.0, A, "ok")).under_way) == {B}
+    assert set(fold([StepFinished(2.0, A, "ok")], started).under_way) == {B}
+    assert not reduce(started, Noted(2.0, "resumed", {})).under_way
+    assert not reduce(started, RunFinished(2.0, "interrupted")).under_way
+    assert set(started.begun) == {(B, StepKey("k"))}
 
 
 def test_anything_that_happens_after_the_end_opens_the_run_again() -> None:

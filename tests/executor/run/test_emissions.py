@@ -86,6 +86,7 @@ async def test_every_emission_becomes_an_event_of_its_step_before_the_steps_end(
     state = await bench.run(plan_of({"id": "a"}), schedule="dataflow", on_event=heard)
 
     assert heard.kinds == [
+        "StepStarted",
         "ModelCalled",
         "RungTaken",
         "LoopToolCalled",
@@ -128,7 +129,7 @@ async def test_emissions_are_told_while_the_tool_is_still_at_work() -> None:
         .run(plan_of({"id": "a"}), schedule="dataflow", on_event=heard)
     )
 
-    assert state.steps[A].output == ["ModelCalled"]
+    assert state.steps[A].output == ["StepStarted", "ModelCalled"]
 
 
 async def test_emissions_are_in_the_journal(tmp_path: Any) -> None:
@@ -212,7 +213,7 @@ async def test_a_tool_in_a_thread_may_emit() -> None:
     )
 
     assert state.steps[A].output != threading.current_thread().name
-    assert heard.kinds == ["ModelCalled", "OutputStreamed", "StepFinished"]
+    assert heard.kinds == ["StepStarted", "ModelCalled", "OutputStreamed", "StepFinished"]
 
 
 async def test_many_threads_may_emit_at_once_and_nothing_is_lost() -> None:

@@ -20,7 +20,7 @@ from tests.executor.execution_harness import (
     plan_of,
     statuses,
 )
-from wavewright.executor.events.state import RunState
+from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import (
     Event,
     StepFinished,
@@ -114,6 +114,8 @@ async def test_waves_are_told_in_order_around_the_endings_of_their_steps() -> No
                 told.append(("finish", wave))
             case StepFinished(step=step):
                 told.append(step)
+            case StepStarted():
+                pass
             case _:
                 told.append(event)
 
@@ -402,6 +404,39 @@ async def test_a_run_that_announces_its_calls_journals_the_start_of_each_before_
         ("called", "b"),
         ("StepFinished", "b"),
     ]
+
+
+async def test_the_journal_says_which_step_runs_while_it_runs() -> None:
+    journal = MemoryJournal()
+    await journal.open_run(RUN)
+    heard = anyio.Event()
+
+    def on_event(event: Event) -> None:
+        if isinstance(event, StepStarted):
+            heard.set()
+
+    async def answer(call: ToolCall) -> Json:
+        with anyio.fail_after(10):
+            await heard.wait()
+        return [*fold(await journal.load(RUN)).under_way]
+
+    plan = plan_of({"id": "a", "for_each": [1, 2]})
+    bench = ExecutionHarness().add(answer)
+    state = await bench.run(plan, journal=journal, on_event=on_event)
+
+    assert state.outputs() == {"a": [["a"], ["a"]]}
+    assert not fold(await journal.load(RUN)).under_way
+
+
+async def test_the_start_of_a_step_that_only_reads_is_told_once_for_all_items() -> None:
+    heard = list[Event]()
+
+    bench = ExecutionHarness().add(lambda call: call.step)
+    plan = plan_of({"id": "a", "for_each": [1, 2, 3]})
+    await bench.run(plan, on_event=heard.append)
+
+    starts = [event for event in heard if isinstance(event, StepStarted)]
+    assert [(start.step, start.key) for start in starts] == [("a", None)]
 
 
 async def test_a_reading_call_that_was_announced_and_broken_off_is_cancelled_and_no_unclear_write() -> (

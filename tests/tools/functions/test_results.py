@@ -9,7 +9,7 @@ import subprocess
 import sys
 import uuid
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
@@ -44,6 +44,11 @@ class Row:
 
 class Size(enum.Enum):
     SMALL = "s"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
 
 
 def some_set() -> set[str]:
@@ -104,6 +109,7 @@ def test_a_result_keeps_all_of_it(function: Any, expected: object) -> None:
         pytest.param(dt.date(2024, 1, 2), "2024-01-02", id="date"),
         pytest.param(dt.timedelta(hours=1), "PT1H", id="timedelta"),
         pytest.param(Path("a") / "b", "a/b", id="path"),
+        pytest.param(PurePosixPath("a/b"), "a/b", id="path of another system"),
         pytest.param(Size.SMALL, "s", id="enum"),
         pytest.param(uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001", id="uuid"),
         pytest.param(decimal.Decimal("1.10"), "1.10", id="decimal"),
@@ -125,6 +131,9 @@ def test_a_value_of_the_standard_library_has_one_form(value: object, expected: o
         pytest.param({"rows": [{1: "a", "1": "b"}]}, id="equal keys inside"),
         pytest.param(b"\xff", id="bytes that are no text"),
         pytest.param(object(), id="object"),
+        pytest.param("report-\udcff.txt", id="half a character"),
+        pytest.param({"k\ud800": 1}, id="half a character in a key"),
+        pytest.param([decimal.Decimal("NaN")], id="decimal that is no number"),
     ],
 )
 def test_what_would_be_changed_or_lost_is_refused(value: object) -> None:
@@ -155,6 +164,46 @@ def test_a_set_has_one_order_in_every_process(tmp_path: Path) -> None:
     }
 
     assert orders == {"['alpha', 'beta', 'delta', 'gamma']\n"}
+
+
+def test_keys_that_are_integers_of_an_enumeration_are_texts_in_json() -> None:
+    def flipped(names: dict[Level, str]) -> dict[Level, str]:
+        return {level: names[level][::-1] for level in names}
+
+    tool = make_tool(flipped)
+
+    assert call(tool, names={"2": "ab"}) == {"2": "ba"}
+    assert tool.signature.output_schema["propertyNames"] == {"enum": ["1", "2"]}
+
+
+def test_labels_of_a_tables_rows_are_kept_and_numbers_that_count_them_are_not() -> None:
+    pandas: Any = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"price": [1.5, 2.5, 3.5]})
+
+    def give() -> Any:
+        return {
+            "counted": frame[frame.price > 2],
+            "labelled": frame.set_axis(["a", "b", "c"]).price,
+            "named": frame.set_index("price").assign(n=1),
+        }
+
+    assert call(make_tool(give)) == {
+        "counted": [{"price": 2.5}, {"price": 3.5}],
+        "labelled": {"a": 1.5, "b": 2.5, "c": 3.5},
+        "named": [{"price": 1.5, "n": 1}, {"price": 2.5, "n": 1}, {"price": 3.5, "n": 1}],
+    }
+
+
+def test_a_missing_value_of_a_table_is_refused_with_what_to_do() -> None:
+    pandas: Any = pytest.importorskip("pandas")
+
+    def give() -> Any:
+        return [pandas.DataFrame({"at": [pandas.NaT]})]
+
+    with pytest.raises(ToolError, match="missing value") as refused:
+        call(make_tool(give))
+
+    assert "give None" in str(refused.value.hint)
 
 
 def test_arrays_and_tables_of_libraries_become_lists() -> None:

@@ -37,7 +37,7 @@ from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import Json, JsonObject, PlanHash, RunId, StepId, StepKey
 
 _E = TypeVar("_E")
-_BulkEvent: TypeAlias = StepFinished | ItemFinished | RungTaken
+_BulkEvent: TypeAlias = StepStarted | StepFinished | ItemFinished | RungTaken
 
 SUCCESSES: frozenset[StepStatus] = frozenset({"ok", "empty", "reused"})
 """Statuses with which a step has an output."""
@@ -63,6 +63,7 @@ _NO_USES: Map[int, ModelUse] = Map()
 _NO_RUNGS: Map[int, RungTaken] = Map()
 _NO_LOOP_CALLS: Map[StepId, Map[int, LoopToolCalled]] = Map()
 _NO_LOOP_CALLS_OF_STEP: Map[int, LoopToolCalled] = Map()
+_NONE_UNDER_WAY: Map[StepId, StepStarted] = Map()
 _NO_FAULTS: Map[tuple[StepId, int | None], AttemptLogged] = Map()
 MAX_FAULTS = 50
 """Maximum of failed calls whose last attempt is in the state; the journal has all."""
@@ -92,6 +93,8 @@ class RunState:
     """Tools that agents called inside their steps, numbered from 0 in each step."""
     faults: Map[tuple[StepId, int | None], AttemptLogged] = _NO_FAULTS
     """The last failed attempt of a call, by step and item; of at most `MAX_FAULTS` calls."""
+    under_way: Map[StepId, StepStarted] = _NONE_UNDER_WAY
+    """Steps that run: they have started in this attempt and have not ended."""
     finished: RunFinished | None = None
     """How the run ended; None again after any event of a resumed run."""
 
@@ -237,9 +240,7 @@ def reduce(state: RunState, event: Event) -> RunState:  # noqa: C901, PLR0912 - 
                 finished=None,
             )
         case StepStarted():
-            return replace(
-                state, begun=state.begun.set((event.step, event.key), event), finished=None
-            )
+            return _with_start(state, event)
         case WaveStarted():
             record = WaveRecord(event.wave, event.round, event.steps, event.at)
             return replace(
@@ -268,9 +269,11 @@ def reduce(state: RunState, event: Event) -> RunState:  # noqa: C901, PLR0912 - 
         case OutputStreamed() | AnswerKept():
             return state if state.finished is None else replace(state, finished=None)
         case Noted():
-            return replace(state, notes=(*state.notes, event))
+            # What ran when another attempt begins was cut off with the attempt before.
+            running = _NONE_UNDER_WAY if event.topic == "resumed" else state.under_way
+            return replace(state, notes=(*state.notes, event), under_way=running)
         case RunFinished():
-            return replace(state, finished=event)
+            return replace(state, finished=event, under_way=_NONE_UNDER_WAY)
         case _:
             assert_never(event)
 
@@ -282,7 +285,7 @@ def fold(events: Iterable[Event], state: RunState | None = None) -> RunState:
     folded = state if state is not None else RunState()
     bulk: list[_BulkEvent] = []
     for event in events:
-        if isinstance(event, (StepFinished, ItemFinished, RungTaken)):
+        if isinstance(event, (StepStarted, StepFinished, ItemFinished, RungTaken)):
             bulk.append(event)
             continue
         if bulk:
@@ -306,18 +309,34 @@ def _with_step(state: RunState, ending: StepFinished) -> RunState:
         state.rung_records,
         state.loop_records,
         state.faults,
+        state.under_way.delete(ending.step) if ending.step in state.under_way else state.under_way,
     )
+
+
+def _with_start(state: RunState, event: StepStarted) -> RunState:
+    running = state.under_way.set(event.step, event)
+    begun = state.begun
+    if event.key is not None:
+        begun = begun.set((event.step, event.key), event)
+    return replace(state, begun=begun, under_way=running, finished=None)
 
 
 def _with_bulk(state: RunState, events: Iterable[_BulkEvent]) -> RunState:
     begun, steps, rungs = state.begun, state.steps.mutate(), state.rung_records.mutate()
+    running = state.under_way.mutate()
     items: dict[StepId, MapMutation[int, ItemFinished]] = {}
     for event in events:
         if isinstance(event, RungTaken):
             rungs[len(rungs)] = event
             continue
+        if isinstance(event, StepStarted):
+            running[event.step] = event
+            if event.key is not None:
+                begun = begun.set((event.step, event.key), event)
+            continue
         if isinstance(event, StepFinished):
             steps[event.step] = event
+            running.pop(event.step, None)
         else:
             known = items.get(event.step)
             if known is None:
@@ -337,6 +356,7 @@ def _with_bulk(state: RunState, events: Iterable[_BulkEvent]) -> RunState:
         rungs.finish(),
         state.loop_records,
         state.faults,
+        running.finish(),
     )
 
 

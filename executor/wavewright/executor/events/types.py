@@ -166,14 +166,17 @@ class WaveStarted:
 
 @dataclass(frozen=True, slots=True)
 class StepStarted:
-    """A call is about to be made.
+    """A step's call is about to be made.
 
-    Journaled for tools that write, and for every tool after the process of an earlier attempt died.
+    A call is *announced* where its tool writes, and every one is after the process of an earlier
+    attempt died: the event is in the journal before the call. Of another call it says what runs:
+    one event a step, for which nothing waits.
     """
 
     at: float
     step: StepId
-    key: StepKey
+    key: StepKey | None = None
+    """Of the call that is announced; None where it is not."""
 
 
 @dataclass(frozen=True, slots=True)

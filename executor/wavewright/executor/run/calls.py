@@ -404,12 +404,16 @@ class CallRunner:
             self._serve_followers(call, reused, outcome, reason)
 
     async def _announce(self, call: ScheduledCall, tool: CompiledTool) -> None:
-        """Journal that a call is about to be made, where it could not be told afterwards.
+        """Record that a call is about to be made.
 
-        A write is announced before it is made, so that one whose process dies is known to be
-        unclear.
+        A write is announced: that is in the journal before it is made, so that one whose process
+        dies is known to be unclear. Of others only those are told who watch, once for all items.
         """
         if not self._facts.announces and not tool.signature.writes:
+            if call.fan_out is None or not call.fan_out.has_started:
+                self._recorder.record_start(call.step.id)
+            if call.fan_out is not None:
+                call.fan_out.has_started = True
             return
         assert call.key is not None
         self._recorder.record(StepStarted(self._clock.wall(), call.step.id, call.key))

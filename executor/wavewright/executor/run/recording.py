@@ -22,6 +22,7 @@ from wavewright.executor.events.types import (
     ItemFinished,
     StepError,
     StepFinished,
+    StepStarted,
     StepStatus,
 )
 from wavewright.executor.run.ports import Clock
@@ -29,13 +30,15 @@ from wavewright.executor.run.rules import FromEqualCall, FromRetriedRun, OutputS
 from wavewright.executor.run.scheduled_calls import FanOut, ScheduledCall
 from wavewright.executor.store.journal import Journal, MemoryJournal
 from wavewright.executor.store.leases import LEASE_SECONDS
-from wavewright.planner.types import Json, RunId, StepKey
+from wavewright.planner.types import Json, RunId, StepId, StepKey
 
 Listener: TypeAlias = Callable[[Event], None]
 ItemStatus: TypeAlias = Literal["ok", "empty", "failed", "reused"]
 
 _FOLD_BATCH = 1024
 """Maximum of committed events that are not folded into the state; in bulk they cost a fraction."""
+_SECONDS_BEFORE_START_IS_COMMITTED = 0.2
+"""How long the start of a step that nobody waits for may go without being committed."""
 
 
 class EventRecorder:
@@ -62,6 +65,7 @@ class EventRecorder:
         self._waiting: list[asyncio.Future[None]] = []
         self._wake: asyncio.Future[None] | None = None
         self._closed = False
+        self._start_timer: asyncio.TimerHandle | None = None
         self._clock = clock
         self._lease_checked_at = self._instant()
         """When the journal was last written to, which only the owner of the lease can."""
@@ -82,6 +86,24 @@ class EventRecorder:
     def record(self, event: Event) -> None:
         """Record an event; it is applied once it is committed."""
         self._pending.append(event)
+        self._wake_up()
+
+    def record_start(self, step: StepId) -> None:
+        """Record that a step runs, for those who watch; it is committed with the next event, or a
+        moment later.
+        """
+        if self._journal is None and self._on_event is None:
+            return
+        self._pending.append(StepStarted(self._clock.wall(), step))
+        if self._start_timer is None:
+            loop = asyncio.get_running_loop()
+            self._start_timer = loop.call_later(
+                _SECONDS_BEFORE_START_IS_COMMITTED, self._commit_starts
+            )
+
+    def _commit_starts(self) -> None:
+        self._start_timer = None
+        self.commit_now()
         self._wake_up()
 
     async def committed(self) -> None:
@@ -169,6 +191,8 @@ class EventRecorder:
     def close(self) -> None:
         """Let `commit_until_closed` return once all events are committed."""
         self._closed = True
+        if self._start_timer is not None:
+            self._start_timer.cancel()
         self._wake_up()
 
     def _wake_up(self) -> None:

@@ -88,6 +88,8 @@ class FanOut:
     chosen: Sequence[int]
     """Indexes of the items that calls are made for: those for which the condition holds."""
     endings: list[ItemFinished | None] = field(init=False)
+    has_started: bool = False
+    """Whether a call was made for an item."""
     next_place: int = 0
     """Place among the chosen ones of the next item to call."""
     unfinished: int = field(init=False)

@@ -88,6 +88,9 @@ def _normalized(events: Iterable[Event], names: _StableNames) -> Iterator[Json]:
 
 def _is_attempt_specific(event: Event) -> bool:
     """Whether an event is there for whoever resumes the run, and says nothing of what it did."""
+    if isinstance(event, StepStarted) and event.key is None:
+        # It is kept of steps that take a moment.
+        return True
     return isinstance(event, AnswerKept | AttemptLogged) or (
         isinstance(event, Noted) and event.topic in _VOLATILE_FIELDS
     )

@@ -7,14 +7,19 @@ parameters, lists of items. See docs/explanation/semantics.md.
 - Two keys of a mapping that are one text in JSON are refused: one of them would be lost.
 - A model of a subclass keeps its fields.
 - Scalars and arrays of numpy become numbers and lists, tables of pandas lists of rows, a range a
-  list.
+  list. Labels of rows are kept where they say something: they have a name, or are no numbers.
+- NaN and infinities, what pandas says of a missing value, and a text with half a character are
+  refused: each would be another value.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Set as AbstractSet
 from dataclasses import fields, is_dataclass
+from decimal import Decimal
+from pathlib import PurePath
 from typing import Any, Final, cast
 
 from pydantic import BaseModel, TypeAdapter
@@ -44,28 +49,35 @@ def written_as_json(value: object, owner: str, adapter: TypeAdapter[object] | No
                 value, mode="json", by_alias=True, warnings="none", fallback=as_plain_value
             ),
         )
-    except UnicodeEncodeError:
-        # A key that holds half of a surrogate pair: the executor makes every text of an output
-        # valid.
-        written = cast("Json", adapter.dump_python(value, by_alias=True, warnings="none"))
+    except UnicodeEncodeError as error:
+        # pydantic meets half a character in a key before it is looked for below.
+        raise _half_character(owner) from error
     except (PydanticSerializationError, ValueError, TypeError, RecursionError) as error:
+        if _has_missing(value):
+            raise ToolError(
+                f"{owner} holds a missing value of pandas, which JSON has no form for",
+                hint="give None in its place: `frame.astype(object).where(frame.notna(), None)`",
+            ) from error
         raise ToolError(
             f"{owner} cannot be written as JSON: {error}",
             hint="give dicts, lists, text, numbers, dates, dataclasses or pydantic models",
         ) from error
-    if _require_finite(written, owner):
+    if _require_unchanged(written, owner):
         # pydantic writes NaN and infinities in values of no known type as null.
         dumped = adapter.dump_python(value, warnings="none", fallback=as_plain_value)
-        _require_finite(dumped, owner)
+        _require_unchanged(dumped, owner)
     return completed(value, written, owner)
 
 
 _ANYTHING: Final[TypeAdapter[object]] = TypeAdapter(object)
+_HALF_CHARACTER: Final = re.compile("[\ud800-\udfff]")
+_MISSING: Final = frozenset({"NaTType", "NAType"})
+"""Types of what pandas says in place of a value."""
 
 
-def _require_finite(value: object, owner: str) -> bool:
-    """Raise where a number is NaN or infinite, as JSON has neither; return whether a value holds
-    null.
+def _require_unchanged(value: object, owner: str) -> bool:
+    """Raise where a number is NaN or infinite, as JSON has neither, and where a text holds half a
+    character, which no file and no database can; return whether a value holds null.
     """
     todo: list[object] = [value]
     holds_null = False
@@ -77,13 +89,44 @@ def _require_finite(value: object, owner: str) -> bool:
                     f"{owner} holds {node}, which JSON has no form for",
                     hint="give None where there is no number",
                 )
+        elif isinstance(node, str):
+            if not node.isascii() and _HALF_CHARACTER.search(node):
+                raise _half_character(owner)
         elif isinstance(node, list | tuple | set | frozenset):
             todo.extend(cast("Iterable[object]", node))
         elif isinstance(node, dict):
-            todo.extend(cast("dict[object, object]", node).values())
+            members = cast("dict[object, object]", node)
+            todo.extend(key for key in members if isinstance(key, str))
+            todo.extend(members.values())
         else:
             holds_null = holds_null or node is None
     return holds_null
+
+
+def _half_character(owner: str) -> ToolError:
+    return ToolError(
+        f"{owner} holds half a character (a lone surrogate), which no text in a file can",
+        hint="read the text with the encoding that it is in, or give its bytes as base64",
+    )
+
+
+def _has_missing(value: object) -> bool:
+    """Whether a value holds what pandas says in place of one."""
+    todo = [value]
+    while todo:
+        node = todo.pop()
+        if type(node).__name__ in _MISSING:
+            return True
+        if isinstance(node, Mapping):
+            todo.extend(cast("Mapping[object, object]", node).values())
+        elif isinstance(node, list | tuple | AbstractSet):
+            todo.extend(cast("Iterable[object]", node))
+        elif hasattr(node, "isna"):
+            missing = cast("Any", node).isna()
+            flags = missing.to_numpy() if hasattr(missing, "to_numpy") else missing
+            if bool(flags.any()):
+                return True
+    return False
 
 
 def as_plain_value(value: object) -> object:
@@ -94,6 +137,8 @@ def as_plain_value(value: object) -> object:
     """
     if isinstance(value, range):
         return list(value)
+    if isinstance(value, PurePath):
+        return str(value)
     library = type(value).__module__.partition(".")[0]
     # Neither library is imported here, so their values have no types.
     foreign = cast("Any", value)
@@ -101,13 +146,25 @@ def as_plain_value(value: object) -> object:
         return cast("object", foreign.tolist())
     if library == "pandas":
         if hasattr(foreign, "columns") and hasattr(foreign, "to_dict"):
-            return cast("object", foreign.to_dict("records"))
+            rows = foreign.reset_index() if _has_labels(foreign) else foreign
+            return cast("object", rows.to_dict("records"))
+        if hasattr(foreign, "to_dict") and _has_labels(foreign):
+            return cast("object", dict(zip(foreign.index.tolist(), foreign.tolist(), strict=True)))
         if hasattr(foreign, "tolist"):
             return cast("object", foreign.tolist())
         if hasattr(foreign, "isoformat"):
             return cast("object", foreign.isoformat())
     msg = f"{type(value).__name__} has no JSON form"
     raise TypeError(msg)
+
+
+def _has_labels(rows: Any) -> bool:
+    """Whether rows of pandas have labels that say something, and no numbers that count them."""
+    index = getattr(rows, "index", None)
+    if index is None:
+        return False
+    is_counted = getattr(index.dtype, "kind", "") == "i"
+    return not is_counted or any(name is not None for name in index.names)
 
 
 def completed(value: object, written: Json, owner: str) -> Json:
@@ -119,10 +176,15 @@ def completed(value: object, written: Json, owner: str) -> Json:
         owner: Whose value it is, for messages.
 
     Raises:
-        ToolError: two keys are one text.
+        ToolError: two keys are one text, or a decimal number is none.
     """
     if isinstance(value, str | int | float | None):
         return written
+    if isinstance(value, Decimal) and not value.is_finite():
+        raise ToolError(
+            f"{owner} holds {value}, which is no number",
+            hint="give None where there is no number",
+        )
     if isinstance(written, dict):
         if isinstance(value, Mapping):
             return _mapping(cast("Mapping[object, object]", value), written, owner)
@@ -139,7 +201,7 @@ def completed(value: object, written: Json, owner: str) -> Json:
 
 def _mapping(value: Mapping[object, object], written: dict[str, Json], owner: str) -> Json:
     if len(value) != len(written):
-        texts = [str(key) for key in value]
+        texts = [_text_of_key(key) for key in value]
         lost = next((text for text in texts if texts.count(text) > 1), "")
         raise ToolError(
             f"{owner} has two keys that are {lost!r} in JSON: one would be lost",
@@ -149,6 +211,11 @@ def _mapping(value: Mapping[object, object], written: dict[str, Json], owner: st
         name: completed(item, entry, owner)
         for item, (name, entry) in zip(value.values(), written.items(), strict=True)
     }
+
+
+def _text_of_key(key: object) -> str:
+    written = cast("dict[str, Json]", _ANYTHING.dump_python({key: None}, mode="json"))
+    return next(iter(written))
 
 
 def _model(value: BaseModel, written: dict[str, Json], owner: str) -> Json:

@@ -196,4 +196,16 @@ def _inline_member(
         return {name: inlined(member) for name, member in value.items()}
     if key in _LISTS_OF_SCHEMAS and isinstance(value, list):
         return [inlined(member) for member in value]
+    if key == "propertyNames":
+        return _schema_of_text(inlined(value))
     return inlined(value) if key in _SCHEMAS else value
+
+
+def _schema_of_text(schema: Json) -> Json:
+    """Return the schema of what a key is in JSON, which is a text whatever it is read from."""
+    if not isinstance(schema, dict) or schema.get("type") not in ("integer", "number"):
+        return schema
+    values = schema.get("enum")
+    if isinstance(values, list):
+        return {"enum": [str(value) for value in values]}
+    return {"const": str(schema["const"])} if "const" in schema else {}

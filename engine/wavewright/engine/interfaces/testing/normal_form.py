@@ -36,6 +36,7 @@ from wavewright.executor.events.types import (
     PlanAccepted,
     RungTaken,
     StepFinished,
+    StepStarted,
     WaveFinished,
     WaveStarted,
 )
@@ -114,9 +115,17 @@ def _shape(graph: PlanGraph) -> JsonObject:
 
 def _events_form(value: object) -> JsonObject:
     events = _events_of(value)
-    # Events for resuming the run or finding a fault do not show what it did.
-    shown = [event for event in events if not isinstance(event, AnswerKept | AttemptLogged)]
+    shown = [event for event in events if not _is_beside_the_point(event)]
     return {"events": [_event(to_json(event)) for event in _in_order(shown)]}
+
+
+def _is_beside_the_point(event: Event) -> bool:
+    """Whether an event does not show what a run did: it is there to resume the run, to find a fault,
+    or to watch the run, which depends on how fast its tools are.
+    """
+    if isinstance(event, StepStarted):
+        return event.key is None
+    return isinstance(event, AnswerKept | AttemptLogged)
 
 
 def _event(body: JsonObject) -> JsonObject:

@@ -107,8 +107,8 @@ def suspects_of(run: RunId, events: Iterable[Event]) -> list[Suspect]:
 
     for event in events:
         match event:
-            case StepStarted():
-                in_flight[event.key] = event.step
+            case StepStarted(key=key) if key is not None:
+                in_flight[key] = event.step
             case StepFinished() | ItemFinished() if is_final(event) and event.key is not None:
                 in_flight.pop(event.key, None)
                 deaths.pop(event.key, None)

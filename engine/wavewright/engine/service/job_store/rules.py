@@ -399,8 +399,8 @@ class CrashSuspects:
         blame = self
         for event in events:
             match event:
-                case StepStarted():
-                    blame = replace(blame, under_way=blame.under_way | {event.key})
+                case StepStarted(key=key) if key is not None:
+                    blame = replace(blame, under_way=blame.under_way | {key})
                 case StepFinished() | ItemFinished() if is_final(event):
                     ended = _OUTSIDE_CALLS if event.key is None else _OUTSIDE_CALLS | {event.key}
                     calls = None if blame.calls is None else blame.calls - ended
