@@ -1,10 +1,17 @@
 from .interfaces.api.loaded_plan import (
     LoadedPlan as LoadedPlan,
 )
+from .interfaces.api.mapped_tool import (
+    ItemsRefused as ItemsRefused,
+)
 from .interfaces.api.plan_run import (
+    InlineReport as InlineReport,
     NoResult as NoResult,
     PlanRun as PlanRun,
     RunStream as RunStream,
+)
+from .interfaces.api.run_frame import (
+    NoFrame as NoFrame,
 )
 from .interfaces.api.run_plan import (
     RunPlan as RunPlan,

@@ -92,6 +92,8 @@ class RetryRequest:
     """They replace that run's inputs of these names."""
     again: tuple[StepId, ...] = ()
     """Steps that are called again although it is not known whether their writes took effect."""
+    only_failed: bool = False
+    """Whether what succeeded is kept also where the code of its tool has changed."""
 
 
 @dataclass(frozen=True, slots=True)

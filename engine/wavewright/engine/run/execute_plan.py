@@ -125,8 +125,11 @@ def _donor(context: PlannedContext) -> ReuseSource | None:
     if context.donor is None or context.retry is None:
         return None
     states = [context.donor, *context.donors_before]
+    keeps_all = context.retry.only_failed
     chain = tuple(
-        RetriedRun(state.run, state, changed_tools(state, context.tools))
+        RetriedRun(
+            state.run, state, frozenset() if keeps_all else changed_tools(state, context.tools)
+        )
         for state in states
         if state.run is not None
     )

@@ -117,6 +117,7 @@ async def _retried(
         origin=retried.run if earlier is None else earlier.origin,
         anew=steps_to_repeat(donor, retried.start),
         again=retried.again,
+        only_failed=retried.only_failed,
         by=request.by,
     )
     return RunContext(

@@ -30,6 +30,7 @@ def retry_of_run(
     start: str | None = None,
     again: Sequence[str] = (),
     inputs: InputOverrides | None = None,
+    only_failed: bool = False,
 ) -> RetryRequest:
     """Return the request to repeat a run.
 
@@ -39,9 +40,12 @@ def retry_of_run(
         start: The step that is repeated with all that depend on it.
         again: Steps that are repeated although it is not known whether their writes took effect.
         inputs: They replace inputs of the run.
+        only_failed: Whether only what failed is called, with what depends on it: what succeeded is
+            kept also where the code of its tool has changed.
 
     Raises:
-        RetryRefused: the run has not ended, it has several targets, or it has no step of that name.
+        RetryRefused: the run has not ended, it has several targets, it has no step of that name, or
+            only what failed is wanted and nothing did.
         DocumentError: an input has another type, or there is no place for it.
     """
     state = fold(events)
@@ -52,6 +56,11 @@ def retry_of_run(
             f"run {run!r} has several targets",
             f"`wavewright show {run}` lists their runs: retry one of them",
         )
+    if only_failed and not _has_failed(state):
+        raise RetryRefused(
+            f"nothing of run {run!r} has failed",
+            "without `--failed` it is repeated with tools whose code has changed",
+        )
     for step in (*again, *(() if start is None else (start,))):
         _check_has_step(run, state, step)
     goal = Goal.model_validate(state.started.goal)
@@ -60,8 +69,20 @@ def retry_of_run(
             raise RetryRefused(f"no input is called {name!r}", near)
     changed = inputs.applied(goal.inputs, goal.inputs_schema) if inputs else {}
     return RetryRequest(
-        run, None if start is None else StepId(start), changed, tuple(map(StepId, again))
+        run,
+        None if start is None else StepId(start),
+        changed,
+        tuple(map(StepId, again)),
+        only_failed,
     )
+
+
+def _has_failed(state: RunState) -> bool:
+    """Whether a step or an item has no output that it should have."""
+    items = (item for of_step in state.items.values() for item in of_step.values())
+    has_failed_item = any(item.status == "failed" for item in items)
+    lacking = {"failed", "blocked", "cancelled"}
+    return has_failed_item or any(ending.status in lacking for ending in state.steps.values())
 
 
 def _check_has_step(run: RunId, state: RunState, start: str) -> None:

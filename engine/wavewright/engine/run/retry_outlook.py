@@ -99,10 +99,14 @@ class _Outlook:
         if succeeded is not None:
             run, items = succeeded
             return ("reused", f"run {run}") if items is None else ("called", items)
-        if step.tool in changed_tools(self.donors[0], self.tools) and not writes:
+        if step.tool in self._changed_tools(self.donors[0]) and not writes:
             return "called", f"the code of {step.tool} has changed"
         ended = self.donors[0].steps.get(step.id)
         return "called", _WORDS_OF_STATUS.get(ended.status if ended else "", "it was not called")
+
+    def _changed_tools(self, state: RunState) -> frozenset[str]:
+        """Return the tools whose code counts as changed since a run."""
+        return frozenset() if self.request.only_failed else changed_tools(state, self.tools)
 
     def _is_unclear(self, step: StepId) -> bool:
         """Whether a call of the step was begun, and it is not known whether it took effect."""
@@ -121,7 +125,7 @@ class _Outlook:
         it did in none whose code it still has.
         """
         for state in self.donors:
-            if not writes and step.tool in changed_tools(state, self.tools):
+            if not writes and step.tool in self._changed_tools(state):
                 return None
             ended = state.steps.get(step.id)
             if ended is not None and ended.status in SUCCESSES:

@@ -65,7 +65,7 @@ _NO_LOOP_CALLS: Map[StepId, Map[int, LoopToolCalled]] = Map()
 _NO_LOOP_CALLS_OF_STEP: Map[int, LoopToolCalled] = Map()
 _NONE_UNDER_WAY: Map[StepId, StepStarted] = Map()
 _NO_FAULTS: Map[tuple[StepId, int | None], AttemptLogged] = Map()
-MAX_FAULTS = 50
+MAX_FAULTS = 200
 """Maximum of failed calls whose last attempt is in the state; the journal has all."""
 
 

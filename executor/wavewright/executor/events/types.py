@@ -115,6 +115,8 @@ class RetryOf:
     """Steps that are called again although it is not known whether their writes took effect."""
     by: str | None = None
     """Who repeats it."""
+    only_failed: bool = False
+    """Whether what succeeded is kept also where the code of its tool has changed."""
 
 
 @dataclass(frozen=True, slots=True)

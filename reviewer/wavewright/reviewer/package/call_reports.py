@@ -46,7 +46,7 @@ _UNKNOWN_TOOL = AvailableTool.model_construct(name="")
 
 
 @dataclass(frozen=True, slots=True)
-class _ParamsRenderer:
+class ParamsRenderer:
     """Computes the parameters of one step's calls."""
 
     params: Renderer
@@ -68,12 +68,13 @@ class _ParamsRenderer:
         return params if isinstance(params, dict) else None
 
 
-def params_of_call(
-    plan: Plan, state: RunState, step: Step, index: int | None, now: dt.datetime
-) -> JsonObject | None:
-    """Return the resolved parameters of one call; None if they can no longer be computed."""
-    maker = _params_renderer(step, plan, PlanGraph.of(plan), state.outputs(), now)
-    return maker.params_of(index) if maker is not None else None
+def params_renderer(
+    plan: Plan, state: RunState, step: Step, now: dt.datetime
+) -> ParamsRenderer | None:
+    """Return what computes the parameters of a step's calls; None if its items can no longer be
+    computed.
+    """
+    return _params_renderer(step, plan, PlanGraph.of(plan), state.outputs(), now)
 
 
 def list_calls(run: ReviewedRun) -> tuple[CallReport, ...]:
@@ -123,14 +124,14 @@ def _finished_calls(step: Step, state: RunState) -> list[StepFinished | ItemFini
 
 def _params_renderer(
     step: Step, plan: Plan, graph: PlanGraph, outputs: Mapping[StepId, Json], now: dt.datetime
-) -> _ParamsRenderer | None:
+) -> ParamsRenderer | None:
     seen: JsonObject = {
         name: outputs[name] for name in graph.dependencies[step.id] if name in outputs
     }
     visible: JsonObject = {"inputs": plan.inputs, "steps": seen}
     try:
         items = compile_render(step.for_each)(visible, now) if step.for_each is not None else None
-        return _ParamsRenderer(
+        return ParamsRenderer(
             compile_render(step.params), items if isinstance(items, list) else [], visible, now
         )
     except ExpressionError:
@@ -140,7 +141,7 @@ def _params_renderer(
 def _call_report(
     step: Step,
     ending: StepFinished | ItemFinished,
-    maker: _ParamsRenderer | None,
+    maker: ParamsRenderer | None,
     state: RunState,
     tool: AvailableTool,
     signature: ToolSignature | None,

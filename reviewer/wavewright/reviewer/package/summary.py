@@ -31,7 +31,7 @@ from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.ports.model_port import ModelQuestion
 from wavewright.planner.types import JsonObject, StepId
-from wavewright.reviewer.package.call_reports import cost_lines, frame_line, params_of_call
+from wavewright.reviewer.package.call_reports import cost_lines, frame_line, params_renderer
 from wavewright.reviewer.records import (
     CapRecord,
     Confidence,
@@ -345,11 +345,12 @@ def step_record(plan: Plan, step: Step, state: RunState, events: Sequence[Event]
     )
     if not ended and ending is not None:
         ended = [ending]
-    now = run_instant(state)
     record = StepRecord(step, ending, [])
-    for one in ended:
-        index = one.index if isinstance(one, ItemFinished) else None
-        record.calls.append((index, params_of_call(plan, state, step, index, now), one))
+    renderer = params_renderer(plan, state, step, run_instant(state)) if ended else None
+    for call in ended:
+        index = call.index if isinstance(call, ItemFinished) else None
+        params = None if renderer is None else renderer.params_of(index)
+        record.calls.append((index, params, call))
     for event in events:
         match event:
             case AttemptLogged() if event.step == step.id:

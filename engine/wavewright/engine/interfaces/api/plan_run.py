@@ -11,7 +11,7 @@ import inspect
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast
 
 import anyio
 import anyio.abc
@@ -25,7 +25,11 @@ from wavewright.executor.events.types import Event, StepFinished
 from wavewright.planner.planning.records import UserQuestion
 from wavewright.planner.types import Json
 from wavewright.reviewer.package.builder import result_as_given, stored_package
+from wavewright.reviewer.package.failures import FailedCall, failed_calls
 from wavewright.reviewer.records import Package
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 R = TypeVar("R")
 _MAX_RESULT = 4_000
@@ -36,6 +40,21 @@ class NoResult(WavewrightError):
     """A run has no result, or one that is not of the wanted type."""
 
     is_shown_whole = True
+
+
+class InlineReport(str):
+    """The report of a run, as HTML."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        """Return the page in a frame of its own, so that its style is not that of the notebook."""
+        from markupsafe import escape
+
+        return (
+            f'<iframe srcdoc="{escape(str(self))}" sandbox="" title="Report of a run" '
+            'style="width: 100%; height: 640px; border: 0"></iframe>'
+        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -110,15 +129,39 @@ class PlanRun(Generic[R]):
                 else f"`run.steps` and `wavewright show {self.id}` say how each step ended",
             ) from error
 
-    def report(self) -> str:
-        """Return the report as one self-contained HTML page.
+    @property
+    def failures(self) -> tuple[FailedCall, ...]:
+        """The calls that have failed, in the plan's order and that of the items, each with what it
+        was handed and the traceback; those that a recovery has replaced come last.
+        """
+        return failed_calls(self.state)
+
+    def to_frame(self, step: str | None = None) -> pd.DataFrame:
+        """Return the calls as a table of pandas: a row for each, with step, item, status, input,
+        output, error, attempts and seconds.
+
+        Args:
+            step: Only this step's calls.
+
+        Raises:
+            NoResult: the run ended before it had a plan.
+            NoFrame: pandas is not installed, or there is no such step.
+        """
+        from wavewright.engine.interfaces.api.run_frame import frame_of_run
+
+        if self.state.plan is None:
+            raise NoResult(f"run {self.id} has no steps: {self._reason}")
+        return frame_of_run(self.state, step)
+
+    def report(self) -> InlineReport:
+        """Return the report as one self-contained HTML page: a text, which a notebook shows.
 
         Raises:
             NoResult: the run ended before it had a plan.
         """
         from wavewright.reviewer.report.page import render_report
 
-        return render_report(self.package)
+        return InlineReport(render_report(self.package))
 
     @property
     def _reason(self) -> str:

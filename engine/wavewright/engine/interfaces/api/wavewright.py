@@ -11,6 +11,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeVar, overload
@@ -30,6 +31,7 @@ from wavewright.engine.interfaces.api.loaded_plan import (
     plan_document,
     unplanned_job,
 )
+from wavewright.engine.interfaces.api.mapped_tool import plan_over_items
 from wavewright.engine.interfaces.api.opening import Opened, Opening, open_program
 from wavewright.engine.interfaces.api.plan_run import (
     Approve,
@@ -40,6 +42,7 @@ from wavewright.engine.interfaces.api.plan_run import (
     RunStream,
 )
 from wavewright.engine.interfaces.api.same_job import RunExists, require_same_job
+from wavewright.engine.interfaces.api.shown_progress import shown_progress
 from wavewright.engine.run.context import RunRequest
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.ports import (
@@ -255,10 +258,16 @@ class Wavewright:
         result_type: type[R],
         run: RunName = None,
         if_exists: IfExists = "resume",
+        progress: bool = False,
     ) -> PlanRun[R]: ...
     @overload
     async def run(
-        self, plan: LoadedPlan | Place, *, run: RunName = None, if_exists: IfExists = "resume"
+        self,
+        plan: LoadedPlan | Place,
+        *,
+        run: RunName = None,
+        if_exists: IfExists = "resume",
+        progress: bool = False,
     ) -> PlanRun[Json]: ...
     async def run(
         self,
@@ -267,6 +276,7 @@ class Wavewright:
         result_type: type[R] | None = None,
         run: RunName = None,
         if_exists: IfExists = "resume",
+        progress: bool = False,
     ) -> PlanRun[R] | PlanRun[Json]:
         """Run a plan to its end.
 
@@ -278,6 +288,8 @@ class Wavewright:
                 has ended is returned as it is; so a program that died goes on where it was.
             if_exists: What is wanted where the journal has a run of this id: `resume` as above,
                 `return` it as it stands without continuing it, or `fail`.
+            progress: Whether it is shown how far the run is: as a bar in a terminal, as a line that
+                changes in a notebook, else as lines on standard error.
 
         Raises:
             DocumentError, PlanError: the plan is not valid.
@@ -287,12 +299,81 @@ class Wavewright:
             JournalError: the run cannot be journaled.
         """
         loaded = plan if isinstance(plan, LoadedPlan) else self.load(plan)
-        ended = await self._execute(
-            RunRequest(resolved_job=loaded.job, run=None if run is None else read_run_id(run)),
-            settings=loaded.settings,
-            if_exists=if_exists,
-        )
+        request = RunRequest(resolved_job=loaded.job, run=None if run is None else read_run_id(run))
+        with shown_progress() if progress else nullcontext(ignore_event) as listen:
+            ended = await self._execute(
+                request,
+                listen,
+                # What an earlier attempt has done counts, too.
+                after=0 if progress else None,
+                settings=loaded.settings,
+                if_exists=if_exists,
+            )
         return ended if result_type is None else _typed(ended, result_type)
+
+    async def map(
+        self,
+        tool: str | Callable[..., object] | Tool,
+        items: Iterable[object],
+        params: Mapping[str, object] | None = None,
+        *,
+        min_ok: int | None = 1,
+        concurrency: int | None = None,
+        run: RunName = None,
+        if_exists: IfExists = "resume",
+        progress: bool = False,
+    ) -> PlanRun[list[Json]]:
+        """Call one tool once for each item, and return the run, whose result is the list of outputs.
+
+        Args:
+            tool: A tool by its name, or a function.
+            items: A list, a table, or what else yields items; each becomes JSON.
+            params: Parameters that all calls have. The item is the first parameter that is not
+                among them, unless they read it, as in `{"code": "${item.code}"}`.
+            min_ok: How many calls must succeed for the run to have a result, which leaves out those
+                that failed (`failures` of the run has them); None for all of them.
+            concurrency: How many calls are made at once; by default as many as the run allows.
+            run: As for `run`.
+            if_exists: As for `run`.
+            progress: As for `run`.
+
+        Raises:
+            ItemsRefused: the items are no list, or the tool has no parameter for them.
+            PlanError: there is no such tool.
+            ToolError: an item or a parameter has no JSON form.
+            JournalError: the run cannot be journaled.
+        """
+        name = tool if isinstance(tool, str) else getattr(tool, "__name__", "a tool")
+        plan = plan_over_items(
+            lambda inputs: self.new_plan(f"Call {name} for each item", inputs),
+            tool,
+            items,
+            params or {},
+            min_ok=min_ok,
+            concurrency=concurrency,
+        )
+        ended = await self.run(plan, run=run, if_exists=if_exists, progress=progress)
+        return _typed(ended, list[Json])
+
+    def map_sync(
+        self,
+        tool: str | Callable[..., object] | Tool,
+        items: Iterable[object],
+        params: Mapping[str, object] | None = None,
+        *,
+        min_ok: int | None = 1,
+        concurrency: int | None = None,
+        progress: bool = False,
+    ) -> PlanRun[list[Json]]:
+        """Call one tool once for each item, outside `async with`; otherwise as `map`."""
+
+        async def work() -> PlanRun[list[Json]]:
+            async with self:
+                return await self.map(
+                    tool, items, params, min_ok=min_ok, concurrency=concurrency, progress=progress
+                )
+
+        return run_to_end(work)
 
     async def do(
         self, goal: str, inputs: Mapping[str, object] | None = None, *, tools: Iterable[str] = ()
@@ -337,6 +418,7 @@ class Wavewright:
         from_: str | None = None,
         set: Mapping[str, object] | None = None,  # noqa: A002 - as the option `--set`
         again: Iterable[str] = (),
+        failed: bool = False,
         plan: LoadedPlan | None = None,
     ) -> PlanRun[Json]:
         """Repeat a run that has ended, as a new run: what succeeded and is unchanged is not called
@@ -348,6 +430,8 @@ class Wavewright:
             set: Inputs that replace those of the run.
             again: Steps that are called again although it is not known whether their writes took
                 effect.
+            failed: Whether only what failed is called, with what depends on it: what succeeded is
+                kept also where the code of its tool has changed.
             plan: The plan that the run was made of, where `step` was given functions that this
                 object does not have.
 
@@ -363,6 +447,7 @@ class Wavewright:
             events,
             start=from_,
             again=tuple(again),
+            only_failed=failed,
             inputs=InputOverrides(from_file=json_inputs(set)),
         )
         return await self._execute(
@@ -436,10 +521,16 @@ class Wavewright:
         result_type: type[R],
         run: RunName = None,
         if_exists: IfExists = "resume",
+        progress: bool = False,
     ) -> PlanRun[R]: ...
     @overload
     def run_sync(
-        self, plan: LoadedPlan | Place, *, run: RunName = None, if_exists: IfExists = "resume"
+        self,
+        plan: LoadedPlan | Place,
+        *,
+        run: RunName = None,
+        if_exists: IfExists = "resume",
+        progress: bool = False,
     ) -> PlanRun[Json]: ...
     def run_sync(
         self,
@@ -448,12 +539,13 @@ class Wavewright:
         result_type: type[R] | None = None,
         run: RunName = None,
         if_exists: IfExists = "resume",
+        progress: bool = False,
     ) -> PlanRun[R] | PlanRun[Json]:
         """Run a plan to its end, outside `async with`; otherwise as `run`."""
 
         async def work() -> PlanRun[Json]:
             async with self:
-                return await self.run(plan, run=run, if_exists=if_exists)
+                return await self.run(plan, run=run, if_exists=if_exists, progress=progress)
 
         if self._opening_here() is not None:
             raise NotOpen(

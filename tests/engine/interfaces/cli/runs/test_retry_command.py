@@ -111,6 +111,27 @@ def test_a_tool_whose_code_has_changed_is_called_again(
     assert statuses(wavewright) == {"note": "reused", "ranking": "ok", "rated": "ok"}
 
 
+def test_only_what_failed_is_called_where_that_is_wanted_whatever_code_has_changed(
+    wavewright: CommandLine, project: Path, failed: str
+) -> None:
+    (project / "key").touch()
+    file = project / "tools" / "notes.py"
+    text = file.read_text(encoding="utf-8").replace("[a-z]{4,}", "[a-z]{10,}")
+    file.write_text(text, encoding="utf-8")
+
+    shown = wavewright("retry", failed, "--failed", "--dry-run")
+    answer = wavewright("retry", failed, "--failed")
+    nothing = wavewright("retry", "--failed")
+
+    assert answer.code == 0
+    assert statuses(wavewright) == {"note": "reused", "ranking": "reused", "rated": "ok"}
+    assert [line.split()[0] for line in shown.out.splitlines() if "rank_words" in line] == [
+        "reused"
+    ]
+    assert nothing.code == 2
+    assert "has failed" in nothing.err
+
+
 def test_a_retry_of_a_retry_takes_over_what_the_first_run_did(
     wavewright: CommandLine, project: Path, failed: str
 ) -> None:

@@ -190,6 +190,13 @@ def retry(
         str | None,
         typer.Option("--from", metavar="STEP", help="Repeat this step and all that depend on it."),
     ] = None,
+    failed: Annotated[
+        bool,
+        typer.Option(
+            "--failed",
+            help="Call only what failed; keep what succeeded although its tool's code has changed.",
+        ),
+    ] = False,
     again: Annotated[
         list[str] | None,
         typer.Option(
@@ -223,6 +230,7 @@ def retry(
         concurrency=concurrency,
         output=output,
         by=by,
+        only_failed=failed,
     )
     run_command.show_retry(request, as_outcome=dry_run, is_silent=quiet or json)
     if dry_run:

@@ -372,6 +372,7 @@ def retry_request(
     concurrency: int | None,
     output: Path | None,
     by: str | None,
+    only_failed: bool = False,
 ) -> RunRequest:
     """Return the request of the options of `retry`; `run` is found as by `find_run`.
 
@@ -392,6 +393,7 @@ def retry_request(
         start=start,
         again=again,
         inputs=InputOverrides(assignments=tuple(inputs)),
+        only_failed=only_failed,
     )
     require_tools_here(fold(events), settings)
     return RunRequest(
