@@ -11,7 +11,7 @@ from wavewright.engine.run.endings import patch_dropped, record_end
 from wavewright.engine.run.jobs.plan_drafts import PlanDraft
 from wavewright.engine.run.permits import PermitsExceeded, require_permitted
 from wavewright.engine.run.ports import Attempt, Means, People
-from wavewright.engine.run.project.tools import find_obstacles, signatures_to_check
+from wavewright.engine.run.project.tools import find_obstacles, signatures_to_check, with_tools_of
 from wavewright.engine.run.recording import record_refusal
 from wavewright.engine.run.services import remaining_allowance
 from wavewright.executor.events.state import SUCCESSES, RunState
@@ -36,6 +36,7 @@ async def check_plan(
     if context.candidate is None:
         return context
     plan = context.candidate.plan
+    context = replace(context, tools=with_tools_of(plan, context.tools))
     if context.draft is not None:
         return await _check_draft(context, plan, context.draft, attempt, means, people)
     faults = await _check_begun(context, plan, means)
@@ -53,6 +54,7 @@ async def recheck_plan(context: PlannedContext, means: Means) -> PlannedContext:
     Raises:
         PlanError: a change of a tool has made the plan invalid; nothing was called.
     """
+    context = replace(context, tools=with_tools_of(context.plan, context.tools))
     faults = await _check_begun(context, context.plan, means)
     if error_diagnostics(faults):
         raise PlanError(tuple(faults), Source(f"the plan of run {context.run}", ""))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from wavewright.planner.checks.permits import Permits, refused_value
 from wavewright.planner.types import Json
+from wavewright.tools.functions.dispatch import part_call
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.tool import Tool, ToolCall
 
@@ -21,6 +22,9 @@ class CallAllowance:
         Raises:
             ToolError: it is not permitted, or one too many.
         """
+        if tool.parts:  # the permits are those of the tool that data has chosen
+            call = part_call(call)
+            tool = tool.parts[call.tool]
         reason = refused_value(self.permits, tool.signature, call.params)
         most = self.permits.calls
         if not reason and most is not None and self.made >= most:

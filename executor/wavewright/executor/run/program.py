@@ -15,7 +15,7 @@ from wavewright.executor.events.state import RunState, written_data
 from wavewright.executor.events.types import PersonAsk
 from wavewright.planner.cel.embedded import bare_expression
 from wavewright.planner.cel.evaluator import Evaluator, compile_expression
-from wavewright.planner.language.goals import AvailableTool
+from wavewright.planner.language.goals import AvailableTool, config_of
 from wavewright.planner.language.plan import Limits, Plan, Retry, Step
 from wavewright.planner.language.signatures import (
     RUN_INPUTS,
@@ -142,7 +142,9 @@ class CompiledPlan:
         self._asks_people = asks_people
         known = {tool.name: tool for tool in goal_tools}
         self.tools = {
-            name: _compile_tool(tools[name], known.get(name), limits)
+            name: _compile_tool(
+                tools[name], known.get(name), config_of(name, known.values()), limits
+            )
             for name in dict.fromkeys(step.tool for step in plan.steps)
             if name in tools
         }
@@ -228,7 +230,9 @@ class CompiledPlan:
         return tool.signature.expected_seconds if tool else _UNKNOWN_TOOL_SECONDS
 
 
-def _compile_tool(tool: Tool, available: AvailableTool | None, limits: Limits) -> CompiledTool:
+def _compile_tool(
+    tool: Tool, available: AvailableTool | None, config: JsonObject | None, limits: Limits
+) -> CompiledTool:
     signature = tool.signature
     ceilings = [
         limit
@@ -240,7 +244,7 @@ def _compile_tool(tool: Tool, available: AvailableTool | None, limits: Limits) -
         call=tool.call,
         accepts=validator_of(signature.input_schema) if signature.input_schema else None,
         returns=validator_of(signature.output_schema) if signature.output_schema else None,
-        config=available.config if available else None,
+        config=config,
         worker_type=available.worker_type if available else None,
         only_reads=signature.only_reads,
         limit=min(ceilings, default=None),

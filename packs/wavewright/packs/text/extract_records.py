@@ -147,6 +147,7 @@ EXTRACT_RECORDS_SPEC = WorkerSpec(
     max_input_chars=100_000,
     longer_inputs="parts",
     parts_of="text",
+    typed_by={"record_schema": "records[*].record"},
     tags=frozenset({"text"}),
     expected_seconds=25.0,
 )

@@ -12,9 +12,11 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from wavewright.planner.language.plan import SUB_PLAN, Gate, Plan, Step
+from wavewright.planner.language.plan import SUB_PLAN, Gate, Plan, Step, dispatched_tools
 from wavewright.planner.language.signatures import SUB_PLAN_SIGNATURE, ToolSignature
+from wavewright.planner.plans.dispatch import with_dispatched
 from wavewright.planner.plans.graph import PlanGraph, StepIds, superseded_by
+from wavewright.planner.plans.step_types import step_signature
 from wavewright.planner.plans.uses import ExpressionText, step_texts, texts_read
 from wavewright.planner.types import JsonObject, StepId
 
@@ -37,9 +39,11 @@ class CheckContext:
     """Steps of whose output nothing is known, whatever their tool says."""
 
     def __post_init__(self) -> None:
-        """Know the tool that stands for sub-plans, which no goal needs to allow."""
+        """Know the tools that stand for sub-plans and for several tools, which no goal allows."""
+        tools = with_dispatched((step.tool for step in self.plan.steps), self.tools)
         if any(step.tool == SUB_PLAN for step in self.plan.steps):
-            object.__setattr__(self, "tools", {**self.tools, SUB_PLAN: SUB_PLAN_SIGNATURE})
+            tools = {**tools, SUB_PLAN: SUB_PLAN_SIGNATURE}
+        object.__setattr__(self, "tools", tools)
 
     @cached_property
     def steps(self) -> Mapping[StepId, Step]:
@@ -68,8 +72,23 @@ class CheckContext:
     @cached_property
     def allowed_tools(self) -> frozenset[str]:
         """Names of the tools that the plan may use."""
-        own = self.tools.keys() & {SUB_PLAN}
-        return frozenset(self.tools) if self.goal is None else self.goal.tool_names | own
+        if self.goal is None:
+            return frozenset(self.tools)
+        known = self.goal.tool_names
+        chosen = known - self.held_tools
+        made = {name for name in self.tools if chosen.issuperset(dispatched_tools(name) or [""])}
+        kept = {name for name in known if self.held_tools.isdisjoint(dispatched_tools(name))}
+        return frozenset(kept | made | (self.tools.keys() & {SUB_PLAN}))
+
+    @cached_property
+    def held_tools(self) -> frozenset[str]:
+        """Tools of which the goal says more than that they may be called: with a gate on each call,
+        or parameters that it sets. Data chooses none of them.
+        """
+        if self.goal is None:
+            return frozenset()
+        gated = {gate.on_tool for gate in self.goal.gates if gate.on_tool is not None}
+        return frozenset(gated | self.engine_params.keys())
 
     @cached_property
     def engine_params(self) -> Mapping[str, JsonObject]:
@@ -130,4 +149,4 @@ class CheckContext:
 
     def signature(self, step: Step) -> ToolSignature | None:
         """Return the signature of a step's tool, where there is such a tool."""
-        return self.tools.get(step.tool)
+        return step_signature(step, self.tools)

@@ -28,13 +28,20 @@ from wavewright.planner.checks.untrusted_text import (
     mentions,
 )
 from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import SUB_PLAN, DocumentModel, Plan, Step
+from wavewright.planner.language.plan import (
+    SUB_PLAN,
+    DocumentModel,
+    Plan,
+    Step,
+    dispatched_tools,
+)
 from wavewright.planner.language.signatures import (
     AGENT,
     SUB_PLAN_SIGNATURE,
     ToolSignature,
     is_open_to_agents,
 )
+from wavewright.planner.plans.dispatch import with_dispatched
 from wavewright.planner.plans.estimates import known_items, known_values
 from wavewright.planner.plans.let_and_stop import with_let
 from wavewright.planner.schemas.views import (
@@ -138,7 +145,8 @@ def infer_permits(
         sources: Models and variables.
     """
     plan, _ = with_let(plan)
-    needs = _Needs(plan, goal, {**tools, SUB_PLAN: SUB_PLAN_SIGNATURE}, sources)
+    unions = with_dispatched((step.tool for step in plan.steps), tools)
+    needs = _Needs(plan, goal, {**unions, SUB_PLAN: SUB_PLAN_SIGNATURE}, sources)
     for step in plan.steps:
         needs.add_step(step)
     for gate in plan.gates:
@@ -338,6 +346,11 @@ class _Needs:
         if step.tool == SUB_PLAN or signature is None:
             return
         at = f"steps.{step.id}"
+        if parts := dispatched_tools(step.tool):
+            self.calls += self._most_calls(step, signature)
+            self._add_chosen(parts, f"{at}.tool")
+            self._add_secrets(step)
+            return
         self._add_tool(signature, f"{at}.tool")
         self.calls += self._most_calls(step, signature)
         for name, value in step.params.items():
@@ -363,10 +376,13 @@ class _Needs:
         names = [str(name) for name in named] if isinstance(named, list) else sorted(self.tools)
         if self.goal is not None and not isinstance(named, list):
             names = [name for name in names if name in self.goal.tool_names]
+        known = [name for name in names if name in self.tools]
+        self._add_chosen([name for name in known if is_open_to_agents(self.tools[name])], because)
+
+    def _add_chosen(self, names: Iterable[str], because: str) -> None:
+        """Add tools that a model or data chooses, with whatever values."""
         for name in names:
-            signature = self.tools.get(name)
-            if signature is None or not is_open_to_agents(signature):
-                continue
+            signature = self.tools[name]
             self._add_tool(signature, because)
             for parameter in as_object(signature.input_schema.get("properties")):
                 for kind in _kinds(signature, parameter, _place_of(signature, parameter)):

@@ -35,8 +35,11 @@ from wavewright.planner.diagnostics.diagnostic import (
     value_text,
 )
 from wavewright.planner.language.hashing import canonical_json
-from wavewright.planner.language.plan import Step
+from wavewright.planner.language.plan import ASK_MODEL, Step, dispatched_tools
 from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.answer_types import AnswerTypeError, answer_schema
+from wavewright.planner.plans.dispatch import undispatchable
+from wavewright.planner.plans.step_types import schema_fault
 from wavewright.planner.plans.uses import ExpressionUse, embedded_uses, holds_expression
 from wavewright.planner.schemas.validation import (
     InvalidSchemaError,
@@ -310,8 +313,26 @@ def check_tools(subject: CheckContext) -> Iterator[Diagnostic]:
                 step.params, f"{pointer}/params", StepTypes(subject, step)
             ):
                 yield _argument_diagnostic(step, schema, misfit, pointer)
+        yield from _check_written_types(subject, step, f"/steps/{number}/params")
         yield from _check_dates(step, schema, f"/steps/{number}/params")
         yield from _check_retry(step, subject.tools[step.tool], f"/steps/{number}")
+
+
+def _check_written_types(subject: CheckContext, step: Step, pointer: str) -> Iterator[Diagnostic]:
+    """Yield the types and schemas of answers that are none."""
+    if step.tool == ASK_MODEL and isinstance(step.params.get("for"), dict):
+        try:
+            answer_schema(step.params["for"], subject.tools)
+        except AnswerTypeError as fault:
+            keys = "".join(f".{key}" for key in pointer_keys(fault.pointer))
+            message = f"argument 'for{keys}' of {step.tool!r} {fault}"
+            yield make_diagnostic("E205", f"{pointer}/for{fault.pointer}", message, fault.hint)
+    for name in subject.tools[step.tool].typed_by:
+        given = step.params.get(name)
+        problem = schema_fault(given) if isinstance(given, dict) else None
+        if problem is not None and not holds_expression(given):
+            message = f"argument {name!r} of {step.tool!r} {problem}"
+            yield make_diagnostic("E205", pointer + pointer_token(name), message, "fix the schema")
 
 
 _FORMATS: Final[dict[str, TypeAdapter[object]]] = {
@@ -385,6 +406,16 @@ def _sub_plan_diagnostic(step: Step, place: str) -> Diagnostic:
 
 
 def _unusable_schema_diagnostic(subject: CheckContext, step: Step, place: str) -> Diagnostic:
+    for name in dispatched_tools(step.tool):
+        if name in subject.allowed_tools and name in subject.tools:
+            if name in subject.held_tools:
+                message = f"step {step.id!r} leaves {name!r} to data, and the goal has rules for its calls"
+                return make_diagnostic("E202", place, message, "call it as a step of its own")
+            if not undispatchable(subject.tools[name]):
+                continue
+            message = f"step {step.id!r} leaves {name!r} to data, which no data may choose"
+            return make_diagnostic("E202", place, message, "call it as a step of its own")
+        return _unknown_tool_diagnostic(subject, step, name, place)
     if step.tool in subject.tools and step.tool in subject.allowed_tools:
         return make_diagnostic(
             "E201",
@@ -392,19 +423,25 @@ def _unusable_schema_diagnostic(subject: CheckContext, step: Step, place: str) -
             f"tool {step.tool!r} cannot be called: its input schema is no JSON Schema",
             "fix the tool's signature; references inside a schema must stay inside it",
         )
-    if step.tool in subject.tools:
+    return _unknown_tool_diagnostic(subject, step, step.tool, place)
+
+
+def _unknown_tool_diagnostic(
+    subject: CheckContext, step: Step, name: str, place: str
+) -> Diagnostic:
+    if name in subject.tools:
         return make_diagnostic(
             "E202",
             place,
-            f"step {step.id!r} calls {step.tool!r}, which this goal does not allow",
-            suggest_name(step.tool, subject.allowed_tools, what="allowed tools"),
+            f"step {step.id!r} calls {name!r}, which this goal does not allow",
+            suggest_name(name, subject.allowed_tools, what="allowed tools"),
         )
     known = subject.allowed_tools & subject.tools.keys() or subject.tools.keys()
-    near = did_you_mean(step.tool, known) or did_you_mean(step.tool, subject.tools)
+    near = did_you_mean(name, known) or did_you_mean(name, subject.tools)
     return make_diagnostic(
         "E201",
         place,
-        f"step {step.id!r} calls {step.tool!r}, and there is no such tool",
+        f"step {step.id!r} calls {name!r}, and there is no such tool",
         near or list_names(known, what="tools") or _NO_TOOLS_HINT,
     )
 

@@ -24,6 +24,7 @@ from wavewright.planner.language.plan import SUB_PLAN, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.expressions import TypedEnvironment
 from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.step_types import call_output_schema
 from wavewright.planner.plans.uses import (
     CALL_ROLES,
     ExpressionRole,
@@ -380,6 +381,7 @@ class PlanTypes:
         self._compared: dict[tuple[int, int], tuple[JsonSchema, JsonSchema, str | None]] = {}
         # By identity: a plan under check may have two steps of one id.
         self._items: dict[int, JsonSchema | None] = {}
+        self._calls: dict[int, JsonSchema] = {}
 
     @cached_property
     def inputs(self) -> JsonSchema:
@@ -424,8 +426,15 @@ class PlanTypes:
             output = self.outputs.get(step.id, {})
             items = output.get("items", {}) if step.for_each is not None else output
             return {**schema_definitions(output), **items} if isinstance(items, dict) else {}
-        signature = self._tools.get(step.tool)
-        return {} if signature is None else signature.output_schema
+        return self._given(step)
+
+    def _given(self, step: Step) -> JsonSchema:
+        """Return what one call of a step gives that is no sub-plan's; computed once, since schemas
+        are compared by identity.
+        """
+        if id(step) not in self._calls:
+            self._calls[id(step)] = call_output_schema(step, self._tools)
+        return self._calls[id(step)]
 
     def result(
         self, use: ExpressionUse, step: Step | None, *, output: JsonSchema | None = None
@@ -498,7 +507,7 @@ class PlanTypes:
                 if step.for_each is None or step.id in self._untyped
                 else {"type": "array", "items": {}}
             )
-        return self._listed(step, signature.output_schema)
+        return self._listed(step, self._given(step))
 
     def _listed(self, step: Step, output: JsonSchema) -> JsonSchema:
         """Return what a step gives of which each call gives this."""

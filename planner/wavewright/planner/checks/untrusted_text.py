@@ -45,9 +45,10 @@ from wavewright.planner.checks.influenced_expressions import (
     text_of_parts,
 )
 from wavewright.planner.diagnostics.diagnostic import Addition, Diagnostic, make_diagnostic
-from wavewright.planner.language.plan import SUB_PLAN, Step
+from wavewright.planner.language.plan import SUB_PLAN, Step, dispatched_tools
 from wavewright.planner.language.signatures import (
     AGENT,
+    INSTRUCTIONS,
     RUN_INPUTS,
     ToolSignature,
     asks_approval,
@@ -478,8 +479,8 @@ def is_sink(signature: ToolSignature, name: str) -> bool:
     if name in signature.destination:
         return True
     if signature.expected_tokens > 0 and signature.only_reads:
-        # A model is asked, which reads all but the task of an agent as data.
-        return signature.name == AGENT and name == "task"
+        # A model is asked, which reads all but its instructions as data.
+        return INSTRUCTIONS.get(signature.name) == name
     place = field_schema(view_schema(scoped_schema(signature.input_schema)), name)
     if signature.effects and not signature.only_reads:
         return True
@@ -526,8 +527,8 @@ def mentions(
 
 
 def _what(signature: ToolSignature, name: str) -> str:
-    if signature.name == AGENT and name == "task":
-        return "the instructions 'task'"
+    if INSTRUCTIONS.get(signature.name) == name:
+        return f"the instructions {name!r}"
     if name in signature.destination:
         return f"the destination {name!r}"
     if signature.writes:
@@ -537,8 +538,11 @@ def _what(signature: ToolSignature, name: str) -> str:
 
 def _declaring(signature: ToolSignature, name: str) -> str:
     """Return what can be declared, so that a parameter takes untrusted text."""
-    if signature.name == AGENT:
-        return "pass it as `context`, which the model reads as data"
+    if dispatched_tools(signature.name):
+        return "leave tools that write or send out of its `tools`"
+    if signature.name in INSTRUCTIONS:
+        data = "context" if signature.name == AGENT else "of"
+        return f"pass it as `{data}`, which the model reads as data"
     return (
         f"declare that {signature.name!r} takes it as data (`accepts_untrusted: [{name}]`) or, for an address, "
         f"which hosts it may reach (`allowed_hosts: {{{name}: [example.org]}}`)"

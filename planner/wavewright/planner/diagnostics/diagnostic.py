@@ -15,11 +15,12 @@ name is corrected on the author's behalf.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias, cast
+from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
 from wavewright.config import exit_codes
 from wavewright.config.documents import Document
@@ -197,10 +198,27 @@ def locate_diagnostics(diagnostics: Iterable[Diagnostic], document: Document) ->
 def _locate(diagnostic: Diagnostic, document: Document) -> Diagnostic:
     if diagnostic.span is not None:
         return diagnostic
-    span = document.nearest_span(diagnostic.pointer, key=diagnostic.code in _CODES_ABOUT_KEYS)
+    pointer = _written_pointer(diagnostic.pointer, document)
+    span = document.nearest_span(pointer, key=diagnostic.code in _CODES_ABOUT_KEYS)
     if span is not None and diagnostic.within is not None:
         span = _narrow_span(span, diagnostic.within, document)
     return replace(diagnostic, span=span)
+
+
+_STEP_FIELD: Final = re.compile(r"(.*/steps/[0-9]+)/(params|for_each|tool)(/.*)?")
+
+
+def _written_pointer(pointer: str, document: Document) -> str:
+    """Return where a field of a step stands as it is written: `ask` is the params of a question,
+    `dispatch` the list of a step that calls what data chooses.
+    """
+    place = _STEP_FIELD.fullmatch(pointer)
+    if place is None or document.span(f"{place[1]}/{place[2]}") is not None:
+        return pointer
+    if document.span(f"{place[1]}/ask") is not None:
+        return f"{place[1]}/ask{place[3] or ''}"
+    name = "tools" if place[2] == "tool" else "dispatch"
+    return f"{place[1]}/{name}" if document.span(f"{place[1]}/{name}") is not None else pointer
 
 
 def _narrow_span(span: Span, within: Span, document: Document) -> Span:

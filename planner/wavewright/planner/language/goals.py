@@ -9,11 +9,21 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Iterable
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, model_validator
 
-from wavewright.planner.language.plan import Cap, DocumentModel, Gate, Limits, Names, Plan, Step
+from wavewright.planner.language.plan import (
+    Cap,
+    DocumentModel,
+    Gate,
+    Limits,
+    Names,
+    Plan,
+    Step,
+    dispatched_tools,
+)
 from wavewright.planner.types import (
     ID_PATTERN,
     TOOL_NAME_PATTERN,
@@ -69,6 +79,15 @@ class AvailableTool(DocumentModel, defer_build=False):
     """Replaces the tool's own description in what the planner sees."""
     config: JsonObject = {}
     """Handed to the tool with every call."""
+
+
+def config_of(name: str, tools: Iterable[AvailableTool]) -> JsonObject | None:
+    """Return what a goal says of a tool; of one that stands for several, by their names what it says
+    of them. None where it says nothing of any.
+    """
+    said = {tool.name: tool.config for tool in tools}
+    parts: JsonObject = {part: said[part] for part in dispatched_tools(name) if part in said}
+    return said.get(name) or parts or said.get(name)
 
 
 _InputName = Annotated[str, Field(pattern=ID_PATTERN)]

@@ -40,6 +40,23 @@ SUB_PLAN: Final = "sub_plan"
 """Name of the tool whose output is the result of a sub-plan; the engine alone writes steps that
 call it.
 """
+ASK_MODEL: Final = "ask_model"
+"""Name of the tool that a step with `ask` calls: a typed question to a model without tools."""
+DISPATCH: Final = "dispatch"
+"""First part of the names of tools that stand for several, of which data chooses one a call."""
+DISPATCHED_CALL: Final = "call"
+"""Name of the one parameter of such a tool: `{tool, params}`."""
+
+
+def dispatch_tool_name(tools: Iterable[str]) -> str:
+    """Return the name of what makes calls of any of these tools: `dispatch.send_money.set_limit`."""
+    return ".".join([DISPATCH, *(name.replace(".", "--") for name in sorted({*tools}))])
+
+
+def dispatched_tools(name: str) -> tuple[str, ...]:
+    """Return the tools behind a name that `dispatch_tool_name` made; none for any other name."""
+    head, *parts = name.split(".")
+    return tuple(part.replace("--", ".") for part in parts) if head == DISPATCH else ()
 
 
 class DocumentModel(BaseModel):
@@ -168,14 +185,18 @@ class Step(DocumentModel, defer_build=False):
 
     @model_validator(mode="before")
     @classmethod
-    def _tool_of_sub_plan(cls, given: object) -> object:
-        """Give a step with `plan` and without `tool` the tool that stands for sub-plans."""
-        if isinstance(given, dict):
-            fields = cast("dict[str, object]", given)
-            if "plan" in fields and "tool" not in fields:
-                return {**fields, "tool": SUB_PLAN}
+    def _as_tool_call(cls, given: object) -> object:
+        """Return a step with `plan`, `ask` or `dispatch` as the call of the tool it stands for."""
+        if not isinstance(given, dict):
+            return given
+        fields = cast("dict[str, object]", given)
+        if "tool" in fields:
             return fields
-        return given
+        if "plan" in fields:
+            return {**fields, "tool": SUB_PLAN}
+        if "ask" in fields:
+            return _question(fields)
+        return _dispatched(fields) if "dispatch" in fields else fields
 
     def model_post_init(self, _context: object, /) -> None:
         """Share the names of the fields, and the set of those that are given, with all other steps.
@@ -188,6 +209,43 @@ class Step(DocumentModel, defer_build=False):
         given = self.__pydantic_fields_set__
         given = _GIVEN_FIELDS.setdefault(frozenset(given), given)
         object.__setattr__(self, "__pydantic_fields_set__", given)
+
+
+def _question(fields: dict[str, object]) -> dict[str, object]:
+    """Return the call of a step with `ask`.
+
+    Raises:
+        ValueError: it is no object, or stands beside `params`.
+    """
+    others = {name: value for name, value in fields.items() if name != "ask"}
+    if not isinstance(fields["ask"], dict) or "params" in fields:
+        msg = "'ask' is an object, {of: ${…}, for: {FIELD: TYPE}}, and takes the place of 'params'"
+        raise ValueError(msg)
+    return {**others, "tool": ASK_MODEL, "params": fields["ask"]}
+
+
+def _dispatched(fields: dict[str, object]) -> dict[str, object]:
+    """Return the call of a step with `dispatch`, one item a call, in the order of the list.
+
+    Raises:
+        ValueError: `tools` is no list of names, or a field stands beside that this one replaces.
+    """
+    named = fields.get("tools")
+    names = cast("list[object]", named) if isinstance(named, list | tuple) else []
+    if not names or not all(isinstance(name, str) and name for name in names):
+        msg = "'dispatch' needs 'tools', the list of the tools that may be called"
+        raise ValueError(msg)
+    if "params" in fields or "for_each" in fields:
+        msg = "'dispatch' is the list of calls, and takes the place of 'params' and 'for_each'"
+        raise ValueError(msg)
+    others = {name: value for name, value in fields.items() if name not in ("dispatch", "tools")}
+    return {
+        "concurrency": 1,
+        **others,
+        "tool": dispatch_tool_name(map(str, names)),
+        "for_each": fields["dispatch"],
+        "params": {DISPATCHED_CALL: "${item}"},
+    }
 
 
 class _SharedKeyObject:

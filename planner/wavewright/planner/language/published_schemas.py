@@ -46,13 +46,49 @@ def document_schema(name: str) -> JsonSchema:
             ]
             definition["allOf"] = exactly_one
         if isinstance(definition, dict) and model == "Step":
-            definition["required"] = ["id"]
-            definition["anyOf"] = [{"required": ["tool"]}, {"required": ["plan"]}]
+            _add_step_forms(definition)
         if isinstance(definition, dict) and model == "Recipe":
             definition["oneOf"] = _recipe_kinds()
         if isinstance(definition, dict) and model in _OPERATIONS:
             _require_op(definition)
     return schema
+
+
+def _add_step_forms(step: JsonObject) -> None:
+    """Add the fields that stand for the call of a tool, which the model reads as that call."""
+    properties = step.get("properties")
+    assert isinstance(properties, dict)
+    properties |= {
+        "ask": {
+            "description": "In place of `tool` and `params`: a typed question to a model without tools.",
+            "type": "object",
+            "properties": {
+                "of": {"description": "What is asked about; the model reads it as data."},
+                "for": {
+                    "description": "The fields of the answer with their types.",
+                    "type": "object",
+                    "minProperties": 1,
+                },
+                "question": {"description": "The question in words.", "type": ["string", "null"]},
+            },
+            "required": ["of", "for"],
+            "additionalProperties": False,
+        },
+        "dispatch": {
+            "description": "In place of `tool` and `params`: a list of calls, `{tool, params}`, or `${…}` "
+            "that gives one.",
+            "anyOf": [{"type": "string", "minLength": 1}, {"type": "array"}],
+        },
+        "tools": {
+            "description": "With `dispatch`: the tools that may be called.",
+            "type": "array",
+            "items": {"type": "string", "minLength": 1},
+            "minItems": 1,
+        },
+    }
+    step["required"] = ["id"]
+    forms: list[list[Json]] = [["tool"], ["plan"], ["ask"], ["dispatch", "tools"]]
+    step["anyOf"] = [{"required": form} for form in forms]
 
 
 def _require_op(operation: JsonObject) -> None:

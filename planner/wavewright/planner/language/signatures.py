@@ -7,7 +7,15 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from wavewright.config.value_types import Seconds
-from wavewright.planner.language.plan import SORTED, SUB_PLAN, DocumentModel, Names, Retry, Step
+from wavewright.planner.language.plan import (
+    ASK_MODEL,
+    SORTED,
+    SUB_PLAN,
+    DocumentModel,
+    Names,
+    Retry,
+    Step,
+)
 from wavewright.planner.types import TOOL_NAME_PATTERN, ConfidenceSource, Effect, JsonSchema
 
 RUN_INPUTS: Final = "inputs"
@@ -103,6 +111,10 @@ class ToolSignature(CallPolicy):
     """Whether the confidence in an output is at most the least of what it was made of, or is its
     own.
     """
+    typed_by: dict[str, str] = {}
+    """Parameter that holds a JSON Schema → path of what that schema types in the output, such as
+    `records[*].record`; a schema that a step writes out types the steps that read the output.
+    """
     calls_agents: Names = frozenset()
     """Named agents that a call may run, where a model is configured."""
     needs: Names = frozenset()
@@ -147,7 +159,10 @@ SUB_PLAN_SIGNATURE: Final = ToolSignature(
     expected_seconds=0.001,
 )
 """What the checker knows of the steps that give results of sub-plans."""
-_NOT_FOR_AGENTS: Final = frozenset({AGENT, ASK_PERSON, SUB_PLAN})
+INSTRUCTIONS: Final = {AGENT: "task", ASK_MODEL: "question"}
+"""Tools that ask a model, with the parameter that it obeys; it reads all others as data."""
+NOT_DISPATCHED: Final = frozenset({AGENT, ASK_PERSON, SUB_PLAN})
+"""Tools that neither an agent nor data may choose."""
 
 
 def asks_approval(step: Step, signature: ToolSignature) -> bool:
@@ -160,7 +175,7 @@ def is_open_to_agents(signature: ToolSignature) -> bool:
     return (
         signature.only_reads
         and not signature.needs_approval
-        and signature.name not in _NOT_FOR_AGENTS
+        and signature.name not in NOT_DISPATCHED
     )
 
 

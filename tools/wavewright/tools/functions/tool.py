@@ -178,6 +178,8 @@ class Tool:
     """For a tool whose calls others make: how many of them a run may have under way now, as others
     come and go.
     """
+    parts: Mapping[str, Tool] = field(default_factory=dict[str, "Tool"], compare=False)
+    """The tools that each call is one of, for a tool that stands for several."""
 
 
 class Agents(Protocol):
@@ -243,7 +245,15 @@ class Runtime(ABC):
         """
 
     def routed(self, tool: Tool, goal: Goal) -> Tool:
-        """Return a tool whose calls this makes; the same tool where its calls stay where they are."""
+        """Return a tool whose calls this makes; the same tool where its calls stay where they are.
+
+        Of one that stands for several it makes the calls of these.
+        """
+        if tool.parts:
+            from wavewright.tools.functions.dispatch import dispatch_tool  # few plans dispatch
+
+            parts = {name: self.routed(part, goal) for name, part in tool.parts.items()}
+            return dispatch_tool(tool.signature, parts)
         return (
             replace(tool, call=partial(self.call, tool, goal))
             if can_be_called_elsewhere(tool)

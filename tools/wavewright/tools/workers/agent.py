@@ -84,6 +84,7 @@ def agent_tool(
         timeout=max([limits.seconds, *(one.spec.limits.seconds for one in named.values())])
         + TIMEOUT_MARGIN_SECONDS,
         max_items=100,
+        typed_by={"output_schema": "answer"},
         calls_agents=frozenset(named),
         untrusted_output=not is_closed,
     )

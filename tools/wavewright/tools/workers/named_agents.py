@@ -290,7 +290,7 @@ def with_calls_of(signature: ToolSignature, tools: Iterable[ToolSignature]) -> T
         update={
             "reads_data": frozenset[str]().union(*(tool.reads_data for tool in known)),
             "writes_data": frozenset[str]().union(*(tool.writes_data for tool in known)),
-            "untrusted_output": any(tool.untrusted_output for tool in known),
+            "untrusted_output": any(tool.brings_untrusted for tool in known),
         }
     )
 

@@ -240,6 +240,7 @@ def make_worker(worker: Worker, services: Services) -> Tool:
         freshness_field=spec.freshness_field,
         cache_for=spec.cache_for,
         needs_approval=spec.needs_approval,
+        typed_by=spec.typed_by,
     )
     return Tool(signature, partial(_run_worker, worker, spec, services))
 

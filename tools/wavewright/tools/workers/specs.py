@@ -118,6 +118,10 @@ class WorkerSpec(CallPolicy):
     """What the output's field `method` says, by the rung that made it; the rung's name where
     absent.
     """
+    typed_by: dict[str, str] = {}
+    """Parameter that holds a JSON Schema → path of what that schema types in the output, such as
+    `records[*].record`.
+    """
     stream: bool = False
     """Whether the answer is shown while it is being written."""
     expected_seconds: Seconds = 20.0

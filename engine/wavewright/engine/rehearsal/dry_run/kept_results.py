@@ -21,7 +21,7 @@ from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import StepFinished
 from wavewright.executor.run.step_keys import ContentHasher
 from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.goals import Goal, config_of
 from wavewright.planner.language.hashing import cache_key
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
@@ -232,7 +232,7 @@ def _step_keys(
     if tool.cache_for is None or not _has_known_params(step, goal):
         return
     items = [None] if step.for_each is None else known_items(plan, step)
-    config = next((said.config for said in goal.tools if said.name == tool.name), None)
+    config = config_of(tool.name, goal.tools)
     hasher = ContentHasher(tool.name, config)
     params_of = compile_render(step.params)
     for index, item in enumerate(items or ()):

@@ -31,7 +31,7 @@ from wavewright.executor.events.types import (
     StepFinished,
 )
 from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.goals import Goal, config_of
 from wavewright.planner.language.hashing import content_of
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.plans.expressions import Renderer, compile_render
@@ -196,7 +196,7 @@ class _CallReader:
         if step is None or params is None:
             return
         nothing: JsonObject = {}
-        config = next((tool.config for tool in self._goal.tools if tool.name == step.tool), nothing)
+        config = config_of(step.tool, self._goal.tools) or nothing
         yield RecordedCall(
             step=ending.step,
             tool=step.tool,

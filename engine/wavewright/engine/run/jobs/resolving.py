@@ -41,11 +41,11 @@ from wavewright.engine.run.jobs.plan_drafts import (
 )
 from wavewright.engine.run.jobs.saved_plan import SavedPlanError, read_saved_plan
 from wavewright.engine.run.project.templates import read_template_document
-from wavewright.engine.run.project.tools import agent_tools, signatures_to_check
+from wavewright.engine.run.project.tools import agent_tools, signatures_to_check, step_tools
 from wavewright.planner.checks.checker import check, check_partial
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, error_diagnostics
 from wavewright.planner.language.goals import AvailableTool, Goal, GoalTemplate, Job, JobTargets
-from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS, SUB_PLAN, Plan
+from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS, SUB_PLAN, Plan, dispatched_tools
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.goal_resolution import resolve_goal
 from wavewright.planner.reading.reader import read_model
@@ -161,7 +161,7 @@ def resolve_job(
     if goal is not None:
         sub_plans = faults.collect(lambda: _sub_plans(parts, settings)) or {}
         goal = _with_packs(goal, job, file, settings).model_copy(update={"sub_plans": sub_plans})
-        goal = _with_sub_plan_tool(goal, draft)
+        goal = _with_engine_tools(goal, draft)
     if faults and goal is not None and draft is not None:
         found = (judge or _draft_checker(settings))(draft, goal)
         certain = [each for each in found if parts.knows_inputs or each.code != "E302"]
@@ -339,7 +339,9 @@ def _template_of_plan(job: Job, draft: PlanDraft | None) -> GoalTemplate:
     names.
     """
     steps = draft.plan.steps if draft is not None else ()
-    names = dict.fromkeys(name for step in steps for name in (step.tool, *agent_tools(step)))
+    names = dict.fromkeys(
+        name for step in steps for name in (*step_tools(step), *agent_tools(step))
+    )
     tools = tuple(AvailableTool.model_construct(name=name) for name in names)
     text = job.goal or (draft.plan.goal if draft is not None else None) or job.name
     return GoalTemplate.model_construct(
@@ -369,14 +371,14 @@ def _sub_plans(parts: _JobParts, settings: Settings) -> dict[str, Plan]:
     return allowed_sub_plans(parts.template, parts.template_document, settings)
 
 
-def _with_sub_plan_tool(goal: Goal, draft: PlanDraft | None) -> Goal:
-    """Return the goal with the tool that a plan's sub-plans need."""
-    needs = goal.sub_plans or (
-        draft is not None and any(step.tool == SUB_PLAN for step in draft.plan.steps)
-    )
-    if not needs or SUB_PLAN in goal.tool_names:
-        return goal
-    return goal.model_copy(update={"tools": (*goal.tools, AvailableTool(name=SUB_PLAN))})
+def _with_engine_tools(goal: Goal, draft: PlanDraft | None) -> Goal:
+    """Return the goal with the tools that a plan's sub-plans and dispatched calls need."""
+    called = set[str]() if draft is None else {step.tool for step in draft.plan.steps}
+    needed = {name for name in called if goal.tool_names.issuperset(dispatched_tools(name) or [""])}
+    if goal.sub_plans or SUB_PLAN in called:
+        needed.add(SUB_PLAN)
+    added = [AvailableTool(name=name) for name in sorted(needed - goal.tool_names)]
+    return goal.model_copy(update={"tools": (*goal.tools, *added)}) if added else goal
 
 
 def file_stem(file: Path) -> str:

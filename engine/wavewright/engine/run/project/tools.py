@@ -32,14 +32,15 @@ from wavewright.engine.run.project.tool_sources import (
 )
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.json_values import map_texts
-from wavewright.planner.language.plan import SUB_PLAN, Plan, Step
+from wavewright.planner.language.plan import ASK_MODEL, SUB_PLAN, Plan, Step, dispatched_tools
 from wavewright.planner.language.signatures import (
     AGENT,
     ASK_PERSON,
     SUB_PLAN_SIGNATURE,
     ToolSignature,
 )
-from wavewright.planner.types import Json, JsonObject, as_object
+from wavewright.planner.types import Json, JsonObject, as_list, as_object
+from wavewright.tools.functions.dispatch import dispatch_tools
 from wavewright.tools.functions.registry import Registry
 from wavewright.tools.functions.tool import MODEL_HINT, Tool, ToolCall, ask_person_tool
 from wavewright.tools.packs import is_listed, load_pack, pack_names, pack_tool_names
@@ -52,7 +53,10 @@ if TYPE_CHECKING:
 
 
 _WORKER_PROMPTS = ("workers/instructions", "workers/repair")
-_AGENT_PROMPTS = ("workers/agent_instructions", "workers/agent")
+_BUILT_IN_PROMPTS = {
+    AGENT: ("workers/agent_instructions", "workers/agent"),
+    ASK_MODEL: ("workers/ask_model", *_WORKER_PROMPTS),
+}
 
 
 def tools_of_goal(goal: Goal, settings: Settings, services: Services | None = None) -> Registry:
@@ -91,10 +95,28 @@ def tools_of_plan(plan: Plan, settings: Settings) -> Registry:
     )
 
 
+def step_tools(step: Step) -> tuple[str, ...]:
+    """Return the tool that a step calls, or those of which data chooses."""
+    return dispatched_tools(step.tool) or (step.tool,)
+
+
 def agent_tools(step: Step) -> tuple[str, ...]:
-    """Return the tools that a step names for its agent; empty for a step that calls another tool."""
+    """Return the tools that a step names for its agent, or for the calls that it asks a model for;
+    empty for a step that calls another tool.
+    """
+    if step.tool == ASK_MODEL:
+        return tuple(_tools_of_calls(step.params.get("for")))
     named = step.params.get("tools") if step.tool == AGENT else None
     return tuple(name for name in named if isinstance(name, str)) if isinstance(named, list) else ()
+
+
+def _tools_of_calls(types: Json) -> Iterator[str]:
+    """Yield the tools that types of an answer name in `calls`."""
+    if isinstance(types, dict):
+        named = types.get("calls") if len(types) == 1 else None
+        yield from (name for name in as_list(named) if isinstance(name, str))
+        for part in types.values():
+            yield from _tools_of_calls(part)
 
 
 def all_tools(settings: Settings, services: Services | None = None) -> Registry:
@@ -124,6 +146,8 @@ def all_tools(settings: Settings, services: Services | None = None) -> Registry:
         if (tool := sources.find(name)) is not None
     }
     found.setdefault(ASK_PERSON, ask_person_tool())
+    if ASK_MODEL not in found:
+        found[ASK_MODEL] = _question_tool(sources, found)
     if AGENT not in found:
         found[AGENT] = _agent_tool(sources, found, is_closed=False)
     return Registry(found.values())
@@ -213,8 +237,7 @@ def find_obstacles(
         message = f"the configured model cannot be asked: {fault}"
         found[WHOLE_RUN] = Obstacle("not_ready", message, fault.hint)
     asking = {name for name, worker in workers.items() if has_model or worker.needs_model}
-    if AGENT in called and AGENT not in workers:
-        asking.add(AGENT)
+    asking |= (called & {AGENT, ASK_MODEL}) - workers.keys()
     if not has_model:
         missing = Obstacle("not_ready", "it needs a model, and none is configured", MODEL_HINT)
         found |= dict.fromkeys(asking, missing)
@@ -234,19 +257,39 @@ def _named_tools(
     all_if_missing: bool = False,
 ) -> Registry:
     sources = open_sources(packs, settings, services)
-    wanted = (names if AGENT in sources.own else names - {AGENT}) - {SUB_PLAN}
+    unions = {name for name in names if dispatched_tools(name)}
+    parts = {part for name in unions for part in dispatched_tools(name)}
+    wanted = (
+        (names | parts if AGENT in sources.own else (names | parts) - {AGENT}) - {SUB_PLAN}
+    ) - unions
     found = {name: tool for name in sorted(wanted) if (tool := sources.find(name)) is not None}
     if ASK_PERSON in names:
         found.setdefault(ASK_PERSON, ask_person_tool())
     if SUB_PLAN in names:
         found[SUB_PLAN] = Tool(SUB_PLAN_SIGNATURE, _result_of_sub_plan)
+    if ASK_MODEL in names and ASK_MODEL not in found:
+        found[ASK_MODEL] = _question_tool(sources, found)
     if all_if_missing and wanted - found.keys():
         found = {**sources.own, **sources.server_tools(), **found}
     if AGENT in names and AGENT not in found:
         found[AGENT] = _agent_tool(sources, found, goal)
+    found |= dispatch_tools(unions, found)
     if not settings.reuses_results:
         return Registry(replace(tool, takes_stored=False) for tool in found.values())
     return Registry(found.values())
+
+
+def with_tools_of(plan: Plan, tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
+    """Return tools of a run with those that stand for several in its plan."""
+    return {**tools, **dispatch_tools({step.tool for step in plan.steps}, tools)}
+
+
+def _question_tool(sources: ToolSources, tools: Mapping[str, Tool]) -> Tool:
+    from wavewright.tools.workers.ask_model import model_questioner  # most runs ask no model so
+    from wavewright.tools.workers.services import make_worker
+
+    known = {name: tool.signature for name, tool in tools.items()}
+    return make_worker(model_questioner(known), sources.services)
 
 
 async def _result_of_sub_plan(call: ToolCall) -> Json:
@@ -337,7 +380,8 @@ def _prompt_defects(
 
     own = project_prompts(settings.prompts)
     for name in sorted(asking):
-        used = (workers[name].spec.prompt, *_WORKER_PROMPTS) if name in workers else _AGENT_PROMPTS
+        own_prompts = () if name not in workers else (workers[name].spec.prompt, *_WORKER_PROMPTS)
+        used = own_prompts or _BUILT_IN_PROMPTS[name]
         tried = tuple(worker for worker in workers.values() if worker.spec.name == name)
         defects = (
             find_prompt_defect(prompt, own, tried)
