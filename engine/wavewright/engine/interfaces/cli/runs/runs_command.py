@@ -1,4 +1,4 @@
-"""`wavewright runs`, `show`, `why` and `runs prune`: list, show, explain and remove runs of the
+"""`wavewright runs`, `show` and `runs prune`: list, show, explain and remove runs of the
 journal.
 """
 

@@ -1,1 +1,1 @@
-"""The commands `daemon`, `worker`, `submit`, `tail` and `play`."""
+"""The commands `daemon`, `worker`, `submit` and `play`."""
