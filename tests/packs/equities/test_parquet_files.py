@@ -11,6 +11,7 @@ import pytest
 
 from tests.packs.equities.market import equities
 from tests.tools.calling import call_for_document
+from wavewright.planner.types import as_list
 from wavewright.tools import ToolError
 
 pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
@@ -59,17 +60,13 @@ def test_a_long_parquet_file_holds_several_codes(tmp_path: Path) -> None:
     assert call_for_document(tools["fetch_stock_data"], code="A")["current_price"] == 2
 
 
-@pytest.mark.parametrize(
-    ("prices", "message"),
-    [
-        pytest.param([10.0, -1.0], "row 2: the price -1.0 is not between", id="negative"),
-    ],
-)
-def test_a_bad_row_is_named(prices: list[float | None], message: str, tmp_path: Path) -> None:
-    write(tmp_path, {"date": DATES, "close": prices})
+def test_a_price_that_is_not_above_zero_is_a_doubt_with_its_day(tmp_path: Path) -> None:
+    write(tmp_path, {"date": DATES, "close": [10.0, -1.0]})
 
-    with pytest.raises(ToolError, match=message):
-        call_for_document(equities(tmp_path)["fetch_stock_data"], code="AAPL")
+    document = call_for_document(equities(tmp_path)["fetch_stock_data"], code="AAPL")
+
+    [doubt] = as_list(document["doubts"])
+    assert "the price -1 in row 2 is not above zero" in str(doubt)
 
 
 def test_what_is_no_parquet_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -227,6 +227,15 @@ _NUMBER: Final = re.compile(
     r"(?<![\w.])(?P<digits>\d{1,3}(?:,\d{3})+|\d+)(?P<decimals>\.\d+)?"
     r"(?P<unit>\s?(?:%|per ?cent\b|percent\b))?"
 )
+_DAY: Final = re.compile(
+    r"(?:(?P<begin>\b(?:from|since|between|peak (?:in|of|on))\s+)|"
+    r"(?P<end>\b(?:to|until|and|trough (?:in|of|on))\s+))?"
+    r"(?P<day>\b(?:\d{4}-\d{2}(?:-\d{2})?|(?:19|20)\d\d(?![\d-]|[.,]\d))\b)(?!\s?(?:%|per|USD|EUR|GBP))"
+)
+"""A day or a year, with the word that makes it the begin or the end of a span."""
+_OF: Final = "['\N{RIGHT SINGLE QUOTATION MARK}]s"
+_RATE: Final = re.compile(r"\b(?:(?:a|each|every|per) year|annual\w*|compound)\b", re.IGNORECASE)
+_CURRENCIES: Final = {"$": "USD", "€": "EUR", "£": "GBP", "¥": "JPY"}
 _A_YEAR: Final = re.compile(r"\b(?:1 year|12 months|52 weeks)\b", re.IGNORECASE)
 _WORD: Final = re.compile(r"[^\W\d_][\w'\N{RIGHT SINGLE QUOTATION MARK}-]*")
 
@@ -270,7 +279,8 @@ def _stands_in(name: str, text: str) -> bool:
 def _without_names(text: str, stated: StatedFigure) -> str:
     for name in (stated.code, stated.name, stated.benchmark, stated.currency):
         if name:
-            text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ", text, flags=re.IGNORECASE)
+            named = rf"(?<!\w){re.escape(name)}(?:{_OF})?(?!\w)"
+            text = re.sub(named, " ", text, flags=re.IGNORECASE)
     return text
 
 
@@ -321,18 +331,65 @@ def _speaks_of_it_alone(text: str, stated: StatedFigure) -> bool:
     elif stated.direction == "down":
         known |= _DOWN - compared
     elif stated.direction == "flat":
-        known |= _LEVEL
+        known |= _LEVEL | ({"sideways"} if stated.figure == "trend" else frozenset[str]())
     numbers = [*_NUMBER.finditer(_without_spans(bare))]
     says_fall = stated.figure == "max_drawdown" or not _DOWN.isdisjoint(_words(bare))
     is_unsigned = any(not match["sign"] for match in numbers)
     if stated.direction == "down" and is_unsigned and not says_fall:
         return False  # a fall told as if it were a gain
     is_its_figure = all(_is_of_figure(match, stated) for match in numbers)
-    is_its_day = all(
-        any(day.startswith(date) for day in stated.dates) for date in _DATE.findall(bare)
+    return (
+        is_its_figure
+        and _has_its_period(bare, stated)
+        and _has_its_currency(text, stated)
+        and _has_its_subject(text, stated)
+        and known.issuperset(_words(bare))
     )
-    is_its_period = stated.period == "one year" or not _A_YEAR.search(bare)
-    return is_its_figure and is_its_day and is_its_period and known.issuperset(_words(bare))
+
+
+def _has_its_period(text: str, stated: StatedFigure) -> bool:
+    """Whether a text speaks of no other days and of no other span: a rate is one of each year, and
+    what is no rate is none.
+    """
+    if stated.period != "one year" and _A_YEAR.search(text):
+        return False
+    is_rate = _RATE.search(text) is not None
+    if stated.figure == "annual_growth" and not is_rate:
+        return False
+    if is_rate and stated.figure not in {"annual_growth", "volatility"}:
+        return False
+    return all(_is_its_day(match, stated) for match in _DAY.finditer(text))
+
+
+def _is_its_day(match: re.Match[str], stated: StatedFigure) -> bool:
+    """Whether a day or a year is the one that its words speak of: the first or the last of the
+    figure's, or both.
+    """
+    first, last = stated.dates[0], stated.dates[-1]
+    if match["begin"]:
+        return first.startswith(match["day"])
+    if match["end"]:
+        return last.startswith(match["day"])
+    return first.startswith(match["day"]) and last.startswith(match["day"])
+
+
+def _has_its_currency(text: str, stated: StatedFigure) -> bool:
+    return all(_CURRENCIES[sign] == stated.currency for sign in text if sign in _CURRENCIES)
+
+
+def _has_its_subject(text: str, stated: StatedFigure) -> bool:
+    """Whether a comparison speaks of the stock and then of its benchmark, and not the other way
+    round.
+    """
+    if stated.figure != "excess_return":
+        return True
+    other = re.search(
+        rf"\b(?:benchmark|index|market|{re.escape(stated.benchmark or 'benchmark')})\b",
+        text,
+        re.IGNORECASE,
+    )
+    own = re.search("|".join(re.escape(one) for one in (stated.code, stated.name) if one), text)
+    return other is not None and (own is None or own.start() < other.start())
 
 
 def _set(words: str) -> frozenset[str]:
@@ -354,7 +411,7 @@ _BY_COMPARISON: Final = _set("above below more less under ahead behind")
 _LEVEL: Final = _set("flat sideways unchanged level neither nor up down")
 _NEUTRAL: Final = _set(
     "a an the it its this that which is was are were be been has have had by of in on at to from "
-    "with and for as about around roughly some stock stock's share shares company company's value "
+    "with and for as about around roughly some stock stock's share shares company company's "
     "figure figures stands stood shows showed came comes amounts amounted percent per cent points"
 )
 _OF_RETURN: Final = _set("return returns returned performance performed total change changed price")
@@ -364,7 +421,7 @@ _WORDS_OF: Final[Mapping[Figure, frozenset[str]]] = {
     "annual_growth": _OF_RETURN | _set("growth annual annually compound rate year"),
     "volatility": _set("volatility volatile annualised annualized annual year rate"),
     "max_drawdown": _set("drawdown maximum max deepest peak trough fall price between"),
-    "trend": _set("trend trends trending trended signal price moving average sideways"),
+    "trend": _set("trend trends trending trended signal price moving average"),
     "current_price": _set("price closed close closing closes traded trades trading last latest"),
     "excess_return": _OF_RETURN
     | _set("benchmark index market excess over against than relative compared"),

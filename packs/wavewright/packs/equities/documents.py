@@ -105,9 +105,9 @@ class BenchmarkComparison(FrozenRecord):
 class Oddity(FrozenRecord):
     """What makes a series of prices doubtful, and from which day on."""
 
-    kind: Literal["split", "scale", "spike", "gap"]
+    kind: Literal["split", "scale", "spike", "gap", "value", "duplicate"]
     """A jump by the ratio of a split, by a factor of 100, a single price far from both neighbours,
-    or days without prices.
+    days without prices, a price that is not above zero, or two prices of one day.
     """
     date: dt.date
     text: str

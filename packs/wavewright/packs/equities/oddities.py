@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
+from wavewright.config import install_hint
 from wavewright.packs.equities.documents import Frequency, Oddity, Point
 from wavewright.tools import ToolError
 
@@ -102,7 +103,7 @@ def sessions_between(since: dt.date, until: dt.date, calendar: str | None) -> in
     except ImportError as error:
         raise ToolError(
             f"sessions of {calendar!r} are counted with exchange-calendars, which is not installed",
-            hint="pip install exchange-calendars, or leave 'calendar' out: weekdays are counted then",
+            hint=f"{install_hint('calendars')}, or leave 'calendar' out: weekdays are counted then",
         ) from error
     try:
         sessions = calendars.get_calendar(calendar).sessions_in_range(

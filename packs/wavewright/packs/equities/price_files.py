@@ -19,18 +19,20 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol, TypeAlias, cast
 
 from wavewright.config import install_hint
 from wavewright.packs.equities.prices import (
     ANY_FORM,
     Cell,
+    PriceColumnNames,
     PriceColumns,
     PriceSeries,
     TableForm,
     TableRow,
     find_columns,
     group_by_symbol,
+    is_header,
     read_series,
     unknown_code,
 )
@@ -39,17 +41,22 @@ from wavewright.tools import Folder, PathRefused, ToolError
 _DELIMITERS = (",", ";", "\t", "|")
 
 
-def read_csv_table(content: bytes, file: str) -> tuple[list[str], list[TableRow]]:
+def read_csv_table(
+    content: bytes, file: str, named: PriceColumnNames | None = None
+) -> tuple[list[str], list[TableRow]]:
     """Return the header and the rows of a CSV file; comma, semicolon, tab or bar, whichever the
-    header has most.
+    header has most. Lines above the header are left out.
 
     Raises:
-        ToolError: the file is not UTF-8, or is no CSV.
+        ToolError: the file is no text, or no CSV.
     """
     text = _decoded(content, file)
-    header_line = text.lstrip("\r\n").split("\n", 1)[0]
-    delimiter = max(_DELIMITERS, key=header_line.count)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    lines = [line for line in text.splitlines()[:_LINES_ABOVE] if line.strip()]
+    headers = (line for line in lines if is_header(_cells(line), named))
+    header_line = next(headers, lines[0] if lines else "")
+    reader = csv.reader(
+        io.StringIO(text, newline=""), delimiter=_delimiter(header_line), strict=True
+    )
     rows: list[TableRow] = []
     header: list[str] | None = None
     try:
@@ -57,7 +64,7 @@ def read_csv_table(content: bytes, file: str) -> tuple[list[str], list[TableRow]
             if not any(cell.strip() for cell in cells):
                 continue
             if header is None:
-                header = cells
+                header = cells if cells == _cells(header_line) else None
                 continue
             if len(cells) > len(header) and any(cell.strip() for cell in cells[len(header) :]):
                 raise ToolError(
@@ -73,20 +80,51 @@ def read_csv_table(content: bytes, file: str) -> tuple[list[str], list[TableRow]
     return header or [], rows
 
 
-def _decoded(content: bytes, file: str) -> str:
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise ToolError(
-            f"{file}: the file is UTF-16, not UTF-8",
-            hint=f"convert it: iconv -f UTF-16 -t UTF-8 {file}",
-        )
+_LINES_ABOVE = 30
+"""Lines among which the header is looked for: services put what a file is about above it."""
+
+
+def _delimiter(line: str) -> str:
+    return max(_DELIMITERS, key=line.count)
+
+
+def _cells(line: str) -> list[str]:
+    """Return the cells of one line; none where it is no CSV."""
     try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ToolError(
-            f"{file}, line {line}: byte 0x{content[error.start]:02x} is not UTF-8",
-            hint=f"convert it, for example: iconv -f ISO-8859-1 -t UTF-8 {file}",
-        ) from error
+        return [
+            cell
+            for row in csv.reader([line], delimiter=_delimiter(line), strict=True)
+            for cell in row
+        ]
+    except csv.Error:
+        return []
+
+
+def _encoding_notes(content: bytes, name: str, shown: str) -> tuple[str, ...]:
+    if Path(name).suffix.lower() == ".parquet":
+        return ()
+    try:
+        content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        is_wide = content.startswith((b"\xff\xfe", b"\xfe\xff"))
+        return (f"{shown}: read as {'UTF-16' if is_wide else 'Windows-1252'}: it is not UTF-8",)
+    return ()
+
+
+def _decoded(content: bytes, file: str) -> str:
+    """Return the text of a file: UTF-8, UTF-16 that says so, or what Windows writes in the west."""
+    marked = content.startswith((b"\xff\xfe", b"\xfe\xff"))
+    for encoding in ("utf-16",) if marked else ("utf-8-sig", "cp1252"):
+        try:
+            text = content.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        if "\0" not in text:
+            return text
+    raise ToolError(
+        f"{file}: this is no text in UTF-8, UTF-16 or Windows-1252",
+        hint="save the file as CSV (UTF-8)",
+    )
 
 
 class _Table(Protocol):
@@ -99,12 +137,15 @@ class _ParquetModule(Protocol):
     def read_table(self, source: io.BytesIO) -> _Table: ...
 
 
-def read_parquet_table(content: bytes, file: str) -> tuple[list[str], list[TableRow]]:
+def read_parquet_table(
+    content: bytes, file: str, named: PriceColumnNames | None = None
+) -> tuple[list[str], list[TableRow]]:
     """Return the column names and the rows of a Parquet file.
 
     Raises:
         ToolError: pyarrow is not installed, or this is no Parquet file.
     """
+    del named
     try:
         parquet = cast("_ParquetModule", importlib.import_module("pyarrow.parquet"))
     except ImportError as error:
@@ -145,9 +186,14 @@ class PriceTable:
     rows: Sequence[TableRow]
     groups: Mapping[str, Sequence[TableRow]]
     """Rows by code; empty where there is no symbol column."""
+    notes: tuple[str, ...] = ()
+    """What was taken for granted in reading the file."""
 
 
-_READERS: dict[str, Callable[[bytes, str], tuple[list[str], list[TableRow]]]] = {
+_Reader: TypeAlias = Callable[
+    [bytes, str, PriceColumnNames | None], tuple[list[str], list[TableRow]]
+]
+_READERS: dict[str, _Reader] = {
     ".csv": read_csv_table,
     ".txt": read_csv_table,
     ".tsv": read_csv_table,
@@ -246,9 +292,11 @@ class FilePrices:
             kept = self._tables.get(name)
             if kept is not None and kept[0] == stamp and not fresh:
                 return kept[1]
-            header, rows = reader(_read_content(opened, name, shown), shown)
+            content = _read_content(opened, name, shown)
+            header, rows = reader(content, shown, self.form.columns)
             columns = find_columns(header, shown, self.form.columns)
-            table = PriceTable(columns, rows, group_by_symbol(rows, columns))
+            notes = _encoding_notes(content, name, shown)
+            table = PriceTable(columns, rows, group_by_symbol(rows, columns), notes)
             self._tables[name] = (stamp, table)
             return table
 
@@ -264,7 +312,7 @@ class FilePrices:
             table.columns,
             file=shown,
             source=self.source_name or f"prices of {code}",
-            notes=self.notes,
+            notes=(*self.notes, *table.notes),
             form=self.form,
             currency=self.currency,
         )

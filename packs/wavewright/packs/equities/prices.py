@@ -26,7 +26,7 @@ import anyio
 from pydantic import Field
 
 from wavewright.config import Seconds, did_you_mean
-from wavewright.packs.equities.documents import Point, counted
+from wavewright.packs.equities.documents import Oddity, Point, counted
 from wavewright.packs.web.json_services import fetch_json, key_from_environment
 from wavewright.planner import DocumentModel, Json
 from wavewright.tools import ToolError
@@ -56,6 +56,8 @@ class PriceSeries:
     warnings: tuple[str, ...] = ()
     currency: str | None = None
     """ISO 4217 code of the prices, where the file or the settings name one."""
+    oddities: tuple[Oddity, ...] = ()
+    """Rows that cannot be right; none of them is among the prices."""
 
     @property
     def basis(self) -> Literal["close", "adjusted"]:
@@ -111,7 +113,8 @@ def known_at(series: PriceSeries, now: dt.datetime, *, years: float | None = Non
     if years is not None:
         start = kept[-1].date - dt.timedelta(days=round(years * 365.25))
         kept = tuple(price for price in kept if price.date >= start)
-    return replace(series, prices=kept)
+    known = tuple(one for one in series.oddities if kept[0].date <= one.date <= today)
+    return replace(series, prices=kept, oddities=known)
 
 
 def checked_code(code: str) -> str:
@@ -144,8 +147,43 @@ def unknown_code(code: str, known: Iterable[str], place: str) -> ToolError:
 
 
 _COLUMN_NAMES: dict[str, tuple[str, ...]] = {
-    "date": ("date", "day", "timestamp", "datetime", "datum", "fecha", "data"),
-    "close": ("close", "price", "last", "level", "last price", "schluss", "schlusskurs", "kurs"),
+    "date": (
+        "date",
+        "day",
+        "timestamp",
+        "datetime",
+        "time",
+        "datum",
+        "fecha",
+        "data",
+        "trade date",
+        "dato",
+    ),
+    "close": (
+        "close",
+        "price",
+        "last",
+        "level",
+        "last price",
+        "close/last",
+        "closing price",
+        "px_last",
+        "value",
+        "schluss",
+        "schlusskurs",
+        "schlußkurs",
+        "kurs",
+        "clôture",
+        "cloture",
+        "dernier",
+        "cierre",
+        "último",
+        "ultimo",
+        "chiusura",
+        "zamkniecie",
+        "slotkoers",
+        "fechamento",
+    ),
     "adjusted": (
         "adj_close",
         "adj close",
@@ -155,25 +193,46 @@ _COLUMN_NAMES: dict[str, tuple[str, ...]] = {
         "adjusted",
     ),
     "symbol": ("symbol", "code", "ticker"),
-    "currency": ("currency", "ccy", "currency code"),
+    "currency": ("currency", "ccy", "currency code", "währung", "devise"),
 }
 """What a column may be called, by what it means; the first name that is there counts."""
 
 _DATE_FORMATS = (
     "%b %d %Y",
     "%b %d, %Y",
+    "%B %d, %Y",
     "%d %b %Y",
     "%d-%b-%Y",
+    "%d-%b-%y",
     "%Y/%m/%d",
     "%Y%m%d",
     "%d.%m.%Y",
 )
-_NUMERIC_DAY = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4})")
+_EPOCH = re.compile(r"\d{9,10}|\d{12,13}")
+"""Seconds or milliseconds since 1970; eight digits are a date."""
+_NUMERIC_DAY = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4}|\d{2})")
 """A date whose day and month can only be told apart by the rest of the column."""
 _NO_PRICE = frozenset({"", "null", "nan", "none", "n/a", "na", "-"})
 """How a row says that there was no price."""
 _DECIMAL_COMMA = re.compile(r"\d{1,3}(\.\d{3})*,\d+|\d+,\d+")
 _THOUSANDS = re.compile(r"\d{1,3}(,\d{3})+(\.\d+)?")
+_SIGNS = {
+    "$": None,
+    "€": "EUR",
+    "£": "GBP",
+    "¥": None,
+    "p": "GBX",
+    "EUR": "EUR",
+    "USD": "USD",
+    "GBP": "GBP",
+}
+"""What stands beside a number for its currency; dollars and yen are of several countries."""
+_SIGNED = re.compile(
+    r"(?P<before>[$€£¥]?)\s*(?P<number>[+-]?\d.*?)\s*(?P<after>[$€£¥]|p|EUR|USD|GBP|)"
+)
+_MARKS_OF_THOUSANDS = re.compile(r"(?<=\d)['’\s\u202f](?=\d{3}(?!\d))")
+_UNIT_OF_NAME = re.compile(r"\s*[(\[]\s*(?P<unit>[A-Za-z]{3})\s*[)\]]$")
+"""How the name of a column names the currency of its prices: `Close (GBX)`."""
 _HUNDREDTHS = {"GBX": "GBP", "GBp": "GBP", "ZAC": "ZAR", "ZAc": "ZAR", "ILA": "ILS"}
 """Units that prices are quoted in, and the currency of which each is a hundredth."""
 
@@ -213,6 +272,8 @@ class PriceColumns:
     adjusted: int | None
     symbol: int | None
     currency: int | None = None
+    unit: str | None = None
+    """Currency that the name of the column of prices names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +292,8 @@ def find_columns(
     Raises:
         ToolError: there is no column of dates or of prices, or one name stands twice.
     """
-    names = [name.strip().lstrip("\ufeff").strip("<>").lower() for name in header]
+    plain = [name.strip().lstrip("\ufeff").strip("<>") for name in header]
+    names = [_UNIT_OF_NAME.sub("", name).lower() for name in plain]
     own = {} if named is None else named.model_dump(exclude_none=True)
     found = {
         meaning: _position(names, (own[meaning].lower(),) if meaning in own else known, file)
@@ -261,7 +323,17 @@ def find_columns(
         adjusted=found["adjusted"],
         symbol=found["symbol"],
         currency=found["currency"],
+        unit=named_unit["unit"] if (named_unit := _UNIT_OF_NAME.search(plain[close])) else None,
     )
+
+
+def is_header(cells: Sequence[str], named: PriceColumnNames | None = None) -> bool:
+    """Whether a row has the names of a column of dates and of one of prices."""
+    try:
+        find_columns(cells, "", named)
+    except ToolError:
+        return False
+    return True
 
 
 def _position(names: Sequence[str], known: Sequence[str], file: str) -> int | None:
@@ -296,25 +368,37 @@ def read_series(
     rows = list(rows)
     reader = _RowReader(rows, columns, file, form)
     prices: list[Price] = []
-    places: dict[dt.date, str] = {}
+    places: dict[dt.date, tuple[str, Price]] = {}
+    oddities: list[Oddity] = []
     without: list[str] = []
     for row in rows:
+        if reader.is_note(row):
+            continue
         price = reader.read(row)
         if price is None:
             without.append(_cell_text(row, columns.date) or row.place)
             continue
-        if price.date in places:
-            raise ToolError(
-                f"{file}, {row.place}: the date {price.date} stands already in {places[price.date]}",
-                hint="keep one row for each date"
-                + (
-                    ""
-                    if columns.symbol is not None
-                    else "; a file of several codes needs a 'symbol' column"
-                ),
+        place, known = places.setdefault(price.date, (row.place, price))
+        if price.close <= 0 or (price.adjusted is not None and price.adjusted <= 0):
+            text = f"{price.date}: the price {price.close:g} in {row.place} is not above zero"
+            oddities.append(Oddity(kind="value", date=price.date, text=text))
+        elif known is price:
+            prices.append(price)
+        elif known == price:
+            notes = (
+                *notes,
+                f"{file}, {row.place}: the price of {price.date} stands in {place}, too",
             )
-        places[price.date] = row.place
-        prices.append(price)
+        else:
+            text = (
+                f"{price.date}: {known.close:g} in {place}, and {price.close:g} in {row.place}"
+                + ("" if columns.symbol is not None else "; several codes need a 'symbol' column")
+            )
+            oddities.append(Oddity(kind="duplicate", date=price.date, text=text))
+    if not prices and oddities:
+        raise ToolError(
+            f"{file}: no price can be trusted: {oddities[0].text}", hint="correct the rows"
+        )
     if not prices:
         return None
     ordered = sorted(prices, key=lambda price: price.date)
@@ -342,6 +426,7 @@ def read_series(
         location=file,
         warnings=(*notes, *reader.taken(), *warnings),
         currency=_HUNDREDTHS.get(unit, unit) if unit else None,
+        oddities=tuple(oddities),
     )
 
 
@@ -366,6 +451,9 @@ def parse_date(text: str) -> dt.date | None:
     """Return a date from ISO 8601 text (a time is dropped) or from forms such as `Jan 1 2000`."""
     shown = text.strip()
     try:
+        if _EPOCH.fullmatch(shown):
+            seconds = int(shown) / (1000 if len(shown) > 10 else 1)
+            return dt.datetime.fromtimestamp(seconds, dt.UTC).date()
         if shown[4:5] == "-" and shown[10:11] in ("", "T", " "):
             return dt.date.fromisoformat(shown[:10])
         return _other_form(shown)
@@ -395,6 +483,11 @@ class _RowReader:
         self._is_given = form.date_format is not None
         self._has_decimal_comma = self._uses_decimal_comma()
 
+    def is_note(self, row: TableRow) -> bool:
+        """Whether a row has words in one cell and nothing else, as notes below a table have."""
+        cells = [text for at in range(len(row.cells)) if (text := _cell_text(row, at))]
+        return len(cells) == 1 and parse_date(cells[0]) is None and not cells[0][0].isdigit()
+
     def taken(self) -> Iterator[str]:
         """Yield what was taken for granted, where it could have been read otherwise."""
         if self._date_format is not None and not self._is_given:
@@ -410,8 +503,9 @@ class _RowReader:
             ToolError: it names two.
         """
         if self._columns.currency is None:
-            return None
-        units = {_cell_text(row, self._columns.currency) for row in self._rows} - {""}
+            units = {one for one in (self._columns.unit, *map(self._sign, self._rows)) if one}
+        else:
+            units = {_cell_text(row, self._columns.currency) for row in self._rows} - {""}
         if len(units) > 1:
             raise ToolError(
                 f"{self._file}: the prices are in {' and '.join(sorted(units))}",
@@ -434,8 +528,13 @@ class _RowReader:
             adjusted = self._number(row, self._columns.adjusted)
         return Price(date=self._date(row), close=close, adjusted=adjusted)
 
+    def _sign(self, row: TableRow) -> str | None:
+        """Return the currency whose sign stands beside a price."""
+        found = _SIGNED.fullmatch(_cell_text(row, self._columns.close))
+        return None if found is None else _SIGNS.get(found["before"] or found["after"])
+
     def _number(self, row: TableRow, position: int) -> float | None:
-        text = _cell_text(row, position)
+        text = _number_text(row, position)
         if position >= len(row.cells):
             raise ToolError(
                 f"{self._file}, {row.place}: the price is missing",
@@ -490,9 +589,10 @@ class _RowReader:
         if is_day_first == is_month_first:
             raise ToolError(
                 f"{self._file}: {found[0][0]!r} may begin with the day or with the month",
-                hint="say which in the settings: date_format: '%d/%m/%Y' or '%m/%d/%Y'",
+                hint="say which in the settings: date_format: '%d/%m/%Y' or '%m/%d/%Y' (%y for two digits)",
             )
-        return "%d/%m/%Y" if is_day_first else "%m/%d/%Y"
+        year = "%Y" if all(len(match[3]) == 4 for match in found) else "%y"
+        return f"%d/%m/{year}" if is_day_first else f"%m/%d/{year}"
 
     def _uses_decimal_comma(self) -> bool:
         """Return whether prices are written with a decimal comma.
@@ -501,7 +601,7 @@ class _RowReader:
             ToolError: every comma may be either a decimal comma or one of thousands.
         """
         with_comma = [
-            text for row in self._rows if "," in (text := _cell_text(row, self._columns.close))
+            text for row in self._rows if "," in (text := _number_text(row, self._columns.close))
         ]
         if not with_comma or any(not _DECIMAL_COMMA.fullmatch(text) for text in with_comma):
             return False
@@ -522,18 +622,27 @@ def _cell_text(row: TableRow, position: int) -> str:
     return "" if cell is None else str(cell).strip()
 
 
+def _number_text(row: TableRow, position: int) -> str:
+    """Return a number without the sign of a currency and without marks of thousands that are no
+    comma and no point.
+    """
+    text = _cell_text(row, position)
+    found = _SIGNED.fullmatch(text)
+    return _MARKS_OF_THOUSANDS.sub("", text if found is None else found["number"])
+
+
 def _price_of(text: str, row: TableRow, file: str) -> float:
     try:
         value = float(text.replace("_", "?"))  # Python alone reads 1_000
     except ValueError:
         raise ToolError(
             f"{file}, {row.place}: the price {text[:40]!r} is no number",
-            hint="write prices with a point and without a currency sign, such as 223.02",
+            hint="write prices as numbers, such as 223.02",
         ) from None
-    if not 0 < value < math.inf:
+    if not math.isfinite(value):
         raise ToolError(
-            f"{file}, {row.place}: the price {text[:40]} is not between zero and infinity",
-            hint="a price is greater than zero; fix or remove the row",
+            f"{file}, {row.place}: the price {text[:40]} is not finite",
+            hint="a price is a finite number; fix or remove the row",
         )
     return value
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 from wavewright.packs.equities.documents import (
     Figures,
     IndexDocument,
+    Oddity,
     Point,
     SourceNote,
     StockDocument,
@@ -190,7 +191,9 @@ def _fields_of(
 ) -> dict[str, Any]:
     """Return the fields that every document of a given series has."""
     return {
-        **_common_fields(kind, series.code, series.points, series.currency or currency, view),
+        **_common_fields(
+            kind, series.code, series.points, series.currency or currency, view, series.oddities
+        ),
         "price_basis": series.basis,
         "current_price": series.prices[-1].close,
         "sources": [_source_note(series)],
@@ -199,13 +202,17 @@ def _fields_of(
 
 
 def _common_fields(
-    kind: str, code: str, points: Series, currency: str | None, view: SeriesView
+    kind: str,
+    code: str,
+    points: Series,
+    currency: str | None,
+    view: SeriesView,
+    of_rows: Sequence[Oddity] = (),
 ) -> dict[str, Any]:
     """Return the fields that every document of a series or a basket has, computed from its points."""
     frequency = detect_frequency([date for date, _ in points])
-    oddities = [
-        oddity for oddity in find_oddities(points, frequency) if oddity.date not in view.known_jumps
-    ]
+    jumps = (one for one in find_oddities(points, frequency) if one.date not in view.known_jumps)
+    oddities = sorted([*of_rows, *jumps], key=lambda one: (one.date, one.kind))
     figures = rounded_figures(compute_figures(points)) if len(points) > 1 else None
     return {
         "kind": kind,
