@@ -236,6 +236,8 @@ _NO_RELATIONS: Final = frozenset(
 """Prepositions that say when or how, and nothing of two things."""
 _OF_NAMES: Final = frozenset({"of", "from"})
 """Prepositions that relate two names which stand beside each other."""
+_BETWEEN_NAMES: Final = frozenset({"under", "by", "with", "near", "via", "from", "against"})
+"""Prepositions that stand between two names, and in none."""
 _ARTICLES: Final = frozenset({"the", "a", "an"})
 _QUOTED: Final = re.compile(r'“[^”]*”|"[^"]*"|(?<!\w)\u2018[^\u2019]*\u2019(?!\w)')
 _NO_NAME: Final = re.compile(r"[_<>@\\/|{}\[\]=*#`~^]|^[\W\d]|\W{3}|://|\d{5}")
@@ -295,17 +297,22 @@ class _SentenceReader:
     def _names(self) -> Iterator[ProseName]:
         for entity in self._doc.ents:
             kind = _TYPES.get(entity.label_)
-            tokens = [*entity]
-            while tokens and (tokens[0].lower_ in _ARTICLES or tokens[0].pos_ == "PUNCT"):
-                tokens.pop(0)
-            while tokens and (tokens[-1].tag_ == "POS" or tokens[-1].pos_ == "PUNCT"):
-                tokens.pop()
-            if kind is None or not tokens:
+            if kind is None:
                 continue
-            start, end = tokens[0].idx, tokens[-1].idx + len(tokens[-1].text)
-            text = _POSSESSIVE.sub("", self._doc.text[start:end])
-            if _is_a_name(text, tokens) and self._is_named(tokens, kind):
-                yield ProseName(text, kind, Span(start, start + len(text)))
+            for part in _parts(entity):
+                tokens = [*part]
+                while tokens and (tokens[0].lower_ in _ARTICLES or tokens[0].pos_ == "PUNCT"):
+                    tokens.pop(0)
+                while tokens and (tokens[-1].tag_ == "POS" or tokens[-1].pos_ == "PUNCT"):
+                    tokens.pop()
+                if not tokens:
+                    continue
+                start, end = tokens[0].idx, tokens[-1].idx + len(tokens[-1].text)
+                text = _POSSESSIVE.sub("", self._doc.text[start:end])
+                if _is_a_name(text, tokens) and self._is_named(tokens, kind):
+                    # Behind "under" or "by" stands somebody else, of whom the model says nothing.
+                    own = kind if part[0].i == entity.start else ""
+                    yield ProseName(text, own, Span(start, start + len(text)))
 
     def _proper_nouns(self, names: Sequence[ProseName]) -> Iterator[ProseName]:
         """Yield the proper nouns that the model knows no type of: what a clause calls them is one."""
@@ -595,6 +602,17 @@ def _pairs(
 def _phrase(token: Token) -> Phrase:
     start, end = token.left_edge.idx, token.right_edge.idx + len(token.right_edge.text)
     return Phrase(token.idx, Span(start, end), _PRONOUNS.get(token.lower_))
+
+
+def _parts(entity: Iterable[Token]) -> list[list[Token]]:
+    """Return what a model takes for one name, cut at the prepositions that stand in no name."""
+    parts: list[list[Token]] = [[]]
+    for token in entity:
+        if token.lower_ in _BETWEEN_NAMES and parts[-1]:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return [part for part in parts if part]
 
 
 def _all_of(token: Token) -> list[Token]:

@@ -79,6 +79,7 @@ _TYPES_OF_PRONOUNS: Final[Mapping[Pronoun, str]] = {
 }
 _OF_PEOPLE: Final = frozenset({"marry", "meet", "divorce"})
 """Verbs with a direct object that relate people alone."""
+_PLACE: Final = "place"
 _SURE: Final = 3
 """Votes of what a sentence says, against one of what a model takes a name for."""
 _OTHERS: Final[Mapping[Pronoun, Pronoun]] = {"he": "she", "she": "he"}
@@ -424,11 +425,23 @@ def _names_of(
     types = _types(placed, read)
     terms = _terms(placed, texts)
     full = _full_names(
-        {one.name.name: types.get(one.name.name, one.name.type) for row in placed for one in row}
+        {one.name.name: types.get(one.name.name, one.name.type) for row in placed for one in row},
+        subject.name,
     )
     kept = {one.name for one in known}
-    # What a document is called is a name in it only where the model takes it for one.
-    own = {subject.name} if types.get(subject.name, DOCUMENT) == DOCUMENT else set[str]()
+    # What a document is called is a name in it only where the model takes it for one, or where a
+    # sentence says something of it.
+    is_untyped = types.get(subject.name, DOCUMENT) == DOCUMENT
+    is_told_of = any(
+        one.name == subject and one.start <= phrase.head < one.end
+        for row, prose in zip(placed, read, strict=True)
+        for clause in prose.clauses
+        for phrase in clause.subjects
+        for one in row
+    )
+    own = {subject.name} if is_untyped and not is_told_of else set[str]()
+    if is_untyped and is_told_of:
+        types[subject.name] = THING
 
     def is_kept(name: str) -> bool:
         is_typed = types.get(name, THING) not in {THING, DOCUMENT}
@@ -469,8 +482,18 @@ def _types(placed: Sequence[Sequence[FoundName]], read: Sequence[SentenceProse])
         name, known = one.name.name, one.name.type
         common = [kind for kind, _ in votes[name].most_common(1)]
         taken = [*([known] if known not in {THING, DOCUMENT} else []), *common, known]
-        found[name] = said.get(name) or taken[0]
+        found[name] = said.get(name) or _type_by_name(name, taken[0])
     return found
+
+
+def _type_by_name(name: str, taken: str) -> str:
+    """Return the type that the noun of a name tells: `Kremsmünster Observatory` is nobody, whatever
+    a model takes it for. A person may be called Hill or Castle.
+    """
+    words = name.partition(" of ")[0].split()
+    told = type_of_noun(words[-1].casefold()) if len(words) > 1 or " of " in name else taken
+    is_known = told == ORGANIZATION or (told == _PLACE and taken not in {PERSON, ORGANIZATION})
+    return told if is_known and taken != DOCUMENT else taken
 
 
 def _votes(
@@ -506,9 +529,9 @@ def _terms(placed: Sequence[Sequence[FoundName]], texts: Sequence[str]) -> set[s
     return {name for name, articles in behind.items() if " " not in name and articles == {True}}
 
 
-def _full_names(types: Mapping[str, str]) -> dict[str, str | None]:
+def _full_names(types: Mapping[str, str], subject: str) -> dict[str, str | None]:
     """Return the full name that each name is short for, or itself; None for a short name that may
-    be of several.
+    be of several, of whom none is the one that the document is about.
     """
     found: dict[str, str | None] = {}
     for name in types:
@@ -525,7 +548,12 @@ def _full_names(types: Mapping[str, str]) -> dict[str, str | None]:
             for one in longer
             if not any(one != two and set(one.split()) < set(two.split()) for two in longer)
         ]
-        found[name] = name if not outer else outer[0] if len(outer) == 1 else None
+        if not outer:
+            found[name] = name
+        elif subject in outer:
+            found[name] = subject
+        else:
+            found[name] = outer[0] if len(outer) == 1 else None
     return found
 
 
