@@ -16,7 +16,7 @@ from wavewright.config.settings import Settings, load_settings
 from wavewright.config.sources import DocumentError
 from wavewright.engine.run.context import RunContext, RunRequest
 from wavewright.engine.run.decisions.approvals import matches_binding
-from wavewright.engine.run.jobs.inline import leaves_folder, resolve_inline_job
+from wavewright.engine.run.jobs.inline import leaves_folder, portable_job, resolve_inline_job
 from wavewright.engine.run.pipeline.phase import PipelineRun
 from wavewright.engine.run.ports import ApprovalRequest, withhold_package
 from wavewright.executor.events.types import Noted, RunFinished
@@ -253,3 +253,20 @@ def test_a_path_within_does_not_lead_out(path: str) -> None:
 @pytest.mark.parametrize("path", ["/a", "~/a", "..", "a/../b", "..\\a", "C:\\a", "\\\\host\\a"])
 def test_a_path_to_elsewhere_leads_out(path: str) -> None:
     assert leaves_folder(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_refused"), [("pages", True), ("/nowhere", False), ("bing", False), ("", False)]
+)
+def test_what_stands_beside_a_job_and_not_in_the_project_is_named_before_it_is_sent(
+    settings: Settings, tmp_path: Path, text: str, *, is_refused: bool
+) -> None:
+    beside = tmp_path.parent / f"{tmp_path.name}-beside"
+    (beside / "pages").mkdir(parents=True)
+    given = job(tools={"web": {"search": {"folder": text}}})
+
+    if is_refused:
+        with pytest.raises(DocumentError, match="stands beside the job"):
+            portable_job(given, beside / "one.job.yaml", settings)
+    else:
+        assert portable_job(given, beside / "one.job.yaml", settings).value == given.value

@@ -155,6 +155,10 @@ def _strings(value: Json, pointer: str) -> Iterator[tuple[str, str]]:
 def portable_job(document: Document, file: Path, settings: Settings) -> Document:
     """Return a job's document as it can be sent: with its plan embedded and paths relative to the
     project's root.
+
+    Raises:
+        DocumentError: its tools read what stands beside the job and not in the project: whoever
+            takes the job does not have it.
     """
     if not isinstance(document.value, dict) or not is_job(document):
         return document
@@ -162,12 +166,32 @@ def portable_job(document: Document, file: Path, settings: Settings) -> Document
     plan = value.get("plan")
     if isinstance(plan, str) and plan != AUTO_PLAN:
         value["plan"] = read_document_file(file.parent / plan).value
+    if beside := [*_only_beside(document, file.parent, settings.root)]:
+        raise DocumentError(document.source, tuple(beside))
     for name in ("goal_template", "tools"):
         if name in value:
             value[name] = map_texts(
                 value[name], partial(_path_from_root, folder=file.parent, root=settings.root)
             )
     return Document(value, document.source, root=document.root)
+
+
+def _only_beside(document: Document, folder: Path, root: Path) -> Iterator[DocumentFault]:
+    """Yield a fault for each path in the settings of tools that is valid from the job's folder
+    alone.
+    """
+    tools = as_object(document.value).get("tools")
+    for pointer, text in _strings(tools, pointer_token("tools")):
+        path = (folder / text).resolve()
+        is_path = text and not text.isspace() and "\0" not in text and path.exists()
+        if is_path and not path.is_relative_to(root.resolve()):
+            yield DocumentFault(
+                "bad_value",
+                f"{text!r} stands beside the job, and the daemon's project {root} does not have it",
+                document.nearest_span(pointer),
+                pointer,
+                hint="put it into the project, or give the path that it has there",
+            )
 
 
 def _path_from_root(text: str, folder: Path, root: Path) -> str:
