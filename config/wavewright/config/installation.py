@@ -25,6 +25,9 @@ class Extra:
 
 EXTRAS: Mapping[str, Extra] = {
     "anthropic": Extra(("anthropic",), "models of Anthropic"),
+    "calendars": Extra(
+        ("exchange_calendars",), "sessions of exchanges, for `calendar` of equities"
+    ),
     "daemon": Extra(
         ("aio_pika", "aiormq", "prometheus_client", "starlette", "structlog", "uvicorn"),
         "the daemon, and the commands that talk to its broker",
@@ -41,6 +44,9 @@ EXTRAS: Mapping[str, Extra] = {
     "postgres": Extra(("asyncpg",), "journal, jobs and budgets in PostgreSQL"),
     "receipts": Extra(("cryptography",), "signatures of receipts"),
     "search": Extra(("ddgs", "tantivy"), "the search providers `ddgs` and `tantivy`"),
+    "tabletop": Extra(
+        ("rapidfuzz", "sse_starlette", "starlette", "uvicorn"), "the tabletop game and its page"
+    ),
     "testing": Extra(
         ("hypothesis", "pytest", "starlette", "syrupy", "uvicorn"),
         "tests and snapshots of plans, outputs for --simulate, the fake model",

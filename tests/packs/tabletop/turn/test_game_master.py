@@ -7,7 +7,7 @@ import pytest
 from wavewright.executor import MemoryJournal
 from wavewright.packs.tabletop.game.events import GameEvent, Said
 from wavewright.packs.tabletop.session import Game
-from wavewright.packs.tabletop.turn.game_master import named_in
+from wavewright.packs.tabletop.turn.wording import is_nearly, named_in
 
 pytestmark = pytest.mark.anyio
 
@@ -92,3 +92,68 @@ async def test_nobody_offers_what_is_sold() -> None:
 )
 async def test_a_thing_is_named_as_it_is_written_or_nearly_so(text: str, name: str | None) -> None:
     assert named_in(text, ["gold", "healing potion", "herb", "iron key", "lantern"]) == name
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "drink water",
+        "I do not want to drink the potion",
+        "don't drink it, look around",
+        "use potion on Mira",
+        "should I drink the potion?",
+    ],
+)
+async def test_what_is_not_asked_for_is_not_drunk(message: str) -> None:
+    game, _ = await play(message)
+
+    assert game.state.player.has("healing potion", 1)
+
+
+@pytest.mark.parametrize(
+    ("word", "name"), [("her", "herb"), ("here", "herb"), ("kay", "key"), ("miner", "mira")]
+)
+def test_a_short_word_is_not_taken_for_another(word: str, name: str) -> None:
+    assert not is_nearly(word, name)
+
+
+async def test_who_is_hired_takes_no_wages_again() -> None:
+    game, _ = await play("go to inn", "hire Sela", "hire Sela again")
+
+    assert game.state.player.has("gold", 15)
+
+
+async def test_what_is_for_sale_is_meant_where_nothing_is_named() -> None:
+    game, _ = await play("go to smithy", "ask Borin about the key", "I would like to buy it")
+
+    assert game.state.player.has("iron key", 1)
+
+
+@pytest.mark.parametrize(
+    ("messages", "place"),
+    [
+        (["head to the smithy"], "smithy"),
+        (["go north"], "gate"),
+        (["go to inn", "leave"], "square"),
+        (["do not go north"], "square"),
+    ],
+)
+async def test_a_way_is_taken_by_a_word_of_where_it_leads(messages: list[str], place: str) -> None:
+    game, _ = await play(*messages)
+
+    assert game.state.player.place == place
+
+
+@pytest.mark.parametrize(
+    ("message", "answer"),
+    [
+        ("who is Mira?", "The village's healer"),
+        ("examine the lantern", "It gives light, and squeaks."),
+        ("what do I have in my bag?", "carries 25 gold"),
+    ],
+)
+async def test_what_a_question_names_is_described(message: str, answer: str) -> None:
+    _, [told] = await play(message)
+
+    assert answer in texts(told)
+    assert "do not know" not in texts(told)

@@ -5,13 +5,18 @@ that it is one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from difflib import SequenceMatcher
 from typing import Final, NamedTuple
 
-from wavewright.packs.tabletop.game.state import Creature, GameState, describe_scene, options_of
+from wavewright.packs.tabletop.game.state import (
+    Creature,
+    GameState,
+    describe_party,
+    describe_scene,
+    options_of,
+)
 from wavewright.packs.tabletop.game.world import GOLD, PLAYER
 from wavewright.packs.tabletop.turn.agents import AgentRequest, ToolUser
+from wavewright.packs.tabletop.turn.wording import asks, is_denied, named_in, says_nothing_more
 from wavewright.planner import JsonObject
 from wavewright.tools import ToolError
 
@@ -19,18 +24,23 @@ INTRODUCTION: Final = (
     "No language model is configured: a rule-based game master plays with you. It understands words such as look, "
     "go to, talk to, attack, buy, give, drink and roll, the suggestions below, and create place NAME: DESCRIPTION."
 )
-_FIGHT: Final = re.compile(r"\b(attack|fight|strike|hit|kill|shoot)\b")
-_GO: Final = re.compile(r"\b(go|move|walk|enter|travel|climb)\b")
+_FIGHT: Final = re.compile(r"\b(?:attack|fight|strike|hit|kill|shoot)\b")
+_GO: Final = re.compile(
+    r"\b(?:go|goes|move|walk|head|run|enter|travel|climb|return|leave)\b(?P<where>.*)"
+)
 _ROLL: Final = re.compile(
     r"\b(?:roll|throw)\b.*?(?P<dice>\d*d\d+(?:\s*[+-]\s*\d+)?)(?:\s+for\s+(?P<reason>.{1,100}))?"
 )
-_LOOK: Final = re.compile(r"\b(look|see|search|examine|where|wait)\b")
+_LOOK: Final = re.compile(r"\b(?:look|see|search|examine|inspect|read|where|wait)\b")
+_OWN: Final = re.compile(
+    r"\b(?:inventory|carry|carrying|my (?:bag|pack|things|gold|health|hit points)|do i have)\b"
+)
 _PUZZLED: Final = "I do not know how to do that. "
-_DRINK: Final = re.compile(r"\b(drink|quaff|use)\b")
-_FAREWELL: Final = re.compile(r"\b(bye|goodbye|farewell|leave)\b")
-_BUY: Final = re.compile(r"\b(buy|sell me|give me)\b")
-_HAND: Final = re.compile(r"\b(give|pay|hand|hire)\b")
-_ONWARD: Final = re.compile(r"(to|through|into|back|up|down|out|toward|towards|at|i)\b(?!.*\?)")
+_DRINK: Final = re.compile(r"\b(?:drink|quaff|use|swallow)\b(?P<what>.*)")
+_FAREWELL: Final = re.compile(r"\b(?:bye|goodbye|farewell|leave|see you)\b")
+_BUY: Final = re.compile(r"\b(?:buy|purchase|sell me|give me)\b")
+_HAND: Final = re.compile(r"\b(?:give|pay|hand|hire)\b(?! (?:up|in|me)\b)")
+_ONWARD: Final = re.compile(r"(?:to|through|into|back|up|down|out|toward|towards|at|i)\b(?!.*\?)")
 """How a message begins that says what the player does, and asks nothing."""
 _COUNT: Final = re.compile(r"\b(\d[\d,]*)\b")
 
@@ -47,15 +57,11 @@ async def narrate(request: AgentRequest, tools: ToolUser) -> str:
     seen.
     """
     before = tools.table.state
-    intended = intended_call(request.message, before) if request.by_player else None
+    if not request.by_player:
+        return describe_scene(before)
+    intended = intended_call(request.message, before)
     if intended is None:
-        text = request.message.lower()
-        is_understood = not request.by_player or _LOOK.search(text)
-        item = named_in(text, before.items)
-        if not is_understood and item is not None:
-            about = before.items[item].description
-            return f"{_PUZZLED}The {item}: {about}"
-        return f"{'' if is_understood else _PUZZLED}{describe_scene(before)}"
+        return _told(request.message.lower(), before)
     done = await attempt(tools, intended)
     state = tools.table.state
     if state.combat is not None:
@@ -69,6 +75,38 @@ async def narrate(request: AgentRequest, tools: ToolUser) -> str:
         return done
     await tools.call("start_combat", {})
     return f"{done} They have noticed you."
+
+
+def _told(text: str, state: GameState) -> str:
+    """Return what is to be told where nothing is to be done: of what the message names, else of the
+    place.
+    """
+    is_asked = asks(text) or _LOOK.search(text) is not None
+    scene = describe_scene(state)
+    if _OWN.search(text):
+        return describe_party(state)
+    if _FAREWELL.search(text) and not _GO.search(text):
+        return scene
+    person = _person_named(text, [*_people_here(state), *state.standing("hostile")])
+    item = named_in(text, state.items)
+    puzzled = "" if is_asked else _PUZZLED
+    if item is not None:
+        return f"{puzzled}The {item}: {state.items[item].description}"
+    if person is not None and person.sheet.about and is_asked:
+        return f"{person.name}: {person.sheet.about}"
+    return f"{puzzled}{scene}"
+
+
+def _people_here(state: GameState) -> list[Creature]:
+    """Return the people whom the player may speak to."""
+    party = (one for one in state.standing("party") if one != state.player)
+    return [*state.standing("neutral"), *party]
+
+
+def _person_named(text: str, people: list[Creature]) -> Creature | None:
+    by_name = {name.lower(): one for one in people for name in (one.id, one.name)}
+    name = named_in(text, by_name)
+    return None if name is None else by_name[name]
 
 
 async def fight(request: AgentRequest, tools: ToolUser) -> str:
@@ -138,33 +176,6 @@ def continues_talk(message: str, state: GameState) -> bool:
     return intended.tool == "give" and any(partner in partners for partner in state.dialogue)
 
 
-_NEAR: Final = 0.8
-
-
-def named_in(text: str, names: Iterable[str]) -> str | None:
-    """Return the name that a text holds: as it is, by its last word, or nearly so written."""
-    known = [*names]
-    words = re.findall(r"[^\W\d_]+", text)
-    for name in sorted(known, key=len, reverse=True):
-        if re.search(rf"\b{re.escape(name)}s?\b", text):
-            return name
-    by_last = [name for name in known if " " in name and name.rpartition(" ")[2] in words]
-    if len(by_last) == 1:
-        return by_last[0]
-    for name in known:
-        size = name.count(" ") + 1
-        spans = (" ".join(words[at : at + size]) for at in range(len(words) - size + 1))
-        if any(SequenceMatcher(None, span, name).ratio() >= _NEAR for span in spans):
-            return name
-    return None
-
-
-def near_names(text: str, name: str) -> list[str]:
-    """Return the words of a text that are nearly a name."""
-    words = re.findall(r"[^\W\d_]{3,}", text)
-    return [w for w in words if SequenceMatcher(None, w, name.lower()).ratio() >= _NEAR]
-
-
 async def attempt(tools: ToolUser, call: IntendedCall) -> str:
     """Make a call and return what happened, or why the rules do not allow it."""
     try:
@@ -191,60 +202,100 @@ def intended_call(
             return IntendedCall(option.tool, option.params)
     if dice := _ROLL.search(text):
         return IntendedCall("roll", {"dice": dice["dice"], "reason": dice["reason"] or "luck"})
-    if (handed := _handed_over(text, state, actor, person)) is not None:
-        return handed
-    if _FIGHT.search(text):
-        if state.combat is None:
-            return IntendedCall("start_combat", {})
-        enemies = [one for one in state.creatures.values() if one.side == "hostile"]
-        named = [one.id for one in enemies if _is_named(text, one.id, one.name)]
-        aimed = named or [one.id for one in state.standing("hostile")]
-        return IntendedCall("attack", {"target": aimed[0], "attacker": actor})
-    if _GO.search(text):
-        place = next(
-            (id_ for id_, one in state.places.items() if _is_named(text, id_, one.name)),
-            message[:100],
-        )
-        return IntendedCall("move", {"place": place})
-    return None
+    if asks(text):
+        return None
+    return (
+        _handed_over(text, state, actor, person)
+        or _fought(text, state, actor)
+        or _moved(text, state)
+    )
+
+
+def _said(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """Return where a text asks for something, unless it is what it says not to do."""
+    found = pattern.search(text)
+    return None if found is None or is_denied(text, found.start()) else found
+
+
+def _fought(text: str, state: GameState, actor: str) -> IntendedCall | None:
+    if not _said(_FIGHT, text):
+        return None
+    person = _person_named(text, [one for one in state.creatures.values() if one.id != PLAYER])
+    if state.combat is None:
+        # Whom the message names is attacked, and nobody else in the place of whoever is no enemy.
+        return IntendedCall("start_combat", {"enemies": [person.id]} if person else {})
+    target = person or state.standing("hostile")[0]
+    return IntendedCall("attack", {"target": target.id, "attacker": actor})
+
+
+def _moved(text: str, state: GameState) -> IntendedCall | None:
+    go = _said(_GO, text)
+    if go is None:
+        return None
+    here = state.places[state.player.place]
+    for ids in (here.exits, [*state.places]):
+        # Where the way leads to is meant before any other place with such a word in its name.
+        by_name = {name.lower(): id_ for id_ in ids for name in (id_, state.places[id_].name)}
+        if (name := named_in(go["where"], by_name)) is not None and by_name[
+            name
+        ] != state.player.place:
+            return IntendedCall("move", {"place": by_name[name]})
+    if go[0].startswith(("leave", "return")) or says_nothing_more(go["where"]):
+        is_only = len(here.exits) == 1
+        return IntendedCall("move", {"place": here.exits[0]}) if is_only else None
+    return IntendedCall("move", {"place": go["where"].strip(" .!")[:100]})
 
 
 def _handed_over(
     text: str, state: GameState, actor: str, person: Creature | None
 ) -> IntendedCall | None:
     """Return the call by which items change hands, where a message asks for one."""
-    buys, hands, drinks = (bool(pattern.search(text)) for pattern in (_BUY, _HAND, _DRINK))
-    if not (buys or hands or drinks):
+    if drinks := _said(_DRINK, text):
+        return _drunk(drinks["what"], state, actor)
+    buys, hands = _said(_BUY, text), _said(_HAND, text)
+    if not (buys or hands):
         return None
-    named = named_in(text, state.items)
-    item = named or GOLD
-    counted = _COUNT.search(text)
+    item, counted = named_in(text, state.items), _COUNT.search(text)
     count = int(counted[1].replace(",", "")) if counted else 1
-    others = [
-        one
-        for one in state.creatures.values()
-        if one.id != actor and _is_named(text, one.id, one.name)
-    ]
-    neutral = [one for one in state.standing("neutral") if not buys or item in one.sheet.prices]
-    other = next(iter([*others, *([person] if person else []), *neutral]), None)
-    if drinks:
-        healing = next((name for name, kind in state.items.items() if kind.heals), None)
-        drunk = named or ("" if "use" in text.split() else healing)
-        if not drunk or not state.items[drunk].heals:
-            return None
-        return IntendedCall("give", {"item": drunk, "giver": actor, "receiver": actor})
-    if other is None:
-        return None
+    others = [one for one in state.creatures.values() if one.id != actor]
+    named = _person_named(text, others) or person
     if buys:
-        return IntendedCall(
-            "give", {"item": item, "giver": other.id, "receiver": PLAYER, "count": count}
-        )
-    if "hire" in text and other.sheet.hire:
-        item, count = GOLD, other.sheet.hire
+        sellers = [
+            one for one in state.standing("neutral") if item is None or item in one.sheet.prices
+        ]
+        seller = named or next(iter(sellers), None)
+        if item is None and seller is not None and len(seller.sheet.prices) == 1:
+            # "I would like to buy it": there is one thing to be had.
+            [item] = seller.sheet.prices
+        if seller is None or item is None:
+            return None
+        params: JsonObject = {"item": item, "giver": seller.id, "receiver": PLAYER, "count": count}
+        return IntendedCall("give", params)
+    for_hire = [one for one in state.standing("neutral") if one.sheet.hire]
+    is_hire = re.search(r"\bhire\b", text) is not None
+    other = named or next(iter(for_hire if is_hire else state.standing("neutral")), None)
+    if other is None or (is_hire and other not in for_hire):
+        return None  # who is with the player already takes no wages again
+    if is_hire:
+        item, count = GOLD, other.sheet.hire or count
     return IntendedCall(
-        "give", {"item": item, "giver": actor, "receiver": other.id, "count": count}
+        "give", {"item": item or GOLD, "giver": actor, "receiver": other.id, "count": count}
     )
 
 
-def _is_named(text: str, id_: str, name: str) -> bool:
-    return named_in(text, (id_, name.lower())) is not None
+def _drunk(what: str, state: GameState, actor: str) -> IntendedCall | None:
+    """Return the call by which somebody of the party is healed; None where something else is to be
+    drunk or used.
+    """
+    healing = [name for name, kind in state.items.items() if kind.heals]
+    item = named_in(what, state.items)
+    if item is None and says_nothing_more(what) and healing:
+        item = healing[0]
+    if item not in healing:
+        return None
+    others = [one for one in state.creatures.values() if one.id != actor]
+    receiver = _person_named(what, others)
+    if receiver is not None and receiver.side != "party":
+        return None
+    to = actor if receiver is None else receiver.id
+    return IntendedCall("give", {"item": item, "giver": actor, "receiver": to})

@@ -40,15 +40,17 @@ from wavewright.packs.tabletop.turn.context import (
     reload_context,
     wrap_ally_action,
 )
-from wavewright.packs.tabletop.turn.game_master import continues_talk, near_names
+from wavewright.packs.tabletop.turn.game_master import continues_talk
 from wavewright.packs.tabletop.turn.table import GameTable
+from wavewright.packs.tabletop.turn.wording import is_nearly, words_of
 from wavewright.tools import ToolError
 
 _HALT_AFTER_NPC_DIALOGUE: Final = "HALT_AFTER_NPC_DIALOGUE"
 _ADDRESS: Final = (
-    r"@{0}\b|^{0}\s*[,:]|^(?:talk|speak|say|chat)\s+(?:to|with)\s+{0}\b"
-    r"|^(?:ask|tell|thank|greet)\s+{0}\b|,\s*{0}\s*[?!.]*$"
-    r"|^(?:hello|hi|hey|greetings|welcome|excuse me|good\s+\w+)[\s,]+{0}\b"
+    r"@{0}\b|^{0}\s*(?:[,:!?.]|$)|^(?:i\s+)?(?:talk|speak|say|chat)\s+(?:to|with)\s+{0}\b"
+    r"|^(?:i\s+|now\s+|and\s+)*(?:ask|tell|thank|greet|call)\s+{0}\b|,\s*{0}\s*[?!.]*$"
+    r"|^(?:hello|hi|hey|greetings|welcome|excuse me|thanks|thank you|good\s+\w+)[\s,]+(?:\w+\s+)?{0}\b"
+    r"|^{0}\s+(?:who|what|where|when|why|how|which|do|did|can|could|will|would|are|have|tell|come|please)\b"
 )
 _NEXT_NAME: Final = r"\band\s+@?{0}\b"
 
@@ -158,11 +160,16 @@ def addressed_people(message: str, state: GameState) -> tuple[str, ...]:
         for person in here:
             named = any(
                 re.search(pattern.format(re.escape(name)), text)
-                for name in (person.id, person.name.lower(), *near_names(text, person.name))
+                for name in (person.id, person.name.lower(), *_near_names(text, person.name))
             )
             if named and person.id not in found and (found or pattern is _ADDRESS):
                 found.append(person.id)
     return tuple(found)
+
+
+def _near_names(text: str, name: str) -> list[str]:
+    """Return the words of a text that are nearly a name."""
+    return [word for word in words_of(text) if is_nearly(word, name.lower())]
 
 
 class DetectNpcDialogueTargets(TurnPhase):
