@@ -591,3 +591,11 @@ def test_a_row_that_cannot_be_right_is_named_with_its_day(
     assert found.kind == kind
     assert found.text.startswith(row[:10])
     assert [price.close for price in series.prices] == [12, 13]
+
+
+def test_a_stock_may_be_called_as_a_device_is_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "CON.csv").write_text("Date,Close\n2026-11-25,12\n")
+
+    series = FilePrices(tmp_path, "prices").read("CON", dt.date(2026, 12, 1), fresh=True)
+
+    assert [price.close for price in series.prices] == [12]

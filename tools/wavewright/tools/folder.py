@@ -172,10 +172,14 @@ class Folder:
         """
         *folders, name = path_parts(path)
         with self._open_parent(path, folders, create=False) as parent:
-            try:
-                fd = os.open(name, _OPEN_FILE, dir_fd=parent)
-            except OSError as error:
-                _raise_refused(path, error)
+            return self._open_at(path, name, parent)
+
+    @staticmethod
+    def _open_at(path: str, name: str, parent: int) -> BinaryIO:
+        try:
+            fd = os.open(name, _OPEN_FILE, dir_fd=parent)
+        except OSError as error:
+            _raise_refused(path, error)
         mode = os.fstat(fd).st_mode
         if not stat.S_ISREG(mode):
             os.close(fd)
@@ -192,10 +196,17 @@ class Folder:
             PathRefused: see `open`; or it holds more than `max_bytes`.
         """
         with self.open(path) as file:
-            content = file.read(max_bytes + 1)
-        if len(content) > max_bytes:
-            raise PathRefused(path, f"it is larger than {max_bytes:,} bytes")
-        return content
+            return _all_of(file, path, max_bytes)
+
+    def read_entry(self, entry: FolderEntry, *, max_bytes: int) -> bytes:
+        """Return what a file holds that `entries` has listed, whatever its name is elsewhere: on
+        Linux `CON.csv` is a file as any other.
+
+        Raises:
+            PathRefused: see `read`.
+        """
+        with self._open_at(entry.name, entry.name, self._fd) as file:
+            return _all_of(file, entry.name, max_bytes)
 
     def write(self, path: str, content: bytes) -> None:
         """Write a file whole, with missing folders: it has the new content or the old, never a
@@ -292,6 +303,13 @@ def _require_file_or_nothing(path: str, name: str, parent: int) -> None:
         raise PathRefused(path, "it is a symbolic link")
     if not stat.S_ISREG(mode):
         raise PathRefused(path, "there is something else than a regular file")
+
+
+def _all_of(file: BinaryIO, path: str, max_bytes: int) -> bytes:
+    content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise PathRefused(path, f"it is larger than {max_bytes:,} bytes")
+    return content
 
 
 def _raise_refused(path: str, error: OSError) -> NoReturn:

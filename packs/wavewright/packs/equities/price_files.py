@@ -334,7 +334,13 @@ def _open_folder(folder: Path, shown: str) -> Folder:
 
 def _read_content(folder: Folder, name: str, shown: str) -> bytes:
     try:
-        content = folder.read(name, max_bytes=MAX_FILE_BYTES)
+        # What stands in the folder is read whatever it is called; other names are refused as paths.
+        listed = next((one for one in folder.entries() if one.name == name and one.is_file), None)
+        content = (
+            folder.read(name, max_bytes=MAX_FILE_BYTES)
+            if listed is None
+            else folder.read_entry(listed, max_bytes=MAX_FILE_BYTES)
+        )
     except PathRefused as error:
         raise ToolError(
             f"{shown}: {error.reason}",
