@@ -48,6 +48,8 @@ async def test_a_potion_is_drunk_by_its_name_or_nearly_so(message: str) -> None:
         "hey mirra!",
         "What happened at the mine, Mira?",
         "Good evening Mira",
+        "say hello to Mira",
+        "Mira!",
     ],
 )
 async def test_a_greeting_begins_a_talk(message: str) -> None:
@@ -121,6 +123,19 @@ async def test_who_is_hired_takes_no_wages_again() -> None:
     game, _ = await play("go to inn", "hire Sela", "hire Sela again")
 
     assert game.state.player.has("gold", 15)
+
+
+@pytest.mark.parametrize("message", ["buy two potions from Mira", "buy 2 healing potions"])
+async def test_a_number_is_read_in_figures_and_in_words(message: str) -> None:
+    game, _ = await play(message)
+
+    assert game.state.player.has("healing potion", 3)
+
+
+async def test_who_is_elsewhere_is_said_not_to_be_here() -> None:
+    _, [told] = await play("talk to Borin")
+
+    assert "Borin is not here." in texts(told)
 
 
 async def test_what_is_for_sale_is_meant_where_nothing_is_named() -> None:

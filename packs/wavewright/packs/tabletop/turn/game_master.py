@@ -16,7 +16,13 @@ from wavewright.packs.tabletop.game.state import (
 )
 from wavewright.packs.tabletop.game.world import GOLD, PLAYER
 from wavewright.packs.tabletop.turn.agents import AgentRequest, ToolUser
-from wavewright.packs.tabletop.turn.wording import asks, is_denied, named_in, says_nothing_more
+from wavewright.packs.tabletop.turn.wording import (
+    asks,
+    count_in,
+    is_denied,
+    named_in,
+    says_nothing_more,
+)
 from wavewright.planner import JsonObject
 from wavewright.tools import ToolError
 
@@ -26,7 +32,8 @@ INTRODUCTION: Final = (
 )
 _FIGHT: Final = re.compile(r"\b(?:attack|fight|strike|hit|kill|shoot)\b")
 _GO: Final = re.compile(
-    r"\b(?:go|goes|move|walk|head|run|enter|travel|climb|return|leave)\b(?P<where>.*)"
+    r"\b(?:go|goes|move|walk|head|run|enter|travel|climb|return|leave|"
+    r"(?:take|bring|lead) (?:me|us))\b(?P<where>.*)"
 )
 _ROLL: Final = re.compile(
     r"\b(?:roll|throw)\b.*?(?P<dice>\d*d\d+(?:\s*[+-]\s*\d+)?)(?:\s+for\s+(?P<reason>.{1,100}))?"
@@ -42,7 +49,6 @@ _BUY: Final = re.compile(r"\b(?:buy|purchase|sell me|give me)\b")
 _HAND: Final = re.compile(r"\b(?:give|pay|hand|hire)\b(?! (?:up|in|me)\b)")
 _ONWARD: Final = re.compile(r"(?:to|through|into|back|up|down|out|toward|towards|at|i)\b(?!.*\?)")
 """How a message begins that says what the player does, and asks nothing."""
-_COUNT: Final = re.compile(r"\b(\d[\d,]*)\b")
 
 
 class IntendedCall(NamedTuple):
@@ -90,6 +96,9 @@ def _told(text: str, state: GameState) -> str:
     person = _person_named(text, [*_people_here(state), *state.standing("hostile")])
     item = named_in(text, state.items)
     puzzled = "" if is_asked else _PUZZLED
+    away = _person_named(text, [one for one in state.creatures.values() if one.side == "neutral"])
+    if person is None and away is not None and item is None:
+        return f"{away.name} is not here. {scene}"
     if item is not None:
         return f"{puzzled}The {item}: {state.items[item].description}"
     if person is not None and person.sheet.about and is_asked:
@@ -207,7 +216,7 @@ def intended_call(
     return (
         _handed_over(text, state, actor, person)
         or _fought(text, state, actor)
-        or _moved(text, state)
+        or (_moved(text, state) if state.combat is None else None)
     )
 
 
@@ -255,8 +264,7 @@ def _handed_over(
     buys, hands = _said(_BUY, text), _said(_HAND, text)
     if not (buys or hands):
         return None
-    item, counted = named_in(text, state.items), _COUNT.search(text)
-    count = int(counted[1].replace(",", "")) if counted else 1
+    item, count = named_in(text, state.items), count_in(text)
     others = [one for one in state.creatures.values() if one.id != actor]
     named = _person_named(text, others) or person
     if buys:

@@ -47,7 +47,7 @@ from wavewright.tools import ToolError
 
 _HALT_AFTER_NPC_DIALOGUE: Final = "HALT_AFTER_NPC_DIALOGUE"
 _ADDRESS: Final = (
-    r"@{0}\b|^{0}\s*(?:[,:!?.]|$)|^(?:i\s+)?(?:talk|speak|say|chat)\s+(?:to|with)\s+{0}\b"
+    r"@{0}\b|^{0}\s*(?:[,:!?.]|$)|^(?:i\s+)?(?:talk|speak|say|chat)\s+(?:\w+\s+)?(?:to|with)\s+{0}\b"
     r"|^(?:i\s+|now\s+|and\s+)*(?:ask|tell|thank|greet|call)\s+{0}\b|,\s*{0}\s*[?!.]*$"
     r"|^(?:hello|hi|hey|greetings|welcome|excuse me|thanks|thank you|good\s+\w+)[\s,]+(?:\w+\s+)?{0}\b"
     r"|^{0}\s+(?:who|what|where|when|why|how|which|do|did|can|could|will|would|are|have|tell|come|please)\b"

@@ -33,6 +33,17 @@ _FILLERS: Final = frozenset(
 """Words that name nothing."""
 
 
+_COUNT: Final = re.compile(r"\b(\d[\d,]*)\b")
+_NUMBERS: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def count_in(text: str) -> int:
+    """Return the first number of a text; 1 where it has none."""
+    if counted := _COUNT.search(text):
+        return int(counted[1].replace(",", ""))
+    return next((_NUMBERS.index(word) + 1 for word in words_of(text) if word in _NUMBERS), 1)
+
+
 def words_of(text: str) -> list[str]:
     """Return the words of a text, in lower case."""
     return _WORD.findall(text.lower())
