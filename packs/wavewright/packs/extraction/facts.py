@@ -57,6 +57,10 @@ class FactCues:
     """Of targets."""
 
 
+_MAX_ROW: Final = 200
+"""Characters of a paragraph that is a label and its value."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fact:
     """A value of a field, and the passage that says it."""
@@ -113,6 +117,12 @@ class FactReader:
             for block in page.rows():
                 if block.label.casefold() in cue.labels:
                     yield from self._values(cue, block.value, block, page)
+            for block in page.prose():
+                # "Recommended level: 20-26" is a row, however it is written.
+                label, mark, value = block.text.partition(":")
+                is_row = mark and "\n" not in block.text and len(block.text) <= _MAX_ROW
+                if is_row and label.strip().casefold() in cue.labels:
+                    yield from self._values(cue, value.strip(), block, page, block.text)
 
     def _in_sections(self, cue: FactCues) -> Iterator[Fact]:
         for page in self.pages:

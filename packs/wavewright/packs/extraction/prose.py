@@ -142,11 +142,6 @@ class ProseReader:
         self._lock = Lock()
         self._known: dict[str, SentenceProse] = {}
 
-    @property
-    def is_able(self) -> bool:
-        """Whether there is a model."""
-        return self._language is not None
-
     def read(self, sentence: str) -> SentenceProse:
         """Return what a sentence says."""
         return self.read_all((sentence,))[0]
@@ -331,7 +326,9 @@ class _SentenceReader:
                 continue
             tokens += part
             start, end = tokens[0].idx, tokens[-1].idx + len(tokens[-1].text)
-            is_known = any(one.span.start < end and start < one.span.end for one in names)
+            # "The Drowning of Ceor" is more than the Ceor within it.
+            inner = part[0].idx if part else end
+            is_known = any(one.span.start < inner and start < one.span.end for one in names)
             text = self._doc.text[start:end]
             if not is_known and _is_a_name(text, tokens) and self._is_named(tokens, ""):
                 yield ProseName(text, "", Span(start, end))
