@@ -599,3 +599,20 @@ def test_a_stock_may_be_called_as_a_device_is_elsewhere(tmp_path: Path) -> None:
     series = FilePrices(tmp_path, "prices").read("CON", dt.date(2026, 12, 1), fresh=True)
 
     assert [price.close for price in series.prices] == [12]
+
+
+def test_a_doubtful_stock_is_left_out_with_its_day_and_the_others_are_not(tmp_path: Path) -> None:
+    days = [dt.date(2010, 1, 4) + dt.timedelta(days=7 * (at // 5) + at % 5) for at in range(40)]
+    for code, jump in (("AAA", 1), ("BBB", 1), ("CCC", 100)):
+        rows = [f"{day},{(10 + at / 50) * (jump if at > 20 else 1)}" for at, day in enumerate(days)]
+        write(tmp_path, HEADER + "\n".join(rows) + "\n", f"{code}.csv")
+    documents: list[Json] = [fetch(tmp_path, code) for code in ("AAA", "BBB", "CCC")]
+
+    summary = call_for_document(
+        equities(tmp_path)["analyze_summary"], documents=documents, title="Three"
+    )
+
+    assert [as_object(stock)["code"] for stock in as_list(summary["stocks"])] == ["AAA", "BBB"]
+    assert summary["missing"] == ["CCC"]
+    [note] = [str(one) for one in as_list(summary["warnings"]) if "CCC is left out" in str(one)]
+    assert str(days[21]) in note

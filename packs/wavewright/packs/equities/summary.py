@@ -136,20 +136,29 @@ def analyze_summary(  # noqa: PLR0913 - the parameters of a tool are what plans 
         )
     given = [benchmark] if isinstance(benchmark, InputDocument) else [*(benchmark or ())]
     indices = _benchmarks_of(given, kept)
-    histories = _histories(kept)
+    every = _histories(kept)
+    # Figures of doubtful prices are worth nothing: such a stock is left out, and not the others.
+    doubtful = {one.code: one.doubts for one in every if one.doubts} if len(every) > 1 else {}
+    histories = [one for one in every if one.code not in doubtful]
     names = dict(zip(map(str.upper, required_tickers), company_names, strict=False))
     stocks = [_stock_result(document, indices, names.get(document.code)) for document in histories]
     listed = [
         *_documents_of_kind(kept, AnnouncementsDocument),
         *_documents_of_kind(announcements, AnnouncementsDocument),
     ]
-    missing = missing_tickers(stocks, listed, required_tickers)
+    lacking = missing_tickers(stocks, listed, [*required_tickers, *(one.code for one in every)])
+    missing = [*dict.fromkeys([*lacking, *doubtful])]
     refuse_benchmarks(stocks, benchmark_codes)
     inherited = [note for document in kept for note in _warnings_of(document)]
     inherited += [
         note for document in (*indices, *announcements) for note in _warnings_of(document)
     ]
-    notes = [f"{code} is missing: there are no prices of it here." for code in missing]
+    notes = [
+        f"{code} is left out: {'; '.join(doubtful[code][:3])}"
+        if code in doubtful
+        else f"{code} is missing: there are no prices of it here."
+        for code in missing
+    ]
     summary = _build_summary(
         _SummaryParts(
             title, stocks, indices, listed, _chart(histories, indices), inherited, notes, missing
