@@ -136,6 +136,15 @@ any_event: st.SearchStrategy[Event] = st.one_of(
         log=texts,
     ),
     st.builds(
+        events.OutputLogged,
+        at=seconds,
+        step=step_ids,
+        attempt=counts,
+        stream=st.sampled_from(["stdout", "stderr", "log"]),
+        text=texts,
+        index=indices,
+    ),
+    st.builds(
         events.RungTaken, at=seconds, rung=rung_records, step=st.none() | step_ids, index=indices
     ),
     st.builds(events.OutputStreamed, at=seconds, step=step_ids, text=texts, index=indices),

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 from urllib.parse import quote, unquote, urlsplit
 
 from wavewright.config.secret_patterns import (
@@ -61,6 +61,10 @@ PLACEHOLDERS = frozenset(
 """
 
 
+_KEY_BEGINS: Final = "-----BEGIN "
+_KEY_ENDS: Final = "-----END "
+
+
 class Redactor:
     """Redacts known secrets, and text that looks like a secret."""
 
@@ -86,6 +90,22 @@ class Redactor:
 
     def _redact(self, text: str) -> str:
         return _redact_unescaped(lambda written: redact_patterns(self._redact_known(written)), text)
+
+    def redactable(self, text: str) -> int:
+        """Return how many characters of a text, whose rest is to come, can be redacted by
+        themselves: what follows may be the beginning of a secret of several lines.
+        """
+        end = len(text)
+        begun = text.rfind(_KEY_BEGINS)
+        if begun >= 0 and _KEY_ENDS not in text[begun:]:
+            end = begun
+        for value in self._values:
+            first = value.partition("\n")[0].strip()
+            if first and first != value and (begun := text.rfind(first)) >= 0:
+                # Also where the whole of it is there, it is taken as one piece or not at all.
+                is_whole = len(text) - begun >= 2 * len(value)
+                end = end if is_whole else min(end, begun)
+        return end
 
     def may_contain_secret(self, text: str) -> bool:
         """Whether a text may hold a known secret, however escaped: a fast check before the exact

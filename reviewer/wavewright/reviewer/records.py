@@ -7,7 +7,7 @@ here can lift a gate or a cap.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal, get_args
 
 from pydantic import JsonValue
 
@@ -17,6 +17,13 @@ from wavewright.planner.types import GateId, JsonObject, StepId
 from wavewright.reviewer.cost_records import LoopCallReport, ModelUses, Record, RungReport
 
 RunStatus = Literal["achieved", "not_achieved", "failed", "interrupted", "cancelled"]
+GoingStatus = Literal["running", "waiting_for_answer", "waiting_for_approval"]
+"""Of a run that has not ended."""
+GOING: Final[frozenset[str]] = frozenset(get_args(GoingStatus))
+StepStanding = StepStatus | Literal["not_run", "waiting", "ready", "running", "asking"]
+"""How a step has ended, or where it stands in a run that may go on: it *waits* for others, is
+*ready* for its turn, *runs*, or *asks* a person. `not_run`: the run has ended without it.
+"""
 
 
 EVERY_FIELD = "*"
@@ -240,7 +247,7 @@ class StepReport(Record):
     id: StepId
     tool: str
     why: str | None = None
-    status: StepStatus | Literal["not_run"]
+    status: StepStanding
     wave: int
     """Counted from 1."""
     round: int = 0
@@ -253,7 +260,7 @@ class StepReport(Record):
     seconds: float = 0.0
     attempts: int = 0
     items: tuple[int, int] | None = None
-    """Succeeded and all, for a `for_each` step."""
+    """Succeeded and all, for a `for_each` step; of one that runs, so far."""
     labels: tuple[str, ...] = ()
     """Labels of its items."""
     output: str | None = None
@@ -355,7 +362,7 @@ class Package(Record):
     goal_name: str = ""
     """Of the goal template that the job names."""
     goal: str
-    status: RunStatus
+    status: RunStatus | GoingStatus
     reason: str = ""
     """Why it ended, if the status does not say it."""
     result: JsonValue = None

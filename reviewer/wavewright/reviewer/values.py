@@ -229,6 +229,17 @@ def iso_of_epoch(seconds: float) -> str:
     return text.replace("+00:00", "Z").replace(".000Z", "Z")
 
 
+def has_value(result: Json) -> bool:
+    """Whether there is anything in a result."""
+    match result:
+        case None:
+            return False
+        case dict():
+            return not result or any(map(has_value, result.values()))
+        case _:
+            return True
+
+
 def duration_text(seconds: float) -> str:
     """Return a duration in the largest fitting unit: `0.4 s`, `45 min`, `24 h`, `16.7 years`."""
     for unit, size, least in (

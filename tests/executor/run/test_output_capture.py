@@ -12,10 +12,13 @@ import anyio.to_thread
 import pytest
 
 from tests.executor.execution_harness import RUN, ExecutionHarness, plan_of
-from wavewright.executor.events.types import AttemptLogged, Event
-from wavewright.executor.run.emissions import MAX_CHARS, MAX_LOGGED_ATTEMPTS
+from wavewright.config.redaction import Redactor
+from wavewright.executor.events.types import AttemptLogged, Event, OutputLogged
+from wavewright.executor.run import emissions
+from wavewright.executor.run.emissions import MAX_CHARS, OutputCapture
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.types import Json
+from wavewright.reviewer.package.log_lines import log_lines
 from wavewright.tools.functions.injected import TextChunk
 from wavewright.tools.functions.tool import ToolCall
 
@@ -217,11 +220,78 @@ async def test_a_secret_that_the_cut_goes_through_is_not_kept_by_half(
     assert "S3cret" not in event.stdout
 
 
-async def test_of_a_step_with_many_failing_items_some_tracebacks_are_kept() -> None:
+@pytest.mark.parametrize(("limit", "kept"), [("MAX_LOGGED_ATTEMPTS", 30), ("MAX_LOGGED_CHARS", 1)])
+async def test_of_a_step_with_many_failing_items_some_tracebacks_are_kept(
+    monkeypatch: pytest.MonkeyPatch, limit: str, kept: int
+) -> None:
+    monkeypatch.setattr(emissions, limit, 30)
+
     def work(call: ToolCall) -> Json:
         raise ValueError(call.index)
 
-    step = {"id": "a", "for_each": [*range(200)], "params": {"by": "${item}"}, "min_ok": 0}
+    step = {"id": "a", "for_each": [*range(60)], "params": {"by": "${item}"}, "min_ok": 0}
     events = await logged_by(ExecutionHarness().add(work), step)
 
-    assert len(events) == MAX_LOGGED_ATTEMPTS
+    assert len(events) == kept
+
+
+async def test_what_a_call_prints_is_journaled_while_it_is_at_work() -> None:
+    journal, seen = MemoryJournal(), anyio.Event()
+
+    async def work(call: ToolCall) -> Json:
+        await anyio.to_thread.run_sync(printing, call)
+        print("no whole", end="")
+        print(" line", end="")
+        await seen.wait()
+        print(" before this")
+        return {}
+
+    def listen(event: Event) -> None:
+        if isinstance(event, OutputLogged) and event.stream == "log":
+            seen.set()
+
+    plan = plan_of({"id": "a"})
+    await ExecutionHarness().add(work).run(plan, journal=journal, on_event=listen)
+
+    events = await journal.load(RUN)
+    parts = {event.stream: event for event in events if isinstance(event, OutputLogged)}
+    assert (parts["stdout"].text, parts["stdout"].attempt) == ("out of a\n", 1)
+    assert parts["stderr"].text == "err of a\n"
+    lines, _ = log_lines(events)
+    assert [line.text for line in lines if line.stream == "stdout"] == [
+        "out of a",
+        "no whole line before this",
+    ]
+
+
+def test_a_secret_of_several_lines_is_never_taken_by_half() -> None:
+    lines = "first-part-of-it\nsecond-part-of-it\nthird-part-of-it"
+    redactor = Redactor([lines])
+    capture = OutputCapture(lambda: None)
+    taken = ""
+
+    for piece in ("before\n", *(f"{line}\n" for line in lines.split("\n")), "after\n" * 30):
+        capture.add("stdout", piece)
+        taken += capture.take(redactor).get("stdout", "")
+
+    assert taken.startswith("before\n")
+    assert "part-of-it" not in taken
+    assert taken.endswith("after\n")
+
+
+def test_a_private_key_is_never_taken_by_half() -> None:
+    capture = OutputCapture(lambda: None)
+    key = [
+        "-----BEGIN PRIVATE KEY-----\n",
+        "MIIabcdefghijklmnopqrstuvwxyz012345\n",
+        "-----END PRIVATE KEY-----\n",
+    ]
+    taken = ""
+
+    for piece in ("before\n", *key, "after\n"):
+        capture.add("log", piece)
+        taken += capture.take(Redactor()).get("log", "")
+
+    assert taken.startswith("before\n")
+    assert "MIIabc" not in taken
+    assert taken.endswith("after\n")

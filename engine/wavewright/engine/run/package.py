@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 from wavewright.config.settings import Settings
 from wavewright.engine.run.context import PackagedContext, PlannedContext, extended
@@ -11,6 +12,9 @@ from wavewright.engine.run.ports import Attempt, Publish
 from wavewright.engine.run.recording import record_note
 from wavewright.engine.run.run_files import run_folder
 from wavewright.reviewer.package.builder import build_package as package_of_run
+
+if TYPE_CHECKING:
+    from wavewright.reviewer.records import RunStatus
 
 
 def build_package(context: PlannedContext) -> PackagedContext:
@@ -43,5 +47,7 @@ async def publish_package(
         paths = [str(path) for path in files]
         context = await record_note(attempt, context, "package", {"files": [*paths]})
     reason = "" if package.review is None else package.review.summary
-    context = await record_end(attempt, context, package.status, reason)
+    # What is published goes on no more.
+    status = cast("RunStatus", package.status)
+    context = await record_end(attempt, context, status, reason)
     return replace(context, package=package, files=files)

@@ -37,6 +37,7 @@ KINDS: Final[Mapping[str, type[Event]]] = {
     "output_streamed": events.OutputStreamed,
     "loop_tool_called": events.LoopToolCalled,
     "attempt_logged": events.AttemptLogged,
+    "output_logged": events.OutputLogged,
     "answer_kept": events.AnswerKept,
     "noted": events.Noted,
     "run_finished": events.RunFinished,

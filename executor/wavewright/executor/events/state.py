@@ -22,6 +22,7 @@ from wavewright.executor.events.types import (
     LoopToolCalled,
     ModelCalled,
     Noted,
+    OutputLogged,
     OutputStreamed,
     PlanAccepted,
     RunFinished,
@@ -266,7 +267,7 @@ def reduce(state: RunState, event: Event) -> RunState:  # noqa: C901, PLR0912 - 
             return replace(state, loop_records=calls, finished=None)
         case AttemptLogged():
             return _with_fault(state, event)
-        case OutputStreamed() | AnswerKept():
+        case OutputStreamed() | OutputLogged() | AnswerKept():
             return state if state.finished is None else replace(state, finished=None)
         case Noted():
             # What ran when another attempt begins was cut off with the attempt before.

@@ -301,6 +301,22 @@ class AttemptLogged:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputLogged:
+    """Whole lines that a call has printed or logged since the last such event, while it is at work.
+
+    What follows, and all of it again, is in the `AttemptLogged` at the end of the attempt. The text
+    is redacted, and not recorded any more once there is much of it.
+    """
+
+    at: float
+    step: StepId
+    attempt: int
+    stream: Literal["stdout", "stderr", "log"]
+    text: str
+    index: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class AnswerKept:
     """A model's answer, or a tool's output in an agent's loop, kept for a resumed run.
 
@@ -361,6 +377,7 @@ Event: TypeAlias = (
     | OutputStreamed
     | LoopToolCalled
     | AttemptLogged
+    | OutputLogged
     | AnswerKept
     | Noted
     | RunFinished

@@ -32,7 +32,7 @@ from wavewright.executor.run.deadlines import (
     Deadlines,
     is_process_exception,
 )
-from wavewright.executor.run.emissions import CURRENT_CAPTURE, Emissions, OutputCapture
+from wavewright.executor.run.emissions import CURRENT_CAPTURE, Emissions
 from wavewright.executor.run.failures import (
     REFUSED,
     UNCLEAR,
@@ -432,7 +432,7 @@ class CallRunner:
         request = self._request(call, compiled, data)
         output: object = None
         failure: AttemptFailure | None = None
-        capture = OutputCapture()
+        capture = self._emissions.capture(call, self._redactor)
         token = CURRENT_CAPTURE.set(capture)
         timed = self._deadlines.limit(compiled.timeout, of=call.step.id)
         call.is_under_way = True

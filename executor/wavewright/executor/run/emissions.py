@@ -20,10 +20,10 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TextIO, TypeAlias, cast
+from typing import Any, Final, Literal, TextIO, TypeAlias, cast
 
 from wavewright.config.redaction import Redactor
 from wavewright.executor.events.codec import decode, encode
@@ -37,6 +37,7 @@ from wavewright.executor.events.types import (
     LoopToolCalled,
     ModelCalled,
     Noted,
+    OutputLogged,
     OutputStreamed,
     RungTaken,
 )
@@ -92,10 +93,18 @@ _CAPTURE_LOCK = threading.Lock()
 class OutputCapture:
     """The output and log records of one attempt."""
 
-    __slots__ = ("_is_closed", "_texts")
+    __slots__ = ("_fresh", "_is_closed", "_is_told", "_texts", "_told")
 
-    def __init__(self) -> None:
+    def __init__(self, told: Callable[[], None] | None = None) -> None:
+        """Capture nothing yet.
+
+        Args:
+            told: Called, from any thread, when there is text to `take`.
+        """
         self._texts: dict[str, _TailBuffer] | None = None
+        self._fresh: dict[str, list[str]] = {}
+        self._told = told
+        self._is_told = False
         self._is_closed = False
 
     def add(self, name: str, text: str) -> None:
@@ -106,6 +115,27 @@ class OutputCapture:
             if self._texts is None:
                 self._texts = {}
             self._texts.setdefault(name, _TailBuffer()).add(text)
+            if self._told is None:
+                return
+            self._fresh.setdefault(name, []).append(text)
+            is_news, self._is_told = not self._is_told, True
+        if is_news:
+            self._told()
+
+    def take(self, redactor: Redactor) -> dict[str, str]:
+        """Return the whole lines of each text that were not taken before, redacted; what may be the
+        beginning of a secret of several lines stays.
+        """
+        with _CAPTURE_LOCK:
+            self._is_told = False
+            fresh = {name: "".join(parts) for name, parts in self._fresh.items()}
+            taken = dict[str, str]()
+            for name, text in fresh.items():
+                most = redactor.redactable(text)
+                end = max(text.rfind("\n", 0, most), text.rfind("\r", 0, most)) + 1
+                taken[name] = text[:end]
+                self._fresh[name] = [text[end:]] if end < len(text) else []
+        return {name: valid_text(redactor.redact(text)) for name, text in taken.items() if text}
 
     def close(self, redactor: Redactor) -> dict[str, str]:
         """Return the texts that are not empty (`stdout`, `stderr`, `log`), redacted; further text
@@ -113,6 +143,7 @@ class OutputCapture:
         """
         with _CAPTURE_LOCK:
             self._is_closed = True
+            self._fresh.clear()
             texts, self._texts = self._texts or {}, None
         return {name: text for name, end in texts.items() if (text := end.text(redactor))}
 
@@ -245,9 +276,14 @@ FLUSH_CHARS: Final = 2_000
 """… or as soon as it has so many characters."""
 
 _NO_OUTPUT: Final[Mapping[str, str]] = {}
-MAX_LOGGED_ATTEMPTS: Final = 50
-"""Maximum of attempts per step whose traceback, output and log records are recorded."""
+OUTPUT_SECONDS: Final = 0.4
+"""What a call prints becomes an event after so long."""
+MAX_LOGGED_ATTEMPTS: Final = 1_000
+"""Maximum of attempts per step whose traceback, output and log records are recorded …"""
+MAX_LOGGED_CHARS: Final = 2_000_000
+"""… and of the characters of these, and of those that are recorded while calls are at work."""
 
+_Stream: TypeAlias = Literal["stdout", "stderr", "log"]
 _Emitted: TypeAlias = Event | str
 """An event, or text that becomes one."""
 
@@ -272,6 +308,7 @@ class Emissions:
         self._thread = threading.get_ident()
         self._texts = dict[ScheduledCall, _TextBuffer]()
         self._logged = Counter[StepId]()
+        self._logged_chars = Counter[StepId]()
 
     def emit(self, call: ScheduledCall, attempt: int, emission: Emission) -> None:
         """Record an emission; bound to its call and attempt, this is `ToolCall.emit`. Never waits.
@@ -299,8 +336,11 @@ class Emissions:
         call.is_under_way = False
         if self._texts and call in self._texts:
             self._flush_text(call)
-        if (printed or traceback) and self._logged[call.step.id] < MAX_LOGGED_ATTEMPTS:
-            self._logged[call.step.id] += 1
+        step = call.step.id
+        has_room = self._logged_chars[step] < MAX_LOGGED_CHARS
+        if (printed or traceback) and self._logged[step] < MAX_LOGGED_ATTEMPTS and has_room:
+            self._logged[step] += 1
+            self._logged_chars[step] += len(traceback) + sum(map(len, printed.values()))
             self._record(
                 AttemptLogged(
                     self._clock.wall(),
@@ -311,6 +351,34 @@ class Emissions:
                     **printed,
                 )
             )
+
+    def capture(self, call: ScheduledCall, redactor: Redactor) -> OutputCapture:
+        """Return the capture of an attempt that begins, whose lines are recorded as they come."""
+        attempt = call.attempt
+
+        def record_later() -> None:
+            self._clock.call_later(OUTPUT_SECONDS, record)
+
+        def record() -> None:
+            if not call.is_under_way or call.attempt != attempt:
+                return
+            for name, text in capture.take(redactor).items():
+                self._record_output(call, cast("_Stream", name), text)
+
+        def told() -> None:
+            # The run may have ended meanwhile, and its loop is closed.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(record_later)
+
+        capture = OutputCapture(told)
+        return capture
+
+    def _record_output(self, call: ScheduledCall, stream: _Stream, text: str) -> None:
+        step = call.step.id
+        if self._logged_chars[step] >= MAX_LOGGED_CHARS:
+            return
+        self._logged_chars[step] += len(text)
+        self._record(OutputLogged(self._clock.wall(), step, call.attempt, stream, text, call.item))
 
     def _to_emitted(self, call: ScheduledCall, emission: Emission) -> _Emitted:
         if isinstance(emission, TextChunk):

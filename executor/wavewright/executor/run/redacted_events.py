@@ -22,6 +22,7 @@ from wavewright.executor.events.types import (
     ItemFinished,
     LoopToolCalled,
     Noted,
+    OutputLogged,
     OutputStreamed,
     StepError,
     StepFinished,
@@ -90,7 +91,7 @@ class OutputRedactor:
         if isinstance(event, (StepFinished, ItemFinished)):
             return self._redact_finished(event)
         match event:
-            case OutputStreamed(text=text):
+            case OutputStreamed(text=text) | OutputLogged(text=text):
                 return replace(event, text=self.redact_text(text))
             case LoopToolCalled(call=call):
                 return replace(event, call=replace(call, message=self.redact_text(call.message)))

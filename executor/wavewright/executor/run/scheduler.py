@@ -267,16 +267,20 @@ class Scheduler:
         """
         self._is_stopped = True
         written = {step_id for step_id, _ in self._recorder.state.begun if self._writes(step_id)}
+        under_way = self._recorder.state.under_way
         for step_id in self._program.graph.steps:
             if self._readiness.is_finished(step_id):
                 continue
             if step_id in written or not self._rules.has_ended_before(step_id):
                 error = _UNCERTAIN_WRITE if step_id in written else None
+                now, began = self._clock.wall(), under_way.get(step_id)
                 ending = StepFinished(
-                    at=self._clock.wall(),
+                    at=now,
                     step=step_id,
                     status="cancelled",
                     error=error,
+                    started=None if began is None else began.at,
+                    seconds=0.0 if began is None else max(0.0, now - began.at),
                     reason=reason,
                 )
                 self._recorder.record(ending)

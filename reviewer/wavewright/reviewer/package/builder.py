@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 from pydantic import ValidationError
 
@@ -21,10 +23,10 @@ from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import Noted, PlanAccepted, StepFinished
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.hashing import canonical_json, plan_hash
-from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.graph import PlanGraph
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.types import Json, JsonObject, StepId
 from wavewright.reviewer.atomic_files import write_atomically
 from wavewright.reviewer.package.artifacts import RedactedRun, collect_artifacts
 from wavewright.reviewer.package.call_reports import (
@@ -32,16 +34,19 @@ from wavewright.reviewer.package.call_reports import (
     list_failed_attempts,
     list_loop_calls,
     list_rungs,
+    params_renderer,
     sum_uses,
     token_shares,
 )
 from wavewright.reviewer.records import (
+    GoingStatus,
     KeptPlanUse,
     Package,
     PatchReport,
     ReviewResult,
     RunStatus,
     StepReport,
+    StepStanding,
     Timings,
 )
 from wavewright.reviewer.review.caps import PLANNER, REVIEWER, cap_stated_confidence, patch_rungs
@@ -60,6 +65,22 @@ PACKAGE_NAME = "package.json"
 _MAX_LABELS = 1000
 
 
+@dataclass(frozen=True, slots=True)
+class RunNow:
+    """What is known of a run that may go on, besides its events."""
+
+    status: GoingStatus | Literal["interrupted"]
+    at: float
+    """Seconds since the epoch."""
+    asking: frozenset[StepId] = frozenset()
+    """Steps that wait for a person."""
+
+    @property
+    def is_executed(self) -> bool:
+        """Whether a process executes it."""
+        return self.status == "running"
+
+
 class PackageError(WavewrightError):
     """A file is no package of this version; the message names the place and the fix."""
 
@@ -72,6 +93,7 @@ def build_package(
     state: RunState,
     review: ReviewResult | None,
     tools: Mapping[str, ToolSignature],
+    now: RunNow | None = None,
 ) -> Package:
     """Return the package of a run, with secrets in the outputs redacted.
 
@@ -83,6 +105,7 @@ def build_package(
         state: The state of the run; its notes of the topic `review` are the earlier reviews.
         review: The last review; None if the run was not reviewed.
         tools: Signatures by name.
+        now: How the run goes on; None of one that has ended, or is being packaged.
     """
     shown = RedactedRun(state)
     state, review = shown.state, None if review is None else shown.review(review)
@@ -108,7 +131,7 @@ def build_package(
         job=state.started.job,
         goal_name=goal.name,
         goal=goal.text,
-        status=_package_status(state, review),
+        status=_package_status(state, review) if now is None else now.status,
         reason=state.finished.reason if state.finished else "" if review else _NO_END_REASON,
         result=shown.value(_capped_result(best.plan, read_result(best), review)),
         documents=tuple(
@@ -118,7 +141,7 @@ def build_package(
         sources=found.sources,
         charts=found.charts,
         conflicts=found.conflicts,
-        warnings=tuple(dict.fromkeys((*_warnings(run), *found.warnings))),
+        warnings=tuple(dict.fromkeys((*_warnings(run, now), *found.warnings))),
         review=review,
         earlier_reviews=tuple(each for each in reviews.values() if each is not review),
         round=number,
@@ -138,10 +161,10 @@ def build_package(
         ),
         patches=tuple(_patches(state, tools)),
         recovery_ended=_recovery_ended(state),
-        execution_log=_execution_log(run),
+        execution_log=_execution_log(run, now),
         calls=list_calls(run),
         failed_attempts=list_failed_attempts(state),
-        timings=_timings(plan, state),
+        timings=_timings(plan, state, now),
         model_uses=sum_uses(state),
         orchestrator_tokens=orchestrator_tokens,
         worker_tokens=worker_tokens,
@@ -152,12 +175,17 @@ def build_package(
     )
 
 
-def stored_package(state: RunState) -> Package | None:
-    """Return the package of a run as far as it has come; None where the run has no plan yet."""
+def stored_package(state: RunState, now: RunNow | None = None) -> Package | None:
+    """Return the package of a run as far as it has come; None where the run has no plan yet.
+
+    Of a run that may go on, `now` says how; without it nobody executes such a run.
+    """
     if state.started is None or state.accepted is None:
         return None
+    if now is None and (state.finished is None or state.is_interrupted):
+        now = RunNow("interrupted", _last_instant(state))
     goal, plan = Goal.model_validate(state.started.goal), Plan.model_validate(state.accepted.plan)
-    return build_package(plan, goal, state, last_review(state), {})
+    return build_package(plan, goal, state, last_review(state), {}, now)
 
 
 def last_review(state: RunState) -> ReviewResult | None:
@@ -261,7 +289,7 @@ def _run_of_round(run: ReviewedRun, number: int) -> ReviewedRun:
     return ReviewedRun(plan, run.goal, state, run.tools)
 
 
-def _warnings(run: ReviewedRun) -> list[str]:
+def _warnings(run: ReviewedRun, now: RunNow | None) -> list[str]:
     texts: list[str] = []
     state, replaced = run.state, run.replaced
     for accepted in state.plans:
@@ -293,7 +321,7 @@ def _warnings(run: ReviewedRun) -> list[str]:
             continue
         end = state.steps.get(step.id)
         if end is None:
-            if state.finished is not None:
+            if state.finished is not None and now is None:
                 texts.append(f"step {step.id!r} never ran")
         elif step.optional and end.status not in {*SUCCESSES, "skipped"}:
             texts.append(f"optional step {step.id!r} is absent: {end.status}")
@@ -380,37 +408,78 @@ def _diff(before: PlanAccepted, after: PlanAccepted, tools: Mapping[str, ToolSig
     return str(diff_plans(old, new, tools))
 
 
-def _execution_log(run: ReviewedRun) -> tuple[StepReport, ...]:
+def _execution_log(run: ReviewedRun, now: RunNow | None) -> tuple[StepReport, ...]:
     plan, state, graph = run.plan, run.state, PlanGraph.of(run.plan)
     wave_of = graph.wave_of()
     place = {step.id: number for number, step in enumerate(plan.steps)}
     log: list[StepReport] = []
     for step in plan.steps:
-        end = state.steps.get(step.id)
+        end = _ending(state, step.id, now)
+        standing = end.status if end else _standing(run, graph, step.id, now)
+        began = state.under_way.get(step.id) if standing == "running" else None
         log.append(
             StepReport(
                 id=step.id,
                 tool=step.tool,
                 why=step.why,
-                status=end.status if end else "not_run",
+                status=standing,
                 wave=wave_of.get(step.id, 0) + 1,
                 round=_round_of(end, state),
                 depends_on=tuple(sorted(graph.dependencies[step.id], key=place.__getitem__)),
                 optional=step.optional,
                 supersedes=step.supersedes,
-                started=end.started if end else None,
-                seconds=end.seconds if end else 0.0,
+                started=end.started if end else began.at if began else None,
+                seconds=end.seconds if end else now.at - began.at if now and began else 0.0,
                 attempts=end.attempts if end else 0,
-                items=end.items if end else None,
+                items=end.items if end else _items_so_far(run, step),
                 labels=item_labels(run, step.id)[:_MAX_LABELS]
                 if end and end.items is not None
                 else (),
                 output=shape(end.output) if end and end.status in SUCCESSES else None,
                 error=end.error if end else None,
-                reason=end.reason if end else "never ran",
+                reason=end.reason if end else "never ran" if standing == "not_run" else None,
             )
         )
     return tuple(log)
+
+
+def _ending(state: RunState, step: StepId, now: RunNow | None) -> StepFinished | None:
+    """Return how a step has ended; None of one that was cancelled with an earlier attempt of a run
+    that is executed again.
+    """
+    end = state.steps.get(step)
+    is_resumed = now is not None and now.is_executed
+    return None if end is not None and end.status == "cancelled" and is_resumed else end
+
+
+def _standing(run: ReviewedRun, graph: PlanGraph, step: StepId, now: RunNow | None) -> StepStanding:
+    """Return where a step stands that has not ended."""
+    state = run.state
+    if now is None:
+        return "not_run"
+    if step in now.asking:
+        return "asking"
+    if not now.is_executed:
+        return "waiting"
+    if step in state.under_way:
+        return "running"
+    if state.waves:
+        is_free = step in state.waves[-1].steps
+    else:
+        is_free = all(name in state.steps for name in graph.dependencies[step])
+    return "ready" if is_free else "waiting"
+
+
+def _items_so_far(run: ReviewedRun, step: Step) -> tuple[int, int] | None:
+    """Return how many items have succeeded and how many there are, of a step that has not ended;
+    None where no item has.
+    """
+    items = run.state.items.get(step.id)
+    if not items:
+        return None
+    renderer = params_renderer(run.plan, run.state, step, run.now)
+    succeeded = sum(item.status in SUCCESSES for item in items.values())
+    return succeeded, len(items if renderer is None else renderer.items)
 
 
 def _round_of(end: StepFinished | None, state: RunState) -> int:
@@ -420,16 +489,24 @@ def _round_of(end: StepFinished | None, state: RunState) -> int:
     return max((accepted.round for accepted in state.plans if accepted.at <= end.at), default=0)
 
 
-def _timings(plan: Plan, state: RunState) -> Timings:
+def _last_instant(state: RunState) -> float:
+    """Return when the last step or review ended.
+
+    Not the end of the run in the journal: the package says the same before it is written, and
+    afterwards.
+    """
     assert state.started is not None
     ends = [end.at for end in state.steps.values()]
-    # Not the end of the run in the journal: the package says the same before it is written, and
-    # afterwards.
     noted = [note.at for note in state.notes if note.topic != "package"]
-    last = max((*ends, *noted), default=state.started.at)
+    return max((*ends, *noted), default=state.started.at)
+
+
+def _timings(plan: Plan, state: RunState, now: RunNow | None) -> Timings:
+    assert state.started is not None
+    last = now.at if now is not None and now.is_executed else _last_instant(state)
     return Timings(
         started=iso_of_epoch(state.started.at),
-        finished=iso_of_epoch(last),
+        finished=iso_of_epoch(last) if now is None else None,
         seconds=max(0.0, last - state.started.at),
         step_seconds=sum(end.seconds for end in state.steps.values()),
         waves=len(PlanGraph.of(plan).waves),

@@ -16,9 +16,9 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Final
+from typing import Final, TypeAlias
 
-from wavewright.executor.events.state import RunState
+from wavewright.executor.events.state import SUCCESSES, RunState
 from wavewright.executor.events.types import (
     AnswerKept,
     AttemptLogged,
@@ -29,10 +29,12 @@ from wavewright.executor.events.types import (
 )
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.ports.model_port import ModelQuestion
+from wavewright.planner.ports.model_port import ModelQuestion, ModelUse
 from wavewright.planner.types import JsonObject, StepId
 from wavewright.reviewer.package.call_reports import cost_lines, frame_line, params_renderer
+from wavewright.reviewer.package.log_lines import LogLine, log_lines
 from wavewright.reviewer.records import (
+    GOING,
     CapRecord,
     Confidence,
     FieldProvenance,
@@ -44,8 +46,9 @@ from wavewright.reviewer.records import (
 from wavewright.reviewer.review.caps import confidence_in, is_cap_on
 from wavewright.reviewer.review.results import run_instant
 from wavewright.reviewer.review.rounds import provenance_text
-from wavewright.reviewer.values import duration_text, shorten, visible
+from wavewright.reviewer.values import duration_text, has_value, shorten, visible
 
+_Asker: TypeAlias = tuple[str, StepId | None, int | None]
 _MAX_LINES = 30
 _MAX_TEXT_LINES = 200
 _MAX_TEXT_CHARS = _MAX_TEXT_LINES * 100
@@ -56,7 +59,7 @@ length.
 
 def result_lines(package: Package, width: int) -> Iterator[str]:
     """Yield the result's lines, at most `width` wide; nothing if there is no result."""
-    if package.result is None:
+    if package.result is None or (package.status in GOING and not has_value(package.result)):
         return
     text = result_text(package)
     lines = list(
@@ -130,6 +133,9 @@ _VERDICTS = {
     "failed": "RUN FAILED",
     "interrupted": "RUN INTERRUPTED",
     "cancelled": "RUN CANCELLED",
+    "running": "RUNNING",
+    "waiting_for_answer": "WAITING FOR AN ANSWER",
+    "waiting_for_approval": "WAITING FOR AN APPROVAL",
 }
 _SIGNS = {
     "ok": "ok",
@@ -140,6 +146,10 @@ _SIGNS = {
     "failed": "FAILED",
     "cancelled": "CANCELLED",
     "not_run": "not run",
+    "waiting": "waiting",
+    "ready": "ready",
+    "running": "running",
+    "asking": "asking",
 }
 
 
@@ -170,9 +180,7 @@ def render_summary(
 def _lines(package: Package, result: Sequence[str] | None, width: int) -> Iterator[str]:
     review = package.review
     yield f"{_VERDICTS[package.status]}  {shorten(package.job, 60)}"
-    yield from _wrapped(
-        review.summary if review else package.reason or "The run ended before its review.", width
-    )
+    yield from _wrapped(_reason(package), width)
     yield ""
     yield (
         f"run {package.run}   now {package.now}   took {duration_text(package.timings.seconds)}   "
@@ -226,6 +234,16 @@ def _lines(package: Package, result: Sequence[str] | None, width: int) -> Iterat
     yield from _section(
         "Sources", (_source_line(source.name, source.as_of) for source in package.sources), width
     )
+
+
+def _reason(package: Package) -> str:
+    """Return what follows the verdict."""
+    if package.status in GOING:
+        ended = sum(entry.status in SUCCESSES for entry in package.execution_log)
+        return f"{ended} of {counted(len(package.execution_log), 'step')} have an output."
+    if package.review is not None:
+        return package.review.summary
+    return package.reason or "The run ended before its review."
 
 
 def _round_line(found: RoundSummary) -> str:
@@ -321,6 +339,18 @@ def _wrapped(text: str, width: int, first: str = "", rest: str | None = None) ->
     ) or [first.rstrip()]
 
 
+@dataclass(frozen=True, slots=True)
+class StepAtWork:
+    """What is known of a step that runs."""
+
+    since: float
+    """Seconds since the epoch."""
+    params: JsonObject | None
+    """What it was handed; None of a `for_each` step."""
+    last_line: LogLine | None
+    """The last that it has printed or logged."""
+
+
 @dataclass(slots=True)
 class StepRecord:
     """The journal's records of one step."""
@@ -335,6 +365,8 @@ class StepRecord:
         default_factory=list[tuple[ModelQuestion, str]]
     )
     """To models, with their answers."""
+    now: StepAtWork | None = None
+    """None unless it runs."""
 
 
 def step_record(plan: Plan, step: Step, state: RunState, events: Sequence[Event]) -> StepRecord:
@@ -351,6 +383,15 @@ def step_record(plan: Plan, step: Step, state: RunState, events: Sequence[Event]
         index = call.index if isinstance(call, ItemFinished) else None
         params = None if renderer is None else renderer.params_of(index)
         record.calls.append((index, params, call))
+    if (began := state.under_way.get(step.id)) is not None:
+        now = params_renderer(plan, state, step, run_instant(state))
+        is_call = now is not None and step.for_each is None
+        lines = [line for line in log_lines(events)[0] if line.step == step.id]
+        record.now = StepAtWork(
+            since=began.at,
+            params=now.params_of(None) if now is not None and is_call else None,
+            last_line=lines[-1] if lines else None,
+        )
     for event in events:
         match event:
             case AttemptLogged() if event.step == step.id:
@@ -374,6 +415,37 @@ def model_messages(events: Iterable[Event]) -> list[tuple[ModelQuestion, str]]:
         for event in events
         if isinstance(event, AnswerKept) and event.question is not None
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelMessage:
+    """A question to a model with its answer."""
+
+    at: float
+    """When it was answered, in seconds since the epoch."""
+    question: ModelQuestion
+    answer: str
+    use: ModelUse | None
+    """The call of the model; None where the answer was kept from an earlier one."""
+
+
+def timed_messages(events: Iterable[Event]) -> list[ModelMessage]:
+    """Return what models were asked in a run, in order, each with its answer, time and call."""
+    uses: dict[_Asker, list[ModelUse]] = {}
+    answered: list[AnswerKept] = []
+    for event in events:
+        if isinstance(event, ModelCalled) and event.use.outcome == "answered":
+            use = event.use
+            uses.setdefault((use.role, use.step, use.index), []).append(use)
+        elif isinstance(event, AnswerKept) and event.question is not None:
+            answered.append(event)
+    messages: list[ModelMessage] = []
+    for event in answered:
+        assert event.question is not None
+        made = uses.get((event.question.role, event.question.step, event.question.index))
+        first = made.pop(0) if made else None
+        messages.append(ModelMessage(event.at, event.question, _answer_text(event.answer), first))
+    return messages
 
 
 def _answer_text(answer: JsonObject) -> str:

@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,12 +24,14 @@ from typing import cast
 from jinja2 import Environment
 from markupsafe import Markup
 
+from wavewright.executor.events.state import SUCCESSES
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.types import Json, StepId
 from wavewright.prompts.environments import page_environment
 from wavewright.reviewer.atomic_files import write_atomically
 from wavewright.reviewer.package.call_reports import frame_line, money_text
 from wavewright.reviewer.records import (
+    GOING,
     AttemptReport,
     Confidence,
     OutputDocument,
@@ -49,7 +51,14 @@ from wavewright.reviewer.report.sections import (
 )
 from wavewright.reviewer.report.sub_plan_folding import Drawings, draw_plans
 from wavewright.reviewer.review.rounds import origins_text
-from wavewright.reviewer.values import brief, duration_text, shape, shorten_middle, visible
+from wavewright.reviewer.values import (
+    brief,
+    duration_text,
+    has_value,
+    shape,
+    shorten_middle,
+    visible,
+)
 
 REPORT_NAME = "report.html"
 
@@ -80,7 +89,8 @@ _SHORT_LIST = re.compile(r"\[\n\s+([^\[\]{}]*?)\n\s*\]")
 """A list of plain values over several lines of JSON; strings in JSON hold no line breaks, so none
 matches.
 """
-_SUCCESS_STATUSES = frozenset({"ok", "reused", "empty", "skipped"})
+_NOTHING = Markup()
+_SUCCESS_STATUSES = SUCCESSES | {"skipped"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,35 +112,49 @@ class LiveRun:
 
     verdict: str
     summary: str
-    running: frozenset[StepId] = frozenset()
-    """Steps at work."""
 
 
 def render_report(package: Package) -> str:
     """Return the report of a package as one self-contained HTML document."""
     css = style_sheet()
-    values = _values(package, None)
+    values = _values(package)
     page = _environment().get_template("report.html.j2")
     return page.render(
         policy=_content_security_policy(css),
         css=Markup(css),  # noqa: S704 - the style sheet is a file of this package
-        links="",
         **values,
     )
 
 
 def render_run(
-    package: Package, live: LiveRun | None = None, *, links: str = "", drawings: Drawings = "both"
+    package: Package,
+    live: LiveRun | None = None,
+    *,
+    links: str = "",
+    drawings: Drawings = "both",
+    question: Markup = _NOTHING,
+    failures: Markup = _NOTHING,
 ) -> str:
-    """Return what a report shows as an HTML fragment; with `links`, steps and confidences lead
-    below that address.
+    """Return what a report shows as an HTML fragment.
+
+    Args:
+        package: Of the run, as far as it has come.
+        live: What is said of a run that has not ended.
+        links: Steps and confidences lead below this address; it shows failures itself.
+        drawings: Which pictures of a plan with sub-plans are shown.
+        question: What a person is asked, which stands before all sections.
+        failures: What stands after the verdict.
     """
     template = _environment().get_template("run.html.j2")
-    return template.render(**_values(package, live, drawings), links=links)
+    values = _values(package, live, drawings, links)
+    return template.render(**{**values, "question": question, "failed_calls": failures})
 
 
 def _values(
-    package: Package, live: LiveRun | None, drawings: Drawings = "both"
+    package: Package,
+    live: LiveRun | None = None,
+    drawings: Drawings = "both",
+    links: str = "",
 ) -> dict[str, object]:
     """Return what the templates show."""
     log = package.execution_log
@@ -151,12 +175,20 @@ def _values(
         "verdict": live.verdict if live else _VERDICTS[package.status],
         "icon": "running" if live else _ICONS.get(package.status, "failed"),
         "summary": live.summary if live else _summary(package),
-        "running": live.running if live else frozenset[StepId](),
+        "live": live,
+        "has_result": _shows_result(package),
+        "failed_items": _failed_items(package),
         "review": review,
         "overall": overall,
         "lowering": _lowering(package, overall),
         "facts": _facts(package),
-        "sections": _sections(package, has_charts=bool(charts)),
+        "sections": _sections(
+            package,
+            has_charts=bool(charts),
+            has_failures=any(call.status == "failed" for call in package.calls)
+            if links
+            else bool(_failures(package)),
+        ),
         "charts": charts,
         "documents": [
             _render_document(document) for document in package.documents[:_MAX_DOCUMENTS]
@@ -169,7 +201,7 @@ def _values(
         "opened": _opened(package.documents),
         "counts": statuses(log),
         "failed_gate_steps": failed,
-        "drawn": draw_plans(log, failed, live.running if live else (), drawings),
+        "drawn": draw_plans(log, failed, drawings),
         "drawings": drawings,
         "waves": fold_waves(log) if len(log) > MAX_DRAWN else (),
         "gantt": draw_gantt(rows),
@@ -178,7 +210,10 @@ def _values(
         "numbers": {entry.id: number for number, entry in enumerate(log)},
         "replaced": replaced,
         "labels": _labelled(package),
-        "failures": _failures(package),
+        "failures": [] if links else _failures(package),
+        "links": links,
+        "question": _NOTHING,
+        "failed_calls": _NOTHING,
         "models": model_cost_section(package),
         "several_rounds": any(entry.round for entry in log),
         "gates": gates,
@@ -268,9 +303,7 @@ def _lowering(package: Package, overall: Confidence | None) -> list[str]:
 
 def _facts(package: Package) -> list[tuple[str, str, str]]:
     timings = package.timings
-    ended_well = sum(
-        1 for entry in package.execution_log if entry.status in {"ok", "reused", "empty"}
-    )
+    ended_well = sum(entry.status in SUCCESSES for entry in package.execution_log)
     together = duration_text(timings.step_seconds)
     return [
         ("As of", _instant(package.now), package.now),
@@ -288,10 +321,11 @@ def _instant(text: str) -> str:
     return day if time.startswith("00:00:00") else f"{day} {time[:5]} UTC"
 
 
-def _sections(package: Package, *, has_charts: bool) -> list[tuple[str, str]]:
+def _sections(package: Package, *, has_charts: bool, has_failures: bool) -> list[tuple[str, str]]:
     review = package.review
     known = (
         ("verdict", "Verdict", True),
+        ("failures", "Failures", has_failures),
         (
             "missing",
             "Missing",
@@ -301,11 +335,10 @@ def _sections(package: Package, *, has_charts: bool) -> list[tuple[str, str]]:
         (
             "documents",
             _result_title(package),
-            bool(package.documents) or package.result is not None,
+            bool(package.documents) or _shows_result(package),
         ),
         ("confidence", "Confidence", review is not None),
         ("plan", "Plan", True),
-        ("failures", "Failures", bool(_failures(package))),
         ("models", "Models", package.model_uses.total.calls > 0),
         ("gates", "Gates", bool(package.gates)),
         ("warnings", "Warnings", bool(package.warnings or package.conflicts)),
@@ -345,6 +378,26 @@ def _rows(log: Sequence[StepReport]) -> Sequence[StepReport]:
     wrong = [number for number, entry in enumerate(log) if entry.status not in _SUCCESS_STATUSES]
     well = [number for number, entry in enumerate(log) if entry.status in _SUCCESS_STATUSES]
     return [log[number] for number in sorted((wrong + well)[:_MAX_STEPS])]
+
+
+def _failed_items(package: Package) -> dict[StepId, int]:
+    """Return how many items of each step have failed, of those with a failed one."""
+    failed = Counter(
+        call.step for call in package.calls if call.index is not None and call.status == "failed"
+    )
+    ended = {entry.id: entry for entry in package.execution_log if entry.items is not None}
+    # The calls of a package are the first ones: of a step that has ended, all are known.
+    for step, entry in ended.items():
+        if entry.status in {*SUCCESSES, "failed"} and entry.items is not None:
+            failed[step] = entry.items[1] - entry.items[0]
+    return {step: count for step, count in failed.items() if count}
+
+
+def _shows_result(package: Package) -> bool:
+    """Whether there is a result to show; of a run that goes on, one that has a value somewhere."""
+    if package.status in {*GOING, "interrupted"}:
+        return has_value(package.result)
+    return package.result is not None
 
 
 def _result_title(package: Package) -> str:

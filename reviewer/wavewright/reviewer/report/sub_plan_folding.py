@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -13,7 +13,17 @@ from wavewright.reviewer.report.plan_picture import MAX_DRAWN, PlanPicture, draw
 
 Drawings: TypeAlias = Literal["both", "folded", "open"]
 """Which pictures of a plan with sub-plans are wanted."""
-_WORST_FIRST = ("failed", "blocked", "cancelled", "not_run")
+_FIRST_TO_SEE = (
+    "failed",
+    "blocked",
+    "asking",
+    "running",
+    "cancelled",
+    "ready",
+    "waiting",
+    "not_run",
+)
+"""Of the standings of a sub-plan's steps, that of the whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +32,6 @@ class DrawnPlan:
 
     picture: PlanPicture
     failed_gate_steps: Mapping[StepId, str]
-    running: Collection[StepId]
     hidden: int = 0
     """Steps of sub-plans that it does not show."""
     shows_sub_plans: bool = False
@@ -32,7 +41,6 @@ class DrawnPlan:
 def draw_plans(
     log: Sequence[StepReport],
     failed_gate_steps: Mapping[StepId, str],
-    running: Collection[StepId],
     drawings: Drawings = "both",
 ) -> list[DrawnPlan]:
     """Return the picture with sub-plans folded, if there are any, and that of all steps; none of a
@@ -45,20 +53,15 @@ def draw_plans(
     callers = _callers(log)
     folded = _fold_sub_plans(log, callers) if callers else None
     if folded is None or drawings == "open":
-        return [
-            DrawnPlan(
-                draw_plan(log), failed_gate_steps, running, shows_sub_plans=folded is not None
-            )
-        ]
+        return [DrawnPlan(draw_plan(log), failed_gate_steps, shows_sub_plans=folded is not None)]
     gates = defaultdict[StepId, str](str)
     for step, severity in failed_gate_steps.items():
         caller = callers.get(step, step)
         gates[caller] = "block" if "block" in (severity, gates[caller]) else severity
-    at_work = {callers.get(step, step) for step in running}
-    closed = DrawnPlan(draw_plan(folded), gates, at_work, len(log) - len(folded))
+    closed = DrawnPlan(draw_plan(folded), gates, len(log) - len(folded))
     if drawings == "folded":
         return [closed]
-    return [closed, DrawnPlan(draw_plan(log), failed_gate_steps, running, shows_sub_plans=True)]
+    return [closed, DrawnPlan(draw_plan(log), failed_gate_steps, shows_sub_plans=True)]
 
 
 def _fold_sub_plans(
@@ -114,7 +117,7 @@ def _folded(
         ends = {entry.status for entry in entries}
         update |= {
             "tool": f"{len(entries) - 1} steps",
-            "status": next((status for status in _WORST_FIRST if status in ends), own.status),
+            "status": next((status for status in _FIRST_TO_SEE if status in ends), own.status),
             "seconds": sum(entry.seconds for entry in entries),
         }
     return own.model_copy(update=update)

@@ -62,7 +62,11 @@ async def test_a_run_that_waits_for_a_person_shows_how_far_it_has_come(
 
     page = shown_in_notebook(run)["text/html"]
     assert run.status == "interrupted"
-    assert (page.count("<rect"), page.count("<td>not run</td>")) == (2, 2)
+    assert (page.count("<rect"), page.count("<td>asking</td>"), page.count("<td>waiting</td>")) == (
+        2,
+        1,
+        1,
+    )
 
 
 def test_a_notebook_draws_no_more_steps_than_a_browser_bears() -> None:

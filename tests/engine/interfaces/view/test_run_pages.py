@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -16,12 +19,17 @@ from wavewright.executor.events.types import (
     AttemptLogged,
     Event,
     GateRecord,
+    ItemFinished,
     ModelCalled,
+    Noted,
+    OutputLogged,
     PlanAccepted,
+    RunFinished,
     StepError,
     StepFinished,
 )
 from wavewright.executor.stores import journal_of
+from wavewright.planner.language.goals import Goal
 from wavewright.planner.ports.model_port import ModelQuestion, ModelUse
 from wavewright.planner.types import GateId, JsonObject, PlanHash, RunId, StepId
 
@@ -93,3 +101,105 @@ async def test_a_step_shows_its_call_and_a_run_what_its_models_were_asked(tmp_pa
         assert "a plan of &lt;two&gt; steps" in messages
         assert (await client.get(f"/runs/{RUN}/steps/none")).status_code == 404
         assert (await client.get("/runs/none/messages")).status_code == 404
+
+
+ITEMS, ASK = StepId("items"), StepId("ask")
+MANY: JsonObject = {
+    "goal": "Look",
+    "inputs": {"numbers": [*range(1000)]},
+    "steps": [
+        {
+            "id": "items",
+            "tool": "post",
+            "for_each": "${inputs.numbers}",
+            "params": {"text": "${item}"},
+        },
+        {"id": "ask", "tool": "ask_person", "params": {"question": "Which colour?"}},
+        {"id": "last", "tool": "post", "params": {"text": "${steps.ask}"}},
+    ],
+}
+
+
+def failed_item(index: int, message: str) -> ItemFinished:
+    return ItemFinished(3.0, ITEMS, index, None, "failed", error=StepError("tool", message))
+
+
+@asynccontextmanager
+async def pages_of(folder: Path, *events: Event) -> AsyncGenerator[httpx.AsyncClient]:
+    """Serve the pages of a run that has these events; nobody executes it."""
+    settings = load_settings(write_project(folder))
+    goal = Goal(name="look", job="look", text="Look", inputs={}, tools=())
+    started = replace(run_started(RUN), goal=goal.model_dump(mode="json"))
+    async with journal_of(settings) as journal:
+        await journal.append(RUN, [started, *events])
+        await journal.close_run(RUN)
+    async with (
+        open_view(settings) as app,
+        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://page") as client,
+    ):
+        yield client
+
+
+async def test_failed_items_stand_at_the_top_in_groups_with_input_and_traceback(
+    tmp_path: Path,
+) -> None:
+    failed = [failed_item(index, f"no price for {index}") for index in (499, 500, 999)]
+    other = failed_item(7, "the shop is closed")
+    fault = AttemptLogged(2.0, ITEMS, 1, 500, traceback="Traceback of 500")
+    ended = StepFinished(4.0, ITEMS, "failed", error=failed[0].error, items=(996, 1000))
+    end = RunFinished(5.0, "not_achieved", "it failed")
+    plan = PlanAccepted(1.0, MANY, PlanHash("x"), "given")
+    async with pages_of(tmp_path, plan, *failed, other, fault, ended, end) as client:
+        page = (await client.get(f"/runs/{RUN}")).text
+        step = (await client.get(f"/runs/{RUN}/steps/items")).text
+        form = (await client.get(f"/runs/{RUN}/retry?from=items")).text
+
+    assert (
+        page.index("no price for 499") < page.index("the shop is closed") < page.index("The plan")
+    )
+    assert "3 items" in page
+    assert "Traceback of 500" in page
+    assert "&#34;text&#34;: 500" in page
+    assert f"/runs/{RUN}/retry?failed=yes" in page
+    assert "Traceback of 500" in step
+    assert "<option selected>items</option>" in form
+
+
+async def test_a_waiting_run_shows_its_question_first_and_no_end(tmp_path: Path) -> None:
+    binding: JsonObject = {"run": RUN, "plan_hash": "x", "step": "ask", "params": "p"}
+    question = Noted(
+        2.0, "question", {"question": "Which colour?", "options": [], "binding": binding}
+    )
+    plan = PlanAccepted(1.0, MANY, PlanHash("x"), "given")
+    end = RunFinished(3.0, "interrupted", "a person must answer")
+    async with pages_of(tmp_path, plan, question, end) as client:
+        page = (await client.get(f"/runs/{RUN}")).text
+        package = (await client.get(f"/api/v1/runs/{RUN}")).json()
+
+    assert page.index("Which colour?") < page.index("Waiting for an answer")
+    assert "Finished" not in page
+    assert "Result as JSON" not in page
+    assert "never ran" not in page
+    assert 'aria-label="ask: asking"' in page
+    assert package["status"] == "waiting_for_answer"
+    assert [entry["status"] for entry in package["execution_log"]] == [
+        "waiting",
+        "asking",
+        "waiting",
+    ]
+
+
+async def test_the_log_of_a_run_is_found_by_step_item_level_and_text(tmp_path: Path) -> None:
+    plan = PlanAccepted(1.0, MANY, PlanHash("x"), "given")
+    lines = OutputLogged(2.0, ITEMS, 1, "stdout", "one <b>\ntwo\n", 3)
+    async with pages_of(tmp_path, plan, lines) as client:
+
+        async def told(query: str) -> list[str]:
+            page = (await client.get(f"/runs/{RUN}/logs?{query}")).text
+            return [word for word in ("one &lt;b&gt;", "two", "No such lines.") if word in page]
+
+        assert await told("") == ["one &lt;b&gt;", "two"]
+        assert await told("step=items&index=3&text=TWO") == ["two"]
+        assert await told("index=4") == ["No such lines."]
+        assert await told("level=warning") == ["No such lines."]
+        assert (await client.get(f"/runs/{RUN}/logs?index=x")).status_code == 400

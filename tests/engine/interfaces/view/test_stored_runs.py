@@ -25,7 +25,14 @@ from wavewright.engine.interfaces.view.stored_runs import (
     page_of_runs,
     read_run,
 )
-from wavewright.executor.events.types import Event, ModelCalled, Noted, PlanAccepted, WaveStarted
+from wavewright.executor.events.types import (
+    Event,
+    ModelCalled,
+    Noted,
+    PlanAccepted,
+    StepStarted,
+    WaveStarted,
+)
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.store.stored_journal import StoredJournal
@@ -91,6 +98,7 @@ async def test_a_step_of_a_later_wave_is_not_shown_as_running(journal: StoredJou
             replace(run_started(run_id(1)), goal=goal.model_dump(mode="json")),
             PlanAccepted(2.0, plan, PlanHash("h"), "given"),
             WaveStarted(2.0, 0, wave),
+            StepStarted(2.0, StepId("slow")),
             step_finished("quick"),
         ],
     )

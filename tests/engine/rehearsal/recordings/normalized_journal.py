@@ -23,6 +23,7 @@ from wavewright.executor.events.types import (
     LoopToolCalled,
     ModelCalled,
     Noted,
+    OutputLogged,
     OutputStreamed,
     RungTaken,
     StepFinished,
@@ -91,7 +92,7 @@ def _is_attempt_specific(event: Event) -> bool:
     if isinstance(event, StepStarted) and event.key is None:
         # It is kept of steps that take a moment.
         return True
-    return isinstance(event, AnswerKept | AttemptLogged) or (
+    return isinstance(event, AnswerKept | AttemptLogged | OutputLogged) or (
         isinstance(event, Noted) and event.topic in _VOLATILE_FIELDS
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast
@@ -19,6 +20,7 @@ import anyio.to_thread
 from pydantic import TypeAdapter, ValidationError
 
 from wavewright.config.errors import WavewrightError
+from wavewright.engine.run.decisions.questions import run_now
 from wavewright.engine.run.ports import Approval, ApprovalRequest
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Event, StepFinished
@@ -93,7 +95,7 @@ class PlanRun(Generic[R]):
         Raises:
             NoResult: the run ended before it had a plan.
         """
-        found = self.final_package or stored_package(self.state)
+        found = self.final_package or self._package_so_far
         if found is None:
             raise NoResult(f"run {self.id} has no package: {self._reason}")
         return found
@@ -164,6 +166,12 @@ class PlanRun(Generic[R]):
         return InlineReport(render_report(self.package))
 
     @property
+    def _package_so_far(self) -> Package | None:
+        if self.status != "interrupted":
+            return stored_package(self.state)
+        return stored_package(self.state, run_now(self.state, "interrupted", time.time()))
+
+    @property
     def _reason(self) -> str:
         finished = self.state.finished
         return (
@@ -198,7 +206,7 @@ class PlanRun(Generic[R]):
         from wavewright.reviewer.report.page import pretty_json
         from wavewright.reviewer.report.sections import markdown_to_html
 
-        package = self.final_package or stored_package(self.state)
+        package = self.final_package or self._package_so_far
         if package is None:
             return {"text/plain": repr(self)}
         result = package.result

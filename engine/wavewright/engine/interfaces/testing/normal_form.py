@@ -33,6 +33,7 @@ from wavewright.executor.events.types import (
     AttemptLogged,
     Event,
     ModelCalled,
+    OutputLogged,
     PlanAccepted,
     RungTaken,
     StepFinished,
@@ -125,7 +126,7 @@ def _is_beside_the_point(event: Event) -> bool:
     """
     if isinstance(event, StepStarted):
         return event.key is None
-    return isinstance(event, AnswerKept | AttemptLogged)
+    return isinstance(event, AnswerKept | AttemptLogged | OutputLogged)
 
 
 def _event(body: JsonObject) -> JsonObject:

@@ -26,7 +26,6 @@ from wavewright.engine.run.version import __version__
 from wavewright.engine.service.job_store.records import JobId
 from wavewright.executor.store.journal import RunNotFound, RunRow
 from wavewright.planner.types import JsonObject, RunId
-from wavewright.reviewer.package.builder import stored_package
 from wavewright.reviewer.records import Package
 
 QUERY: Final = "asked"
@@ -296,7 +295,7 @@ class Api:
 
     async def get_run(self, run: RunId) -> Package:
         """Return the package of a run as far as it has come."""
-        package = stored_package((await self.project.find_run(run)).state)
+        package = (await self.project.find_run(run)).package
         if package is None:
             raise WavewrightError("the run has no plan yet", hint="ask again once it has planned")
         return package

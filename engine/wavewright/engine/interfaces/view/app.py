@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
+from urllib.parse import urlencode
 
 import anyio
 import anyio.to_thread
@@ -25,8 +26,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from wavewright.config.errors import WavewrightError
+from wavewright.config.redaction import known_secrets_redactor
 from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.view.api import PREFIX, Api
+from wavewright.engine.interfaces.view.input_fields import INPUT, fields_of
 from wavewright.engine.interfaces.view.run_pages import (
     RunPages,
     StepPages,
@@ -43,24 +46,21 @@ from wavewright.engine.interfaces.view.served_pages import (
     stream_script_route,
     style_routes,
 )
-from wavewright.engine.interfaces.view.stored_runs import RunWatches
+from wavewright.engine.interfaces.view.stored_runs import RunSnapshot, RunWatches
 from wavewright.engine.interfaces.view.viewed_jobs import (
     JobOffer,
     Submissions,
     ViewedJobs,
-    input_fields,
 )
 from wavewright.engine.interfaces.view.viewed_project import DecisionAnswer, ViewedProject
 from wavewright.engine.service.job_store.records import JobId
 from wavewright.engine.service.job_store.store import JobStore
-from wavewright.executor.store.journal import JournalError, JournalUnreachable
+from wavewright.executor.store.journal import JournalError, JournalUnreachable, RunNotFound
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.executor.store.transaction import StoreTransaction
 from wavewright.executor.stores import budget_store_of, journal_of, place_of_journal
 from wavewright.planner.ports.budgets import InspectableBudgetStore
-
-_INPUT: Final = "input."
-"""Beginning of the name of a field that is an input."""
+from wavewright.planner.types import RunId, as_object
 
 
 @asynccontextmanager
@@ -176,7 +176,8 @@ def _pages_of(
     project: ViewedProject, budgets: InspectableBudgetStore, group: TaskGroup, base: str
 ) -> ASGIApp:
     jobs = ViewedJobs(project, budgets)
-    watches = RunWatches(project.journal, group, partial(render_fragment, base))
+    redact = known_secrets_redactor(project.settings).redact_json
+    watches = RunWatches(project.journal, group, partial(render_fragment, base, redact))
     pages = [
         *RunPages(project, watches).routes(),
         *StepPages(project).routes(),
@@ -259,7 +260,7 @@ class _SubmitPages:
         the form.
         """
         offer, form = await self._offer(request), await request.form()
-        typed = {key.removeprefix(_INPUT): str(form[key]) for key in form if key.startswith(_INPUT)}
+        typed = {key.removeprefix(INPUT): str(form[key]) for key in form if key.startswith(INPUT)}
         shown = partial(_form_page, request, offer, typed)
         try:
             draft = await anyio.to_thread.run_sync(self.submissions.draft, offer, typed)
@@ -297,7 +298,7 @@ def _form_page(
         title=f"New job: {offer.name}",
         offer=offer,
         typed=typed,
-        fields=input_fields(offer, typed),
+        fields=fields_of(as_object(offer.document.get("inputs")), offer.schema, typed),
         error=error,
         dry_run=dry_run,
         is_checked=is_checked,
@@ -330,10 +331,24 @@ class _DecisionPages:
             await self.project.answer(request.path_params["decision"], given.choice, by)
         except (WavewrightError, ValidationError) as error:
             return await self._page(request, *refusal_of(error))
-        return lead_to(request, "/decisions")
+        run = request.path_params["decision"].partition(":")[0]
+        return lead_to(request, f"/decisions?{urlencode({'run': run, 'answer': given.choice})}")
 
     async def _page(self, request: Request, error: str = "", code: int = 200) -> Response:
         questions = await self.project.list_questions()
         return page(
-            request, "decisions.html.j2", code, title="Decisions", questions=questions, error=error
+            request,
+            "decisions.html.j2",
+            code,
+            title="Decisions",
+            questions=questions,
+            error=error,
+            answered=await self._answered_run(request.query_params.get("run", "")),
+            answer=request.query_params.get("answer", ""),
         )
+
+    async def _answered_run(self, run: str) -> RunSnapshot | None:
+        """Return the run whose question was answered just now; None where a job of a daemon was."""
+        with suppress(RunNotFound):
+            return await self.project.find_run(RunId(run)) if run else None
+        return None

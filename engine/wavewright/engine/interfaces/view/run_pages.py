@@ -4,21 +4,24 @@ confidence.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from dataclasses import dataclass
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Final, TypeAlias
 
 import anyio
 from markupsafe import Markup
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from sse_starlette.sse import EventSourceResponse
+from starlette.datastructures import FormData, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from wavewright.config.redaction import known_secrets_redactor
+from wavewright.engine.interfaces.view.input_fields import INPUT as _INPUT, fields_of
 from wavewright.engine.interfaces.view.served_pages import (
     base_of,
     lead_to,
@@ -34,23 +37,30 @@ from wavewright.engine.interfaces.view.stored_runs import (
     RunSnapshot,
     RunWatches,
     list_labels,
+    outcomes_of_jobs,
     page_of_runs,
 )
-from wavewright.engine.interfaces.view.viewed_project import CommandRefused, ViewedProject
+from wavewright.engine.interfaces.view.viewed_project import (
+    CommandRefused,
+    ViewedProject,
+    retry_options,
+)
 from wavewright.executor.events.codec import encode
-from wavewright.executor.events.state import fold
+from wavewright.executor.events.state import fold, step_ids
 from wavewright.executor.events.types import Event
 from wavewright.executor.run.redacted_events import redacted_events
 from wavewright.executor.store.journal import RunNotFound
+from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
-from wavewright.planner.types import RunId, RunIdRefused, read_run_id
+from wavewright.planner.types import Json, RunId, RunIdRefused, read_run_id
 from wavewright.reviewer.package.builder import stored_package
 from wavewright.reviewer.package.comparison import ComparedRun, compare
+from wavewright.reviewer.package.log_lines import LEVELS, LogFilter, log_lines
 from wavewright.reviewer.package.summary import (
-    model_messages,
     proof_of,
     reviewed_fields,
     step_record,
+    timed_messages,
 )
 from wavewright.reviewer.report.sub_plan_folding import Drawings
 from wavewright.reviewer.values import iso_of_epoch
@@ -71,6 +81,12 @@ _MAX_DIGITS: Final = 18
 """Of the number of an event in an address."""
 _MAX_FOLLOWED: Final = 200
 """Runs of one stream."""
+_MAX_LINES: Final = 1_000
+"""Of a log on one page, the last ones."""
+_LOG_FILTER: Final = TypeAdapter(LogFilter)
+_LOG_FIELDS: Final = {each.name for each in fields(LogFilter)}
+_MAX_CALLS: Final = 100
+"""Of a step, on its page; failed ones come first."""
 _MAX_BODY: Final = 600
 """Characters of an event that are shown."""
 
@@ -78,12 +94,41 @@ Steering: TypeAlias = Callable[[RunId, str], Awaitable[RunId]]
 """Does something with a run in the name of a person, and returns the run that is shown then."""
 
 
-def render_fragment(base: str, snapshot: RunSnapshot, drawings: Drawings) -> str:
+@dataclass(frozen=True, slots=True)
+class RetryForm:
+    """What a form asks for that repeats a run."""
+
+    start: str = ""
+    """The step from which it is repeated; empty for what has failed or changed."""
+    only_failed: bool = False
+    inputs: Mapping[str, str] = field(default_factory=dict[str, str])
+    """As they are typed."""
+
+    @classmethod
+    def of(cls, form: FormData | QueryParams) -> RetryForm:
+        """Return what was filled in."""
+        typed = {key: str(form[key]) for key in form if key.startswith(_INPUT)}
+        return cls(
+            start=str(form.get("from") or ""),
+            only_failed=form.get("failed") == "yes",
+            inputs={key.removeprefix(_INPUT): text for key, text in typed.items()},
+        )
+
+
+def render_fragment(
+    base: str, redact: Callable[[Json], Json], snapshot: RunSnapshot, drawings: Drawings
+) -> str:
     """Return a run as HTML; where it has no plan yet or has several targets, what there is.
 
-    Links of the page begin with `base`.
+    Links of the page begin with `base`; `redact` returns a value without secrets.
     """
-    html = snapshot.html(base, drawings)
+    values = {"base": base, "redact": redact, "snapshot": snapshot}
+    # Rendered from escaping templates, as what follows.
+    question, failures, lines = (
+        Markup(render(f"{name}.html.j2", **values))  # noqa: S704
+        for name in ("question", "failures", "last_lines")
+    )
+    html = snapshot.html(base, drawings, question, failures + lines)
     run = None if html is None else Markup(html)  # noqa: S704 - rendered from escaping templates
     return render(
         "fragment.html.j2", base=base, snapshot=snapshot, targets=snapshot.targets, run=run
@@ -111,9 +156,10 @@ class RunPages:
                 for name, act in (
                     ("resume", self.project.resume),
                     ("cancel", self.project.cancel),
-                    ("retry", self.project.retry),
                 )
             ),
+            Route("/runs/{run}/retry", self._retry_form),
+            Route("/runs/{run}/retry", self._retry, methods=["POST"]),
             Route("/runs/{run}/replay", self._replay, methods=["POST"]),
         ]
 
@@ -123,25 +169,33 @@ class RunPages:
             asked = RunQuery.model_validate(dict(request.query_params))
         except ValidationError as error:
             raise HTTPException(400, reason_of(error)) from error
+        return await self._runs_page(request, asked)
+
+    async def _runs_page(
+        self, request: Request, asked: RunQuery, error: str = "", code: int = 200
+    ) -> Response:
         found = await page_of_runs(self.project.journal, asked)
         labels = {kind: await list_labels(self.project.journal, kind) for kind in LABEL_KINDS}
         return page(
             request,
             "runs.html.j2",
+            code,
             title="Runs",
+            error=error,
             page=found,
             asked=asked,
             statuses=STATUSES,
             labels=labels,
+            now=time.time(),
+            outcomes=outcomes_of_jobs(found.rows),
         )
 
     async def _compare(self, request: Request) -> Response:
         """Answer with what is different between two runs."""
         runs = [run_of_address(run) for run in request.query_params.getlist("run")]
         if len(runs) != 2:
-            raise HTTPException(
-                400, f"two runs are compared, not {len(runs)}: choose two in the list of runs"
-            )
+            error = f"two runs are compared, not {len(runs)}: choose two in the list of runs"
+            return await self._runs_page(request, RunQuery(), error, 400)
         try:
             # The older one first.
             sides = sorted(
@@ -149,7 +203,7 @@ class RunPages:
             )
         except RunNotFound as error:
             raise HTTPException(404, str(error)) from error
-        before, after = (ComparedRun(one.state, stored_package(one.state)) for one in sides)
+        before, after = (ComparedRun(one.state, one.package) for one in sides)
         found = compare(before, after, {})
         return page(
             request,
@@ -173,7 +227,10 @@ class RunPages:
             snapshot = await self.project.find_run(run)
         except RunNotFound:
             return _missing(request, run)
-        html = await anyio.to_thread.run_sync(render_fragment, base_of(request), snapshot, drawings)
+        redact = known_secrets_redactor(self.project.settings).redact_json
+        html = await anyio.to_thread.run_sync(
+            render_fragment, base_of(request), redact, snapshot, drawings
+        )
         fragment = Markup(html)  # noqa: S704 - rendered from escaping templates
         return page(
             request,
@@ -261,6 +318,67 @@ class RunPages:
             return await self._run_page(request, *refusal_of(error))
         return lead_to(request, f"/runs/{led_to}")
 
+    async def _retry_form(self, request: Request) -> Response:
+        """Answer with the form that repeats a run, with its inputs."""
+        return await self._retry_page(request, RetryForm.of(request.query_params))
+
+    async def _retry_page(
+        self,
+        request: Request,
+        asked: RetryForm,
+        *,
+        error: str = "",
+        code: int = 200,
+        outlook: str = "",
+    ) -> Response:
+        run = _run_of(request)
+        try:
+            snapshot = await self.project.find_run(run)
+        except RunNotFound:
+            return _missing(request, run)
+        started = snapshot.state.started
+        goal = Goal.model_validate({} if started is None else started.goal)
+        return page(
+            request,
+            "retry.html.j2",
+            code,
+            title=f"Retry of {run}",
+            run=run,
+            job=snapshot.row.job,
+            asked=asked,
+            steps=step_ids(snapshot.state.plan),
+            fields=fields_of(goal.inputs, goal.inputs_schema, asked.inputs),
+            error=error,
+            outlook=outlook,
+        )
+
+    async def _retry(self, request: Request) -> Response:
+        """Repeat a run as a form asks for it, and lead to the new run; or show what it would call."""
+        run, form = _run_of(request), await request.form()
+        asked = RetryForm.of(form)
+        try:
+            changed = await self._changed_inputs(run, asked)
+            options = retry_options(asked.start, changed, only_failed=asked.only_failed)
+            if form.get("do") == "show":
+                outlook = await self.project.retry_outlook(run, options)
+                return await self._retry_page(request, asked, outlook=outlook)
+            led_to = await self.project.retry(run, signature(request, form.get("by")), options)
+        except RunNotFound:
+            return _missing(request, run)
+        except (CommandRefused, ValidationError) as error:
+            reason, code = refusal_of(error)
+            return await self._retry_page(request, asked, error=reason, code=code)
+        return lead_to(request, f"/runs/{led_to}")
+
+    async def _changed_inputs(self, run: RunId, asked: RetryForm) -> dict[str, str]:
+        """Return the inputs that were typed otherwise than the run has them."""
+        started = (await self.project.find_run(run)).state.started
+        goal = Goal.model_validate({} if started is None else started.goal)
+        before = {
+            field.name: field.value for field in fields_of(goal.inputs, goal.inputs_schema, {})
+        }
+        return {name: text for name, text in asked.inputs.items() if text != before.get(name)}
+
     async def _replay(self, request: Request) -> Response:
         """Answer with what is different in a replay of a run."""
         run = _run_of(request)
@@ -322,6 +440,7 @@ class StepPages:
             Route("/runs/{run}/steps/{step}", self._step),
             Route("/runs/{run}/why/{field:path}", self._why),
             Route("/runs/{run}/messages", self._messages),
+            Route("/runs/{run}/logs", self._logs),
         ]
 
     async def _step(self, request: Request) -> Response:
@@ -340,9 +459,17 @@ class StepPages:
         if found is None:
             raise HTTPException(404, f"run {run!r} has no step {name!r}")
         record = step_record(plan, found, state, events)
+        wanted = request.query_params.get("status", "")
+        calls = [each for each in record.calls if wanted in {"", each[2].status}]
+        # Failed items first, whatever their place in the list.
+        calls.sort(key=lambda each: each[2].status != "failed")
+        faults = {place[1]: fault for place, fault in state.faults.items() if place[0] == found.id}
         values = {
             "run": run,
             "record": record,
+            "calls": calls[:_MAX_CALLS],
+            "left_out": max(0, len(calls) - _MAX_CALLS),
+            "faults": faults,
             "gates": [gate for gate in state.gates if gate.step == found.id],
             "redact": known_secrets_redactor(self.project.settings).redact_json,
         }
@@ -361,10 +488,37 @@ class StepPages:
         proof = proof_of(package, package.review, field)
         return page(request, "why.html.j2", title=f"Why {field} of {run}", run=run, proof=proof)
 
+    async def _logs(self, request: Request) -> Response:
+        """Answer with what the calls of a run printed, logged and raised, by step, item, level and
+        text; of many lines with the last ones.
+        """
+        run, asked = _run_of(request), request.query_params
+        try:
+            wanted = _LOG_FILTER.validate_python(
+                {name: value for name, value in asked.items() if value and name in _LOG_FIELDS}
+            )
+        except ValidationError as error:
+            raise HTTPException(400, reason_of(error)) from error
+        snapshot = await self.project.find_run(run)
+        lines, _ = log_lines(await self._events(run))
+        found = [line for line in lines if wanted.matches(line)]
+        return page(
+            request,
+            "logs.html.j2",
+            title=f"Logs of {run}",
+            run=run,
+            lines=found[-_MAX_LINES:],
+            left_out=max(0, len(found) - _MAX_LINES),
+            wanted=wanted,
+            levels=LEVELS,
+            steps=step_ids(snapshot.state.plan),
+            is_live=snapshot.row.status == "running",
+        )
+
     async def _messages(self, request: Request) -> Response:
         """Answer with what planner, workers and reviewer were asked, and what they answered."""
         run = _run_of(request)
-        messages = model_messages(await self._events(run))
+        messages = timed_messages(await self._events(run))
         return page(
             request, "messages.html.j2", title=f"Messages of {run}", run=run, messages=messages
         )

@@ -5,6 +5,7 @@ A run that somebody looks at is read again as its journal grows, once for all it
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
@@ -16,34 +17,53 @@ from urllib.parse import urlencode
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
+from markupsafe import Markup
 from pydantic import BaseModel, ConfigDict
 from sse_starlette.event import ServerSentEvent
 
-from wavewright.engine.run.decisions.questions import mark_waiting_runs
+from wavewright.engine.run.decisions.questions import (
+    OpenQuestion,
+    mark_waiting_runs,
+    open_question_of,
+    run_now,
+)
 from wavewright.engine.run.target_waves import TargetWaves, target_waves
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.store import run_queries
 from wavewright.executor.store.journal import ENDED_STATUSES, JournalUnreachable, RunRow
 from wavewright.executor.store.stored_journal import StoredJournal
-from wavewright.planner.types import RunId, StepId
+from wavewright.planner.types import RunId
 from wavewright.reviewer.package.builder import stored_package
+from wavewright.reviewer.package.failures import FailedCall, failed_calls, group_failures
+from wavewright.reviewer.package.log_lines import (
+    NOTHING_SHOWN,
+    LogLine,
+    ShownLines,
+    log_lines,
+)
 from wavewright.reviewer.records import Package
 from wavewright.reviewer.report.page import LiveRun, render_run
 from wavewright.reviewer.report.sub_plan_folding import Drawings
+from wavewright.reviewer.values import grouped
 
 PAGE_SIZE: Final = 50
 LABEL_KINDS: Final = ("template", "model", "gate", "tag")
 _MAX_LABELS: Final = 100
+_MAX_LINES: Final = 12
+"""Of the log, on the page of a run."""
+_MAX_OUTCOMES: Final = 12
+"""Of the last runs of a job."""
 _MAX_PAGES_SEARCHED: Final = 40
 """Of runs that have not ended, for a page of those in one of their states, which the store does not
 know by itself.
 """
+_NOTHING: Final = Markup()
 _PAUSE: Final = 0.3
 """Seconds between two looks at the journal, at least."""
 _SHARE: Final = 3.0
 """A look that took long is followed by a pause that is this many times as long."""
 _VERDICTS: Final = {
-    "running": ("Running", "Steps at work are marked; this page follows the run."),
+    "running": ("Running", "This page follows the run."),
     "interrupted": ("Interrupted", "Nobody executes this run. `wavewright resume` continues it."),
     "waiting_for_answer": (
         "Waiting for an answer",
@@ -119,6 +139,12 @@ async def page_of_runs(journal: StoredJournal, asked: RunQuery) -> RunPage:
     return RunPage(found, before)
 
 
+def outcomes_of_jobs(rows: Sequence[RunRow]) -> dict[str, list[RunRow]]:
+    """Return the last runs of each job on a page of the list, the oldest first."""
+    of_jobs = grouped(rows, lambda row: row.job)
+    return {job: runs[:_MAX_OUTCOMES][::-1] for job, runs in of_jobs.items()}
+
+
 async def list_labels(journal: StoredJournal, kind: str) -> list[str]:
     """Return the first values of a kind of label that the journal knows."""
     return await journal.read(partial(run_queries.list_labels, kind=kind, limit=_MAX_LABELS))
@@ -132,10 +158,31 @@ class RunSnapshot:
     events: int
     state: RunState
 
+    read_at: float = field(compare=False)
+    """Seconds since the epoch."""
+    lines: tuple[LogLine, ...] = ()
+    """The last ones that its calls have printed."""
+    shown: ShownLines = NOTHING_SHOWN
+
     @property
     def version(self) -> str:
-        """What changes whenever something of the run does."""
-        return f"{self.events}-{self.row.status}"
+        """What changes whenever something of the run does, and as it grows older."""
+        return _version(self.row, self.events, self.read_at)
+
+    @property
+    def package(self) -> Package | None:
+        """The package as far as the run has come; None before there is a plan."""
+        return stored_package(self.state, run_now(self.state, self.row.status, self.read_at))
+
+    @property
+    def question(self) -> OpenQuestion | None:
+        """What the run asks a person."""
+        return open_question_of(self.state, self.read_at)
+
+    @property
+    def failures(self) -> list[tuple[FailedCall, ...]]:
+        """The calls that have failed, in groups of one error."""
+        return group_failures(failed_calls(self.state))
 
     @property
     def has_ended(self) -> bool:
@@ -147,34 +194,33 @@ class RunSnapshot:
         """Of a run with several targets, how far they are."""
         return target_waves(self.state)
 
-    def html(self, base: str, drawings: Drawings) -> str | None:
-        """Return the run as a fragment of the page, whose links begin with `base`; None before
-        there is a plan.
+    def html(
+        self,
+        base: str,
+        drawings: Drawings,
+        question: Markup = _NOTHING,
+        failures: Markup = _NOTHING,
+    ) -> str | None:
+        """Return the run as a fragment of the page, whose links begin with `base`, with what is
+        asked and what has failed; None before there is a plan.
         """
-        package = stored_package(self.state)
+        package = self.package
         if package is None:
             return None
-        links = f"{base}/runs/{self.row.run}"
         verdict = _VERDICTS.get(self.row.status)
-        if verdict is None:
-            return render_run(package, links=links, drawings=drawings)
-        running = (
-            self._running_steps(package) if self.row.status == "running" else frozenset[StepId]()
+        live = None if verdict is None else LiveRun(*verdict)
+        links = f"{base}/runs/{self.row.run}"
+        return render_run(
+            package, live, links=links, drawings=drawings, question=question, failures=failures
         )
-        return render_run(package, LiveRun(*verdict, running), links=links, drawings=drawings)
 
-    def _running_steps(self, package: Package) -> frozenset[StepId]:
-        """Return the steps that have not ended, of the wave that runs; without waves, those that
-        wait for no other step.
-        """
-        is_open = {step.id for step in package.execution_log if step.status == "not_run"}
-        if self.state.waves:
-            return frozenset(is_open.intersection(self.state.waves[-1].steps))
-        return frozenset(
-            step.id
-            for step in package.execution_log
-            if step.id in is_open and is_open.isdisjoint(step.depends_on)
-        )
+
+def _version(row: RunRow, events: int, at: float) -> str:
+    """Return what changes whenever something of a run does, and each time that it has run for a
+    quarter longer: the scale of its drawing is made anew.
+    """
+    age = int(math.log(max(1.0, at - row.started), 1.25)) if row.status == "running" else 0
+    return f"{events}-{row.status}-{age}"
 
 
 async def read_run(
@@ -194,11 +240,15 @@ async def read_run(
         if row.status == "interrupted"
         else [row]
     )
-    if f"{events}-{row.status}" in {unless, "" if known is None else known.version}:
+    now = time.time()
+    if _version(row, events, now) in {unless, "" if known is None else known.version}:
         return None
     before = 0 if known is None else known.events
     new = await journal.read(partial(run_queries.load, run=run, after=before))
-    return RunSnapshot(row, before + len(new), fold(new, None if known is None else known.state))
+    state = fold(new, None if known is None else known.state)
+    lines, shown = log_lines(new, NOTHING_SHOWN if known is None else known.shown)
+    last = (*(() if known is None else known.lines), *lines)[-_MAX_LINES:]
+    return RunSnapshot(row, before + len(new), state, now, last, shown)
 
 
 _RenderSnapshot = Callable[[RunSnapshot, Drawings], str]

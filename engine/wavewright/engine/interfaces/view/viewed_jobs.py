@@ -47,7 +47,7 @@ from wavewright.engine.service.requested_jobs import job_name
 from wavewright.executor.store.journal import JournalError, RunNotFound
 from wavewright.executor.stores import place_of_journal
 from wavewright.planner.ports.budgets import BudgetScope, InspectableBudgetStore, RemainingBudget
-from wavewright.planner.types import Json, JsonObject, RunId, as_list, as_object
+from wavewright.planner.types import JsonObject, RunId, as_object
 
 _VIEW_REQUEST: Final = "view_request"
 """Kind of a request that comes from the live page, not by a message."""
@@ -55,12 +55,8 @@ _MAX_JOBS: Final = 200
 """In one list."""
 _RATE_SECONDS: Final = 3600.0
 _GIVEN_UP: Final[Sequence[JobState]] = ("dead", "failed")
-_TYPES: Final[Mapping[type, str]] = {
-    str: "string",
-    int: "integer",
-    float: "number",
-    bool: "boolean",
-}
+_OVER: Final[Sequence[JobState]] = ("completed", "cancelled")
+_MAX_COMPLETED: Final = 50
 
 
 class JobSummary(BaseModel):
@@ -100,6 +96,8 @@ class JobOverview(BaseModel):
     """
     given_up: list[JobSummary]
     """The newest of those that failed or are dead."""
+    completed: list[JobSummary]
+    """The newest of those that came to their end, or that a person has cancelled."""
     refused: list[RefusedMessage]
     slots: int
     """Of each daemon."""
@@ -141,6 +139,7 @@ class ViewedJobs:
             counts=await jobs.count_states(),
             open=[_summary(row) for row in rows],
             given_up=[_summary(row) for row in await jobs.list_jobs(_GIVEN_UP, newest=_MAX_JOBS)],
+            completed=[_summary(row) for row in await jobs.list_jobs(_OVER, newest=_MAX_COMPLETED)],
             refused=[_refused(message) for message in (await jobs.list_refused())[:_MAX_JOBS]],
             slots=settings.daemon.slots,
             daemons=sorted({row.owner for row in rows if row.owner is not None}),
@@ -213,22 +212,6 @@ def _refused(message: OutgoingMessage) -> RefusedMessage:
         at=message.at,
         reason=message.refused or "",
     )
-
-
-@dataclass(frozen=True, slots=True)
-class InputField:
-    """An input of a job, as a form asks for it."""
-
-    name: str
-    about: str
-    value: str
-    """As it is typed."""
-    options: tuple[str, ...]
-    """What may be chosen; anything may be typed where there are none."""
-    is_number: bool
-    is_long: bool
-    """Whether it is typed as JSON."""
-    is_required: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,38 +312,3 @@ class Submissions:
             document_request(job, draft.document, rule, {SOURCE_KEY: "view"}), by
         )
         return job
-
-
-def input_fields(offer: JobOffer, typed: Mapping[str, str]) -> list[InputField]:
-    """Return what a form asks for, with what was typed before, or else the job's own inputs or the
-    defaults.
-    """
-    own, required = as_object(offer.document.get("inputs")), as_list(offer.schema.get("required"))
-    declared = as_object(offer.schema.get("properties"))
-    # Inputs without a schema are typed like the job's own.
-    like_own: JsonObject = {name: {"type": _TYPES.get(type(value))} for name, value in own.items()}
-    return [
-        _field(name, as_object(found), own.get(name), typed.get(name), is_required=name in required)
-        for name, found in {**like_own, **declared}.items()
-    ]
-
-
-def _field(
-    name: str, declared: JsonObject, own: Json, typed: str | None, *, is_required: bool
-) -> InputField:
-    kind = declared.get("type")
-    options = ["true", "false"] if kind == "boolean" else as_list(declared.get("enum"))
-    preset = declared.get("default") if own is None else own
-    return InputField(
-        name=name,
-        about=str(declared.get("description") or declared.get("title") or ""),
-        value=("" if preset is None else _as_typed(preset)) if typed is None else typed,
-        options=tuple(map(_as_typed, options)),
-        is_number=kind in {"integer", "number"},
-        is_long=kind not in {"string", "integer", "number", "boolean"},
-        is_required=is_required,
-    )
-
-
-def _as_typed(value: Json) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

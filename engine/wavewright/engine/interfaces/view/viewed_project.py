@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -123,8 +123,26 @@ class ViewedProject:
             raise CommandRefused(printed)
         return run
 
-    async def retry(self, run: RunId, by: str) -> RunId:
+    async def retry_outlook(self, run: RunId, options: Sequence[str]) -> str:
+        """Return what a retry would call, reuse and leave, as text.
+
+        Raises:
+            RunNotFound: there is no such run.
+            CommandRefused: it cannot be repeated.
+        """
+        await self.find_run(run)
+        code, printed = await self._command(_SECONDS_TO_END, "retry", run, "--dry-run", *options)
+        if code:
+            raise CommandRefused(printed)
+        return printed
+
+    async def retry(self, run: RunId, by: str, options: Sequence[str] = ()) -> RunId:
         """Repeat a run as a new one in a process of its own, and return that once it has begun.
+
+        Args:
+            run: The run.
+            by: Who repeats it.
+            options: Of the command, as of `retry_options`.
 
         Raises:
             RunNotFound: there is no such run.
@@ -135,7 +153,7 @@ class ViewedProject:
         async def has_begun(printed: str) -> bool:
             return _STARTED.search(printed) is not None
 
-        arguments = ("retry", run, "--json", "--approve=wait", f"--by={by}")
+        arguments = ("retry", run, "--json", "--approve=wait", f"--by={by}", *options)
         _, printed = await self._command(_SECONDS_TO_BEGIN, *arguments, until=has_begun)
         started = _STARTED.search(printed)
         if started is None:
@@ -188,6 +206,18 @@ class ViewedProject:
                         break
                     await anyio.sleep(0.05)
             return process.poll(), printed()
+
+
+def retry_options(start: str, inputs: Mapping[str, str], *, only_failed: bool) -> list[str]:
+    """Return the options of `wavewright retry`: the step from which a run is repeated, inputs as
+    they are typed, and whether only what failed is called.
+    """
+    options = [f"--set={name}={text}" for name, text in inputs.items()]
+    if start:
+        options.append(f"--from={start}")
+    if only_failed:
+        options.append("--failed")
+    return options
 
 
 def _start_command(

@@ -24,6 +24,7 @@ from wavewright.engine.run.decisions.approvals import (
     REFUSE,
     approval_question,
     asked_questions,
+    asking_step,
     has_expired,
     open_question,
     pending_approval,
@@ -34,7 +35,8 @@ from wavewright.engine.run.target_waves import target_runs
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Noted
 from wavewright.executor.store.journal import Journal, JournalError, RunRow, RunStatus
-from wavewright.planner.types import RunId
+from wavewright.planner.types import RunId, StepId
+from wavewright.reviewer.package.builder import RunNow
 
 QuestionSubject: TypeAlias = Literal["question", "step", "patch"]
 MAX_RUNS = 200
@@ -130,9 +132,13 @@ def _last_answer(state: RunState) -> tuple[str, str | None] | None:
 
 def pending_question(state: RunState, now: float) -> OpenQuestion | None:
     """Return the open question of a run without a daemon; None where it has none or was answered."""
-    if state.started is None or not state.is_interrupted:
-        return None
-    asked = open_question(state)
+    return open_question_of(state, now) if state.is_interrupted else None
+
+
+def open_question_of(state: RunState, now: float) -> OpenQuestion | None:
+    """Return what a run asks; None where it asks nothing. Other branches of it may still run."""
+    has_ended = state.finished is not None and not state.is_interrupted
+    asked = None if state.started is None or has_ended else open_question(state)
     if asked is None:
         return None
     if asked.topic == APPROVAL_WANTED:
@@ -231,6 +237,20 @@ def _waiting_status(
     if question is not None:
         return "waiting_for_answer" if question.subject == "question" else "waiting_for_approval"
     return next((waiting[run] for run in target_runs(state) if run in waiting), None)
+
+
+def run_now(state: RunState, status: RunStatus, at: float) -> RunNow | None:
+    """Return how a run goes on at a time, given its status in the list of runs; None of one that has
+    ended.
+    """
+    match status:
+        case "running" | "interrupted" | "waiting_for_answer" | "waiting_for_approval":
+            question = open_question_of(state, at)
+            asked = None if question is None else open_question(state)
+            asking = [] if asked is None else [StepId(asking_step(asked))]
+            return RunNow(status, at, frozenset(asking))
+        case _:
+            return None
 
 
 def _planned_steps(state: RunState) -> int:

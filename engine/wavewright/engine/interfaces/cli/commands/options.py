@@ -121,6 +121,9 @@ class StatusChoice(StrEnum):
 ShowFormat: TypeAlias = Literal["text", "json", "html", "events"]
 """`show --format`."""
 
+LevelChoice: TypeAlias = Literal["debug", "info", "warning", "error"]
+"""`logs --level`."""
+
 ApproveChoice: TypeAlias = Literal["ask", "always", "never", "wait"]
 """`--approve`."""
 

@@ -11,6 +11,7 @@ import typer
 
 from wavewright.engine.interfaces.cli.commands.options import (
     FormatOption,
+    LevelChoice,
     RunArgument,
     ShowFormat,
     StatusChoice,
@@ -177,12 +178,31 @@ def logs(
     step: Annotated[
         str | None, typer.Option("--step", metavar="STEP", help="Only this step's.")
     ] = None,
+    item: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Only those of this item, from 0.")
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Print what comes, until the run stops.")
+    ] = False,
+    level: Annotated[
+        LevelChoice, typer.Option(help="Only lines of this level and graver ones.")
+    ] = "debug",
+    search: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Only lines with this text, in any case.")
+    ] = None,
     format: FormatOption = "text",  # noqa: A002
 ) -> None:
-    """Print what a run's tools printed, logged and raised."""
-    from wavewright.engine.interfaces.cli.runs import step_command
+    """Print what a run's tools printed, logged and raised.
 
-    raise typer.Exit(step_command.show_logs(run, step=step, output_format=format))
+    With one of --follow, --item, --level and --search: line by line, with time, step and level.
+    What is printed is 'info', on standard error 'warning', and a traceback 'error'.
+    """
+    from wavewright.engine.interfaces.cli.runs import step_command
+    from wavewright.reviewer.package.log_lines import LogFilter
+
+    lines = LogFilter(step or "", item, level, search or "")
+    request = step_command.LogRequest(lines, is_followed=follow)
+    raise typer.Exit(step_command.show_logs(run, request, output_format=format))
 
 
 @group.command()

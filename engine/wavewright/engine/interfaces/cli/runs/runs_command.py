@@ -8,6 +8,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -20,6 +21,7 @@ from wavewright.engine.interfaces.cli.common.arguments import (
     parse_past_instant,
     parse_seconds,
     project_settings,
+    require_journal,
 )
 from wavewright.engine.interfaces.cli.common.output import (
     CommandError,
@@ -27,6 +29,8 @@ from wavewright.engine.interfaces.cli.common.output import (
     print_json,
     print_line,
 )
+from wavewright.engine.run.decisions.questions import run_now
+from wavewright.engine.run.find_run import find_run
 from wavewright.engine.run.run_files import remove_run_files
 from wavewright.engine.run.target_waves import TargetWaves, target_waves
 from wavewright.engine.service.job_store.message_retention import RUN_OF_OPEN_JOB
@@ -40,7 +44,9 @@ from wavewright.reviewer.package.summary import proof_of, reviewed_fields
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
-    from wavewright.executor.store.journal import RunRow
+    from wavewright.executor.events.types import Event
+    from wavewright.executor.store.journal import RunRow, RunStatus
+    from wavewright.reviewer.package.builder import RunNow
     from wavewright.reviewer.records import Package
 
 _MAX_JOB_LENGTH = 40
@@ -82,7 +88,7 @@ def show_run(run: str | None, *, output_format: str) -> int:
     Raises:
         CommandError: the run has no plan yet, so only its events can be shown.
     """
-    _, events = anyio.run(load_run, project_settings(), run)
+    events, status = anyio.run(_events_and_status, run)
     if output_format == "events":
         for event in redacted_events(events):
             kind, body = encode(event)
@@ -91,7 +97,7 @@ def show_run(run: str | None, *, output_format: str) -> int:
     state = fold(events)
     if (waves := target_waves(state)) is not None:
         return _show_targets(state, waves, output_format)
-    package = package_of(state)
+    package = package_of(state, run_now(state, status, time.time()))
     if output_format == "json":
         from wavewright.reviewer.package.builder import package_bytes
 
@@ -163,7 +169,22 @@ def _show_targets(state: RunState, waves: TargetWaves, output_format: str) -> in
     return exit_codes.OK
 
 
-def package_of(state: RunState) -> Package:
+async def _events_and_status(prefix: str | None) -> tuple[list[Event], RunStatus]:
+    """Return the events of a run, found as by `find_run`, and its status in the list of runs."""
+    from wavewright.engine.run.decisions.questions import mark_waiting_runs
+    from wavewright.executor.store import run_queries
+
+    async with open_journal(require_journal(project_settings())) as journal:
+        run = await find_run(journal, prefix)
+        found = await journal.read(partial(run_queries.find_row, run=run))
+        events = await journal.load(run)
+        if found is None:
+            return events, "interrupted"
+        [row] = await mark_waiting_runs(journal, [found[0]], time.time())
+        return events, row.status
+
+
+def package_of(state: RunState, now: RunNow | None = None) -> Package:
     """Return the package of a run, as far as it has come.
 
     Raises:
@@ -171,7 +192,7 @@ def package_of(state: RunState) -> Package:
     """
     from wavewright.reviewer.package.builder import stored_package
 
-    package = stored_package(state)
+    package = stored_package(state, now)
     if package is None:
         msg = f"run {state.run!r} ended before it had a plan"
         raise CommandError(

@@ -3,32 +3,48 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 
 import anyio
 
 from wavewright.config import exit_codes
 from wavewright.config.redaction import known_secrets_redactor
 from wavewright.config.settings import Settings
-from wavewright.engine.interfaces.cli.common.arguments import load_run, project_settings
-from wavewright.engine.interfaces.cli.common.output import CommandError, print_json
+from wavewright.engine.interfaces.cli.common.arguments import (
+    load_run,
+    open_journal,
+    project_settings,
+    require_journal,
+)
+from wavewright.engine.interfaces.cli.common.output import CommandError, print_json, print_line
 from wavewright.engine.interfaces.cli.common.run_text import use_line
+from wavewright.engine.run.find_run import find_run
 from wavewright.executor.events.codec import to_json
 from wavewright.executor.events.state import SUCCESSES, RunState, fold
-from wavewright.executor.events.types import AttemptLogged, StepFinished
+from wavewright.executor.events.types import AttemptLogged, Event, OutputLogged, StepFinished
 from wavewright.executor.run.redacted_events import redacted_events
 from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.planner.diagnostics.rendering import cut_middle, printable, printable_json
 from wavewright.planner.language.plan import Plan, Step
-from wavewright.planner.types import Json, JsonObject, RunId
+from wavewright.planner.types import Json, JsonObject, RunId, StepId
 from wavewright.reviewer.package.call_reports import frame_line
-from wavewright.reviewer.package.summary import StepRecord, step_record
+from wavewright.reviewer.package.log_lines import (
+    NOTHING_SHOWN,
+    LogFilter,
+    LogLine,
+    log_lines,
+)
+from wavewright.reviewer.package.summary import StepAtWork, StepRecord, step_record
 from wavewright.reviewer.values import duration_text, iso_of_epoch
 
 _MAX_ITEMS = 20
 _MAX_CHARS = 8_000
 """Characters of one value, prompt or answer that are printed as text; `--format json` prints all.
 """
+_PAUSE = 0.3
+"""Seconds between two looks at the journal of a run that is followed."""
 _LOG_STREAMS = {
     "traceback": "traceback",
     "stdout": "standard output",
@@ -62,27 +78,92 @@ def show_step(run: str | None, step: str, *, output_format: str) -> int:
     return exit_codes.OK
 
 
-def show_logs(run: str | None, *, step: str | None, output_format: str) -> int:
-    """Print what the calls of a run printed, logged and raised, attempt by attempt.
+@dataclass(frozen=True, slots=True)
+class LogRequest:
+    """Which lines of a run's log are printed, and whether those that come are waited for."""
+
+    lines: LogFilter
+    is_followed: bool
+
+    @property
+    def is_by_line(self) -> bool:
+        """Whether lines are printed, and not whole attempts."""
+        return self.is_followed or self.lines != LogFilter(step=self.lines.step)
+
+
+def show_logs(run: str | None, request: LogRequest, *, output_format: str) -> int:
+    """Print what the calls of a run printed, logged and raised: attempt by attempt, or the lines
+    that are asked for.
 
     Raises:
         CommandError: the run has no such step.
     """
-    found, events = anyio.run(load_run, project_settings(), run)
-    shown = redacted_events(events)
-    if step is not None:
+    settings = project_settings()
+    if request.is_followed:
+        return anyio.run(_follow_logs, settings, run, request.lines, output_format)
+    found, events = anyio.run(load_run, settings, run)
+    shown, step = redacted_events(events), request.lines.step
+    if step:
         _step_of(_plan_of(fold(shown)), step, found)
-    logged = [
-        event for event in shown if isinstance(event, AttemptLogged) and step in (None, event.step)
-    ]
+    if request.is_by_line:
+        lines, _ = log_lines(shown)
+        _print_lines([line for line in lines if request.lines.matches(line)], output_format)
+        return exit_codes.OK
+    logged = [event for event in _attempts(shown) if step in {"", event.step}]
     if output_format == "json":
-        sys.stdout.write("".join(f"{printable_json(to_json(one))}\n" for one in logged))
+        sys.stdout.write("".join(f"{printable_json(to_json(each))}\n" for each in logged))
     elif logged:
         _write(line for event in logged for line in _attempt_lines(event))
     else:
-        of = f" of step {step!r}" if step is not None else ""
+        of = f" of step {step!r}" if step else ""
         sys.stdout.write(f"no call{of} of run {found} printed, logged or raised anything\n")
     return exit_codes.OK
+
+
+def _attempts(events: Sequence[Event]) -> list[AttemptLogged]:
+    """Return what attempts have left behind, and what those at work have printed so far."""
+    attempts: dict[tuple[StepId, int | None, int], AttemptLogged] = {}
+    for event in events:
+        if isinstance(event, AttemptLogged):
+            attempts[event.step, event.index, event.attempt] = event
+        elif isinstance(event, OutputLogged):
+            place = event.step, event.index, event.attempt
+            known = attempts.get(place) or AttemptLogged(
+                event.at, event.step, event.attempt, event.index
+            )
+            text = getattr(known, event.stream) + event.text
+            attempts[place] = replace(known, **{event.stream: text})
+    return [*attempts.values()]
+
+
+async def _follow_logs(
+    settings: Settings, prefix: str | None, wanted: LogFilter, output_format: str
+) -> int:
+    """Print the lines of a run, and those that come until nobody executes it any more."""
+    # Only who follows a run looks at its row.
+    from wavewright.executor.store import run_queries
+
+    async with open_journal(require_journal(settings)) as journal:
+        run = await find_run(journal, prefix)
+        read, shown = 0, NOTHING_SHOWN
+        while True:
+            found = await journal.read(partial(run_queries.find_row, run=run))
+            events = await journal.read(partial(run_queries.load, run=run, after=read))
+            read += len(events)
+            lines, shown = log_lines(redacted_events(events), shown)
+            _print_lines([line for line in lines if wanted.matches(line)], output_format)
+            if found is not None and found[0].status != "running":
+                return exit_codes.OK
+            await anyio.sleep(_PAUSE)
+
+
+def _print_lines(lines: Iterable[LogLine], output_format: str) -> None:
+    for line in lines:
+        if output_format == "json":
+            print_line(printable_json(asdict(line)))
+        else:
+            at = iso_of_epoch(line.at)[11:19]
+            print_line(printable(f"{at} {line.place:<16} {line.level:<7} {line.text}"))
 
 
 def _plan_of(state: RunState) -> Plan:
@@ -135,16 +216,13 @@ def _step_json(run: RunId, view: StepRecord) -> JsonObject:
 
 def _step_lines(view: StepRecord, settings: Settings) -> Iterator[str]:
     ending = view.ending
-    yield f"step {view.step.id}  tool {view.step.tool}  {_status(ending)}"
-    if ending is not None and ending.started is not None:
-        yield f"started {iso_of_epoch(ending.started)}, took {duration_text(ending.seconds)}"
-    if ending is not None and ending.reason:
-        yield f"reason: {ending.reason}"
-    if ending is not None and ending.error is not None:
-        yield f"error ({ending.error.kind}): {ending.error.message}"
-        yield from (f"  at {frame_line(frame)}" for frame in ending.error.frames)
-        yield from [f"  = help: {ending.error.hint}"] if ending.error.hint else []
     redact = known_secrets_redactor(settings).redact_json
+    if view.now is not None:
+        yield f"step {view.step.id}  tool {view.step.tool}  running"
+        yield from _lines_of_work(view.now, redact)
+    else:
+        yield f"step {view.step.id}  tool {view.step.tool}  {_status(ending)}"
+    yield from _lines_of_ending(ending)
     for index, params, call in view.calls[:_MAX_ITEMS]:
         item = "" if index is None else f" of item {index} ({call.status})"
         yield from ["", f"Parameters{item}"]
@@ -172,6 +250,27 @@ def _step_lines(view: StepRecord, settings: Settings) -> Iterator[str]:
             *_indented(question.text),
         ]
         yield from ["", "Answer", *_indented(answer)]
+
+
+def _lines_of_work(now: StepAtWork, redact: Callable[[Json], Json]) -> Iterator[str]:
+    yield f"started {iso_of_epoch(now.since)}"
+    if now.last_line is not None:
+        yield f"attempt {now.last_line.attempt}, last line: {now.last_line.text}"
+    if now.params is not None:
+        yield from ["", "Parameters", *_value_lines(redact(now.params))]
+
+
+def _lines_of_ending(ending: StepFinished | None) -> Iterator[str]:
+    if ending is None:
+        return
+    if ending.started is not None:
+        yield f"started {iso_of_epoch(ending.started)}, took {duration_text(ending.seconds)}"
+    if ending.reason:
+        yield f"reason: {ending.reason}"
+    if ending.error is not None:
+        yield f"error ({ending.error.kind}): {ending.error.message}"
+        yield from (f"  at {frame_line(frame)}" for frame in ending.error.frames)
+        yield from [f"  = help: {ending.error.hint}"] if ending.error.hint else []
 
 
 def _status(ending: StepFinished | None) -> str:

@@ -1,4 +1,20 @@
 "use strict";
+// A list that narrows what is shown does so once something is chosen.
+document.addEventListener("change", (event) => {
+  if (event.target instanceof HTMLSelectElement && "sends" in event.target.dataset) event.target.form.requestSubmit();
+});
+// The log of a run that goes on: its lines are asked for anew each second.
+const logs = document.querySelector("#logs[data-follow]");
+const follow = async () => {
+  const answer = await fetch(location.href).catch(() => undefined);
+  if (answer?.ok) {
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("logs");
+    if (fresh.innerHTML !== logs.innerHTML) logs.innerHTML = fresh.innerHTML;
+    if (!("follow" in fresh.dataset)) return;
+  }
+  setTimeout(follow, 800);
+};
+if (logs) follow();
 (() => {
   const live = document.getElementById("live");
   if (!live) return;
@@ -83,6 +99,30 @@
   });
   equip();
   if ("ended" in live.dataset) return;
+
+  // What goes on is counted further between two events: durations, and the axis of the times with its bars.
+  const shown = (seconds) => seconds < 60 ? `${Math.floor(seconds)} s` : seconds < 3600
+    ? `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`
+    : `${Math.floor(seconds / 3600)} h ${Math.floor(seconds % 3600 / 60)} min`;
+  const scaled = ["x", "x1", "x2", "width"];
+  const tick = () => {
+    const now = Date.now() / 1000;
+    for (const node of live.querySelectorAll("[data-since]")) {
+      const since = Number(node.dataset.since) || Date.parse(node.dataset.since) / 1000;
+      node.textContent = shown(Math.max(0, now - since));
+    }
+    for (const table of live.querySelectorAll(".gantt:has(.growing)")) {
+      const factor = Number(table.dataset.seconds) / Math.max(now - Number(table.dataset.begin), Number(table.dataset.seconds));
+      for (const node of table.querySelectorAll("svg :is(text, line, rect)")) {
+        for (const name of scaled.filter((name) => node.hasAttribute(name))) {
+          node.dataset[name] ??= parseFloat(node.getAttribute(name));
+          node.setAttribute(name, `${node.dataset[name] * factor}%`);
+        }
+        if (node.classList.contains("growing")) node.setAttribute("width", `${100 - parseFloat(node.getAttribute("x"))}%`);
+      }
+    }
+  };
+  setInterval(tick, 1000);
 
   // Follows a run: each event is the whole of it, so that none that is missed can leave the page wrong.
   const connection = document.getElementById("connection");

@@ -1,0 +1,69 @@
+"""The fields of a form for the inputs of a job."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from wavewright.planner.types import Json, JsonObject, as_list, as_object
+
+INPUT: Final = "input."
+"""Beginning of the name of a field that is an input."""
+_TYPES: Final[Mapping[type, str]] = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class InputField:
+    """An input of a job, as a form asks for it."""
+
+    name: str
+    about: str
+    value: str
+    """As it is typed."""
+    options: tuple[str, ...]
+    """What may be chosen; anything may be typed where there are none."""
+    is_number: bool
+    is_long: bool
+    """Whether it is typed as JSON."""
+    is_required: bool
+
+
+def fields_of(own: JsonObject, schema: JsonObject, typed: Mapping[str, str]) -> list[InputField]:
+    """Return what a form asks for by the schema of the inputs, with what was typed before, or else
+    the job's own inputs or the defaults.
+    """
+    required, declared = as_list(schema.get("required")), as_object(schema.get("properties"))
+    # Inputs without a schema are typed like the job's own.
+    like_own: JsonObject = {name: {"type": _TYPES.get(type(value))} for name, value in own.items()}
+    return [
+        _field(name, as_object(found), own.get(name), typed.get(name), is_required=name in required)
+        for name, found in {**like_own, **declared}.items()
+    ]
+
+
+def _field(
+    name: str, declared: JsonObject, own: Json, typed: str | None, *, is_required: bool
+) -> InputField:
+    kind = declared.get("type")
+    options = ["true", "false"] if kind == "boolean" else as_list(declared.get("enum"))
+    preset = declared.get("default") if own is None else own
+    return InputField(
+        name=name,
+        about=str(declared.get("description") or declared.get("title") or ""),
+        value=("" if preset is None else _as_typed(preset)) if typed is None else typed,
+        options=tuple(map(_as_typed, options)),
+        is_number=kind in {"integer", "number"},
+        is_long=kind not in {"string", "integer", "number", "boolean"},
+        is_required=is_required,
+    )
+
+
+def _as_typed(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,100 @@
+"""Where the steps of a run stand that has not ended."""
+
+from __future__ import annotations
+
+from tests.reviewer.scripted_runs import goal_for, plan_of
+from wavewright.executor.events.state import fold
+from wavewright.executor.events.types import (
+    Event,
+    ItemFinished,
+    Noted,
+    PlanAccepted,
+    RunStarted,
+    StepError,
+    StepFinished,
+    StepStarted,
+    WaveFinished,
+    WaveStarted,
+)
+from wavewright.planner.types import PlanHash, RunId, StepId
+from wavewright.reviewer.package.builder import RunNow, stored_package
+
+_STANDING_PLAN = plan_of(
+    {"id": "first"},
+    {"id": "beside"},
+    {"id": "items", "for_each": [1, 2, 3], "depends_on": ["first"]},
+    {"id": "last", "depends_on": ["items"]},
+)
+
+
+def begun() -> list[Event]:
+    goal = goal_for(_STANDING_PLAN).model_dump(mode="json")
+    plan = _STANDING_PLAN.model_dump(mode="json", by_alias=True)
+    return [
+        RunStarted(RunId("run-1"), 0.0, "Test job", goal, 0.0),
+        PlanAccepted(0.0, plan, PlanHash("h"), "given"),
+    ]
+
+
+def standings(now: RunNow, *more: Event) -> dict[str, str]:
+    package = stored_package(fold([*begun(), *more]), now)
+    assert package is not None
+    assert package.status == now.status
+    assert package.timings.finished is None
+    assert not [text for text in package.warnings if "never ran" in text]
+    return {entry.id: entry.status for entry in package.execution_log}
+
+
+FIRST, BESIDE, ITEMS = StepId("first"), StepId("beside"), StepId("items")
+
+
+def test_a_step_waits_is_ready_runs_or_asks() -> None:
+    wave = WaveStarted(1.0, 0, (FIRST, BESIDE))
+    started = StepStarted(2.0, FIRST)
+
+    assert standings(RunNow("running", 5.0)) == {
+        "first": "ready",
+        "beside": "ready",
+        "items": "waiting",
+        "last": "waiting",
+    }
+    assert standings(RunNow("running", 5.0, frozenset({BESIDE})), wave, started) == {
+        "first": "running",
+        "beside": "asking",
+        "items": "waiting",
+        "last": "waiting",
+    }
+    # A wave that has ended is not followed by running steps before the next one begins.
+    ended = (StepFinished(3.0, FIRST, "ok"), StepFinished(3.0, BESIDE, "ok"), WaveFinished(3.0, 0))
+    assert standings(RunNow("running", 5.0), wave, started, *ended)["items"] == "waiting"
+    assert set(standings(RunNow("waiting_for_answer", 5.0, frozenset({FIRST})), wave).values()) == {
+        "asking",
+        "waiting",
+    }
+
+
+def test_a_step_that_was_cut_off_stands_anew_once_the_run_goes_on() -> None:
+    cut = (WaveStarted(1.0, 0, (FIRST, BESIDE)), StepFinished(2.0, FIRST, "cancelled"))
+    again = Noted(3.0, "resumed", {})
+
+    assert standings(RunNow("interrupted", 5.0), *cut)["first"] == "cancelled"
+    assert standings(RunNow("running", 5.0), *cut, again)["first"] == "ready"
+
+
+def test_a_running_step_has_its_time_and_its_items_so_far() -> None:
+    events = (
+        StepFinished(1.0, FIRST, "ok"),
+        StepStarted(2.0, ITEMS),
+        ItemFinished(3.0, ITEMS, 0, None, "ok"),
+        ItemFinished(3.0, ITEMS, 1, None, "failed", error=StepError("tool", "no")),
+    )
+    package = stored_package(fold([*begun(), *events]), RunNow("running", 7.0))
+
+    assert package is not None
+    [entry] = [entry for entry in package.execution_log if entry.id == ITEMS]
+    assert (entry.status, entry.started, entry.seconds, entry.items) == (
+        "running",
+        2.0,
+        5.0,
+        (1, 3),
+    )
