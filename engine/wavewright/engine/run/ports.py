@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +23,7 @@ from wavewright.config.settings import Settings
 from wavewright.engine.run.cancellation import CancellationToken, Cycles, FindCancelRequest
 from wavewright.engine.run.pipeline.phase import PhaseEvent, PhaseListener
 from wavewright.executor.events.types import Event
-from wavewright.executor.store.journal import Journal
+from wavewright.executor.store.journal import Journal, LeftAnswer
 from wavewright.planner.planning.records import UserQuestion
 from wavewright.planner.types import JsonObject, RunId, StepId
 from wavewright.reviewer.records import Package
@@ -182,6 +182,10 @@ async def ask_asker(asker: Asker | None, question: UserQuestion) -> str | None:
 _SHOWN_CHARACTERS: Final = 60
 
 
+FindAnswer: TypeAlias = Callable[[RunId, str], Awaitable[LeftAnswer | None]]
+"""Returns the answer that was left to a question of a run, by the question's nonce."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class People:
     """Who approves and who answers."""
@@ -191,6 +195,8 @@ class People:
     """Answers the questions of planner and steps; without one, a run with a question is
     interrupted.
     """
+    find_answer: FindAnswer | None = None
+    """Called once a second while a question is open and other steps run."""
     can_ask: bool = True
     """Whether a person can be asked for the approvals that steps need; a plan that needs them is
     refused otherwise.

@@ -22,13 +22,14 @@ from wavewright.engine.run.decisions.approvals import (
     ANSWER,
     APPROVAL_GIVEN,
     approval_answer_note,
+    nonce_of,
     open_question,
-    pending_approval,
 )
 from wavewright.engine.run.decisions.questions import (
     AnsweredAlready,
     AnswerRejected,
     OpenQuestion,
+    answered_already,
     pending_question,
     stale_answer,
 )
@@ -50,7 +51,8 @@ from wavewright.engine.service.questions import find_question
 from wavewright.engine.service.requested_jobs import job_name
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Noted
-from wavewright.executor.store.journal import Journal, JournalError, RunBusy
+from wavewright.executor.store.journal import Journal, JournalError, LeftAnswer, RunBusy
+from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.planner.types import RunId
 
 _BUSY_SECONDS: Final = 2.0
@@ -114,33 +116,54 @@ async def _answer_job(jobs: JobStore, question: OpenQuestion, choice: str, by: s
 async def _answer_run(
     journal: Journal, question: OpenQuestion, choice: str, by: str, now: float
 ) -> None:
-    await journal.open_run(question.run)
+    try:
+        await journal.open_run(question.run)
+    except RunBusy:
+        state = fold(await journal.load(question.run))
+        if state.is_interrupted or not isinstance(journal, StoredJournal):
+            # Only for a moment: another person answers.
+            raise
+        asked = _still_asked(state, question, now)
+        await _leave_answer(journal, question.run, LeftAnswer(nonce_of(asked), choice, by))
+        return
     try:
         state = fold(await journal.load(question.run))
-        still = pending_question(state, now)
-        if still is None:
-            raise AnswerRejected(
-                f"run {question.run} does not wait for this any more",
-                "`wavewright decisions` lists what does",
-            )
-        if still.id != question.id:
-            # Somebody else has answered and resumed the run between the look and this answer.
-            raise stale_answer(f"question {question.id}", still)
-        await journal.append(question.run, [_answer_note(state, still, choice, by, now)])
+        asked = _still_asked(state, question, now)
+        if isinstance(journal, StoredJournal):
+            left = await journal.find_left_answer(question.run, nonce_of(asked))
+            if left is not None:
+                raise answered_already(f"the question of run {question.run}", left.choice, left.by)
+        await journal.append(question.run, [_answer_note(question, asked, choice, by, now)])
     finally:
         await journal.close_run(question.run)
 
 
-def _answer_note(
-    state: RunState, question: OpenQuestion, choice: str, by: str, now: float
-) -> Noted:
+def _still_asked(state: RunState, question: OpenQuestion, now: float) -> Noted:
+    """Return the question that a run asks, which is the one that a person has read."""
+    still, asked = pending_question(state, now), open_question(state)
+    if still is None or asked is None:
+        raise AnswerRejected(
+            f"run {question.run} does not wait for this any more",
+            "`wavewright decisions` lists what does",
+        )
+    if still.id != question.id:
+        # Somebody else has answered and resumed the run between the look and this answer.
+        raise stale_answer(f"question {question.id}", still)
+    return asked
+
+
+async def _leave_answer(journal: StoredJournal, run: RunId, answer: LeftAnswer) -> None:
+    """Leave an answer for the process that has the run open, which takes it while other steps run."""
+    await journal.leave_answer(run, answer)
+    first = await journal.find_left_answer(run, answer.nonce)
+    if first is not None and first != answer:
+        raise answered_already(f"the question of run {run}", first.choice, first.by)
+
+
+def _answer_note(question: OpenQuestion, asked: Noted, choice: str, by: str, now: float) -> Noted:
     if question.subject == "question":
-        asked = open_question(state)
-        assert asked is not None
         return Noted(now, ANSWER, {**asked.body, "answer": choice, **Identity.parse(by).fields})
-    wanted = pending_approval(state)
-    assert wanted is not None
-    return Noted(now, APPROVAL_GIVEN, approval_answer_note(wanted, choice, by))
+    return Noted(now, APPROVAL_GIVEN, approval_answer_note(asked, choice, by))
 
 
 @dataclass(frozen=True, slots=True)

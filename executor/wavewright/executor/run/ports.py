@@ -148,6 +148,10 @@ class PersonReply:
     """Why they may not, where that is not a person's word."""
     note: Noted | None = None
     """To be journaled before anything follows from the reply."""
+    look_again: Callable[[], Awaitable[PersonReply | None]] | None = None
+    """Where there is no answer: returns what has come since, while other steps run; None as long as
+    that is nothing.
+    """
 
 
 AskPerson: TypeAlias = Callable[[ReadyCalls], Awaitable[PersonReply]]

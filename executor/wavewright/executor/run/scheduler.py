@@ -34,7 +34,7 @@ from wavewright.executor.events.types import (
     WaveStarted,
 )
 from wavewright.executor.run.calls import CallRunner
-from wavewright.executor.run.ports import AskPerson, Clock, DrainSignal, Timer
+from wavewright.executor.run.ports import AskPerson, Clock, DrainSignal, PersonReply, Timer
 from wavewright.executor.run.program import NO_WAVE, CompiledPlan
 from wavewright.executor.run.recording import EventRecorder
 from wavewright.executor.run.rules import CallRules
@@ -105,8 +105,12 @@ class Scheduler:
         """Questions that a person is asked now, which count against no limit."""
         self._unsettled = 0
         """Steps that were admitted and have not settled."""
-        self._waiting: set[StepId] = set()
-        """Steps that wait for a person who has not answered; they do not end in this execution."""
+        self._waiting = Counter[StepId]()
+        """Steps that wait for a person who has not answered, and how many of their calls do; they
+        do not end in this execution.
+        """
+        self._looking: set[anyio.CancelScope] = set()
+        """What looks for answers that come while other steps run."""
         self._waking = 0
         """Workers that were woken and have not read the queue yet."""
         self._idle: list[asyncio.Future[None]] = []
@@ -135,6 +139,8 @@ class Scheduler:
                     await changed
                 for worker in self._idle:
                     _set_done(worker)
+                for looking in self._looking:
+                    looking.cancel()
         finally:
             self._queue.cancel_timers()
 
@@ -220,18 +226,50 @@ class Scheduler:
         assert self._ask is not None
         try:
             reply = await self._ask(question.ready)
-            if reply.note is not None:
-                self._recorder.record(reply.note)
-                self._recorder.commit_now()
-                await self._recorder.committed()
+            await self._journal_note(reply)
         finally:
             self._awaiting_replies -= 1
-        if reply.answer is None:
-            # Nobody has answered: the step waits, and does not end in this execution.
-            self._waiting.add(question.call.step.id)
-        else:
-            self._apply_outcome(self._calls.apply_reply(question, reply), group)
+        if reply.answer is not None:
+            self._apply_reply(question, reply, group)
+            return
+        # Nobody has answered: the step waits, and does not end in this execution unless an answer
+        # comes while other steps run.
+        self._waiting[question.call.step.id] += 1
+        self._close_if_waiting()
+        if reply.look_again is not None and not self._queue.is_closed:
+            await self._look_for_reply(question, reply, group)
+
+    async def _look_for_reply(
+        self, question: PendingQuestion, reply: PersonReply, group: TaskGroup
+    ) -> None:
+        """Ask again and again, until there is an answer or everything else has ended."""
+        step_id = question.call.step.id
+        with anyio.CancelScope() as scope:
+            self._looking.add(scope)
+            look_again = reply.look_again
+            while look_again is not None:
+                await anyio.sleep(_LOOK_SECONDS)
+                later = await look_again()
+                if later is None:
+                    continue
+                with anyio.CancelScope(shield=True):
+                    await self._journal_note(later)
+                if later.answer is not None:
+                    self._looking.discard(scope)
+                    self._waiting -= Counter([step_id])
+                    self._apply_reply(question, later, group)
+                    return
+                look_again = later.look_again
+
+    async def _journal_note(self, reply: PersonReply) -> None:
+        if reply.note is not None:
+            self._recorder.record(reply.note)
             self._recorder.commit_now()
+            await self._recorder.committed()
+
+    def _apply_reply(self, question: PendingQuestion, reply: PersonReply, group: TaskGroup) -> None:
+        self._apply_outcome(self._calls.apply_reply(question, reply), group)
+        self._recorder.commit_now()
         self._close_if_waiting()
 
     def _close_if_waiting(self) -> None:

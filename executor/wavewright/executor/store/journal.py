@@ -98,6 +98,16 @@ class CancelRequest:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
+class LeftAnswer:
+    """An answer to a question of a run that another process has open: its owner takes it."""
+
+    nonce: str
+    """Of the question."""
+    choice: str
+    by: str
+
+
 def new_run_id(now: float, random: Callable[[int], bytes] = secrets.token_bytes) -> RunId:
     """Return a new run id for that instant, in UTC.
 

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from wavewright.executor.events.state import step_ids
 from wavewright.executor.events.types import Event
@@ -19,6 +20,7 @@ from wavewright.executor.store.journal import (
     ENDED_STATUSES,
     CancelRequest,
     JournalError,
+    LeftAnswer,
     RunHead,
     RunRow,
     StoredOutput,
@@ -182,6 +184,36 @@ async def find_cancel_request(transaction: StoreTransaction, *, run: RunId) -> C
     """Return who has requested the cancellation of a run, if there is a request."""
     row = await transaction.fetch_one("SELECT cancel_by, cancel_at FROM run WHERE run = $1", run)
     return None if row is None or row[0] is None else CancelRequest(*row)
+
+
+async def leave_answer(transaction: StoreTransaction, *, run: RunId, answer: LeftAnswer) -> None:
+    """Keep an answer for the owner of a run; the first one to a question stands."""
+    if await find_left_answer(transaction, run=run, nonce=answer.nonce) is None:
+        await transaction.execute(
+            """INSERT INTO run_label (kind, value, run)
+               SELECT $1, $2, no FROM run WHERE run.run = $3""",
+            _ANSWER,
+            json.dumps([answer.nonce, answer.choice, answer.by]),
+            run,
+        )
+
+
+async def find_left_answer(
+    transaction: StoreTransaction, *, run: RunId, nonce: str
+) -> LeftAnswer | None:
+    """Return the answer that was left to a question, if there is one."""
+    rows = await transaction.fetch(
+        """SELECT value FROM run_label
+           WHERE kind = $1 AND run = (SELECT no FROM run WHERE run.run = $2)""",
+        _ANSWER,
+        run,
+    )
+    answers = (LeftAnswer(*json.loads(str(row[0]))) for row in rows)
+    return next((answer for answer in answers if answer.nonce == nonce), None)
+
+
+_ANSWER: Final = "answer"
+"""Kind of the label that is an answer left for the owner of a run: any process writes it."""
 
 
 async def list_labels(transaction: StoreTransaction, *, kind: str, limit: int) -> list[str]:

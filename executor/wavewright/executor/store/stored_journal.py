@@ -22,6 +22,7 @@ from wavewright.executor.store import run_queries
 from wavewright.executor.store.journal import (
     CancelRequest,
     JournalError,
+    LeftAnswer,
     RunBusy,
     RunHead,
     RunRow,
@@ -287,6 +288,18 @@ class StoredJournal(AsyncResource):
     async def find_cancel_request(self, run: RunId) -> CancelRequest | None:
         """Return who has requested the cancellation of a run, if there is a request."""
         return await self.read(partial(run_queries.find_cancel_request, run=run))
+
+    async def leave_answer(self, run: RunId, answer: LeftAnswer) -> None:
+        """Keep an answer for the owner of a run; the first one to a question stands.
+
+        Raises:
+            JournalError: nothing was written.
+        """
+        await self.transact(partial(run_queries.leave_answer, run=run, answer=answer))
+
+    async def find_left_answer(self, run: RunId, nonce: str) -> LeftAnswer | None:
+        """Return the answer that was left to a question of a run, if there is one."""
+        return await self.read(partial(run_queries.find_left_answer, run=run, nonce=nonce))
 
     async def transact(self, work: TransactionWork[_T], *, order: LockOrder = ANY_ORDER) -> _T:
         """Return what the work does in one transaction, after all that was appended before.

@@ -619,6 +619,7 @@ class Wavewright:
                 asker=None if self._ask is None else CallbackAsker(self._ask),
                 can_ask=self._approve is not None,
                 can_answer=self._ask is not None,
+                find_answer=opened.journal.find_left_answer,
             ),
             find_cancel_request=opened.journal.find_cancel_request,
             publish=withhold_package if self._settings.file is None else write_package_files,

@@ -24,7 +24,7 @@ from sse_starlette.event import ServerSentEvent
 from wavewright.engine.run.decisions.questions import (
     OpenQuestion,
     mark_waiting_runs,
-    open_question_of,
+    pending_question,
     run_now,
 )
 from wavewright.engine.run.target_waves import TargetWaves, target_waves
@@ -177,7 +177,7 @@ class RunSnapshot:
     @property
     def question(self) -> OpenQuestion | None:
         """What the run asks a person."""
-        return open_question_of(self.state, self.read_at)
+        return pending_question(self.state, self.read_at)
 
     @property
     def failures(self) -> list[tuple[FailedCall, ...]]:

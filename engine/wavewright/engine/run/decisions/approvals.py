@@ -14,8 +14,9 @@ depends on a step that has not finished is shown as written, with the step's nam
 
 People are asked to approve the calls of a ready step, or the question of `ask_person`. A run has
 one open question at a time: a step that becomes ready while another waits for its answer waits too,
-and asks when the run continues. A question without an immediate answer is journaled, and the run is
-interrupted when nothing else is left to do. An answer is journaled, with what it is bound to,
+and asks when that is there. A question without an immediate answer is journaled; an answer that
+comes while other steps run is taken at once, and the run is interrupted when nothing else is left
+to do. An answer is journaled, with what it is bound to,
 before the step acts on it, so a run that was killed in between does not ask again.
 """
 
@@ -24,8 +25,9 @@ from __future__ import annotations
 import datetime as dt
 import json
 import secrets
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, Literal
 
 import anyio
@@ -45,6 +47,7 @@ from wavewright.engine.run.recording import record
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Noted
 from wavewright.executor.run.ports import PersonReply, ReadyCalls
+from wavewright.executor.store.journal import JournalError
 from wavewright.planner.cel.embedded import reads
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.diagnostics.rendering import printable
@@ -430,9 +433,12 @@ class StepQuestions:
         if given is not None:
             return given.reply(ready)
         async with self._asking:
+            look_again: Callable[[], Awaitable[PersonReply | None]] | None = None
+            if self.people.find_answer is not None:
+                look_again = partial(self._look_again, ready)
             if self._must_wait(binding):
                 self.waiting.add(ready.step.id)
-                return PersonReply(None)
+                return PersonReply(None, look_again=look_again)
             body: JsonObject = {
                 **_question_body(ready, self.redactor, calls_shown_before(self.state, ready.step)),
                 "binding": binding,
@@ -446,7 +452,7 @@ class StepQuestions:
             topic = QUESTION if ready.asks == "question" else APPROVAL_WANTED
             self.waiting.add(ready.step.id)
             self._open = Noted(self.attempt.now(), topic, {**body, "binding": with_nonce(binding)})
-            return PersonReply(None, note=self._open)
+            return PersonReply(None, note=self._open, look_again=look_again)
 
     def _must_wait(self, binding: JsonObject) -> bool:
         """Whether the open question is this one, that of another step, or that of another item of
@@ -459,6 +465,32 @@ class StepQuestions:
             or binding["step"] in self.waiting
         )
 
+    async def _look_again(self, ready: ReadyCalls) -> PersonReply | None:
+        """Return the answer that has come to the question about a step; where another question was
+        open and is not any more, ask this one.
+        """
+        binding = step_binding(self.state, ready)
+        asked = self._open
+        if asked is None:
+            self.waiting.discard(ready.step.id)
+            return await self.ask(ready)
+        if not matches_binding(asked.body.get("binding"), binding):
+            return None
+        assert self.people.find_answer is not None
+        assert self.state.run is not None
+        try:
+            left = await self.people.find_answer(self.state.run, nonce_of(asked))
+        except JournalError:
+            # It is asked again in a moment; what else runs does not end because of it.
+            return None
+        if left is None:
+            return None
+        self._open = None
+        self.waiting.discard(ready.step.id)
+        answer = GivenAnswer(left.choice, by=left.by)
+        body: JsonObject = {**asked.body, "binding": binding}
+        return replace(answer.reply(ready), note=_answer_note(self.attempt, body, answer))
+
 
 async def take_answer(attempt: Attempt, people: People, context: PlannedContext) -> PlannedContext:
     """Journal the answer to the run's open question about a step, where there is one by now."""
@@ -468,11 +500,19 @@ async def take_answer(attempt: Attempt, people: People, context: PlannedContext)
     binding = asked.body["binding"]
     assert isinstance(binding, dict)
     body: JsonObject = {**asked.body, "binding": without_nonce(binding)}
-    recorded = recorded_answer(context.state, asked)
-    answer = await _ask_people(people, body) if recorded is None else recorded
+    answer = recorded_answer(context.state, asked) or await _left_answer(people, context, asked)
+    answer = answer or await _ask_people(people, body)
     if answer is None:
         return context
     return await record(attempt, context, _answer_note(attempt, body, answer))
+
+
+async def _left_answer(people: People, context: PlannedContext, asked: Noted) -> GivenAnswer | None:
+    """Return the answer that was left while the run went on, and that it did not come to take."""
+    if people.find_answer is None:
+        return None
+    left = await people.find_answer(context.run, nonce_of(asked))
+    return None if left is None else GivenAnswer(left.choice, by=left.by)
 
 
 def _open_step_question(attempt: Attempt, state: RunState) -> Noted | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from wavewright.config import exit_codes
 from wavewright.config.errors import WavewrightError
@@ -61,6 +61,8 @@ class OpenQuestion:
     """Whether a daemon's job waits; else a run that must be resumed."""
     about: str = ""
     """The job's name, where `job` is its id."""
+    is_interrupted: bool = True
+    """Whether its run, where it has no job, has stopped; else other steps of it still run."""
     resume: RunId | None = None
     """The run to resume: the run itself, or its root run where it is that of a target."""
     number: int = 1
@@ -131,12 +133,9 @@ def _last_answer(state: RunState) -> tuple[str, str | None] | None:
 
 
 def pending_question(state: RunState, now: float) -> OpenQuestion | None:
-    """Return the open question of a run without a daemon; None where it has none or was answered."""
-    return open_question_of(state, now) if state.is_interrupted else None
-
-
-def open_question_of(state: RunState, now: float) -> OpenQuestion | None:
-    """Return what a run asks; None where it asks nothing. Other branches of it may still run."""
+    """Return what a run without a daemon asks; None where it asks nothing or was answered. Other
+    steps of it may still run.
+    """
     has_ended = state.finished is not None and not state.is_interrupted
     asked = None if state.started is None or has_ended else open_question(state)
     if asked is None:
@@ -180,17 +179,20 @@ def _noted_question(
         asked=noted.at,
         expires=None if subject == "question" else noted.at + APPROVAL_SECONDS,
         is_of_job=False,
+        is_interrupted=state.is_interrupted,
         number=asked_questions(state).index(noted) + 1,
     )
+
+
+_OPEN: Final = frozenset({"interrupted", "running"})
+"""Statuses of runs that may have an open question."""
 
 
 async def questions_of_runs(
     journal: Journal, of_jobs: frozenset[RunId], now: float
 ) -> list[OpenQuestion]:
     """Return the open questions of runs without a daemon, those given left out."""
-    waiting = [row.run for row in await journal.list_runs() if row.status == "interrupted"][
-        :MAX_RUNS
-    ]
+    waiting = [row.run for row in await journal.list_runs() if row.status in _OPEN][:MAX_RUNS]
     states = [fold(await journal.load(run)) for run in reversed(waiting) if run not in of_jobs]
     roots = {
         run: state.run for state in states for run in target_runs(state) if state.run is not None
@@ -245,7 +247,7 @@ def run_now(state: RunState, status: RunStatus, at: float) -> RunNow | None:
     """
     match status:
         case "running" | "interrupted" | "waiting_for_answer" | "waiting_for_approval":
-            question = open_question_of(state, at)
+            question = pending_question(state, at)
             asked = None if question is None else open_question(state)
             asking = [] if asked is None else [StepId(asking_step(asked))]
             return RunNow(status, at, frozenset(asking))

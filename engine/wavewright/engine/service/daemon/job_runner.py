@@ -72,6 +72,7 @@ from wavewright.executor.store.journal import (
     Journal,
     JournalError,
     JournalStopped,
+    LeftAnswer,
     RunLost,
 )
 from wavewright.planner.planning.records import UserQuestion
@@ -144,6 +145,14 @@ class StoredAnswers:
         if answered is None:
             return None
         return Approval(answered.choice == APPROVE, by=answered.by or "")
+
+    async def find_answer(self, run: RunId, nonce: str) -> LeftAnswer | None:
+        """Return the answer to the run's open question, as far as there is one."""
+        wanted = self.journal.open_decision_of(run)
+        answered = None if wanted is None else await self._stored_answer(wanted)
+        if answered is None or answered.choice is None:
+            return None
+        return LeftAnswer(nonce, answered.choice, answered.by or "")
 
     async def _stored_answer(self, wanted: Decision) -> Decision | None:
         known = await self.jobs.find_decision(wanted.id)
@@ -387,6 +396,7 @@ class JobRunner:
                             asker=answers,
                             can_ask=asks_people,
                             can_answer=asks_people,
+                            find_answer=answers.find_answer,
                         ),
                         targets=TargetPorts(
                             people_for_run=people_for_run,

@@ -84,6 +84,8 @@ def give_answer(wanted: str, choice: str) -> int:
         f"job {question.job} continues as soon as a daemon has a slot for it"
         if question.is_of_job
         else f"continue with: wavewright resume {question.resume or question.run}"
+        if question.is_interrupted
+        else f"run {question.run} goes on with it"
     )
     sys.stdout.write(f"answered {printable(taken)!r}; {then}\n")
     return exit_codes.OK

@@ -234,6 +234,7 @@ async def run_in_project(
                     asker=asker,
                     can_ask=can_approve(approver),
                     can_answer=can_answer(approver, asker),
+                    find_answer=journal.find_left_answer,
                 ),
                 find_cancel_request=journal.find_cancel_request,
             )

@@ -86,8 +86,8 @@ def no_number() -> float:
 
 
 def long_text(chars: int) -> str:
-    """Return a long text, with what is no Unicode at its end."""
-    return "ü" * chars + "\ud800"
+    """Return a long text, with a character of two halves at its end."""
+    return "ü" * chars + "\U0001f600"
 
 
 def tell(number: int, *, emit: Emit) -> int:
