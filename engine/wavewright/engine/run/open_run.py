@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import platform
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,9 +13,10 @@ from wavewright.config.settings import Settings
 from wavewright.engine.run.context import RunContext
 from wavewright.engine.run.permits import permits_notes
 from wavewright.engine.run.ports import Attempt, Means
+from wavewright.engine.run.previous_run import find_previous
 from wavewright.engine.run.recording import draft_note, record, record_resumed
 from wavewright.engine.run.version import __version__
-from wavewright.executor.events.types import Event, RunStarted
+from wavewright.executor.events.types import Event, Noted, RunStarted
 from wavewright.executor.store.journal import new_run_id
 from wavewright.planner.types import RunId
 from wavewright.tools.functions.registry import name_of
@@ -39,13 +41,41 @@ async def open_run(context: C, attempt: Attempt, means: Means) -> C:
         run = new_run_id(now.timestamp())
         await attempt.journal.open_run(run)
     _limit_spending(context, run, services)
+    context, previous_notes = await _with_previous(context, attempt, now)
     first_events: list[Event] = [_run_started(context, run, now, means.settings)]
     if context.draft is not None:
         first_events.append(draft_note(context.draft, now.timestamp()))
+    first_events += previous_notes
     first_events += permits_notes(context, now.timestamp())
     # One append: a run that is stopped before its plan is accepted can still be resumed with that
     # plan.
     return await record(attempt, context, *first_events, run=run)
+
+
+async def _with_previous(
+    context: C, attempt: Attempt, now: dt.datetime
+) -> tuple[C, tuple[Noted, ...]]:
+    """Return the context whose goal has the previous run, and a warning where that cannot be read.
+
+    A repeated run reads what the run that it repeats has read.
+    """
+    if context.donor is not None or context.goal.previous:
+        return context, ()
+    draft = context.draft
+    previous = await find_previous(
+        attempt.journal,
+        context.goal,
+        None if draft is None else draft.plan,
+        context.signatures,
+        _run_instant(context, now),
+    )
+    if previous is None:
+        return context, ()
+    goal = context.goal.model_copy(update={"previous": previous.value})
+    if not previous.misfit:
+        return replace(context, goal=goal), ()
+    message = f"`previous` is absent: of run {previous.run}, {previous.misfit}"
+    return context, (Noted(now.timestamp(), "warning", {"message": message}),)
 
 
 def _run_started(

@@ -37,7 +37,7 @@ from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.plans.goal_resolution import goal_with_inputs
 from wavewright.planner.plans.graph import superseded_by
-from wavewright.planner.types import Json, JsonObject, RunId, StepId, as_object
+from wavewright.planner.types import Json, JsonObject, RunId, StepId
 
 
 def check_expansion_of_job(
@@ -106,7 +106,7 @@ def found_targets(
     for old, new in reversed(superseded_by(plan).items()):
         if new in steps:
             steps[old] = steps[StepId(new)]
-    variables: JsonObject = {"steps": steps, "inputs": as_object(state.plan.get("inputs"))}
+    variables = plan.scope(steps)
     now = dt.datetime.fromtimestamp(state.started.now, dt.UTC)
     try:
         value: Json = render(expand, lambda expression: evaluate(expression, variables, now))

@@ -245,7 +245,7 @@ class CallRunner:
         return FanOut(call, compiled, items, chosen)
 
     def _variables(self, call: ScheduledCall) -> JsonObject:
-        variables: JsonObject = {"inputs": self._program.plan.inputs, "steps": call.visible}
+        variables = self._program.plan.scope(call.visible)
         if call.fan_out is not None and call.item is not None:
             variables["item"] = call.fan_out.items[call.item]
             variables["index"] = call.item

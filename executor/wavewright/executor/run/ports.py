@@ -111,6 +111,8 @@ class GateView:
     """Outputs of the step itself and of the dependencies that are present."""
     items: Sequence[tuple[int, Json]] | None = None
     """Of a `for_each` step: index and item of each entry of the output, in the output's order."""
+    previous: JsonObject = field(default_factory=dict[str, Json])
+    """The last achieved run of the job."""
 
 
 GateRecords: TypeAlias = tuple[GateRecord, ...]

@@ -28,7 +28,9 @@ class StepGates:
     ) -> GateRecords | Awaitable[GateRecords]:
         """Return the records of a step's gates for its output, or an awaitable of them."""
         step = call.step.id
-        view = GateView(self._plan.inputs, {**call.visible, step: output}, items)
+        view = GateView(
+            self._plan.inputs, {**call.visible, step: output}, items, self._plan.previous
+        )
         try:
             return self._verify(step, output, view)
         except Exception as error:  # noqa: BLE001 - a port's implementation

@@ -35,8 +35,8 @@ def reads(expression: str) -> tuple[Read, ...]:
 
 @lru_cache(maxsize=8192)
 def guarded_steps(condition: str) -> frozenset[str]:
-    """Return the steps that are there for certain where a bare condition holds: it asks `has()` for
-    each.
+    """Return the steps, and the parts of the previous run, that are there for certain where a bare
+    condition holds: it asks `has()` for each.
     """
     from wavewright.planner.cel.reads import guarded_by_tree
 

@@ -238,6 +238,13 @@ def _missing_error(path: Path, place: int, value: Mapping[str, Json], key: str) 
             offset,
             f"it was skipped, blocked or failed; guard with has(steps.{key})",
         )
+    if path.root == "previous" and place == 0:
+        return ExpressionError(
+            "unknown_name_or_field",
+            f"the previous run has no '{key}': no run of this job has been achieved",
+            offset,
+            f"ask first: has(previous.{key}) ? … : …",
+        )
     if path.root == "inputs" and place == 0:
         return ExpressionError(
             "unknown_input",

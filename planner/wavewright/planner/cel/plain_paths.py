@@ -13,17 +13,24 @@ class Read(NamedTuple):
     """One mention of a root."""
 
     root: str
-    """`steps`, `inputs`, `item`, `index`, `output`, `goal` or a name that stands for nothing."""
+    """`steps`, `inputs`, `previous`, `item`, `index`, `output`, `goal` or a name that stands for nothing."""
     name: str | None
     """The field below the root, where the text names one: the step's or the input's name."""
     guarded: bool
-    """Whether the expression asks `has(steps.<name>)`, or for a field of it, anywhere."""
+    """Whether the expression asks `has(steps.<name>)` or `has(previous.<name>)`, or for a field of it,
+    anywhere.
+    """
     offset: int
     """Where the name stands, or the root where there is none."""
 
 
+def previous_part(name: str) -> str:
+    """Return how a part of the previous run stands among names of steps; no step has such a name."""
+    return f"previous/{name}"
+
+
 _PLAIN_PATH = re.compile(
-    r"(?P<root>steps|inputs|item|output)\.(?P<name>(?!(?:in|true|false|null)\b)[A-Za-z_][A-Za-z0-9_]*)"
+    r"(?P<root>steps|inputs|previous|item|output)\.(?P<name>(?!(?:in|true|false|null)\b)[A-Za-z_][A-Za-z0-9_]*)"
     r"(?:\.(?!(?:in|true|false|null)\b)[A-Za-z_][A-Za-z0-9_]*){0,8}"
 )
 """Paths of which nothing but the root and the first name matters; the four words cannot follow a

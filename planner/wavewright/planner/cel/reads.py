@@ -25,7 +25,7 @@ from wavewright.planner.cel.nodes import (
     without_parens,
 )
 from wavewright.planner.cel.parser import parse_expression
-from wavewright.planner.cel.plain_paths import Read
+from wavewright.planner.cel.plain_paths import Read, previous_part
 
 _NOTHING: frozenset[str] = frozenset()
 
@@ -37,9 +37,7 @@ def reads_of_tree(expression: str) -> tuple[Read, ...]:
         ExpressionError: it is no expression, or uses `steps` without naming the step.
     """
     mentions = _mentions(parse_expression(expression))
-    guards = {
-        mention.name for mention in mentions if mention.is_guarded and mention.root == "steps"
-    }
+    guards = {(mention.root, mention.name) for mention in mentions if mention.is_guarded}
     found: list[Read] = []
     for mention in mentions:
         if mention.root == "steps" and mention.name is None:
@@ -49,7 +47,8 @@ def reads_of_tree(expression: str) -> tuple[Read, ...]:
                 mention.start,
                 "write steps.prices: what a step waits for is read from these names",
             )
-        guarded = mention.root == "steps" and mention.name in guards
+        may_be_absent = mention.root in {"steps", "previous"}
+        guarded = may_be_absent and (mention.root, mention.name) in guards
         found.append(Read(mention.root, mention.name, guarded, mention.start))
     return tuple(found)
 
@@ -154,7 +153,8 @@ def _collect_selection(
 
 
 def guarded_by_tree(condition: str) -> frozenset[str]:
-    """Return the steps that are there for certain where a bare condition holds.
+    """Return the steps that are there for certain where a bare condition holds, and the parts of the
+    previous run, as `previous_part` names them.
 
     Raises:
         ExpressionError: it is no expression.
@@ -193,10 +193,12 @@ def _guarded(node: ExpressionNode) -> frozenset[str]:
 
 
 def _step_of(node: ExpressionNode) -> frozenset[str]:
-    """Return the step that a selection below `steps` names."""
+    """Return the step, or the part of the previous run, that a selection names."""
     while isinstance(node, Select):
         operand = without_parens(node.operand)
         if isinstance(operand, Identifier):
+            if operand.name == "previous":
+                return frozenset({previous_part(node.field)})
             return frozenset({node.field}) if operand.name == "steps" else _NOTHING
         node = operand
     return _NOTHING

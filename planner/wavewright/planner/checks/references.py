@@ -19,7 +19,7 @@ from wavewright.planner.cel.embedded import (
     step_path,
 )
 from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.cel.plain_paths import Read
+from wavewright.planner.cel.plain_paths import Read, previous_part
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.diagnostics.diagnostic import (
     Addition,
@@ -278,6 +278,22 @@ def _check_input_read(
     )
 
 
+def _check_previous_read(
+    _: CheckContext, use: ExpressionUse, reader: _ReferenceContext, read: Read
+) -> Diagnostic | None:
+    # Also a plan with a `previous` of its own asks: the last run takes the place of all of it.
+    if read.name is None or read.guarded or previous_part(read.name) in reader.present:
+        return None
+    part = f"previous.{read.name}"
+    return _read_diagnostic(
+        use,
+        read,
+        "E306",
+        f"{reader.name} reads '{part}', which is absent until a run of the job is achieved",
+        f"ask first: has({part}) ? … : …",
+    )
+
+
 def _check_item_read(
     _: CheckContext, use: ExpressionUse, reader: _ReferenceContext, read: Read
 ) -> Diagnostic | None:
@@ -299,6 +315,7 @@ _CHECK_BY_ROOT: dict[
 ] = {
     "steps": _check_step_read,
     "inputs": _check_input_read,
+    "previous": _check_previous_read,
     "item": _check_item_read,
     "index": _check_item_read,
 }

@@ -23,7 +23,8 @@ from wavewright.planner.language.hashing import canonical_json
 from wavewright.planner.language.plan import SUB_PLAN, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.expressions import TypedEnvironment
-from wavewright.planner.plans.graph import PlanGraph
+from wavewright.planner.plans.graph import PlanGraph, superseded_by
+from wavewright.planner.plans.previous_run import declared_results, reads_previous
 from wavewright.planner.plans.step_types import call_output_schema
 from wavewright.planner.plans.uses import (
     CALL_ROLES,
@@ -371,8 +372,12 @@ class PlanTypes:
         goal: Goal | None,
         tools: Mapping[str, ToolSignature],
         untyped: Collection[StepId] = (),
+        *,
+        previous: JsonSchema | None = None,
     ) -> None:
+        """Type a plan; `previous` is the result of the previous run, the plan's own where absent."""
         self._plan = plan
+        self._previous = previous
         self._goal = goal
         self._tools = tools
         self._untyped = untyped
@@ -403,6 +408,45 @@ class PlanTypes:
         }
 
     @cached_property
+    def previous(self) -> JsonSchema:
+        """The last achieved run of the job, whose result is of the type of the plan's own."""
+        result = self._previous
+        if result is None:
+            # Within its own type the result of the run before is of any type: types have an end.
+            unrolled = PlanTypes(self._plan, self._goal, self._tools, self._untyped, previous={})
+            result = unrolled.own_result if reads_previous(self._plan) else {}
+        return {
+            **schema_definitions(result),
+            "type": "object",
+            "properties": {"result": result, "started": {"type": "string", "format": "date-time"}},
+            "additionalProperties": False,
+        }
+
+    @property
+    def own_result(self) -> JsonSchema:
+        """What the plan gives as its result, at its end or by its `stop`."""
+        found = [self.value(value) for value in declared_results(self._plan)]
+        if self._plan.result is None:
+            found.append(self._terminal_outputs())
+        if len(found) == 1 or found[0] == found[1]:
+            return found[-1]
+        # Definitions of two schemas may have one name.
+        if any(map(schema_definitions, found)):
+            return {}
+        return {"anyOf": [*found]}
+
+    def _terminal_outputs(self) -> JsonSchema:
+        replaced = superseded_by(self._plan)
+        terminal = [step for step in PlanGraph.of(self._plan).terminal if step not in replaced]
+        outputs = {str(step): self.outputs.get(step, {}) for step in terminal}
+        if len(outputs) == 1:
+            return next(iter(outputs.values()))
+        if any(schema_definitions(output) for output in outputs.values()):
+            return {"type": "object"}
+        properties: JsonObject = {**outputs}
+        return {"type": "object", "properties": properties}
+
+    @cached_property
     def outputs(self) -> dict[str, JsonSchema]:
         """What each step gives."""
         found: dict[str, JsonSchema] = {}
@@ -415,7 +459,7 @@ class PlanTypes:
         # first in the graph.
         if results:
             order = {name: place for place, name in enumerate(PlanGraph.of(self._plan).order())}
-            self._base = TypedEnvironment(inputs=self.inputs, steps=found, extra=self._names)
+            self._base = TypedEnvironment(inputs=self.inputs, steps=found, extra=self._roots)
             for step in sorted(results, key=lambda step: order.get(step.id, -1)):
                 found[step.id] = self._listed(step, self.value(step.params.get("result"), step))
         return found
@@ -576,9 +620,12 @@ class PlanTypes:
 
     @cached_property
     def _base(self) -> TypedEnvironment:
-        return TypedEnvironment(inputs=self.inputs, steps=self.outputs, extra=self._names)
+        return TypedEnvironment(inputs=self.inputs, steps=self.outputs, extra=self._roots)
 
     @property
-    def _names(self) -> dict[str, JsonSchema]:
-        """The names of `let`, which stand in no expression any more, for hints on misspelt ones."""
-        return {name: {} for name in self._plan.let}
+    def _roots(self) -> dict[str, JsonSchema]:
+        """The previous run, and for hints on misspelt ones the names of `let`, which stand in no
+        expression any more.
+        """
+        names: dict[str, JsonSchema] = {name: {} for name in self._plan.let}
+        return {**names, "previous": self.previous}

@@ -103,6 +103,9 @@ class Reading(NamedTuple):
         return self.influence.origin
 
 
+_PREVIOUS_RESULT: Final = "previous.result"
+
+
 class FlowIntoSink:
     """What untrusted text decides in one plan."""
 
@@ -125,6 +128,10 @@ class FlowIntoSink:
         self._data_writers: dict[str, list[StepId]] = {}
         """Steps that write it under a name of run data."""
         self._before |= dict.fromkeys(f"inputs.{name}" for name in self._inputs)
+        # What a run of this plan gave is as trustworthy as what the plan reads.
+        self._trusts_previous = not self._sources and not self._inputs
+        if not self._trusts_previous:
+            self._before[_PREVIOUS_RESULT] = None
 
     @cached_property
     def readings(self) -> tuple[Reading, ...]:
@@ -341,10 +348,21 @@ class FlowIntoSink:
                 return found if not instead.total() else instead
             case "inputs", str():
                 return self._input(field)
+            case "previous", "result":
+                return self._previous_result()
+            case "previous", None:
+                return object_of({"result": self._previous_result()})
             case "inputs", None:
                 return object_of({input_: self._input(input_) for input_ in self._inputs})
             case _:
                 return TRUSTED
+
+    def _previous_result(self) -> Value:
+        known = field_schema(view_schema(scoped_schema(self._subject.types.previous)), "result")
+        is_text = known is not None and view_schema(known).kind == "string"
+        if self._trusts_previous:
+            return Value(is_text=is_text)
+        return Value(text(_PREVIOUS_RESULT), known, is_text=is_text)
 
     def _input(self, name: str) -> Value:
         known = field_schema(view_schema(scoped_schema(self._subject.types.inputs)), name)

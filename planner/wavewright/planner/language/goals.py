@@ -410,6 +410,12 @@ class Goal(GoalTerms):
     as_of: Instant | None = None
     packs: JsonObject = {}
     """Settings of packs by pack name, as the project and the job give them."""
+    previous: Annotated[JsonObject, Field(exclude_if=lambda value: not value)] = {}
+    """The last achieved run of the same job, as expressions read it; set when the run opens."""
+    origin: Annotated[str, Field(exclude_if=lambda value: not value)] = ""
+    """File of the job, as a path from the project's folder; jobs of one name in two files are two.
+    Empty for a job that came in no file.
+    """
     target: str | None = None
     """The target that the run is about, where the job has several; budgets of the job are for all
     of them.

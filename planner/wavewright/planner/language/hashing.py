@@ -44,7 +44,8 @@ def content_hash(value: Json) -> str:
 
 
 def plan_hash(plan: Plan) -> PlanHash:
-    """Return the hash of what a plan does: everything but the prose (`goal`, `reasoning`, `why`).
+    """Return the hash of what a plan does: everything but the prose (`goal`, `reasoning`, `why`)
+    and `previous`, which is what an earlier run gave.
 
     Fields that stand at their default count as absent, so spelling a default out changes nothing.
     """
@@ -52,7 +53,12 @@ def plan_hash(plan: Plan) -> PlanHash:
         mode="json",
         by_alias=True,
         exclude_defaults=True,
-        exclude={"goal": True, "reasoning": True, "steps": {"__all__": {"why": True}}},
+        exclude={
+            "goal": True,
+            "reasoning": True,
+            "previous": True,
+            "steps": {"__all__": {"why": True}},
+        },
     )
     return PlanHash(content_hash(content))
 

@@ -17,6 +17,7 @@ from pydantic import (
     JsonValue,
     PlainSerializer,
     SerializerFunctionWrapHandler,
+    field_validator,
     model_serializer,
     model_validator,
 )
@@ -31,6 +32,7 @@ from wavewright.planner.types import (
     GateId,
     GateKind,
     GateSeverity,
+    JsonObject,
     JsonSchema,
     PlanHash,
     StepId,
@@ -71,6 +73,8 @@ class DocumentModel(BaseModel):
     )
 
 
+PREVIOUS_FIELDS: Final = frozenset({"result", "started"})
+"""What is known of the last achieved run of a job."""
 _FieldPath = Annotated[str, Field(pattern=FIELD_PATH_PATTERN)]
 Expression = Annotated[str, Field(min_length=1)]
 SORTED: Final = PlainSerializer(sorted, return_type=list[str], when_used="json")
@@ -293,8 +297,8 @@ class Gate(DocumentModel, defer_build=False):
     on_tool: str | None = None
     """In goal templates: the tool each of whose calls it checks."""
     check: Expression | None = None
-    """A condition (bare CEL) over `inputs`, `steps`, `output`, `item`, `index`, `now()` and
-    `has()`.
+    """A condition (bare CEL) over `inputs`, `previous`, `steps`, `output`, `item`, `index`,
+    `now()` and `has()`.
     """
     schema_: JsonSchema | None = Field(default=None, alias="schema")
     """JSON Schema that each output must fit."""
@@ -384,6 +388,10 @@ class Plan(DocumentModel):
     """Names that expressions read for what stands here, as `${…}` or a structure that holds such;
     computed only where they are read.
     """
+    previous: Annotated[JsonObject, Field(exclude_if=lambda value: not value)] = {}
+    """What expressions read as `previous` until a run of the job is achieved: `result`, and `started`
+    as a date-time; what the last achieved run gave takes its place.
+    """
     steps: Annotated[tuple[Step, ...], Field(strict=False)]
     """Tool calls in any order: references and `depends_on` say what waits for what."""
     gates: Annotated[tuple[Gate, ...], Field(strict=False)] = ()
@@ -396,6 +404,18 @@ class Plan(DocumentModel):
     """What the run is for, as `${…}` or a structure that holds such; the terminal steps' outputs
     where absent.
     """
+
+    @field_validator("previous")
+    @classmethod
+    def _of_a_run(cls, previous: JsonObject) -> JsonObject:
+        for name in previous.keys() - PREVIOUS_FIELDS:
+            msg = f"a previous run has 'result' and 'started', and no {name!r}"
+            raise ValueError(msg)
+        return previous
+
+    def scope(self, steps: JsonObject) -> JsonObject:
+        """Return the variables of the plan's expressions, for the outputs of steps that are there."""
+        return {"inputs": self.inputs, "previous": self.previous, "steps": steps}
 
     def step(self, step_id: str) -> Step:
         """Return the step of that id.

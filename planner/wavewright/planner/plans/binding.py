@@ -82,13 +82,15 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 def bind_plan(plan: Plan, goal: Goal, tools: Mapping[str, ToolSignature]) -> Plan:
     """Return the plan as it will run for this goal.
 
-    Inputs of the goal replace those of the plan name by name. Each gate of the goal that names a
+    Inputs of the goal replace those of the plan name by name, and the previous run that the goal
+    has that of the plan. Each gate of the goal that names a
     tool becomes one gate a step calling it, with the id `<gate>__<step>`. Whatever the plan has
     under such an id already, and any argument it sets itself, is left for the checker to judge.
     """
     del tools  # what a goal adds follows from the goal alone; whether its tools exist is the checker's question
     return plan.model_copy(
         update={
+            **({"previous": goal.previous} if goal.previous else {}),
             "inputs": {**plan.inputs, **goal.inputs},
             "steps": _with_terminal_params(plan, goal),
             "gates": _with_gates(plan, goal),

@@ -36,13 +36,13 @@ _ITEM_ROOTS = frozenset({"inputs", "item", "index"})
 
 def known_items(plan: Plan, step: Step) -> list[Json] | None:
     """Return the list that a step runs over, where it is known."""
-    found = _value(step.for_each, {"inputs": plan.inputs}, _INPUT_ROOTS)
+    found = _value(step.for_each, plan.scope({}), _INPUT_ROOTS)
     return found[0] if found and isinstance(found[0], list) else None
 
 
 def known_values(plan: Plan, step: Step, value: Json) -> Iterator[Json]:
     """Yield what an argument is, once for each call of the step; nothing where it is not known."""
-    variables: JsonObject = {"inputs": plan.inputs}
+    variables = plan.scope({})
     once = _value(value, variables, _INPUT_ROOTS)
     if once:
         yield from once

@@ -40,7 +40,7 @@ _MAX_LENGTH: Final = 20_000
 _NO_NAMES: Final = RESERVED_IDS | {
     "as", "bool", "break", "bytes", "cel", "const", "continue", "double", "duration", "dyn", "else",
     "for", "function", "if", "import", "index", "int", "let", "list", "lists", "loop", "map", "math",
-    "namespace", "null_type", "package", "return", "sets", "string", "strings", "timestamp", "type",
+    "namespace", "null_type", "package", "previous", "return", "sets", "string", "strings", "timestamp", "type",
     "uint", "var", "void", "while",
 }  # fmt: skip
 """Words that have a meaning in expressions."""

@@ -334,7 +334,7 @@ class PlanProvenance:
                 return self._input(name)
             case "item":
                 return item or NOTHING
-            case "index":
+            case "index" | "previous":
                 return Origins(is_read=True)
             case _:
                 return NOTHING

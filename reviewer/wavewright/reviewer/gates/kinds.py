@@ -189,7 +189,7 @@ def _variables(
     call: GateSubject, roots: frozenset[str], names: frozenset[str | None]
 ) -> JsonObject:
     """Return only the variables that an expression reads: a run may have ten thousand steps."""
-    variables: JsonObject = {"inputs": call.view.inputs}
+    variables: JsonObject = {"inputs": call.view.inputs, "previous": call.view.previous}
     if "steps" in roots:
         present = call.view.steps
         wanted = present if None in names else [name for name in names if name in present]
@@ -209,7 +209,7 @@ _STRING_LITERAL = re.compile(
     r"""r?('''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")""", re.DOTALL
 )
 _DOTTED_PATH = re.compile(
-    r"(?<![\w.])(?:inputs|steps|output|item|index)\b(?:\.[A-Za-z_]\w*(?!\w*\s*\())*"
+    r"(?<![\w.])(?:inputs|previous|steps|output|item|index)\b(?:\.[A-Za-z_]\w*(?!\w*\s*\())*"
 )
 
 

@@ -128,7 +128,7 @@ def _params_renderer(
     seen: JsonObject = {
         name: outputs[name] for name in graph.dependencies[step.id] if name in outputs
     }
-    visible: JsonObject = {"inputs": plan.inputs, "steps": seen}
+    visible = plan.scope(seen)
     try:
         items = compile_render(step.for_each)(visible, now) if step.for_each is not None else None
         return ParamsRenderer(

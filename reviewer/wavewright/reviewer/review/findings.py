@@ -39,7 +39,6 @@ from wavewright.planner.types import (
     GateKind,
     GateSeverity,
     Json,
-    JsonObject,
     StepId,
     as_list,
     as_object,
@@ -196,12 +195,9 @@ def _dropped_entries(run: ReviewedRun, old: StepId, new: StepId) -> DroppedItems
 
 def _rendered(run: ReviewedRun, value: Json) -> Json:
     """Return a value as a step would be given it now; None where it cannot be computed."""
-    variables: JsonObject = {
-        "inputs": run.plan.inputs,
-        "steps": {
-            name: end.output for name, end in run.state.steps.items() if end.status in SUCCESSES
-        },
-    }
+    variables = run.plan.scope(
+        {name: end.output for name, end in run.state.steps.items() if end.status in SUCCESSES}
+    )
     try:
         return render(value, lambda expression: evaluate(expression, variables, run.now))
     except ExpressionError:

@@ -85,8 +85,8 @@ def plan_scope(plan: Plan, state: RunState) -> JsonObject:
     """Return the variables of caps and of the plan's result: the inputs and the outputs that are
     present.
     """
-    outputs: dict[str, Json] = {str(step_id): output for step_id, output in state.outputs().items()}
-    return {"inputs": plan.inputs, "steps": outputs}
+    outputs: JsonObject = {str(step_id): output for step_id, output in state.outputs().items()}
+    return plan.scope(outputs)
 
 
 def run_instant(state: RunState) -> dt.datetime:

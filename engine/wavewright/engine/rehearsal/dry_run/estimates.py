@@ -44,7 +44,7 @@ def count_calls(
 
 
 def known_value(text: str, plan: Plan, now: dt.datetime, outputs: Mapping[StepId, Json]) -> Json:
-    """Return the value of a condition or a `${…}` text that reads only inputs and known outputs,
+    """Return the value of a condition or a `${…}` text that reads only inputs, the previous run and known outputs,
     else None.
     """
     parts = split_references(text)
@@ -52,12 +52,12 @@ def known_value(text: str, plan: Plan, now: dt.datetime, outputs: Mapping[StepId
     expressions = embedded or [text]
     for expression in expressions:
         if any(
-            not (one.root == "inputs" or _is_known_output(one, outputs))
+            not (one.root in {"inputs", "previous"} or _is_known_output(one, outputs))
             for one in reads(expression)
         ):
             return None
     steps: JsonObject = {str(step): output for step, output in outputs.items()}
-    variables: JsonObject = {"inputs": plan.inputs, "steps": steps}
+    variables = plan.scope(steps)
 
     def value_of(expression: str) -> Json:
         return evaluate(expression, variables, now)

@@ -29,7 +29,7 @@ from wavewright.planner.plans.estimates import known_items
 from wavewright.planner.plans.expressions import compile_render
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.uses import step_texts
-from wavewright.planner.types import Json, JsonObject, RunId, StepId, StepKey
+from wavewright.planner.types import Json, RunId, StepId, StepKey
 
 RerunStatusKind: TypeAlias = Literal["kept", "failed", "blocked", "skipped", "runs", "rest"]
 
@@ -236,7 +236,7 @@ def _step_keys(
     hasher = ContentHasher(tool.name, config)
     params_of = compile_render(step.params)
     for index, item in enumerate(items or ()):
-        variables: JsonObject = {"inputs": plan.inputs, "steps": {}}
+        variables = plan.scope({})
         if step.for_each is not None:
             variables |= {"item": item, "index": index}
         try:

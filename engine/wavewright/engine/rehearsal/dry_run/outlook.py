@@ -26,11 +26,15 @@ from wavewright.engine.rehearsal.dry_run.history import find_stored, read_histor
 from wavewright.engine.rehearsal.dry_run.kept_results import BegunRunForecast, find_reuse
 from wavewright.engine.run.jobs.documents import no_plan_error
 from wavewright.engine.run.jobs.resolving import ResolvedJob
+from wavewright.engine.run.previous_run import PreviousRun, find_previous
 from wavewright.engine.run.project.tools import find_obstacles, signatures_to_check
+from wavewright.engine.run.session import run_to_end
+from wavewright.executor.stores import journal_of
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import AGENT, ToolSignature
 from wavewright.planner.plans.binding import bind_plan
+from wavewright.planner.plans.previous_run import reads_previous
 from wavewright.planner.ports.budgets import BudgetScope
 from wavewright.planner.types import RunId
 from wavewright.tools.models import model_configured
@@ -201,9 +205,11 @@ def forecast_job(
 
     if order.draft is None:
         raise no_plan_error(order.goal, order.source)
-    tools = signatures_to_check(order.draft.plan, order.goal, settings)
+    plan = order.draft.plan
+    tools = signatures_to_check(plan, order.goal, settings)
     now = order.goal.as_of or dt.datetime.now(dt.UTC)
-    outlook = gather_forecast_inputs(order.draft.plan, order.goal, tools, settings, now=now)
+    order = _with_previous(order, plan, tools, settings, now)
+    outlook = gather_forecast_inputs(plan, order.goal, tools, settings, now=now)
     record = forecast(
         order, tools, now=now, outlook=outlook, can_ask=can_ask, can_answer=can_answer
     )
@@ -212,6 +218,28 @@ def forecast_job(
 
         require_valid_expansion(order, tools)
     return tools, record
+
+
+def _with_previous(
+    order: ResolvedJob,
+    plan: Plan,
+    tools: Mapping[str, ToolSignature],
+    settings: Settings,
+    now: dt.datetime,
+) -> ResolvedJob:
+    """Return the job with the previous run that it would read if it began now."""
+    if not reads_previous(plan) or (settings.journal_url is None and not settings.journal.exists()):
+        return order
+
+    async def find() -> PreviousRun | None:
+        async with journal_of(settings) as journal:
+            return await find_previous(journal, order.goal, plan, tools, now.timestamp())
+
+    previous = run_to_end(find)
+    if previous is None:
+        return order
+    goal = order.goal.model_copy(update={"previous": previous.value})
+    return replace(order, goal=goal)
 
 
 def _model_prices(

@@ -232,7 +232,7 @@ class _RenderedPlan:
 
     def __init__(self, plan: Plan, now: dt.datetime) -> None:
         self.steps: Mapping[StepId, Step] = {step.id: step for step in plan.steps}
-        self._inputs = plan.inputs
+        self._scope = plan.scope
         self._dependencies = PlanGraph.of(plan).dependencies
         self._now = now
         self._spread = dict[StepId, tuple[Renderer, JsonObject, list[Json]]]()
@@ -263,7 +263,7 @@ class _RenderedPlan:
         seen: JsonObject = {
             name: outputs[name] for name in self._dependencies[step.id] if name in outputs
         }
-        visible: JsonObject = {"inputs": self._inputs, "steps": seen}
+        visible = self._scope(seen)
         items = (
             compile_render(step.for_each)(visible, self._now) if step.for_each is not None else []
         )

@@ -183,6 +183,7 @@ def unbound_plan(plan: Plan, goal: Goal) -> Plan:
     return plan.model_copy(
         update={
             "goal": None,
+            "previous": {} if goal.previous else plan.previous,
             "inputs": {
                 name: value for name, value in plan.inputs.items() if name not in goal.inputs
             },

@@ -160,7 +160,9 @@ def resolve_job(
     goal = goal if goal is not None else _partial_goal(job, template)
     if goal is not None:
         sub_plans = faults.collect(lambda: _sub_plans(parts, settings)) or {}
-        goal = _with_packs(goal, job, file, settings).model_copy(update={"sub_plans": sub_plans})
+        goal = _with_packs(goal, job, file, settings).model_copy(
+            update={"sub_plans": sub_plans, "origin": _origin(file, settings)}
+        )
         goal = _with_engine_tools(goal, draft)
     if faults and goal is not None and draft is not None:
         found = (judge or _draft_checker(settings))(draft, goal)
@@ -251,6 +253,16 @@ _NAMES_NOTHING = Diagnostic(
     message="the job names neither a goal template nor a plan",
     hint="add 'goal_template: NAME' or 'plan: FILE'",
 )
+
+
+def _origin(file: Path, settings: Settings) -> str:
+    """Return which file a job comes from, for telling jobs of one name apart; empty of one that was
+    sent.
+    """
+    if not file.suffix:
+        return ""
+    path, root = file.resolve(), settings.root.resolve()
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.as_posix()
 
 
 def _name_of(template: GoalTemplate | None, file: Path) -> str:

@@ -194,10 +194,12 @@ def _save_plan(result: _DryRunResult, file: Path, *, is_quiet: bool) -> None:
     from wavewright.engine.rehearsal.dry_run.exports import estimate_json
     from wavewright.engine.run.jobs.saved_plan import save_plan
 
-    record = result.record
+    record, draft = result.record, result.resolved_job.draft
+    own = record.plan if draft is None else draft.plan
     called = dict.fromkeys(step.tool for step in record.steps)
     saved = save_plan(
-        record.plan,
+        # A saved plan reads the run that is the last one when it is run.
+        record.plan.model_copy(update={"previous": own.previous}),
         result.resolved_job.goal,
         [result.tools[name] for name in called],
         rung=record.rung,

@@ -1,0 +1,86 @@
+"""The previous run: the last achieved one of the same job, which expressions read as `previous`.
+
+It is looked up when a run opens and kept in the run's goal, so a resumed, repeated or replayed run
+reads the same. See docs/explanation/semantics.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.store.journal import Journal, RunRow
+from wavewright.planner.checks.previous_results import misfit_of_result
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.binding import bind_plan
+from wavewright.planner.plans.previous_run import reads_previous
+from wavewright.planner.types import JsonObject, RunId
+from wavewright.reviewer.package.builder import stored_package
+from wavewright.reviewer.values import iso_of_epoch
+
+
+@dataclass(frozen=True, slots=True)
+class PreviousRun:
+    """What an earlier run gave, as a plan reads it."""
+
+    run: RunId
+    value: JsonObject
+    """`result` and `started`; empty where the plan cannot read it."""
+    misfit: str = ""
+    """Why the plan cannot read it: the plan gives results of another type now."""
+
+
+async def find_previous(
+    journal: Journal, goal: Goal, plan: Plan | None, tools: Mapping[str, ToolSignature], now: float
+) -> PreviousRun | None:
+    """Return the previous run of a job whose plan reads it; None where there is none yet.
+
+    It is the achieved run of the same job, by its name and file, with the latest `now()` that is
+    not after the run's own; of several, the one that began last. So a repeated run of last week
+    does not come before yesterday's.
+
+    Args:
+        journal: Where the runs of the job are.
+        goal: The job's.
+        plan: The plan of the job; None where a model is to make it, which then reads no run.
+        tools: Signatures of the tools that the plan calls.
+        now: What `now()` gives in the run.
+
+    Raises:
+        JournalError: an event of the previous run is damaged.
+    """
+    if plan is None or not reads_previous(plan):
+        return None
+    rows = [
+        row
+        for row in await journal.list_runs()
+        if row.status == "achieved" and row.job == goal.title
+    ]
+    latest = await _latest(rows, journal, goal, now)
+    if latest is None or latest.started is None or (package := stored_package(latest)) is None:
+        return None
+    misfit = misfit_of_result(package.result, bind_plan(plan, goal, tools), goal, tools)
+    if misfit is not None:
+        return PreviousRun(latest.started.run, {}, misfit)
+    started = iso_of_epoch(latest.started.now)
+    return PreviousRun(latest.started.run, {"result": package.result, "started": started})
+
+
+async def _latest(rows: list[RunRow], journal: Journal, goal: Goal, now: float) -> RunState | None:
+    """Return the run with the latest `now()`; the rows are the newest first."""
+    latest: RunState | None = None
+    for row in rows:
+        best = None if latest is None or latest.started is None else latest.started.now
+        if best is not None and best >= min(row.started, now):
+            # Earlier runs can have a later `now()` only where it was set to the future.
+            break
+        state = fold(await journal.load(row.run))
+        started = state.started
+        if started is None or started.now > now or started.goal.get("origin", "") != goal.origin:
+            continue
+        if best is None or started.now > best:
+            latest = state
+    return latest

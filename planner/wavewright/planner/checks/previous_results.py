@@ -1,0 +1,63 @@
+"""Whether the result of an earlier run is of the type of a plan's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from wavewright.planner.checks.types import PlanTypes
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.plans.let_and_stop import with_let
+from wavewright.planner.plans.previous_run import declared_results
+from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
+from wavewright.planner.types import Json, JsonSchema
+
+
+def misfit_of_result(
+    result: Json, plan: Plan, goal: Goal, tools: Mapping[str, ToolSignature]
+) -> str | None:
+    """Return why a result of an earlier run can be none of this plan; None where it can.
+
+    A part that is null fits: it is where an optional step gave nothing.
+    """
+    plan = with_let(plan)[0]
+    types = PlanTypes(plan, goal, tools, previous={})
+    reasons = [
+        _first(_misfits(result, declared, "result", types)) for declared in declared_results(plan)
+    ]
+    if plan.result is None:
+        reasons.append(_first(_violations(result, types.own_result, "result")))
+    return None if None in reasons else reasons[-1]
+
+
+def _first(reasons: Iterable[str]) -> str | None:
+    return next(iter(reasons), None)
+
+
+def _misfits(value: Json, declared: Json, name: str, types: PlanTypes) -> Iterator[str]:
+    """Yield why a value is not what the structure gives that a plan declares."""
+    match declared, value:
+        case dict(), dict():
+            for key in declared.keys() - value.keys():
+                yield f"{name} lacks {key!r}"
+            for key in value.keys() - declared.keys():
+                yield f"{name} has {key!r}, which the plan's has not"
+            for key in declared.keys() & value.keys():
+                yield from _misfits(value[key], declared[key], f"{name}.{key}", types)
+        case list(), list() if len(declared) == len(value):
+            for place, (part, own) in enumerate(zip(value, declared, strict=True)):
+                yield from _misfits(part, own, f"{name}[{place}]", types)
+        case str(), None:
+            return
+        case _:
+            yield from _violations(value, types.value(declared), name)
+
+
+def _violations(value: Json, schema: JsonSchema, name: str) -> Iterator[str]:
+    try:
+        violations = validator_of(schema).violations(value)
+    except InvalidSchemaError:
+        return
+    for violation in violations:
+        yield f"{name}{violation.pointer} {violation.message}"
