@@ -19,6 +19,7 @@ from wavewright.config import exit_codes
 from wavewright.config.environment import VARIABLES, EnvironmentSettings, EnvironmentVariable
 from wavewright.config.mcp_servers import McpServerSection, McpToolOverrides
 from wavewright.config.published_schemas import field_docs
+from wavewright.config.schedules import ScheduleSettings
 from wavewright.config.sections import (
     BudgetSettings,
     BudgetsSection,
@@ -134,6 +135,7 @@ def own_fields(event: type) -> list[str]:
         ("queues", QueuesSection),
         ("validation", ValidationSection),
         ("an identity", IdentitySettings),
+        ("a schedule", ScheduleSettings),
         ("an MCP server", McpServerSection),
         ("an MCP tool", McpToolOverrides),
     ],

@@ -8,9 +8,12 @@ that template finds further targets (`targets.expand`), the target is the first 
 from __future__ import annotations
 
 import json
+from typing import Final
 
 from wavewright.config.documents import Document, read_document
 from wavewright.config.settings import Settings
+from wavewright.engine.run.context import Feedback, RunRequest
+from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.project.templates import read_template
 from wavewright.engine.run.target_waves import target_runs
 from wavewright.engine.service.job_store.records import JobId, JobRow
@@ -18,7 +21,7 @@ from wavewright.engine.service.job_store.rules import OPEN_STATES
 from wavewright.engine.service.job_store.store import JobStore
 from wavewright.executor.events.state import fold
 from wavewright.executor.store.journal import Journal
-from wavewright.planner.types import JsonObject, RunId
+from wavewright.planner.types import JsonObject, RunId, as_object
 from wavewright.tools.message_contract import RequestedGoal, stored_goal
 
 
@@ -31,6 +34,27 @@ def job_document(job: JobRow, settings: Settings) -> Document:
     goal = stored_goal(job.request)
     content = job.request["job"] if goal is None else _document_of_goal(goal, settings)
     return read_document(json.dumps(content, indent=2, ensure_ascii=False), f"job {job.job}")
+
+
+FILE_KEY: Final = "job_file"
+"""Of a request: a file of the project that has the job, and is read when the run begins."""
+INPUTS_KEY: Final = "inputs"
+"""Of a request with a file: inputs that replace those of the job."""
+
+
+def run_of_request(job: JobRow, settings: Settings, feedback: Feedback | None = None) -> RunRequest:
+    """Return the request for the run of a job.
+
+    Raises:
+        DocumentError, PlanError: as `job_document`.
+    """
+    file = job.request.get(FILE_KEY)
+    if isinstance(file, str):
+        inputs = InputOverrides(as_object(job.request.get(INPUTS_KEY)))
+        return RunRequest(
+            job_file=settings.root / file, run=job.run, inputs=inputs, feedback=feedback
+        )
+    return RunRequest(job=job_document(job, settings), run=job.run, feedback=feedback)
 
 
 def job_name(job: JobRow) -> str:

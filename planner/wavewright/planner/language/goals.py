@@ -14,6 +14,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, model_validator
 
+from wavewright.config.schedules import ScheduleTerms
 from wavewright.planner.language.plan import (
     Cap,
     DocumentModel,
@@ -386,6 +387,8 @@ class Job(DocumentModel):
     """A plan for this job: inline, or the path of its file, and the planner is not asked; or
     `auto`: the planner makes one, and the template's is what is left where it cannot.
     """
+    schedule: ScheduleTerms | None = None
+    """When the daemon, or `wavewright serve`, begins the job by itself."""
     tools: JsonObject = {}
     """Settings of packs for this job, by pack name, such as `{equities: {prices: prices/}}`."""
 

@@ -50,7 +50,7 @@ COMMAND_SECTIONS: Final[dict[str, tuple[str, ...]]] = {
         *("verify", "receipt"),
     ),
     "People": ("decisions", "answer", "verdict"),
-    "Serve": ("view", "daemon", "worker", "mcp", "play", "submit"),
+    "Serve": ("serve", "schedules", "view", "daemon", "worker", "mcp", "play", "submit"),
 }
 """The commands that `--help` lists, by section; `fake-model`, a tool for tests, is in none."""
 _ROOM_AROUND_NAME: Final = 6
@@ -115,6 +115,7 @@ def global_options(
 for _group in (running, planning, records, project, service):
     app.registered_commands.extend(_group.group.registered_commands)
 app.add_typer(records.runs_group, name="runs")
+app.add_typer(service.schedules_group, name="schedules")
 
 
 @lru_cache(maxsize=64)

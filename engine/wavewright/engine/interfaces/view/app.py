@@ -182,6 +182,7 @@ def _pages_of(
         *RunPages(project, watches).routes(),
         *StepPages(project).routes(),
         *_JobPages(jobs).routes(),
+        *_SchedulePages(project).routes(),
         *_SubmitPages(Submissions(jobs)).routes(),
         *_DecisionPages(project).routes(),
     ]
@@ -230,6 +231,46 @@ class _JobPages:
     async def _page(self, request: Request, error: str = "", code: int = 200) -> Response:
         jobs = await self.jobs.overview()
         return page(request, "jobs.html.j2", code, title="Jobs", found=jobs, error=error)
+
+
+@dataclass(frozen=True, slots=True)
+class _SchedulePages:
+    """The answers about schedules as pages."""
+
+    project: ViewedProject
+
+    def routes(self) -> list[Route]:
+        """Return what is served where."""
+        return [
+            Route("/schedules", self._schedules),
+            Route("/schedules/{act}/{name:path}", self._steer, methods=["POST"]),
+        ]
+
+    async def _schedules(self, request: Request) -> Response:
+        """Answer with the schedules of the project."""
+        return await self._page(request)
+
+    async def _steer(self, request: Request) -> Response:
+        """Begin, pause or resume what a form asks for, and lead back to the schedules."""
+        form, name = await request.form(), request.path_params["name"]
+        try:
+            by = signature(request, form.get("by"))
+            match request.path_params["act"]:
+                case "begin":
+                    await self.project.begin_schedule(name, by)
+                case "pause":
+                    await self.project.pause_schedule(name, by)
+                case "resume":
+                    await self.project.resume_schedule(name)
+                case _:
+                    raise HTTPException(404)
+        except (WavewrightError, ValidationError) as error:
+            return await self._page(request, *refusal_of(error))
+        return lead_to(request, "/schedules")
+
+    async def _page(self, request: Request, error: str = "", code: int = 200) -> Response:
+        found = await self.project.schedules()
+        return page(request, "schedules.html.j2", code, title="Schedules", found=found, error=error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from wavewright.engine.service.daemon.budgets import (
 )
 from wavewright.engine.service.daemon.dispatcher import Dispatcher, MessageHandler
 from wavewright.engine.service.daemon.job_runner import JobRunner
+from wavewright.engine.service.daemon.local_bus import LocalBus
 from wavewright.engine.service.daemon.maintenance import (
     PRUNE_POLL_SECONDS,
     RENEWAL_POLL_SECONDS,
@@ -58,6 +59,8 @@ from wavewright.engine.service.job_store.stores import Stores, open_stores
 from wavewright.engine.service.messages.delivery import acceptance_rules
 from wavewright.engine.service.operations.health import serve_health
 from wavewright.engine.service.operations.monitoring import Telemetry, WarningBudgetStore
+from wavewright.engine.service.schedules.schedule_store import ScheduleStore
+from wavewright.engine.service.schedules.scheduler import JobScheduler
 from wavewright.executor.run.kept_answers import JournalReplayCache
 from wavewright.tools.models.endpoints import configured_models
 
@@ -114,7 +117,8 @@ async def run_daemon(
     on_ready: Callable[[], None] = lambda: None,
     clock: Callable[[], float] = time.time,
 ) -> None:
-    """Consume and run jobs until the daemon is asked to stop.
+    """Consume and run jobs until the daemon is asked to stop; without a broker's address, run those
+    of schedules and of the live page.
 
     Args:
         settings: The project's settings, checked.
@@ -182,7 +186,7 @@ async def _serve(
     day = DailyBudget(clock, on_spent, on_renewed)
     own = configured_models(settings)
     circuit = ModelCircuitBreaker(clock, day.stop_run, _circuit_listener(watch, own), own)
-    for part in ("broker", "store"):
+    for part in ("store",) if section.amqp_url is None else ("broker", "store"):
         watch.health.expect(part)
     async with (
         _health_served(watch, section.health),
@@ -199,9 +203,7 @@ async def _serve(
             circuit,
             uses_runtime=True,
         ) as services,
-        open_bus(
-            daemon_bus_settings(section), _broker_event_handler(watch), watch.note_sent
-        ) as bus,
+        _bus_of(section, watch) as bus,
     ):
         job_runner = JobRunner(
             settings=settings,
@@ -231,6 +233,15 @@ async def _serve(
             watch.log.write("daemon_shutdown", reason=stopping.reason or "an error")
 
 
+def _bus_of(
+    section: DaemonSection, watch: Telemetry
+) -> AbstractAsyncContextManager[Bus | LocalBus]:
+    """Return the bus of the settings, to be entered; without a broker's address a local one."""
+    if section.amqp_url is None:
+        return nullcontext(LocalBus(watch.note_sent))
+    return open_bus(daemon_bus_settings(section), _broker_event_handler(watch), watch.note_sent)
+
+
 def _summary(settings: Settings) -> dict[str, JsonValue]:
     section = settings.daemon
     return {
@@ -250,7 +261,7 @@ class DaemonTasks:
 
     runner: JobRunner
     stores: Stores
-    bus: Bus
+    bus: Bus | LocalBus
 
     async def run(self, stopping: ShutdownRequest) -> None:
         """Run until a stop is requested, then stop the intake, the jobs and the relay, in this
@@ -293,6 +304,7 @@ class DaemonTasks:
             group.start_soon(consume)
             group.start_soon(work)
             group.start_soon(relay)
+            group.start_soon(self._scheduler(dispatcher).run)
             self._start_maintenance(group, dispatcher, intake)
             if (models := self.runner.services.models) is not None:
                 group.start_soon(self.runner.model_circuit.run, models)
@@ -314,6 +326,22 @@ class DaemonTasks:
                 await relayed.wait()
                 await self.bus.relay.flush(jobs)
             group.cancel_scope.cancel()
+
+    def _scheduler(self, dispatcher: Dispatcher) -> JobScheduler:
+        """Return what begins the jobs of the project's schedules."""
+
+        def on_begun() -> None:
+            self.runner.wake_relay()
+            dispatcher.wake()
+
+        return JobScheduler(
+            settings=self.runner.settings,
+            store=ScheduleStore(self.stores.journal),
+            log=self.runner.watch.log,
+            clock=self.runner.clock,
+            on_begun=on_begun,
+            project=self.runner.reporter.state_reports,
+        )
 
     def _start_maintenance(
         self, group: TaskGroup, dispatcher: Dispatcher, intake: MessageHandler

@@ -25,6 +25,7 @@ from wavewright.engine.run.cancellation import CancellationToken
 from wavewright.engine.service.bus.bus import Bus
 from wavewright.engine.service.bus.faults import BusError
 from wavewright.engine.service.daemon.job_runner import JobRunner
+from wavewright.engine.service.daemon.local_bus import LocalBus
 from wavewright.engine.service.job_store.records import (
     DecisionMade,
     JobId,
@@ -197,7 +198,7 @@ class MessageHandler:
     """Decodes messages and commits their effects."""
 
     def __init__(
-        self, bus: Bus, runner: JobRunner, rules: AcceptanceRules, dispatcher: Dispatcher
+        self, bus: Bus | LocalBus, runner: JobRunner, rules: AcceptanceRules, dispatcher: Dispatcher
     ) -> None:
         """Take messages of the bus into the runner's job store, for the dispatcher."""
         self.bus = bus

@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 from wavewright.config.sections import DaemonSection
 from wavewright.config.settings import Settings
 from wavewright.engine.run.cancellation import CancellationToken
-from wavewright.engine.run.context import Feedback, RunContext, RunRequest
+from wavewright.engine.run.context import Feedback, RunContext
 from wavewright.engine.run.decisions.approvals import APPROVE, matches_binding
 from wavewright.engine.run.permanent_errors import PERMANENT_ERRORS, permanent_error_text
 from wavewright.engine.run.pipeline.phase import PhaseEvent
@@ -63,7 +63,7 @@ from wavewright.engine.service.job_store.store import JobStore
 from wavewright.engine.service.messages.decoding import target_of, trace_of
 from wavewright.engine.service.messages.models import package_id
 from wavewright.engine.service.operations.monitoring import Telemetry
-from wavewright.engine.service.requested_jobs import job_document, job_name
+from wavewright.engine.service.requested_jobs import job_name, run_of_request
 from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event, Noted, StepFinished
 from wavewright.executor.store.journal import (
@@ -378,11 +378,7 @@ class JobRunner:
 
             try:
                 done = await run_job(
-                    RunRequest(
-                        job=job_document(job, self.settings),
-                        run=job.run,
-                        feedback=job_feedback(job, self.settings.daemon),
-                    ),
+                    run_of_request(job, self.settings, job_feedback(job, self.settings.daemon)),
                     Ports(
                         attempt=Attempt(
                             journal=outbox,

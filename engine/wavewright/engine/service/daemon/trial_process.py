@@ -38,7 +38,7 @@ from wavewright.engine.service.daemon.trials import BEAT_SECONDS
 from wavewright.engine.service.job_store.records import JobId, JobRow
 from wavewright.engine.service.job_store.store import JobStore
 from wavewright.engine.service.messages.contract import with_contract_defaults
-from wavewright.engine.service.requested_jobs import job_document
+from wavewright.engine.service.requested_jobs import run_of_request
 from wavewright.executor.events.types import Event, ItemFinished, StepFinished
 from wavewright.executor.run.kept_answers import JournalReplayCache
 from wavewright.executor.store.journal import COMPLETED, Journal, RunHead, RunRow, StoredOutput
@@ -86,9 +86,7 @@ async def _try_call(
 
 
 def _request(job: JobRow, settings: Settings) -> RunRequest:
-    return RunRequest(
-        job=job_document(job, settings), run=job.run, feedback=job_feedback(job, settings.daemon)
-    )
+    return run_of_request(job, settings, job_feedback(job, settings.daemon))
 
 
 async def _beat(reports: ReportChannel) -> None:

@@ -209,14 +209,14 @@ class JobStore(_Outbox):
         """
         job = job_of_request(message.request)
         order = SEPARATE if job is None else lock_order_of(job)
-        receipt = await self._transact(
+        receipt = await self.transact(
             partial(transactions.receive, message=message), project, order
         )
         if receipt.action == "accept" and isinstance(message.request, JobRequested):
             self._new += 1
         return receipt
 
-    async def _transact(
+    async def transact(
         self, work: Callable[..., Awaitable[_T]], project: ProjectJob, order: LockOrder
     ) -> _T:
         """Return the result of work with a projection, whose exception rolls back that work only
@@ -258,7 +258,7 @@ class JobStore(_Outbox):
         self._new = max(0, self._new - 1)
         # Otherwise a cancellation would leave a leased job that no caller knows of.
         claim = partial(self._claims.claim, most_weight=most_weight)
-        return await _shielded(self._transact(claim, project, LAST_ORDER))
+        return await _shielded(self.transact(claim, project, LAST_ORDER))
 
     async def change(self, change: JobChange, project: ProjectJob = project_nothing) -> None:
         """Change a job that is held here, and release its run unless the job is still `running`.
@@ -271,7 +271,7 @@ class JobStore(_Outbox):
             JournalError: its events could not be written and it is not only deferred, or it has
                 another end.
         """
-        await self._transact(partial(transactions.change, wanted=change), project, SEPARATE)
+        await self.transact(partial(transactions.change, wanted=change), project, SEPARATE)
 
     async def cancel_waiting(
         self, job: JobId, reason: str, project: ProjectJob = project_nothing
@@ -283,7 +283,7 @@ class JobStore(_Outbox):
             JournalError: there is no such job, or nothing was written.
         """
         cancel = partial(transactions.cancel_waiting, job=job, reason=reason)
-        return await self._transact(cancel, project, SEPARATE)
+        return await self.transact(cancel, project, SEPARATE)
 
     async def find_job(self, job: JobId) -> JobRow | None:
         """Return one job."""
@@ -324,7 +324,7 @@ class JobStore(_Outbox):
         Raises:
             JournalError: nothing was written.
         """
-        return await self._transact(partial(transactions.decide, made=made), project, SEPARATE)
+        return await self.transact(partial(transactions.decide, made=made), project, SEPARATE)
 
     async def take_answer(self, decision: DecisionId) -> Decision | None:
         """Return an answered decision that was not taken and has not expired, and mark it as taken.

@@ -20,6 +20,7 @@ from wavewright.engine.interfaces.cli.commands.options import (
 )
 
 group = typer.Typer()
+schedules_group = typer.Typer()
 
 
 @group.command()
@@ -86,6 +87,70 @@ def daemon(
     if topology:
         raise typer.Exit(daemon_command.write_topology(out=out, vhost=vhost))
     raise typer.Exit(daemon_command.serve(slots=slots, health=health, log_level=log_level))
+
+
+@group.command()
+def serve(
+    listen: Annotated[
+        str,
+        typer.Option(
+            "--listen", metavar="HOST:PORT", help="Address of the page; port 0 takes a free one."
+        ),
+    ] = "127.0.0.1:0",
+    slots: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="Maximum number of concurrent jobs.")
+    ] = None,
+    log_level: Annotated[
+        LogLevelChoice | None, typer.Option(help="Lowest level that is logged.")
+    ] = None,
+) -> None:
+    """Run the project's schedules and serve its live page, in one process without a broker.
+
+    Jobs, runs and questions are in the journal of the project. SIGTERM or Ctrl-C stops it once
+    running jobs are journaled; the next one resumes them.
+    """
+    from wavewright.engine.interfaces.cli.service import daemon_command
+
+    raise typer.Exit(daemon_command.serve(slots=slots, log_level=log_level, page=listen))
+
+
+@schedules_group.callback(invoke_without_command=True)
+def schedules(context: typer.Context, format: FormatOption = "text") -> None:  # noqa: A002
+    """List the project's schedules with their next instants, or begin, pause or resume one."""
+    if context.invoked_subcommand is not None:
+        return
+    from wavewright.engine.interfaces.cli.service import schedules_command
+
+    raise typer.Exit(schedules_command.list_schedules(output_format=format))
+
+
+_ScheduleArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="A schedule, as the list names it.")
+]
+
+
+@schedules_group.command(name="run")
+def run_schedule(name: _ScheduleArgument) -> None:
+    """Have the job of a schedule begun now, beside its instants."""
+    from wavewright.engine.interfaces.cli.service import schedules_command
+
+    raise typer.Exit(schedules_command.begin(name))
+
+
+@schedules_group.command(name="pause")
+def pause_schedule(name: _ScheduleArgument) -> None:
+    """Begin nothing by a schedule until it is resumed, also after a restart."""
+    from wavewright.engine.interfaces.cli.service import schedules_command
+
+    raise typer.Exit(schedules_command.pause(name))
+
+
+@schedules_group.command(name="resume")
+def resume_schedule(name: _ScheduleArgument) -> None:
+    """Begin jobs by a schedule again; what was due in between is not made up for."""
+    from wavewright.engine.interfaces.cli.service import schedules_command
+
+    raise typer.Exit(schedules_command.resume(name))
 
 
 @group.command()

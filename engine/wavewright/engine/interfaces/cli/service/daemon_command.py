@@ -19,7 +19,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 import anyio
 
@@ -33,7 +33,11 @@ from wavewright.config.settings import Settings, load_valid_settings
 from wavewright.config.sources import DocumentError, DocumentFault, Source, combine_errors
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
 from wavewright.engine.interfaces.cli.common.broker import open_connection, open_daemon_bus
-from wavewright.engine.interfaces.cli.common.http_serving import listener_address, page_served
+from wavewright.engine.interfaces.cli.common.http_serving import (
+    listener_address,
+    listener_at,
+    page_served,
+)
 from wavewright.engine.interfaces.cli.common.output import CommandError, write_file
 from wavewright.engine.interfaces.cli.project.project_checks import prompt_findings
 from wavewright.engine.run.project.templates import named_template
@@ -111,12 +115,18 @@ class StartCheck:
 
 
 def check_start(
-    *, slots: int | None = None, health: str | None = None, log_level: str | None = None
+    *,
+    slots: int | None = None,
+    health: str | None = None,
+    log_level: str | None = None,
+    is_local: bool = False,
 ) -> StartCheck:
     """Return the project's settings with the given overrides, and all errors in them; nothing is
     opened.
     """
-    settings, invalid = load_valid_settings(Path.cwd(), default_state=user_state_dir())
+    settings, invalid = load_valid_settings(
+        Path.cwd(), default_state=None if is_local else user_state_dir()
+    )
     fault_text = " ".join(fault.message for error in invalid for fault in error.faults).lower()
     faults: list[WavewrightError] = [*invalid]
     try:
@@ -124,7 +134,7 @@ def check_start(
     except PackError as error:
         faults.append(error)
         settings = replace(settings, daemon=settings.daemon.model_copy(update={"pack": None}))
-    faults += _settings_faults(settings, fault_text)
+    faults += _settings_faults(settings, fault_text, is_local=is_local)
     given: dict[str, int | str | None] = {"slots": slots, "log_level": log_level}
     try:
         given["health"] = None if health is None else valid_host_port(health)
@@ -138,8 +148,15 @@ def check_start(
     )
 
 
-def _settings_faults(settings: Settings, invalid: str) -> Iterator[WavewrightError]:
-    is_address_reported = "amqp_url" in invalid
+def _settings_faults(
+    settings: Settings, invalid: str, *, is_local: bool
+) -> Iterator[WavewrightError]:
+    is_address_reported = is_local or "amqp_url" in invalid
+    if is_local and settings.daemon.amqp_url is not None:
+        yield CommandError(
+            "the settings have the address of a broker, and `serve` takes jobs from none",
+            hint="start `wavewright daemon`, which has the same schedules, or take the address away",
+        )
     yield from _errors_of(
         partial(check_daemon_settings, settings, is_address_reported=is_address_reported)
     )
@@ -220,9 +237,14 @@ _GC_THRESHOLD: Final = 5_000
 
 
 def serve(
-    *, slots: int | None = None, health: str | None = None, log_level: str | None = None
+    *,
+    slots: int | None = None,
+    health: str | None = None,
+    log_level: str | None = None,
+    page: str | None = None,
 ) -> int:
-    """Execute jobs from the broker until a signal, and return the exit code.
+    """Execute jobs until a signal, and return the exit code: jobs from the broker, or with `page`
+    those of schedules and of the live page that is served there, without a broker.
 
     The arguments take precedence over the environment and the settings file.
 
@@ -230,7 +252,8 @@ def serve(
         ExceptionGroup: the daemon cannot start, with every error that prevents it, or cannot
             continue.
     """
-    start = check_start(slots=slots, health=health, log_level=log_level)
+    is_local = page is not None
+    start = check_start(slots=slots, health=health, log_level=log_level, is_local=is_local)
     if start.settings_errors:
         errors = [*start.settings_errors, *anyio.run(start.environment_errors)]
         raise ExceptionGroup(_NOT_STARTED, errors)
@@ -252,6 +275,7 @@ def serve(
                 settings,
                 Telemetry(log),
                 begun,
+                None if page is None else _OwnPage(page, sys.stdout),
                 backend_options={"use_uvloop": sys.platform != "win32"},
             )
     except START_ERRORS as fault:
@@ -277,7 +301,19 @@ def write_topology(*, out: Path | None, vhost: str) -> int:
     return exit_codes.OK
 
 
-async def _serve(settings: Settings, watch: Telemetry, begun: list[bool]) -> None:
+@dataclass(frozen=True, slots=True)
+class _OwnPage:
+    """The live page of `wavewright serve`."""
+
+    place: str
+    """`HOST:PORT`."""
+    out: TextIO
+    """Where its address is printed with the token, which the log would redact."""
+
+
+async def _serve(
+    settings: Settings, watch: Telemetry, begun: list[bool], own_page: _OwnPage | None
+) -> None:
     stopping = ShutdownRequest()
     with handling_signals(stopping):
 
@@ -285,7 +321,11 @@ async def _serve(settings: Settings, watch: Telemetry, begun: list[bool]) -> Non
             begun.append(True)
             freeze_startup_objects()
 
-        page = _page_served(settings, watch.log)
+        page = (
+            _page_served(settings, watch.log)
+            if own_page is None
+            else _own_page_served(settings, own_page)
+        )
         await run_daemon(settings, watch, stopping, beside=page, on_ready=on_ready)
 
 
@@ -303,6 +343,20 @@ async def _page_served(settings: Settings, log: StructuredLog) -> AsyncGenerator
     with open_listener(place, *_VIEW) as listener:
         async with page_served(partial(open_view, settings, access.prefix), listener, access):
             log.write("view_served", place=listener_address(listener))
+            yield
+
+
+@contextlib.asynccontextmanager
+async def _own_page_served(settings: Settings, own: _OwnPage) -> AsyncGenerator[None]:
+    """Serve the live page while the block runs, and print its address with the token."""
+    from wavewright.engine.interfaces.view.app import open_view
+    from wavewright.engine.interfaces.view.people import PageAccess
+
+    access = PageAccess.from_settings(settings)
+    opened = partial(open_view, settings, access.prefix)
+    with contextlib.closing(listener_at(own.place, "--listen")) as listener:
+        async with page_served(opened, listener, access) as url:
+            print(f"live page and schedules of {settings.root}: {url}", file=own.out, flush=True)
             yield
 
 

@@ -1,0 +1,86 @@
+"""What a daemon has in the place of a broker where there is none: nothing comes in, and what would
+go out is marked as sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NoReturn
+
+import anyio
+
+from wavewright.engine.service.job_store.records import OutgoingMessage
+from wavewright.engine.service.job_store.store import JobStore
+from wavewright.engine.service.messages.delivery import Delivery
+from wavewright.executor.store.journal import JournalError
+
+POLL_SECONDS: Final = 5.0
+"""How often the outbox is emptied where `wake` is not called."""
+
+
+class LocalIntake:
+    """A queue to which nobody sends."""
+
+    @property
+    def empty_at(self) -> float | None:
+        """When the queue was last empty: always."""
+        return anyio.current_time()
+
+    def look_again(self) -> None:
+        """Do nothing: there is nothing to find."""
+
+    async def take(self) -> Delivery:
+        """Wait until this is cancelled."""
+        return await _wait_for_ever()
+
+
+class LocalRelay:
+    """Marks messages as sent; jobs, packages and questions are in the store."""
+
+    def __init__(self, on_sent: Callable[[OutgoingMessage], None]) -> None:
+        self._on_sent = on_sent
+        self._woken = anyio.Event()
+
+    def wake(self) -> None:
+        """Look for messages at once."""
+        self._woken.set()
+
+    async def flush(self, outbox: JobStore) -> None:
+        """Mark all messages as sent."""
+        while found := await outbox.pending():
+            await outbox.mark_sent([message.message for message in found])
+            for message in found:
+                self._on_sent(message)
+
+    async def run(self, outbox: JobStore) -> None:
+        """Mark messages as sent until this is cancelled."""
+        while True:
+            try:
+                await self.flush(outbox)
+            except JournalError:
+                # The tasks that work with the store report it; the messages stay until it is back.
+                await anyio.sleep(POLL_SECONDS)
+            with anyio.move_on_after(POLL_SECONDS):
+                await self._woken.wait()
+            self._woken = anyio.Event()
+
+
+class LocalBus:
+    """A bus without a broker."""
+
+    fault: str | None = None
+    """Why messages cannot be consumed or published now: there is never a reason."""
+
+    def __init__(self, on_sent: Callable[[OutgoingMessage], None] = lambda _: None) -> None:
+        self.intake = LocalIntake()
+        self.relay = LocalRelay(on_sent)
+
+    async def dead_letter(self, delivery: Delivery, kind: str, reason: str) -> None:
+        """Acknowledge a delivery that nobody can have sent."""
+        del kind, reason
+        await delivery.ack()
+
+
+async def _wait_for_ever() -> NoReturn:
+    await anyio.sleep_forever()
+    raise AssertionError

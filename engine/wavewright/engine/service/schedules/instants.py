@@ -1,0 +1,54 @@
+"""The instants of a schedule. Times are seconds since 1970 (UTC)."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import zoneinfo
+from collections.abc import Iterator
+from itertools import takewhile
+from typing import Final
+
+from wavewright.config.schedules import ScheduleTerms
+
+_HASH_RANGE: Final = 2**32
+
+
+def instants_after(terms: ScheduleTerms, after: float) -> Iterator[float]:
+    """Yield the instants after one, in their order; without an end, or until the cron has no more.
+
+    A `cron` is on the clocks of its `timezone`: an hour that they skip is made up for at once, and one
+    that they show twice counts once, as in Debian's cron; with `*` as hour or minute it is due at
+    each instant that there is. `every` is counted in UTC from 1970 on.
+    """
+    if terms.every is not None:
+        number = int(after // terms.every)
+        while True:
+            number += 1
+            if number * terms.every > after:
+                yield number * terms.every
+    # Loaded where there is a cron.
+    from cronsim import CronSim
+
+    assert terms.cron is not None, "a schedule has one of the two"
+    place = zoneinfo.ZoneInfo(terms.timezone)
+    for instant in CronSim(terms.cron, dt.datetime.fromtimestamp(after, place)):
+        seconds = instant.timestamp()
+        # What a repeated hour gives may lie before what it is looked for after.
+        if seconds > after:
+            yield seconds
+
+
+def instants_between(terms: ScheduleTerms, after: float, until: float) -> Iterator[float]:
+    """Yield the instants after one and up to another."""
+    return takewhile(lambda instant: instant <= until, instants_after(terms, after))
+
+
+def delay_of(terms: ScheduleTerms, name: str, instant: float) -> float:
+    """Return how many seconds after an instant its run begins: up to the jitter, and the same in
+    every process.
+    """
+    if terms.jitter is None:
+        return 0.0
+    digest = hashlib.sha256(f"{name} {instant!r}".encode()).digest()
+    return terms.jitter * int.from_bytes(digest[:4]) / _HASH_RANGE

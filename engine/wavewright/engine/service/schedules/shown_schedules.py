@@ -1,0 +1,95 @@
+"""A schedule as people see it: when it is due, how it stands, its next instants."""
+
+from __future__ import annotations
+
+import datetime as dt
+import zoneinfo
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from wavewright.config.settings import Settings
+from wavewright.engine.service.job_store.records import JobId
+from wavewright.engine.service.schedules.instants import instants_after
+from wavewright.engine.service.schedules.project_schedules import ProjectSchedule, project_schedules
+from wavewright.engine.service.schedules.schedule_store import ScheduleStore, StoredSchedule
+
+_NEXT: Final = 3
+"""Instants that are shown of each schedule."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSchedule:
+    """A schedule as people see it; instants are on the clocks of its `timezone`."""
+
+    name: str
+    job: str
+    """File of the job."""
+    rule: str
+    """When it is due."""
+    state: str
+    is_paused: bool
+    fault: str
+    """Why it begins nothing; empty where it is sound."""
+    last: str
+    """The latest instant; empty where there is none."""
+    outcome: str
+    """What came of that instant."""
+    last_job: JobId | None
+    next: tuple[str, ...]
+    """The next instants; none of one that is paused or faulty."""
+
+
+async def shown_schedules(
+    settings: Settings, store: ScheduleStore | None, now: float
+) -> list[ShownSchedule]:
+    """Return the schedules of a project, with what the store has of them where there is one."""
+    known = project_schedules(settings)
+    names = [schedule.name for schedule in known]
+    stored = {} if store is None or not names else await store.stored(names)
+    return [_shown(one, stored.get(one.name, StoredSchedule()), now) for one in known]
+
+
+def _shown(schedule: ProjectSchedule, stored: StoredSchedule, now: float) -> ShownSchedule:
+    terms = schedule.terms
+    is_paused = stored.paused_by is not None or (terms is not None and terms.paused)
+    coming = list[float]()
+    if terms is not None and not schedule.fault and not is_paused:
+        coming += islice(instants_after(terms, now), _NEXT)
+    last, outcome = ("", "") if stored.last is None else stored.last
+    return ShownSchedule(
+        name=schedule.name,
+        job=schedule.job,
+        rule=_rule_text(schedule),
+        state=_state_text(schedule, stored),
+        is_paused=is_paused,
+        fault=schedule.fault,
+        last=_local_text(schedule, last) if isinstance(last, float) else "",
+        outcome=outcome,
+        last_job=stored.last_job,
+        next=tuple(_local_text(schedule, instant) for instant in coming),
+    )
+
+
+def _rule_text(schedule: ProjectSchedule) -> str:
+    terms = schedule.terms
+    if terms is None:
+        return ""
+    if terms.every is not None:
+        return f"every {dt.timedelta(seconds=terms.every)}"
+    return f"{terms.cron} in {terms.timezone}"
+
+
+def _state_text(schedule: ProjectSchedule, stored: StoredSchedule) -> str:
+    if schedule.fault:
+        return f"faulty: {schedule.fault}"
+    if stored.paused_by is not None and stored.paused_at is not None:
+        return f"paused by {stored.paused_by} since {_local_text(schedule, stored.paused_at)}"
+    is_written = schedule.terms is not None and schedule.terms.paused
+    return "paused where it is written" if is_written else "active"
+
+
+def _local_text(schedule: ProjectSchedule, instant: float) -> str:
+    place = "UTC" if schedule.terms is None else schedule.terms.timezone
+    moment = dt.datetime.fromtimestamp(instant, zoneinfo.ZoneInfo(place))
+    return moment.isoformat(sep=" ", timespec="seconds")
