@@ -39,6 +39,17 @@ def pack_templates() -> Mapping[str, Path]:
     }
 
 
+def templates_by_pack() -> Mapping[str, frozenset[str]]:
+    """Return the names of the goal templates of each installed pack, without importing one."""
+    folders = {name: _folder_of(entry.module) for name, entry in entry_points_of_packs().items()}
+    return {
+        name: frozenset(path.stem for path in folder.glob("goals/*.yaml"))
+        if folder
+        else frozenset()
+        for name, folder in folders.items()
+    }
+
+
 def pack_prompts() -> Mapping[str, Path]:
     """Return the folder of each installed pack's prompts by the pack's name, without importing one.
 

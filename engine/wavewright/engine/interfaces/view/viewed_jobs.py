@@ -23,6 +23,7 @@ from wavewright.engine.run.jobs.inline import portable_job, resolve_inline_job
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.engine.run.project.templates import read_template, template_names
+from wavewright.engine.run.project.used_packs import templates_of_unused_packs
 from wavewright.engine.service.job_store.records import (
     JobId,
     JobRequested,
@@ -246,9 +247,9 @@ class Submissions:
         """
         settings = self.jobs.project.settings
         files = [*settings.root.glob("*.job.yaml"), *settings.root.glob("plans/**/*.job.yaml")]
-        return template_names(settings), sorted(
-            file.relative_to(settings.root).as_posix() for file in files
-        )
+        unused = templates_of_unused_packs(settings)
+        templates = [name for name in template_names(settings) if name not in unused]
+        return templates, sorted(file.relative_to(settings.root).as_posix() for file in files)
 
     def offer(self, name: str) -> JobOffer:
         """Return what a form is made for: a goal template, or a job of the project.

@@ -27,9 +27,21 @@ def test_a_new_project_is_well(wavewright: CommandLine, project: Path) -> None:
     assert found["settings"]["detail"] == str(project / "wavewright.yaml")
     assert found["journal"]["detail"].endswith("(none yet; the first run creates it)")
     assert "list_notes" in found["tools"]["detail"]
-    assert {"stock_analysis", "word_ranking"} <= {*found["templates"]["detail"].split(", ")}
+    assert found["templates"]["detail"] == "word_ranking"
+    assert "fetch_stock_data" not in found["tools"]["detail"]
+    assert found["packs"]["detail"].startswith("none used (also installed: equities, ")
     assert found["model"]["state"] == "note"
     assert not (project / ".wavewright").exists()
+
+
+def test_packs_that_the_settings_configure_are_used(wavewright: CommandLine, project: Path) -> None:
+    (project / "wavewright.yaml").write_text("packs: {equities: {prices: vega_datasets}}\n")
+
+    _, found = findings(wavewright)
+
+    assert found["packs"]["detail"].startswith("equities (also installed: knowledge, ")
+    assert found["templates"]["detail"] == "stock_analysis, word_ranking"
+    assert "fetch_stock_data" in found["tools"]["detail"]
 
 
 def test_an_empty_folder_is_well(wavewright: CommandLine, tmp_path: Path) -> None:
@@ -97,9 +109,7 @@ def test_a_faulty_template_leaves_the_sound_ones_on_the_list(
         line.startswith("fault templates") and "torn.yaml:" in line
         for line in answer.out.splitlines()
     )
-    assert re.search(
-        r"^ok    templates   .*stock_analysis, .*\bword_ranking\b", answer.out, re.MULTILINE
-    )
+    assert re.search(r"^ok    templates   word_ranking$", answer.out, re.MULTILINE)
 
 
 def test_the_text_is_a_line_a_finding(wavewright: CommandLine, project: Path) -> None:

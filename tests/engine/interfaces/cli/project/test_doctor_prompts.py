@@ -204,3 +204,16 @@ def test_without_a_calibration_there_is_no_word_of_one(
 ) -> None:
     assert project.is_dir()
     assert findings(wavewright, "calibration") == []
+
+
+def test_templates_beside_the_code_of_a_package_are_not_the_projects(
+    wavewright: CommandLine, project: Path
+) -> None:
+    code = project / "prompts" / "own" / "package"
+    code.mkdir(parents=True)
+    (code / "__init__.py").touch()
+    (code / "text.md.j2").write_text("Hello")
+
+    answer = wavewright("doctor")
+
+    assert "replaces no shipped prompt" not in answer.out

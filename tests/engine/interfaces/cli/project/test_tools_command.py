@@ -30,7 +30,7 @@ def test_tools_are_listed_with_parameters_and_results(
 def test_the_packs_tools_fit_a_terminal_of_80_columns(
     wavewright: CommandLine, snapshot: SnapshotAssertion
 ) -> None:
-    answer = wavewright("tools")
+    answer = wavewright("tools", "--all")
 
     assert max(map(len, answer.out.splitlines())) <= 80
     assert answer.out == snapshot
@@ -59,6 +59,28 @@ def test_as_json_a_job_lists_its_tools_alone(wavewright: CommandLine, project: P
     assert of_the_job == ["list_notes", "rank_words", "read_note"]
     assert set(of_the_job) < set(everything)
     assert everything == sorted(everything)
+
+
+@pytest.mark.parametrize(
+    ("document", "tool", "is_listed"),
+    [
+        ("", "roll", False),
+        ("steps: [{id: a, tool: tabletop.roll, params: {text: give}}]", "tabletop.roll", True),
+        ('{"steps": [{"id": "a", "tool": "fetch_stock_data"}]}', "fetch_stock_data", True),
+        ("goal_template: stock_analysis", "fetch_stock_data", True),
+        ("params: {text: tabletop, why: fetch_stock_data}", "fetch_stock_data", False),
+    ],
+)
+def test_packs_are_listed_that_a_document_of_the_project_names(
+    wavewright: CommandLine, project: Path, document: str, tool: str, *, is_listed: bool
+) -> None:
+    (project / "plans" / "own.plan.yaml").write_text(document)
+
+    listed = wavewright("tools").out
+
+    assert (f"\n{tool}(" in listed) is is_listed
+    assert "Not listed, as this project does not use them: the packs " in listed
+    assert "\nrank_words(" in listed
 
 
 def test_a_pack_is_listed_without_settings(wavewright: CommandLine) -> None:

@@ -18,6 +18,10 @@ def tools(
         Path | None, typer.Option(metavar="JOB", help="Only the tools that this job allows.")
     ] = None,
     format: FormatOption = "text",  # noqa: A002
+    all: Annotated[  # noqa: A002
+        bool,
+        typer.Option("--all", help="List tools of packs, too, that this project does not use."),
+    ] = False,
     lock: Annotated[
         bool, typer.Option("--lock", help="Ask the MCP servers for their tools and accept them.")
     ] = False,
@@ -42,7 +46,7 @@ def tools(
         raise typer.Exit(tools_command.write_lock())
     from wavewright.engine.interfaces.cli.project import tools_command
 
-    raise typer.Exit(tools_command.list_tools(job, output_format=format))
+    raise typer.Exit(tools_command.list_tools(job, output_format=format, lists_all=all))
 
 
 @group.command()

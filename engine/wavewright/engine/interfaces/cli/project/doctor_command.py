@@ -38,6 +38,11 @@ from wavewright.engine.interfaces.cli.project.project_checks import (
 )
 from wavewright.engine.run.project.templates import template_names
 from wavewright.engine.run.project.tools import all_tools
+from wavewright.engine.run.project.used_packs import (
+    templates_of_unused_packs,
+    tools_of_unused_packs,
+    used_packs,
+)
 from wavewright.engine.run.version import __version__
 from wavewright.executor.store.journal import JournalError
 from wavewright.executor.stores import place_of_journal
@@ -140,7 +145,7 @@ def _findings(*, is_offline: bool) -> Iterator[DoctorFinding]:
     yield _journal(settings)
     yield _tools(settings)
     yield from _mcp_servers(settings)
-    yield DoctorFinding("packs", "ok", ", ".join(pack_names()) or "none")
+    yield _packs(settings)
     yield from _templates(settings)
     yield from _extras()
     yield from prompt_findings(settings)
@@ -199,7 +204,16 @@ def _tools(settings: Settings) -> DoctorFinding:
         registry = all_tools(settings)
     except (ToolDefinitionError, PackError) as error:
         return DoctorFinding("tools", "fault", str(error), error.hint or "")
-    return DoctorFinding("tools", "ok", ", ".join(sorted(registry)) or "none")
+    hidden = tools_of_unused_packs(settings)
+    shown = sorted(name for name in registry if name not in hidden)
+    return DoctorFinding("tools", "ok", ", ".join(shown) or "none")
+
+
+def _packs(settings: Settings) -> DoctorFinding:
+    used = used_packs(settings)
+    others = [pack for pack in pack_names() if pack not in used]
+    beside = f" (also installed: {', '.join(others)})" if others else ""
+    return DoctorFinding("packs", "ok", f"{', '.join(used) or 'none used'}{beside}")
 
 
 def _mcp_servers(settings: Settings) -> Iterator[DoctorFinding]:
@@ -244,7 +258,8 @@ def _templates(settings: Settings) -> Iterator[DoctorFinding]:
             yield finding_of_faulty_file(
                 "templates", error, "fix the file; `wavewright schema goal` prints its schema"
             )
-    if valid := [name for name in template_names(settings) if name not in faulty]:
+    left_out = faulty | templates_of_unused_packs(settings)
+    if valid := [name for name in template_names(settings) if name not in left_out]:
         yield DoctorFinding("templates", "ok", ", ".join(valid))
 
 

@@ -233,7 +233,18 @@ def calibration_findings(settings: Settings) -> Iterator[DoctorFinding]:
 
 
 def _is_project_file(file: Path | None, settings: Settings) -> bool:
-    return file is not None and any(file.is_relative_to(folder) for folder in settings.prompts)
+    """Whether a template is in the project's folders of prompts, and not beside the code of a
+    package that lies there, as in the repository of wavewright.
+    """
+    return file is not None and any(
+        file.is_relative_to(folder) and not _is_in_package(file, folder)
+        for folder in settings.prompts
+    )
+
+
+def _is_in_package(file: Path, below: Path) -> bool:
+    parents = (parent for parent in file.parents if parent.is_relative_to(below))
+    return any((parent / "__init__.py").is_file() for parent in parents)
 
 
 def _prompt_finding(name: str, own: Prompts, workers: tuple[Worker, ...]) -> DoctorFinding | None:

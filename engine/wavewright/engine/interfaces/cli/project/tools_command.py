@@ -16,8 +16,9 @@ from wavewright.config import exit_codes
 from wavewright.config.installation import install_hint, is_installed
 from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
-from wavewright.engine.interfaces.cli.common.output import print_json
+from wavewright.engine.interfaces.cli.common.output import print_json, print_line
 from wavewright.engine.run.project.tools import all_tools, tools_of_goal
+from wavewright.engine.run.project.used_packs import tools_of_unused_packs, used_packs
 from wavewright.planner.diagnostics.diagnostic import type_name
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.types import Json
@@ -33,6 +34,7 @@ from wavewright.tools.mcp.lock import (
     tool_changes,
 )
 from wavewright.tools.mcp.tools import server_settings
+from wavewright.tools.packs import pack_names
 
 if TYPE_CHECKING:
     from wavewright.planner.language.signatures import ToolSignature
@@ -41,22 +43,30 @@ WIDTH = 80
 """Columns of the text."""
 
 
-def list_tools(job: Path | None, *, output_format: str) -> int:
+def list_tools(job: Path | None, *, output_format: str, lists_all: bool = False) -> int:
     """Print each tool as `name(params) -> result`, or all signatures as JSON (which `check --tools`
-    reads).
+    reads). Text leaves out tools of packs that the project does not use, unless all are wanted.
     """
     settings = project_settings(job)
+    hidden = frozenset[str]()
     if job is None:
         registry = all_tools(settings)
+        if output_format == "text" and not lists_all:
+            hidden = tools_of_unused_packs(settings)
     else:
         from wavewright.engine.run.jobs.resolving import resolve_job_file
 
         registry = tools_of_goal(resolve_job_file(job, None, settings).goal, settings)
-    signatures = [registry[name].signature for name in sorted(registry)]
+    signatures = [registry[name].signature for name in sorted(registry) if name not in hidden]
     if output_format == "json":
         print_json([tool_json(signature) for signature in signatures])
     else:
         sys.stdout.write("\n".join(tool_text(signature) for signature in signatures))
+        if hidden.intersection(registry):
+            used = used_packs(settings)
+            unused = ", ".join(pack for pack in pack_names() if pack not in used)
+            told = f"Not listed, as this project does not use them: the packs {unused}. `--all` lists their tools, too."
+            print_line("\n" + "\n".join(textwrap.wrap(told, WIDTH)))
     return exit_codes.OK
 
 
