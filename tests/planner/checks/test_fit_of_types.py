@@ -110,6 +110,7 @@ def test_a_type_never_fails_to_fit_itself(schema: JsonSchema) -> None:
 
 STRING: JsonSchema = {"type": "string"}
 NULLABLE: JsonSchema = {"anyOf": [STRING, {"type": "null"}]}
+OWNER: JsonSchema = {"type": "object", "properties": {"name": STRING}, "required": ["name"]}
 
 
 @pytest.mark.parametrize(
@@ -151,8 +152,13 @@ def codes_of(value: str, **fields: Json) -> list[str]:
             name="find",
             output_schema={
                 "type": "object",
-                "properties": {"name": NULLABLE, "rows": {"type": "array", "items": NULLABLE}},
-                "required": ["name", "rows"],
+                "properties": {
+                    "name": NULLABLE,
+                    "rows": {"type": "array", "items": NULLABLE},
+                    "owner": {"anyOf": [OWNER, {"type": "null"}]},
+                    "owners": {"type": "array", "items": {"anyOf": [OWNER, {"type": "null"}]}},
+                },
+                "required": ["name", "rows", "owner", "owners"],
             },
         ),
         "send": ToolSignature(
@@ -175,6 +181,9 @@ def codes_of(value: str, **fields: Json) -> list[str]:
         ("${steps.a.name}", {}),
         ("${item}", {"for_each": "${steps.a.rows}"}),
         ("${steps.a.name != null ? 'x' : steps.a.name}", {}),
+        ("${steps.a.owner.name}", {}),
+        ("by ${steps.a.owner.name}", {}),
+        ("${item.name}", {"for_each": "${steps.a.owners}"}),
     ],
 )
 def test_a_null_that_may_be_given_is_a_warning(value: str, fields: dict[str, Json]) -> None:
@@ -189,6 +198,10 @@ def test_a_null_that_may_be_given_is_a_warning(value: str, fields: dict[str, Jso
         ("${steps.a.name}", {"when": "steps.a.name != null"}),
         ("${item}", {"for_each": "${steps.a.rows.filter(r, r != null)}"}),
         ("${steps.a.rows.filter(r, r != null)}", {}),
+        ("${steps.a.owner != null ? steps.a.owner.name : 'none'}", {}),
+        ("${steps.a.owner.name}", {"when": "steps.a.owner != null"}),
+        ("${steps.a.owner.name}", {"when": "has(steps.a.owner.name)"}),
+        ("${item.name}", {"for_each": "${steps.a.owners.filter(o, o != null)}"}),
     ],
 )
 def test_a_null_that_is_asked_for_is_no_warning(value: str, fields: dict[str, Json]) -> None:

@@ -7,7 +7,7 @@ strict check tells these places as well. See docs/explanation/semantics.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from wavewright.config.sources import pointer_keys
@@ -24,7 +24,7 @@ from wavewright.planner.schemas.views import (
     self_contained_schema,
     view_schema,
 )
-from wavewright.planner.types import JsonSchema
+from wavewright.planner.types import JsonSchema, StepId
 
 if TYPE_CHECKING:
     from wavewright.planner.checks.types import Fit
@@ -34,11 +34,48 @@ def misfits_of_kind(subject: CheckContext) -> Iterator[Diagnostic]:
     """Yield the references of a plan without errors whose values may be of a kind that does not
     fit.
     """
+    lists_of_null = set[StepId]()
     for step, use, fit in _fits(subject):
         expression = use.expression.strip()
         if fit.level == "member" and not _is_asked(step, expression):
+            if use.role == "for_each":
+                lists_of_null.add(step.id)
             hint = _mend(expression, fit.reason, use)
             yield make_diagnostic("W812", use.pointer, _message(step, use, fit), hint)
+    yield from _fields_of_null(subject, lists_of_null)
+
+
+def _fields_of_null(
+    subject: CheckContext, lists_of_null: Collection[StepId]
+) -> Iterator[Diagnostic]:
+    """Yield the paths that go on through a value that may be null; where a step's list may be null,
+    that was said of the list and is not of its items.
+    """
+    for step, texts in zip(subject.plan.steps, subject.texts, strict=True):
+        for text in texts:
+            for use in text.reads:
+                if not is_plain_path(use.expression.strip()):
+                    continue
+                owner, field = _nullable_owner(subject, step, use)
+                is_said = owner == "item" and step.id in lists_of_null
+                if owner is not None and not is_said and not _is_asked(step, owner):
+                    message = f"{owner!r} may be null, and {field!r} is read of it"
+                    other = f"{owner} != null ? {use.expression.strip()} : …"
+                    hint = f"give another value for that case: ${{{other}}}"
+                    yield make_diagnostic("W812", use.pointer, message, hint)
+
+
+def _nullable_owner(
+    subject: CheckContext, step: Step, use: ExpressionUse
+) -> tuple[str | None, str]:
+    """Return the first part of a path that may be null, and the field that is read of it."""
+    names = use.expression.strip().split(".")
+    for count in range(1 if names[0] == "item" else 2, len(names)):
+        owner = ".".join(names[:count])
+        given = subject.types.result(use._replace(expression=owner), step)
+        if given is not None and view_schema(scoped_schema(given)).nullable:
+            return owner, names[count]
+    return None, ""
 
 
 def fits_by_value(subject: CheckContext) -> Iterator[Diagnostic]:
@@ -102,7 +139,9 @@ def _is_asked(step: Step, expression: str) -> bool:
     if step.when is None:
         return False
     asked = joined_conditions(step.when)
-    return f"{expression} != null" in asked or expression in guarded_steps(step.when)
+    if f"{expression} != null" in asked or expression in guarded_steps(step.when):
+        return True
+    return any(condition.startswith(f"has({expression}.") for condition in asked)
 
 
 def _schema_at(schema: JsonSchema, keys: list[str]) -> JsonSchema | None:
