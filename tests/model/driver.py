@@ -236,8 +236,8 @@ async def hold_against_model(case: DrawnCase, folder: Path | None) -> None:
             async with _MortalFile(folder / "journal.db") as journal:
                 await journal.open_run(run.id)
                 is_stopped = await _executed(execution, journal, drawn)
-            async with SqliteJournal(folder / "journal.db") as reread:
-                run.state = fold(await reread.load(run.id))
+                # What was appended is on the disk; the next part opens the file anew.
+                run.state = fold(await journal.load(run.id))
         part = Part(
             made=world.made[before:],
             is_complete=not is_stopped and not _is_held_up(case, drawn),
