@@ -217,7 +217,11 @@ class _TargetRuns:
         # Targets whose package still waits for its verdict are not run.
         verdict = None if sent is None else root.verdict_on(target.name)
         if sent is not None and verdict is not None and not sent.is_judged:
-            judged: JsonObject = {"iteration": sent.iteration, "accepted": verdict.accepted}
+            judged: JsonObject = {
+                "iteration": sent.iteration,
+                "accepted": verdict.accepted,
+                "feedback": [*verdict.texts],
+            }
             await root.note(TARGET_PACKAGE_JUDGED, {**body, **judged})
         if verdict is not None and verdict.accepted and state.finished is not None:
             await self._complete(root, target, state, state.finished)

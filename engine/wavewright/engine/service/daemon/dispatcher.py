@@ -322,9 +322,10 @@ class MessageHandler:
             case VerdictGiven(job=job):
                 with suppress(JournalError):
                     known = await jobs.find_job(job)
-                    log_received(
-                        log, received, job, request_name(known.request if known else {}, job)
-                    )
+                    # What is said of the package of a target is logged when the job's run reads it.
+                    if known is None or known.package is not None:
+                        name = request_name(known.request if known else {}, job)
+                        log_received(log, received, job, name)
             case DecisionMade(decision=decision):
                 with suppress(JournalError):
                     asked = await jobs.find_decision(decision)

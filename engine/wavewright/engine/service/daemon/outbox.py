@@ -54,6 +54,8 @@ class OutboxJournal:
         self._packages = dict[str, Package]()
         """Of targets that have not ended, by run."""
         self._target_projections = dict[RunId, JobProjection]()
+        self._ended_steps = dict[RunId, tuple[str, ...]]()
+        """Steps that had ended in the runs of targets whose projections are dropped."""
         """Of targets that have started and not ended."""
         self._suspects = dict[RunId, CrashSuspects]()
         """Of the job's own run and of those of its targets that were loaded or started here."""
@@ -98,7 +100,9 @@ class OutboxJournal:
         return JobProgress(
             run=self._run,
             target=target,
-            steps=() if projection is None else tuple(sorted(projection.ended)),
+            steps=tuple(sorted(projection.ended))
+            if projection is not None
+            else self._ended_steps.get(run or RunId(""), ()),
             waiting=waiting,
             chosen=tuple(name for name in waves.chosen if name in waiting),
             completed=tuple(
@@ -210,7 +214,9 @@ class OutboxJournal:
             }:
                 run = RunId(str(event.body["run"]))
                 self._packages.pop(run, None)
-                self._target_projections.pop(run, None)
+                dropped = self._target_projections.pop(run, None)
+                if dropped is not None:
+                    self._ended_steps[run] = tuple(sorted(dropped.ended))
 
     async def close_run(self, run: RunId) -> None:
         """Close a run, unless it is the job's own, which stays open until the job is released."""

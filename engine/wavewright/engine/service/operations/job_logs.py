@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -35,7 +36,7 @@ from wavewright.executor.events.types import (
     WaveStarted,
 )
 from wavewright.planner.ports.model_port import ModelUse
-from wavewright.planner.types import Json, JsonObject, StepId, as_object
+from wavewright.planner.types import Json, JsonObject, StepId, as_list, as_object
 
 MAX_SUMMARY_LENGTH: Final = 500
 """Maximum characters of a validator's text in a line."""
@@ -54,12 +55,8 @@ def log_received(
     """
     match received.request:
         case VerdictGiven() as verdict:
-            named = verdict.target or target
-            about: JsonObject = {"job_id": job, "target": named, "iteration": verdict.iteration}
-            log.write("validation_received", "info", **about, accepted=verdict.accepted)
-            if not verdict.accepted:
-                summary = "; ".join(verdict.feedback)[:MAX_SUMMARY_LENGTH]
-                log.write("validation_rejected", "warning", **about, feedback_summary=summary)
+            about: JsonObject = {"job_id": job, "target": target, "iteration": verdict.iteration}
+            log_verdict(log, about, verdict.feedback, accepted=verdict.accepted)
         case DecisionMade() as made:
             log.write(
                 "user_decision_received",
@@ -76,6 +73,23 @@ def log_received(
                 message_id=received.message,
                 source_agent=received.source,
             )
+
+
+def log_verdict(
+    log: StructuredLog, about: JsonObject, feedback: Sequence[str], *, accepted: bool
+) -> None:
+    """Log a validator's verdict on a package.
+
+    Args:
+        log: The log.
+        about: Job, target and iteration of the package.
+        feedback: What is wrong with it.
+        accepted: Whether it is accepted.
+    """
+    log.write("validation_received", "info", **about, accepted=accepted)
+    if not accepted:
+        summary = "; ".join(feedback)[:MAX_SUMMARY_LENGTH]
+        log.write("validation_rejected", "warning", **about, feedback_summary=summary)
 
 
 def log_sent(log: StructuredLog, sent: OutgoingMessage) -> None:
@@ -150,6 +164,12 @@ def _count(value: Json) -> int:
     return len(value) if isinstance(value, list) else 0
 
 
+def _target_of(goal: JsonObject) -> str | None:
+    """Return the target that a goal's inputs name."""
+    target = as_object(goal.get("inputs")).get("target")
+    return target if isinstance(target, str) and target else None
+
+
 _FAILED_STATUSES = ("failed", "blocked", "cancelled")
 
 
@@ -180,6 +200,7 @@ class RunLog:
             self._write_start(self._started, event)
         match event:
             case RunStarted():
+                self.target = _target_of(event.goal) or self.target
                 # A job with targets says so in a note after its draft; each target has a run of its
                 # own.
                 self._started = event
@@ -299,13 +320,30 @@ class RunLog:
                 self._resume(event.body)
             case "plan_prefix":
                 self._take_tools(event.body)
-            case "targets" | "target_started" | "target_sent" | "target_judged":
+            case "targets" | "target_started" | "target_sent":
                 # The cost of each target is logged when its own run ends.
                 self._has_targets = True
+            case "target_judged":
+                # However the verdict came, by a message or from a person at the command line.
+                self._has_targets = True
+                about: JsonObject = {
+                    "job_id": self.job,
+                    "target": event.body["target"],
+                    "iteration": event.body.get("iteration"),
+                }
+                feedback = [str(one) for one in as_list(event.body.get("feedback"))]
+                accepted = event.body.get("accepted") is True
+                log_verdict(self.log, about, feedback, accepted=accepted)
             case "target_interrupted":
                 self._write_line("target_interrupted", "warning", message=event.body.get("reason"))
             case "question":
-                self._write_line("fork_detected", options=event.body.get("options"))
+                # The target that leads to several others, where the job's own run asks.
+                self.log.write(
+                    "fork_detected",
+                    job_id=self.job,
+                    target=event.body.get("target") or self.target,
+                    options=event.body.get("options"),
+                )
             case "answer" | "approval":
                 self._write_line("user_decision_taken", subject=event.topic)
             case "recovery":
