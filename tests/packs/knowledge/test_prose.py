@@ -1,4 +1,4 @@
-"""How well code reads prose: twelve documents that were written for this test, against a list of what
+"""How well code reads prose: sixteen documents that were written for this test, against a list of what
 each names and says.
 
 Biographies, histories, a manual, notes of meetings, licences and man pages. The gold list was written

@@ -316,6 +316,10 @@ class DaemonProcess:
         """Whether a line of the log has this event."""
         return any(line["event"] == event for line in self.lines)
 
+    def count(self, event: str) -> int:
+        """Return how many lines of the log have this event."""
+        return sum(line["event"] == event for line in self.lines)
+
     async def started(self, event: str = "daemon_started") -> None:
         """Wait until it has said so."""
         with anyio.fail_after(PATIENCE):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import signal
 import time
+from typing import cast
 from uuid import uuid4
 
 import anyio
@@ -14,12 +15,15 @@ import pytest
 
 from tests.engine.service.daemon.conftest import StartDaemon
 from tests.engine.service.daemon.daemon_project import PATIENCE, BrokerClient, DaemonSite
+from tests.repository.tree import ROOT
 from wavewright.engine.rehearsal.fake_model.replies import calling_tool
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
 from wavewright.engine.service.messages.models import UserDecisionResponse
 from wavewright.planner.types import JsonObject
 
 pytestmark = pytest.mark.anyio
+
+WORLD = ROOT / "plans" / "lore" / "world"
 
 TOOLS = '''
 from dataclasses import dataclass
@@ -154,6 +158,66 @@ async def judge(client: BrokerClient, number: int, *, accepted: bool) -> None:
         "payload": payload,
     }
     await client.send_raw(json.dumps(verdict).encode())
+
+
+OF_ZONES = (
+    "research_cycle_started",
+    "pipeline_step_started",
+    "pipeline_step_completed",
+    "search_executed",
+    "crawl_executed",
+    "conflict_detected",
+    "package_sent",
+    "validation_received",
+    "validation_rejected",
+    "fork_detected",
+    "zone_tokens",
+)
+"""Events that are about one zone."""
+
+
+@pytest.mark.timeout(180)
+async def test_the_shipped_template_names_the_zone_in_each_event_with_its_fields(
+    site: DaemonSite, client: BrokerClient, start: StartDaemon
+) -> None:
+    search = {"provider": "local", "folder": str(WORLD), "base_url": "https://world.example"}
+    # Titles, tables and links carry what the events tell: no model has to be loaded for prose.
+    lore = {"web": {"search": search}, "extraction": {"model": "none"}}
+    site.write(
+        functions="say: {}",
+        more=f"packs: {json.dumps({'lore': lore})}",
+        daemon="pack: lore\n  log_level: debug\n  validation: {iterations: 2}\n"
+        "  standing: {start: Harrow Fen, inputs: {game: Lanternmere}, depth: 1, pause: 0}",
+    )
+    daemon = start()
+    await judge(client, 1, accepted=False)
+    await judge(client, 2, accepted=True)
+    [asked] = await client.until_asked(1)
+    options = cast("list[str]", asked["options"])
+    await client.send(
+        UserDecisionResponse(decision_id=str(asked["decision_id"]), choice=options[0])
+    )
+    await judge(client, 3, accepted=True)
+    await site.until(lambda: daemon.count("validation_received") == 3)
+    daemon.signal(signal.SIGTERM)
+    await daemon.ended()
+
+    told = {event: [one for one in daemon.lines if one["event"] == event] for event in OF_ZONES}
+    assert [event for event in OF_ZONES if not told[event]] == []
+    for event in OF_ZONES:
+        level, *names = TABLE[event]
+        for line in told[event]:
+            assert line["level"] == level
+            assert {*names} <= {*line}
+            assert line["zone_name"] in {"Harrow Fen", *options}, line
+    [fork] = told["fork_detected"]
+    assert (fork["zone_name"], fork["options"]) == ("Harrow Fen", options)
+    assert [
+        (one["zone_name"], one["iteration"], one["accepted"]) for one in told["validation_received"]
+    ] == [("Harrow Fen", 1, False), ("Harrow Fen", 2, True), (options[0], 1, True)]
+    points = {one["data_point"]: one["zone_name"] for one in told["conflict_detected"]}
+    assert points["Harrow Fen: level_range"] == "Harrow Fen"
+    assert all(one["source_a"] != one["source_b"] for one in told["conflict_detected"])
 
 
 async def test_every_event_of_the_table_is_logged_with_its_level_and_fields(

@@ -79,3 +79,10 @@ async def test_a_package_is_listed_rejected_with_remarks_made_again_and_accepted
     ended = [line["step_name"] for line in daemon.lines if line.get("status") == "ok"]
     assert len(ended) == len({*ended})
     assert told[-1] == "JOB_COMPLETED"
+    judged = [line for line in daemon.lines if str(line["event"]).startswith("validation_")]
+    assert [(line["event"], line["zone_name"], line["iteration"]) for line in judged] == [
+        ("validation_received", "Harrow Fen", 1),
+        ("validation_rejected", "Harrow Fen", 1),
+        ("validation_received", "Harrow Fen", 2),
+    ]
+    assert judged[1]["feedback_summary"] == "npcs=Old Nettle is missing; thin"
