@@ -85,4 +85,4 @@ async def test_a_package_is_listed_rejected_with_remarks_made_again_and_accepted
         ("validation_rejected", "Harrow Fen", 1),
         ("validation_received", "Harrow Fen", 2),
     ]
-    assert judged[1]["feedback_summary"] == "npcs=Old Nettle is missing; thin"
+    assert judged[1]["feedback_summary"] == "npcs: Old Nettle is missing; thin"

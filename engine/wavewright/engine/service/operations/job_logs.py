@@ -55,7 +55,8 @@ def log_received(
     """
     match received.request:
         case VerdictGiven() as verdict:
-            about: JsonObject = {"job_id": job, "target": target, "iteration": verdict.iteration}
+            named = verdict.target or target
+            about: JsonObject = {"job_id": job, "target": named, "iteration": verdict.iteration}
             log_verdict(log, about, verdict.feedback, accepted=verdict.accepted)
         case DecisionMade() as made:
             log.write(
