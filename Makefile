@@ -5,7 +5,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help environment run-environment run test prompts crash soak check check-format check-lint check-pyright check-mypy check-imports format bench docs dist lock clean
+.PHONY: help environment run-environment run test prompts crash soak check check-format check-lint check-pyright check-mypy check-imports format bench dojo docs dist lock clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -77,6 +77,10 @@ format: environment ## Format the code and mend what the linter can mend
 
 bench: environment ## Measure the engine against plain asyncio (ratios within one run)
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+dojo: environment ## Put plans to three public benchmarks, and attack those of AgentDojo
+	@sh .ci/public-benchmarks
+	@$(BIN)/python -m benchmarks.public --attacks --packages $(VENV)/public-benchmarks $(ARGS)
 
 soak: environment ## Hold daemons under load for twenty minutes, and drain full queues
 	@sh .ci/postgres

@@ -45,6 +45,7 @@ ASK_MODEL_SPEC = WorkerSpec(
     output_schema={"type": "object"},
     token_share=0.2,
     longer_inputs="shorten",
+    tags=frozenset({ASK_MODEL}),
     expected_seconds=15.0,
 )
 

@@ -237,7 +237,11 @@ def find_obstacles(
         message = f"the configured model cannot be asked: {fault}"
         found[WHOLE_RUN] = Obstacle("not_ready", message, fault.hint)
     asking = {name for name, worker in workers.items() if has_model or worker.needs_model}
-    asking |= (called & {AGENT, ASK_MODEL}) - workers.keys()
+    # A project's own tool of one of these names answers without a model, for all that is known.
+    built_in = {
+        name for name in called & {AGENT, ASK_MODEL} & tools.keys() if name in tools[name].tags
+    }
+    asking |= built_in - workers.keys()
     if not has_model:
         missing = Obstacle("not_ready", "it needs a model, and none is configured", MODEL_HINT)
         found |= dict.fromkeys(asking, missing)

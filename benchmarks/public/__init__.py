@@ -1,0 +1,1 @@
+"""Public benchmarks: what others have published, put to the checker and the executor."""
