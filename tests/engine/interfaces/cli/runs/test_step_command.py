@@ -94,6 +94,42 @@ def test_the_logs_of_a_run_are_those_of_its_attempts(wavewright: CommandLine, ra
     assert raised
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--follow",), ["info    working for notes/planning.md", "error   KeyError: 'b'"]),
+        (("--level", "error"), ["error   KeyError: 'b'"]),
+        (("--search", "WORKING"), ["info    working for notes/planning.md"]),
+        (("--step", "pick", "--search", "working"), ["info    working for notes/planning.md"]),
+        (("--item", "0"), []),
+    ],
+)
+def test_the_lines_of_a_log_are_those_that_are_asked_for(
+    wavewright: CommandLine, raised: str, options: tuple[str, ...], told: list[str]
+) -> None:
+    assert raised
+    wavewright("run", "plan.yaml")
+
+    logs = wavewright("logs", *options)
+
+    lines = [line for line in logs.out.splitlines() if " pick " in line]
+    known = ("info    working for notes/planning.md", "error   KeyError: 'b'")
+    assert logs.code == 0
+    assert [text for text in known if any(text in line for line in lines)] == told
+
+
+def test_a_log_is_lines_of_json_for_programs(wavewright: CommandLine, raised: str) -> None:
+    assert raised
+    wavewright("run", "plan.yaml")
+
+    logs = wavewright("logs", "--level", "error", "--format", "json")
+
+    lines = [json.loads(line) for line in logs.out.splitlines()]
+    assert {line["level"] for line in lines} == {"error"}
+    assert {line["stream"] for line in lines} == {"traceback"}
+    assert lines[-1]["text"] == "KeyError: 'b'"
+
+
 @pytest.mark.parametrize("command", [("show", "{run}", "picks"), ("logs", "--step", "picks")])
 def test_an_unknown_step_is_told_with_the_nearest(
     wavewright: CommandLine, raised: str, command: tuple[str, ...]

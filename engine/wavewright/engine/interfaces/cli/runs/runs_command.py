@@ -194,7 +194,9 @@ def package_of(state: RunState, now: RunNow | None = None) -> Package:
 
     package = stored_package(state, now)
     if package is None:
-        msg = f"run {state.run!r} ended before it had a plan"
+        has_ended = state.finished is not None and not state.is_interrupted
+        when = "ended before it had a plan" if has_ended else "has no plan yet"
+        msg = f"run {state.run!r} {when}"
         raise CommandError(
             msg,
             hint=f"`wavewright show {state.run} --format events` prints what there is",
