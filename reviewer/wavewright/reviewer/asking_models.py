@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import Final, Generic, TypeVar
 
@@ -26,6 +27,7 @@ from wavewright.config.errors import WavewrightError
 from wavewright.config.model_validation import read_as_model
 from wavewright.config.sources import DocumentError
 from wavewright.planner.language.hashing import canonical_json
+from wavewright.planner.ports.asking import OnRefused, RefusedAnswer
 from wavewright.planner.ports.budgets import CallHistory
 from wavewright.planner.ports.fallback_ladder import Rung, rung_timeout
 from wavewright.planner.ports.model_port import (
@@ -96,6 +98,7 @@ async def ask_until_fit(
     tries: int,
     repair: Callable[[tuple[str, ...]], str],
     on_use: OnUse | None = None,
+    on_refused: OnRefused | None = None,
 ) -> FittingAnswer[T] | NoFittingAnswer:
     """Ask, and ask again with the faults, at most `tries` times; then ask each fallback model in
     the same way, until an answer fits. The call's timeout is that of all questions together.
@@ -108,6 +111,7 @@ async def ask_until_fit(
         tries: Maximum number of questions to one model.
         repair: Returns the next question for the faults.
         on_use: Called with the cost of each question.
+        on_refused: Called with each answer that does not fit.
 
     Raises:
         ModelError: no model could be asked. A refusal and an unusable body are answers that do not
@@ -115,22 +119,22 @@ async def ask_until_fit(
     """
     until = None if call.timeout is None else time.monotonic() + call.timeout
     choice = models.choose(call.preference, call.role)
-    answer = await _ask_one_until_fit(
-        models, call, read, tries=tries, repair=repair, on_use=on_use, until=until
+    ask = partial(
+        _ask_one_until_fit,
+        models,
+        read=read,
+        tries=tries,
+        repair=repair,
+        on_use=on_use,
+        on_refused=on_refused,
+        until=until,
     )
+    answer = await ask(call)
     for name in choice.fallbacks:
         if isinstance(answer, FittingAnswer) or answer.is_declined or answer.model == name:
             break
         try:
-            answer = await _ask_one_until_fit(
-                models,
-                replace(call, preference=name),
-                read,
-                tries=tries,
-                repair=repair,
-                on_use=on_use,
-                until=until,
-            )
+            answer = await ask(replace(call, preference=name))
         except ModelError:
             break  # what the first model answered says more
     return answer
@@ -139,11 +143,12 @@ async def ask_until_fit(
 async def _ask_one_until_fit(
     models: ModelClient,
     call: ModelCall,
-    read: Callable[[str], T],
     *,
+    read: Callable[[str], T],
     tries: int,
     repair: Callable[[tuple[str, ...]], str],
     on_use: OnUse | None,
+    on_refused: OnRefused | None,
     until: float | None,
 ) -> FittingAnswer[T] | NoFittingAnswer:
     model = models.choose(call.preference, call.role).model
@@ -166,6 +171,8 @@ async def _ask_one_until_fit(
             )
         except AnswerMisfit as misfit:
             faults = misfit.faults
+            if on_refused is not None:
+                on_refused(RefusedAnswer(call.role, call.rung or "", model, answer.text, faults))
         except AnswerDeclined as given_up:
             return NoFittingAnswer((f"it says: {given_up}",), model, is_declined=True)
         call = replace(call, turns=(*call.turns, Turn(answer.text, repair(faults))))

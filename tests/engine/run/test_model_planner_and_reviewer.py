@@ -69,6 +69,31 @@ def test_each_call_and_each_rung_that_gave_nothing_is_a_line(
     assert lines == snapshot
 
 
+def test_answers_that_could_not_be_used_are_kept_and_shown_with_all_their_faults(
+    wavewright: CommandLine, planning: FakeModelServer
+) -> None:
+    unread: JsonObject = {"steps": [{"id": "x", "tool": "nothing"}, {"id": "y", "tool": "none"}]}
+    planning.answer(unread, PLAN, when=asked_for("plan"))
+    assert wavewright("run", "plans/ranking.job.yaml").code == 0
+
+    [refused] = json.loads(wavewright("show", "--answers", "--format", "json").out)
+    shown = wavewright("show", "--answers").out
+
+    assert (refused["role"], refused["rung"]) == ("planner", "llm")
+    assert [fault.partition(":")[0] for fault in refused["faults"]] == ["E201", "E201"]
+    assert json.loads(refused["text"]) == unread
+    assert all(fault in shown for fault in refused["faults"])
+
+
+def test_a_run_whose_answers_could_all_be_used_shows_none(
+    wavewright: CommandLine, planning: FakeModelServer
+) -> None:
+    planning.answer(PLAN, when=asked_for("plan"))
+    assert wavewright("run", "plans/ranking.job.yaml").code == 0
+
+    assert wavewright("show", "--answers").out == "every answer could be used\n"
+
+
 def test_the_lines_of_json_hold_every_call(
     wavewright: CommandLine, planning: FakeModelServer
 ) -> None:

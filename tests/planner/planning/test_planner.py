@@ -241,6 +241,23 @@ async def test_a_repair_without_an_answer_ends_the_rounds() -> None:
     assert reason(done, "repaired") == "repair round 1: over_budget: the run's tokens are spent"
 
 
+async def test_cannot_plan_beside_a_plan_is_asked_about_once() -> None:
+    both = json.dumps({**GOOD, "cannot_plan": "there is no tool for rain"})
+    models = ScriptedModels([both, GOOD_TEXT])
+
+    done = await planned(models, "llm", "repaired")
+
+    assert done.document is not None
+    assert done.document.value == GOOD
+    assert "leave out 'cannot_plan' if the steps are the plan" in models.asked[1].turns[0].reply
+
+    insisting = ScriptedModels([both, both, GOOD_TEXT])
+    done = await planned(insisting, "llm", "repaired")
+
+    assert done.cannot_plan == "there is no tool for rain"
+    assert len(insisting.asked) == 2
+
+
 async def test_cannot_plan_is_kept_and_the_template_still_tried() -> None:
     models = ScriptedModels(['{"cannot_plan": "there is no tool for rain"}'])
 

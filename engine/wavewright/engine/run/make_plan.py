@@ -150,6 +150,7 @@ class _Planning:
                 on_use=recorder.record_use,
                 on_text=on_text,
                 on_rung=recorder.record_rung,
+                on_refused=recorder.record_refused,
             )
             return await plan_goal(request, asking)
 

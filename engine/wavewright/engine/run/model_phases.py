@@ -11,21 +11,26 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import anyio
 
 from wavewright.engine.run.context import RunContext
 from wavewright.engine.run.ports import Attempt
 from wavewright.engine.run.task_groups import open_task_group
-from wavewright.executor.events.state import fold
-from wavewright.executor.events.types import Event, ModelCalled, RungTaken
+from wavewright.executor.events.state import RunState, fold
+from wavewright.executor.events.types import REFUSED_ANSWER, Event, ModelCalled, Noted, RungTaken
+from wavewright.executor.run.redacted_events import OutputRedactor
+from wavewright.planner.ports.asking import RefusedAnswer
 from wavewright.planner.ports.fallback_ladder import RungRecord
 from wavewright.planner.ports.model_port import ModelUse
-from wavewright.planner.types import RunId
+from wavewright.planner.types import JsonObject, RunId
 
 C = TypeVar("C", bound=RunContext)
 T = TypeVar("T")
+
+
+_MAX_ANSWER_CHARS: Final = 20_000
 
 
 class ModelEventRecorder:
@@ -44,6 +49,20 @@ class ModelEventRecorder:
     def record_rung(self, rung: RungRecord) -> None:
         """Record a rung that was tried."""
         self._send_event(RungTaken(self._attempt.now(), rung))
+
+    def record_refused(self, answer: RefusedAnswer) -> None:
+        """Record an answer that could not be used, up to a number of characters."""
+        body: JsonObject = {
+            "role": answer.role,
+            "rung": answer.rung,
+            "model": answer.model,
+            "faults": [*answer.faults],
+            "text": answer.text[:_MAX_ANSWER_CHARS],
+        }
+        if len(answer.text) > _MAX_ANSWER_CHARS:
+            body["characters"] = len(answer.text)
+        noted = Noted(self._attempt.now(), REFUSED_ANSWER, body)
+        self._send_event(OutputRedactor().redact_event(noted))
 
     def _send_event(self, event: Event) -> None:
         # If the program is ended by a second signal, the journaling task may have ended already;
@@ -65,6 +84,11 @@ class ModelEventRecorder:
                     await self._attempt.journal.append(run, [event])
                     self._attempt.on_event(event)
                     self.journaled.append(event)
+
+
+def refused_answers(state: RunState) -> tuple[JsonObject, ...]:
+    """Return the answers of a run that could not be used, in their order."""
+    return tuple(noted.body for noted in state.notes if noted.topic == REFUSED_ANSWER)
 
 
 @asynccontextmanager

@@ -158,6 +158,7 @@ async def _replan(
         asking = services.asking(
             "recovery",
             on_use=recorder.record_use,
+            on_refused=recorder.record_refused,
             # Without models the recipe is no fallback, so its rung is not recorded.
             on_rung=recorder.record_rung if services.models is not None else None,
         )

@@ -332,6 +332,8 @@ class AnswerKept:
     """The question to the model; None for a tool's output."""
 
 
+REFUSED_ANSWER: Final = "refused_answer"
+"""Topic of the note of a model's answer that could not be used."""
 TOOL_EVENT: Final = "tool_event"
 """Topic of a note that a tool made by a log event of its own."""
 EMISSIONS_TAKEN: Final = "emissions_taken"

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias, TypeVar
 from wavewright.config.redaction import Redactor, named_secrets
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import (
+    REFUSED_ANSWER,
     TOOL_EVENT,
     AttemptLogged,
     Event,
@@ -30,7 +31,7 @@ from wavewright.executor.events.types import (
 from wavewright.planner.language.plan import Gate
 from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.uses import fields_read
-from wavewright.planner.types import Json, JsonObject, StepId
+from wavewright.planner.types import Json, JsonObject, StepId, as_object
 
 _Ending = TypeVar("_Ending", bound=StepFinished | ItemFinished)
 _EventT = TypeVar("_EventT", bound=Event)
@@ -106,6 +107,8 @@ class OutputRedactor:
             case Noted(topic=topic, body=body) if topic == TOOL_EVENT:
                 fields = self._redactor.redact_json(body["fields"], keep_numbers=True)
                 return replace(event, body={**body, "fields": fields})
+            case Noted(topic=topic, body=body) if topic == REFUSED_ANSWER:
+                return replace(event, body=as_object(self.redact_texts(body)))
             case _:
                 return event
 

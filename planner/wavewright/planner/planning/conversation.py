@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from wavewright.planner.diagnostics.diagnostic import error_diagnostics
 from wavewright.planner.planning.candidates import (
     Candidate,
     PlanValidator,
@@ -30,7 +31,7 @@ from wavewright.planner.planning.prompt import (
     repair_reply,
 )
 from wavewright.planner.planning.records import PlanningAttempt, PlanningRequest, UserQuestion
-from wavewright.planner.ports.asking import Asking
+from wavewright.planner.ports.asking import Asking, RefusedAnswer
 from wavewright.planner.ports.fallback_ladder import FallbackFailure, Rung, rung_timeout
 from wavewright.planner.ports.model_port import (
     ModelAnswer,
@@ -79,6 +80,8 @@ class PlanningConversation:
         """Whether the model gave no answer, refused, asked a person, or said that there is no plan:
         it is not asked in another way.
         """
+        self._has_asked_which = False
+        """Whether a plan beside `cannot_plan` was asked about."""
         self._may_retry = False
         self._repaired_by_reading: Candidate | None = None
         """A valid plan whose values depend on how its text was read."""
@@ -275,6 +278,7 @@ class PlanningConversation:
             return self._on_its_rung(outcome, rung)
         all_words = not answer.calls and is_prose(answer.text)
         self._failed_attempts.append(_FailedAttempt(answer, outcome))
+        self._report_refused(answer, outcome)
         if not answer.is_truncated:
             said = self._non_plan_outcome(outcome)
             if said is not None:
@@ -285,6 +289,18 @@ class PlanningConversation:
                 self._end_reason = "the model refused"
                 return FallbackFailure("refused: the model declined in words")
         return FallbackFailure(error_summary(outcome.diagnostics))
+
+    def _report_refused(self, answer: ModelAnswer, attempt: PlanningAttempt) -> None:
+        if self._asking.on_refused is None:
+            return
+        calls = [{"name": call.name, "arguments": call.arguments} for call in answer.calls]
+        text = answer.text.strip() or (json.dumps(calls) if calls else "")
+        faults = tuple(
+            f"{found.code}: {found.message}" for found in error_diagnostics(attempt.diagnostics)
+        )
+        self._asking.on_refused(
+            RefusedAnswer("planner", attempt.rung, answer.use.model, text, faults)
+        )
 
     def _on_its_rung(self, candidate: Candidate, rung: Rung) -> Candidate | FallbackFailure:
         """Return a valid plan, or leave it to the rung `repaired` where reading decided what its
@@ -303,6 +319,10 @@ class PlanningConversation:
         if not any(found.kind == "planner_error" for found in attempt.diagnostics):
             return None
         match read_refusal(attempt.source):
+            case CannotPlan(has_steps=True) if not self._has_asked_which:
+                # Both cannot be meant: it is asked which, and the second answer counts as it is.
+                self._has_asked_which = True
+                return None
             case CannotPlan(reason):
                 self.cannot_plan = reason
                 self._end_reason = "the model says that there is no plan"

@@ -41,6 +41,8 @@ class CannotPlan:
     """The planner says that the goal cannot be reached, and why."""
 
     reason: str
+    has_steps: bool = False
+    """Whether there is a plan beside it."""
 
 
 def read_refusal(source: Source) -> CannotPlan | UserQuestion | None:
@@ -59,9 +61,10 @@ def read_refusal(source: Source) -> CannotPlan | UserQuestion | None:
         if unwrapped is None or key is None:
             continue
         said = plain_value(unwrapped.node.members[key].node)
-        return (
-            _question(said) if key == "ask" else CannotPlan(_as_text(said) or "it gave no reason")
-        )
+        if key == "ask":
+            return _question(said)
+        has_steps = "steps" in unwrapped.node.members
+        return CannotPlan(_as_text(said) or "it gave no reason", has_steps)
     return None
 
 

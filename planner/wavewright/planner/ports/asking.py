@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from wavewright.planner.ports.budgets import CallHistory
     from wavewright.planner.ports.fallback_ladder import Ladder, RungRecord
-    from wavewright.planner.ports.model_port import ModelClient, OnText, OnUse
+    from wavewright.planner.ports.model_port import ModelClient, OnText, OnUse, Role
     from wavewright.prompts.templates import Prompts
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedAnswer:
+    """An answer of a model that was read and could not be used."""
+
+    role: Role
+    rung: str
+    model: str
+    text: str
+    faults: tuple[str, ...]
+    """All that is wrong with it, as the model was told."""
+
+
+OnRefused: TypeAlias = Callable[[RefusedAnswer], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,3 +46,5 @@ class Asking:
     """Receives answers as they arrive, and an empty text where one begins."""
     on_rung: Callable[[RungRecord], None] | None = None
     """Receives every rung that was tried."""
+    on_refused: OnRefused | None = None
+    """Receives every answer that could not be used."""

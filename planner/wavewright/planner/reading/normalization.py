@@ -244,11 +244,12 @@ def _planner_error(node: ObjectNode, refusal: str) -> DocumentFault:
     words = f": {said[:200]!r}" if isinstance(said, str) else ""
     steps_left = "; the steps beside it are not run" if "steps" in node.members else ""
     message = f"the planner answered {refusal!r} instead of a plan{words}{steps_left}"
-    hint = (
-        "answer its question, or change the goal or its tools"
-        if refusal == "ask"
-        else "change the goal or its tools"
-    )
+    if steps_left:
+        hint = f"leave out {refusal!r} if the steps are the plan, else the steps"
+    elif refusal == "ask":
+        hint = "answer its question, or change the goal or its tools"
+    else:
+        hint = "change the goal or its tools"
     return DocumentFault("planner_error", message, member.key, pointer_token(refusal), hint)
 
 

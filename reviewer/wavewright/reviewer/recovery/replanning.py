@@ -177,6 +177,7 @@ async def replan(
                 tries=rung.tries,
                 repair=lambda faults: prompts.render("recovery/repair", faults=faults),
                 on_use=asking.on_use,
+                on_refused=asking.on_refused,
             )
             answer = await ask_with_smaller_prompt(ask, call, smaller)
         except (ModelError, PromptError) as error:

@@ -269,6 +269,7 @@ class _ReviewQuestion:
                     tries=rung.tries,
                     repair=self._repair,
                     on_use=self.asking.on_use,
+                    on_refused=self.asking.on_refused,
                 )
                 if isinstance(answer, NoFittingAnswer) and reader.best_so_far is not None:
                     return FittingAnswer(reader.best_so_far, answer.model)

@@ -15,6 +15,7 @@ from tests.executor.event_examples import run_started, step_finished
 from wavewright.config.settings import load_settings
 from wavewright.engine.interfaces.view.app import open_view
 from wavewright.executor.events.types import (
+    REFUSED_ANSWER,
     AnswerKept,
     AttemptLogged,
     Event,
@@ -60,6 +61,17 @@ EVENTS: list[Event] = [
     AnswerKept(
         2.0, "b", {"text": "it is posted"}, ModelQuestion("worker", "post", "Post this", step=POST)
     ),
+    Noted(
+        2.0,
+        REFUSED_ANSWER,
+        {
+            "role": "planner",
+            "rung": "llm",
+            "model": "scripted",
+            "faults": ["E301: there is no tool <x>", "E114: no plan"],
+            "text": "a <wrong> plan with the key ghp_abcdefghijklmnopqrstuvwxyz0123456789",
+        },
+    ),
     AttemptLogged(2.0, POST, 1, stdout="printed by the tool"),
     StepFinished(
         at=3.0,
@@ -99,6 +111,9 @@ async def test_a_step_shows_its_call_and_a_run_what_its_models_were_asked(tmp_pa
         messages = (await client.get(f"/runs/{RUN}/messages")).text
         assert messages.index("Make a plan") < messages.index("Post this")
         assert "a plan of &lt;two&gt; steps" in messages
+        assert "a &lt;wrong&gt; plan" in messages
+        assert "ghp_abcdef" not in messages
+        assert messages.index("no tool &lt;x&gt;") < messages.index("E114: no plan")
         assert (await client.get(f"/runs/{RUN}/steps/none")).status_code == 404
         assert (await client.get("/runs/none/messages")).status_code == 404
 

@@ -37,6 +37,7 @@ from wavewright.tools.functions.tool import MODEL_HINT, Tool, ToolCall
 from wavewright.tools.pack_folders import project_prompts
 
 if TYPE_CHECKING:
+    from wavewright.planner.ports.asking import OnRefused
     from wavewright.planner.ports.budgets import InspectableBudgetStore
     from wavewright.planner.ports.fallback_ladder import Ladder, RungRecord
     from wavewright.planner.ports.model_port import ModelClient, ModelError, OnText, OnUse
@@ -101,6 +102,7 @@ class Services:
         on_use: OnUse | None = None,
         on_text: OnText | None = None,
         on_rung: Callable[[RungRecord], None] | None = None,
+        on_refused: OnRefused | None = None,
     ) -> Asking:
         """Return what questions down a ladder need.
 
@@ -115,6 +117,7 @@ class Services:
             on_use=on_use,
             on_text=on_text,
             on_rung=on_rung,
+            on_refused=on_refused,
         )
 
     def answer_tokens(self, share: float) -> int:

@@ -45,6 +45,7 @@ from wavewright.engine.interfaces.view.viewed_project import (
     ViewedProject,
     retry_options,
 )
+from wavewright.engine.run.model_phases import refused_answers
 from wavewright.executor.events.codec import encode
 from wavewright.executor.events.state import fold, step_ids
 from wavewright.executor.events.types import Event
@@ -518,9 +519,14 @@ class StepPages:
     async def _messages(self, request: Request) -> Response:
         """Answer with what planner, workers and reviewer were asked, and what they answered."""
         run = _run_of(request)
-        messages = timed_messages(await self._events(run))
+        events = await self._events(run)
         return page(
-            request, "messages.html.j2", title=f"Messages of {run}", run=run, messages=messages
+            request,
+            "messages.html.j2",
+            title=f"Messages of {run}",
+            run=run,
+            messages=timed_messages(events),
+            refused=refused_answers(fold(redacted_events(events))),
         )
 
     async def _events(self, run: RunId) -> list[Event]:

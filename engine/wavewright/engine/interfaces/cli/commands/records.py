@@ -99,9 +99,23 @@ def show(
             " each cap with the steps by which it reaches the field; `overall` is the whole.",
         ),
     ] = None,
+    answers: Annotated[
+        bool,
+        typer.Option(
+            "--answers",
+            help="Answers of models to the planner, the reviewer and the recovery that could not be"
+            " used, each with all its faults.",
+        ),
+    ] = False,
     format: Annotated[ShowFormat, typer.Option("--format", "-f")] = "text",  # noqa: A002
 ) -> None:
     """Show a run, or one of its steps."""
+    if answers:
+        if step is not None or why is not None or format not in {"text", "json"}:
+            raise typer.BadParameter("--answers is asked of a run, and prints text or JSON")
+        from wavewright.engine.interfaces.cli.runs import runs_command
+
+        raise typer.Exit(runs_command.show_answers(run, output_format=format))
     if why is not None:
         _show_reasons(run, step, why, format)
     if step is not None:

@@ -197,7 +197,7 @@ def event_lines(event: Event, told_rungs: set[str]) -> Iterator[str]:
             # A model may have written it.
             yield f"recovery: {printable(str(event.body.get('reason', '')))}"
         case Noted(topic="patch_refused"):
-            yield "patch refused: the plan that it makes is not valid"
+            yield from (f"patch refused: {printable(fault)}" for fault in _faults(event.body))
         case Noted(topic="warning"):
             yield f"warning: {printable(str(event.body.get('message', '')))}"
         case ModelCalled(use=use) if use.index is None or use.outcome != "answered":
@@ -210,6 +210,19 @@ def event_lines(event: Event, told_rungs: set[str]) -> Iterator[str]:
                 yield line
         case ItemFinished() | _:
             return
+
+
+_MAX_FAULTS = 5
+
+
+def _faults(body: Mapping[str, object]) -> Iterator[str]:
+    """Yield what is wrong with a plan or a patch that a note is about, one line each."""
+    noted = body.get("diagnostics")
+    found = [fault for fault in noted if isinstance(fault, dict)] if isinstance(noted, list) else []
+    for fault in found[:_MAX_FAULTS]:
+        yield one_line(f"{fault.get('code')}: {fault.get('message')}")
+    if len(found) > _MAX_FAULTS:
+        yield f"{len(found) - _MAX_FAULTS} more"
 
 
 def review_words(body: Mapping[str, object]) -> str:

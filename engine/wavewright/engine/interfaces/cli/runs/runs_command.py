@@ -31,6 +31,7 @@ from wavewright.engine.interfaces.cli.common.output import (
 )
 from wavewright.engine.run.decisions.questions import run_now
 from wavewright.engine.run.find_run import find_run
+from wavewright.engine.run.model_phases import refused_answers
 from wavewright.engine.run.run_files import remove_run_files
 from wavewright.engine.run.target_waves import TargetWaves, target_waves
 from wavewright.engine.service.job_store.message_retention import RUN_OF_OPEN_JOB
@@ -40,6 +41,7 @@ from wavewright.executor.run.redacted_events import redacted_events
 from wavewright.executor.store.retention import RunRemoval, find_groups, remove_groups
 from wavewright.planner.diagnostics.diagnostic import counted, suggest_name
 from wavewright.planner.diagnostics.rendering import printable, printable_json
+from wavewright.planner.types import as_list
 from wavewright.reviewer.package.summary import proof_of, reviewed_fields
 
 if TYPE_CHECKING:
@@ -288,6 +290,36 @@ async def _prune_runs(settings: Settings, before: float, newest: int, is_dry: bo
                 )
         finally:
             sys.stdout.write(f"removed {counted(runs, 'run')}, {size:,} bytes\n")
+
+
+def show_answers(run: str | None, *, output_format: str) -> int:
+    """Print the answers of models that could not be used, each with all its faults.
+
+    Raises:
+        CommandError: there is no such run.
+    """
+    _, events = anyio.run(load_run, project_settings(), run)
+    refused = refused_answers(fold([*redacted_events(events)]))
+    if output_format == "json":
+        print_json([dict(answer) for answer in refused])
+        return exit_codes.OK
+    for number, answer in enumerate(refused, 1):
+        print_line(
+            printable(f"{number}  {answer['role']}, rung {answer['rung']}: {answer['model']}")
+        )
+        for fault in as_list(answer["faults"]):
+            first, *further = str(fault).splitlines()
+            print_line(f"   - {printable(first)}")
+            for line in further:
+                print_line(f"     {printable(line)}")
+        text = str(answer["text"]) or "(an empty answer)"
+        for line in text.splitlines():
+            print_line(f"   | {printable(line)}")
+        if "characters" in answer:
+            print_line(f"   | … ({answer['characters']} characters in all)")
+    if not refused:
+        print_line("every answer could be used")
+    return exit_codes.OK
 
 
 def show_reasons(run: str | None, field: str, *, output_format: str) -> int:
