@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from tests.reviewer.scripted_models import Scripted, ScriptedModels, cut_off
 from wavewright.planner.ports.model_port import ModelCall, ModelError
-from wavewright.planner.types import Json
+from wavewright.planner.types import Json, JsonObject, as_object
 from wavewright.prompts import prompt_json
 from wavewright.reviewer import asking_models as abridging
 from wavewright.reviewer.asking_models import (
@@ -273,3 +273,26 @@ def test_room_is_shared_out_to_whoever_needs_it(needs: list[int], room: int) -> 
     assert sum(shares) <= room
     assert all(share <= need for share, need in zip(shares, needs, strict=True))
     assert sum(needs) > room or shares == needs
+
+
+def test_of_a_long_text_the_passage_that_is_looked_for_is_kept_beside_head_and_tail() -> None:
+    words = " ".join(f"word{number}" for number in range(900))
+    long = f"HEAD {words} the revenue was 42 million and the price rose {words} TAIL"
+
+    shown = truncate({"text": long}, 1500, words={"revenue", "price"})
+
+    text = as_object(shown)["text"]
+    assert isinstance(text, str)
+    assert text.startswith("HEAD ")
+    assert text.endswith(" TAIL")
+    assert "the revenue was 42 million and the price rose" in text
+    assert prompt_size(shown) <= 1500
+    assert "revenue" not in str(truncate({"text": long}, 1500))
+
+
+def test_fields_that_are_looked_for_are_kept_before_others() -> None:
+    others: JsonObject = {f"other{number}": "x" * 80 for number in range(20)}
+    fields: JsonObject = {**others, "price": "z" * 80}
+
+    assert "price" in as_object(truncate(fields, 400, words={"price"}))
+    assert "price" not in as_object(truncate(fields, 400))

@@ -276,7 +276,9 @@ _MAX_MISSES = 100
 """Consecutive entries without room after which the others are skipped unmeasured."""
 
 
-def truncate(value: Json, room: int, first: Collection[int] = ()) -> Json:
+def truncate(
+    value: Json, room: int, first: Collection[int] = (), words: Collection[str] = ()
+) -> Json:
     """Return a value whose JSON takes about `room` characters at most.
 
     Args:
@@ -284,8 +286,10 @@ def truncate(value: Json, room: int, first: Collection[int] = ()) -> Json:
         room: Maximum characters of its JSON, escaped for a prompt.
         first: Positions of a list's entries, or of an object's fields, that are kept before all
             others.
+        words: Lower-case words that are looked for: fields of these names come first, and of a long
+            text the part that holds most of them is kept beside its head and its tail.
     """
-    return _truncate_value(value, prompt_size(value), room, first)
+    return _truncate_value(value, prompt_size(value), room, first, words)
 
 
 def prompt_size(value: Json) -> int:
@@ -306,19 +310,59 @@ def allot_chars(needs: Sequence[int], room: int) -> list[int]:
     return shares
 
 
-def _truncate_value(value: Json, size: int, room: int, first: Collection[int] = ()) -> Json:
+def _truncate_value(
+    value: Json, size: int, room: int, first: Collection[int] = (), words: Collection[str] = ()
+) -> Json:
     # Sizes are passed down, so that each level of a value is measured once.
     if size <= room:
         return value
     match value:
         case str():
-            return _truncate_text(value, room)
+            return _truncate_around(value, room, words)
         case list():
-            return _truncate_list(value, room, [at for at in first if at < len(value)])
+            return _truncate_list(value, room, [at for at in first if at < len(value)], words)
         case dict():
-            return _truncate_object(value, room, [at for at in first if at < len(value)])
+            named = [at for at, name in enumerate(value) if name.lower() in words]
+            wanted = dict.fromkeys([*(at for at in first if at < len(value)), *named])
+            return _truncate_object(value, room, [*wanted], words)
         case _:
             return value
+
+
+_PASSAGE_CHARS: Final = 400
+"""Characters of a passage that is looked at for words."""
+_MAX_SEARCHED_CHARS: Final = 1_000_000
+
+
+def _truncate_around(text: str, room: int, words: Collection[str]) -> str:
+    """Return a text with its head, its tail, and between them the passage that is looked for."""
+    plain = _truncate_text(text, room)
+    size = min(_PASSAGE_CHARS, room // 4)
+    if not words or size < _MIN_CHARS * 4:
+        return plain
+    lower = text[:_MAX_SEARCHED_CHARS].lower()
+    # What is shown of the head already needs no passage.
+    starts = range(room // 2, len(lower) - size, size // 2)
+    best, most = 0, 0
+    for start in starts:
+        passage = lower[start : start + size]
+        hits = sum(word in passage for word in words)
+        if hits > most:
+            best, most = start, hits
+    if not most:
+        return plain
+    begin = text.find(" ", best, best + size) + 1 or best
+    end = text.rfind(" ", begin, best + size)
+    if end < 0:
+        end = best + size
+    passage = text[begin:end]
+    left = room - prompt_size(passage)
+    head, tail = (
+        _truncate_text(text[:begin].rstrip(), left * 2 // 3),
+        _truncate_text(text[end:].lstrip(), left // 3),
+    )
+    whole = f"{head} {passage} {tail}"
+    return whole if prompt_size(whole) <= room else plain
 
 
 def _truncate_text(text: str, room: int) -> str:
@@ -343,7 +387,9 @@ def _truncate_text(text: str, room: int) -> str:
     return f"{head} …({gone:,} more characters left out)… {tail}"
 
 
-def _truncate_list(entries: list[Json], room: int, first: Collection[int]) -> Json:
+def _truncate_list(
+    entries: list[Json], room: int, first: Collection[int], words: Collection[str]
+) -> Json:
     order = _positions_inwards(len(entries))
     sizes = _fitting(
         order, lambda at: prompt_size(entries[at]), room - _NOTE_CHARS, first, gap=_NOTE_CHARS // 2
@@ -357,14 +403,16 @@ def _truncate_list(entries: list[Json], room: int, first: Collection[int]) -> Js
     for at, share in zip(kept, shares, strict=True):
         if at > before + 1:
             shortened.append(_omission_note(at - before - 1))
-        shortened.append(_truncate_value(entries[at], sizes[at], share))
+        shortened.append(_truncate_value(entries[at], sizes[at], share, (), words))
         before = at
     if before < len(entries) - 1:
         shortened.append(_omission_note(len(entries) - 1 - before))
     return shortened
 
 
-def _truncate_object(fields: JsonObject, room: int, first: Collection[int]) -> JsonObject:
+def _truncate_object(
+    fields: JsonObject, room: int, first: Collection[int], words: Collection[str]
+) -> JsonObject:
     names = list(fields)
 
     def size_at(at: int) -> int:
@@ -376,7 +424,7 @@ def _truncate_object(fields: JsonObject, room: int, first: Collection[int]) -> J
     left = room - _NOTE_CHARS - sum(frames.values()) - 2 * len(kept)
     inner = [sizes[at] - frames[at] for at in kept]
     shortened: JsonObject = {
-        names[at]: _truncate_value(fields[names[at]], size, share)
+        names[at]: _truncate_value(fields[names[at]], size, share, (), words)
         for at, size, share in zip(kept, inner, allot_chars(inner, max(0, left)), strict=True)
     }
     if len(kept) < len(names):

@@ -95,9 +95,25 @@ def digest_run(run: ReviewedRun, result: RunResult, *, tokens: int) -> Digest:
     labels = {step_id: item_labels(run, step_id) for step_id in with_items}
     gates = tuple(_gates(run, labels))
     shown, left_out = _allot_outputs(
-        list(_ranked_outputs(run, result, labels)), tokens * CHARS_PER_TOKEN
+        list(_ranked_outputs(run, result, labels)), tokens * CHARS_PER_TOKEN, _words(run)
     )
     return Digest(steps, gates, tuple(shown), tuple(left_out))
+
+
+_WORD = re.compile(r"[^\W\d]\w{3,}")
+
+
+def _words(run: ReviewedRun) -> frozenset[str]:
+    """Return what is looked for in long outputs: the words of the goal and the gates' fields."""
+    texts = [run.goal.text]
+    for gate in run.plan.gates:
+        texts += [gate.check or "", *(gate.required or ())]
+    return frozenset(word.lower() for text in texts for word in _WORD.findall(text)) - _COMMON
+
+
+_COMMON: Final = frozenset(
+    {"output", "steps", "inputs", "item", "size", "with", "from", "that", "this"}
+)
 
 
 def result_names(run: ReviewedRun, digest: Digest) -> tuple[str, ...]:
@@ -168,7 +184,7 @@ def _candidate(
 
 
 def _allot_outputs(
-    candidates: Sequence[_RankedOutput], room: int
+    candidates: Sequence[_RankedOutput], room: int, words: Collection[str]
 ) -> tuple[list[ShownOutput], list[tuple[str, str]]]:
     """Allot the room by rank; an output whose share would be too small to be useful gets none."""
     shown: list[ShownOutput] = []
@@ -185,7 +201,7 @@ def _allot_outputs(
             needs.pop()
             shares = allot_chars(needs, int(room * part))
         for candidate, need, share in zip(ranked, needs, shares, strict=True):
-            value = truncate(candidate.value, share - _ENTRY_OVERHEAD_CHARS, candidate.first)
+            value = truncate(candidate.value, share - _ENTRY_OVERHEAD_CHARS, candidate.first, words)
             is_whole = value is candidate.value
             shown.append(
                 ShownOutput(candidate.name, value, need - _ENTRY_OVERHEAD_CHARS, is_whole=is_whole)
