@@ -11,7 +11,7 @@ import pytest
 
 from tests.packs.equities.market import equities
 from tests.tools.calling import call_for_document
-from wavewright.planner.types import as_list
+from wavewright.planner.types import as_list, as_object
 from wavewright.tools import ToolError
 
 pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
@@ -65,8 +65,9 @@ def test_a_price_that_is_not_above_zero_is_a_doubt_with_its_day(tmp_path: Path) 
 
     document = call_for_document(equities(tmp_path)["fetch_stock_data"], code="AAPL")
 
-    [doubt] = as_list(document["doubts"])
-    assert "the price -1 in row 2 is not above zero" in str(doubt)
+    [found] = [as_object(one) for one in as_list(document["oddities"])]
+    assert "the price -1 in row 2 is not above zero" in str(found["text"])
+    assert document["doubts"] == ["2010-02-01 value"]
 
 
 def test_what_is_no_parquet_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -224,8 +224,9 @@ def _common_fields(
         "sessions_behind": sessions_between(points[-1][0], view.today, view.calendar),
         "calendar": view.calendar or WEEKDAYS,
         "oddities": oddities,
-        "doubts": [oddity.text for oddity in oddities if oddity.kind != "gap"],
-        "gaps": [oddity.text for oddity in oddities if oddity.kind == "gap"],
+        # Short, so that a gate that finds them shows the days.
+        "doubts": [f"{oddity.date} {oddity.kind}" for oddity in oddities if oddity.kind != "gap"],
+        "gaps": [f"{oddity.date}" for oddity in oddities if oddity.kind == "gap"],
         "prices": [(date, round(price, PRICE_DIGITS)) for date, price in points],
         "trend_signal": "unknown" if figures is None else figures.trend.signal,
         "figures": figures,

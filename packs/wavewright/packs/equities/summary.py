@@ -138,7 +138,11 @@ def analyze_summary(  # noqa: PLR0913 - the parameters of a tool are what plans 
     indices = _benchmarks_of(given, kept)
     every = _histories(kept)
     # Figures of doubtful prices are worth nothing: such a stock is left out, and not the others.
-    doubtful = {one.code: one.doubts for one in every if one.doubts} if len(every) > 1 else {}
+    doubtful = (
+        {one.code: [oddity.text for oddity in one.oddities] for one in every if one.doubts}
+        if len(every) > 1
+        else {}
+    )
     histories = [one for one in every if one.code not in doubtful]
     names = dict(zip(map(str.upper, required_tickers), company_names, strict=False))
     stocks = [_stock_result(document, indices, names.get(document.code)) for document in histories]
