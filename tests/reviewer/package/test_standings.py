@@ -18,6 +18,7 @@ from wavewright.executor.events.types import (
 )
 from wavewright.planner.types import PlanHash, RunId, StepId
 from wavewright.reviewer.package.builder import RunNow, stored_package
+from wavewright.reviewer.package.summary import render_summary
 
 _STANDING_PLAN = plan_of(
     {"id": "first"},
@@ -98,3 +99,20 @@ def test_a_running_step_has_its_time_and_its_items_so_far() -> None:
         5.0,
         (1, 3),
     )
+
+
+def test_the_text_of_a_running_run_counts_items_and_failed_ones() -> None:
+    failed = StepError("tool", "no")
+    events = (
+        StepFinished(1.0, FIRST, "ok"),
+        StepStarted(2.0, ITEMS),
+        ItemFinished(3.0, ITEMS, 0, None, "ok"),
+        ItemFinished(3.0, ITEMS, 1, None, "failed", error=failed),
+    )
+    package = stored_package(fold([*begun(), *events]), RunNow("running", 7.0))
+
+    assert package is not None
+    text = render_summary(package)
+    assert text.startswith("RUNNING  Test job\n1 of 4 steps have an output.\n")
+    [line] = [line for line in text.splitlines() if " items " in line]
+    assert line.split()[2:] == ["look", "running", "1/3", "5", "s", "1", "failed"]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -41,7 +42,6 @@ from wavewright.reviewer.records import (
     Package,
     ReviewResult,
     RoundSummary,
-    StepReport,
 )
 from wavewright.reviewer.review.caps import confidence_in, is_cap_on
 from wavewright.reviewer.review.results import run_instant
@@ -197,7 +197,7 @@ def _lines(package: Package, result: Sequence[str] | None, width: int) -> Iterat
         _result(package, width) if result is None else ("", "Result", *map(_TerminalText, result))
     )
     yield ""
-    yield from _steps(package.execution_log, width)
+    yield from _steps(package, width)
     yield from _failures(package, width)
     if review:
         yield ""
@@ -272,7 +272,8 @@ def _result(package: Package, width: int) -> Iterator[str]:
         yield from (f"  {line}".rstrip() for line in lines)
 
 
-def _steps(log: tuple[StepReport, ...], width: int) -> Iterator[str]:
+def _steps(package: Package, width: int) -> Iterator[str]:
+    log, failed = package.execution_log, failed_items(package)
     yield "Steps"
     id_width = min(32, max((len(entry.id) for entry in log), default=2))
     tool_width = min(28, max((len(entry.tool) for entry in log), default=4))
@@ -282,6 +283,8 @@ def _steps(log: tuple[StepReport, ...], width: int) -> Iterator[str]:
         reason = (
             (entry.error.message if entry.error else None) or entry.reason or entry.output or ""
         )
+        if entry.status == "running" and entry.id in failed:
+            reason = f"{failed[entry.id]:,} failed"
         step, tool = shorten(entry.id, id_width), shorten(entry.tool, tool_width)
         line = (
             f"  {entry.wave:>3}  {step:<{id_width}}  {tool:<{tool_width}}"
@@ -293,6 +296,19 @@ def _steps(log: tuple[StepReport, ...], width: int) -> Iterator[str]:
             if room >= _MIN_TEXT_WIDTH
             else line.rstrip()
         )
+
+
+def failed_items(package: Package) -> dict[StepId, int]:
+    """Return how many items of each step have failed, of those with a failed one."""
+    failed = Counter(
+        call.step for call in package.calls if call.index is not None and call.status == "failed"
+    )
+    ended = {entry.id: entry for entry in package.execution_log if entry.items is not None}
+    # The calls of a package are the first ones: of a step that has ended, all are known.
+    for step, entry in ended.items():
+        if entry.status in {*SUCCESSES, "failed"} and entry.items is not None:
+            failed[step] = entry.items[1] - entry.items[0]
+    return {step: count for step, count in failed.items() if count}
 
 
 def _failures(package: Package, width: int) -> Iterator[str]:

@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,6 +30,7 @@ from wavewright.planner.types import Json, StepId
 from wavewright.prompts.environments import page_environment
 from wavewright.reviewer.atomic_files import write_atomically
 from wavewright.reviewer.package.call_reports import frame_line, money_text
+from wavewright.reviewer.package.summary import failed_items
 from wavewright.reviewer.records import (
     GOING,
     AttemptReport,
@@ -177,7 +178,7 @@ def _values(
         "summary": live.summary if live else _summary(package),
         "live": live,
         "has_result": _shows_result(package),
-        "failed_items": _failed_items(package),
+        "failed_items": failed_items(package),
         "review": review,
         "overall": overall,
         "lowering": _lowering(package, overall),
@@ -378,19 +379,6 @@ def _rows(log: Sequence[StepReport]) -> Sequence[StepReport]:
     wrong = [number for number, entry in enumerate(log) if entry.status not in _SUCCESS_STATUSES]
     well = [number for number, entry in enumerate(log) if entry.status in _SUCCESS_STATUSES]
     return [log[number] for number in sorted((wrong + well)[:_MAX_STEPS])]
-
-
-def _failed_items(package: Package) -> dict[StepId, int]:
-    """Return how many items of each step have failed, of those with a failed one."""
-    failed = Counter(
-        call.step for call in package.calls if call.index is not None and call.status == "failed"
-    )
-    ended = {entry.id: entry for entry in package.execution_log if entry.items is not None}
-    # The calls of a package are the first ones: of a step that has ended, all are known.
-    for step, entry in ended.items():
-        if entry.status in {*SUCCESSES, "failed"} and entry.items is not None:
-            failed[step] = entry.items[1] - entry.items[0]
-    return {step: count for step, count in failed.items() if count}
 
 
 def _shows_result(package: Package) -> bool:
