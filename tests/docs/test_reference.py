@@ -18,6 +18,7 @@ from tests.repository.tree import ROOT
 from wavewright.config import exit_codes
 from wavewright.config.environment import VARIABLES, EnvironmentSettings, EnvironmentVariable
 from wavewright.config.mcp_servers import McpServerSection, McpToolOverrides
+from wavewright.config.notices import MailSettings, NoticeRule
 from wavewright.config.published_schemas import field_docs
 from wavewright.config.schedules import ScheduleSettings
 from wavewright.config.sections import (
@@ -136,6 +137,8 @@ def own_fields(event: type) -> list[str]:
         ("validation", ValidationSection),
         ("an identity", IdentitySettings),
         ("a schedule", ScheduleSettings),
+        ("a notice rule", NoticeRule),
+        ("mail", MailSettings),
         ("an MCP server", McpServerSection),
         ("an MCP tool", McpToolOverrides),
     ],

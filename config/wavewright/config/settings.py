@@ -26,6 +26,7 @@ from wavewright.config.environment import (
 )
 from wavewright.config.mcp_servers import McpSection, literal_secret_faults
 from wavewright.config.model_validation import read_as_model, sort_by_position, valid_subset
+from wavewright.config.notices import NoticeRule, NoticeRuleName
 from wavewright.config.schedules import ScheduleName, ScheduleSettings
 from wavewright.config.sections import (
     BudgetsSection,
@@ -105,6 +106,8 @@ class SettingsFile(BaseModel):
     """What makes calls elsewhere in the place of a fleet, as `module:function` of the project."""
     schedules: dict[ScheduleName, ScheduleSettings] = {}
     """Jobs that begin by themselves, by name; a job's file may have its own `schedule`."""
+    notify: dict[NoticeRuleName, NoticeRule] = {}
+    """What people are told of while nobody watches, by the name of each rule."""
     prompts: list[str] = ["prompts"]
     """Folders of prompt templates; a template here replaces the shipped one of the same name."""
     workers: list[str] = ["config/workers"]
@@ -164,6 +167,7 @@ class Settings:
     view: ViewSection = field(default_factory=ViewSection.model_construct)
     public_url: str | None = None
     mcp: McpSection = field(default_factory=McpSection.model_construct)
+    notify: Mapping[str, NoticeRule] = field(default_factory=dict[str, NoticeRule])
     schedules: Mapping[str, ScheduleSettings] = field(default_factory=dict[str, ScheduleSettings])
     fleet: FleetSection | None = None
     receipts: ReceiptKeys = field(default_factory=ReceiptKeys)
@@ -309,6 +313,7 @@ def _resolve_settings(
         public_url=given.public_url,
         mcp=given.mcp,
         schedules=given.schedules,
+        notify=given.notify,
         fleet=given.fleet,
         receipts=ReceiptKeys(
             _resolve_path(root, given.receipts.private_key),

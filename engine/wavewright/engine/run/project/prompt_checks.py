@@ -133,6 +133,22 @@ _FAULTS: Final[Context] = {"faults": ("it lacks a field",)}
 _TOOLS: Final = tool_entries(_goal(), {"fetch": ToolSignature(name="fetch")})
 
 _CONTEXTS: Final[Mapping[str, tuple[Context, ...]]] = {
+    "notices/notice": (
+        {
+            "project": "prices",
+            "rule": "oncall",
+            "count": 2,
+            "events": (
+                {
+                    "kind": "run_failed",
+                    "text": "run 1 of 'digest' has failed",
+                    "at": "2026-11-29T07:00:00Z",
+                    "run": "1",
+                    "link": "",
+                },
+            ),
+        },
+    ),
     "planner/instructions": _flag_contexts(
         "may_ask", calls_plans=True, functions={"now()": "the instant of the run"}
     ),

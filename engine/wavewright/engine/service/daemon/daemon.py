@@ -57,6 +57,8 @@ from wavewright.engine.service.daemon.process import LoopWatchdog, ShutdownReque
 from wavewright.engine.service.daemon.reports import Reporter
 from wavewright.engine.service.job_store.stores import Stores, open_stores
 from wavewright.engine.service.messages.delivery import acceptance_rules
+from wavewright.engine.service.notices.notice_store import NoticeStore
+from wavewright.engine.service.notices.notifier import Notifier
 from wavewright.engine.service.operations.health import serve_health
 from wavewright.engine.service.operations.monitoring import Telemetry, WarningBudgetStore
 from wavewright.engine.service.schedules.schedule_store import ScheduleStore
@@ -305,6 +307,8 @@ class DaemonTasks:
             group.start_soon(work)
             group.start_soon(relay)
             group.start_soon(self._scheduler(dispatcher).run)
+            if settings.notify:
+                group.start_soon(self._notifier().run)
             self._start_maintenance(group, dispatcher, intake)
             if (models := self.runner.services.models) is not None:
                 group.start_soon(self.runner.model_circuit.run, models)
@@ -341,6 +345,17 @@ class DaemonTasks:
             clock=self.runner.clock,
             on_begun=on_begun,
             project=self.runner.reporter.state_reports,
+        )
+
+    def _notifier(self) -> Notifier:
+        """Return what tells people by the rules of the settings."""
+        journal = self.stores.journal
+        return Notifier(
+            self.runner.settings,
+            NoticeStore(journal),
+            ScheduleStore(journal),
+            self.runner.watch.log,
+            self.runner.clock,
         )
 
     def _start_maintenance(

@@ -80,7 +80,8 @@ class ScheduleStore:
         self._journal = journal
         self._is_made = False
 
-    async def _make_tables(self) -> None:
+    async def make_tables(self) -> None:
+        """Make the two tables where they are not there yet."""
         if self._is_made:
             return
 
@@ -110,7 +111,7 @@ class ScheduleStore:
         Raises:
             JournalError: nothing was written.
         """
-        await self._make_tables()
+        await self.make_tables()
 
         async def work(transaction: StoreTransaction, project: ProjectJob) -> Ticked:
             await transaction.lock(f"schedule {name}")
@@ -145,21 +146,21 @@ class ScheduleStore:
 
     async def pause(self, name: str, by: str, now: float) -> None:
         """Begin nothing by a schedule until `resume`."""
-        await self._make_tables()
+        await self.make_tables()
         await self._journal.transact(
             lambda transaction: transaction.execute(_PAUSE, name, now, by), order=SEPARATE
         )
 
     async def resume(self, name: str, now: float) -> None:
         """Begin jobs by a schedule again; no instant of the pause counts as missed."""
-        await self._make_tables()
+        await self.make_tables()
         await self._journal.transact(
             lambda transaction: transaction.execute(_RESUME, name, now), order=SEPARATE
         )
 
     async def stored(self, names: Sequence[str]) -> dict[str, StoredSchedule]:
         """Return what the store has of schedules."""
-        await self._make_tables()
+        await self.make_tables()
 
         async def read(transaction: StoreTransaction) -> dict[str, StoredSchedule]:
             return {name: await _stored(transaction, name) for name in names}

@@ -1,0 +1,64 @@
+"""Settings of notices: what people are told of while nobody watches, and where.
+
+A secret, be it an address that holds one, is written `${env:NAME}` and is read from the environment
+when a notice is sent.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+NoticeKind: TypeAlias = Literal[
+    "decision_waits",
+    "run_failed",
+    "run_not_achieved",
+    "budget_reached",
+    "schedule_missed",
+    "job_dead",
+]
+"""A person must answer, a run has failed or has not achieved its goal, a budget has reached 80 %, an
+instant of a schedule was missed, a job was given up.
+"""
+NoticeRuleName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,62}$")]
+
+
+class _NoticeModel(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
+
+
+class MailSettings(_NoticeModel):
+    """Where the mails of a rule go."""
+
+    server: Annotated[str, Field(min_length=1)]
+    """The server, `smtp://USER:PASSWORD@HOST:587` (encrypted where the server offers it) or
+    `smtps://…`; with a password it is written `${env:NAME}`.
+    """
+    sender: Annotated[str, Field(min_length=3)]
+    """Address of the sender."""
+    to: Annotated[list[Annotated[str, Field(min_length=3)]], Field(min_length=1)]
+    """Addresses of those who are told."""
+
+
+class NoticeRule(_NoticeModel):
+    """One of `notify` in `wavewright.yaml`."""
+
+    on: Annotated[list[NoticeKind], Field(min_length=1)]
+    """What is told: `decision_waits`, `run_failed`, `run_not_achieved`, `budget_reached` (80 %),
+    `schedule_missed` and `job_dead`.
+    """
+    webhook: Annotated[str, Field(min_length=1)] | None = None
+    """Address that a JSON object is posted to, signed with `WAVEWRIGHT_HMAC_KEY` where that is set."""
+    mail: MailSettings | None = None
+    """Mails that are sent, see below."""
+    apprise: Annotated[str, Field(min_length=1)] | None = None
+    """Address of a service that Apprise knows, such as Slack or Teams; needs the extra `notify`."""
+
+    @model_validator(mode="after")
+    def _has_one_way(self) -> Self:
+        ways = [self.webhook, self.mail, self.apprise]
+        if sum(way is not None for way in ways) != 1:
+            msg = "a rule has one of 'webhook', 'mail' and 'apprise'"
+            raise ValueError(msg)
+        return self

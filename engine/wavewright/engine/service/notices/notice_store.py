@@ -1,0 +1,203 @@
+"""Notices in the job store: what is to be told by which rule, and what was told.
+
+A row for each rule and event is written under the rule's lock, so of several daemons one tells it.
+A *batch* is the rows that are sent as one message: its id stays with them until the message was
+taken, so a batch that was cut off is sent again as the same message.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from wavewright.config.notices import NoticeRule
+from wavewright.config.sections import BudgetsSection
+from wavewright.engine.service.job_store.store import TransactionalJournal
+from wavewright.engine.service.notices.events import NoticeEvent, find_events
+from wavewright.executor.store.transaction import SEPARATE, StoreTransaction
+
+PAUSE_SECONDS: Final = 300.0
+"""Between two messages of one rule, at least."""
+LEASE_SECONDS: Final = 120.0
+"""After so long a batch that was not marked is sent again, by whoever comes first."""
+OVERLAP_SECONDS: Final = 3_600.0
+"""How far back events are looked for once more: what was slow to be written is told, too."""
+FIRST_RETRY_SECONDS: Final = 10.0
+MAX_RETRY_SECONDS: Final = 600.0
+MAX_EVENTS: Final = 50
+"""Events of one message that are named; the others are counted."""
+_KEPT_SECONDS: Final = 30 * 86_400.0
+"""How long an event that was told is remembered."""
+_TABLES: Final = (
+    """CREATE TABLE IF NOT EXISTS notice_rule (
+           name text PRIMARY KEY, begun double precision NOT NULL, seen double precision NOT NULL,
+           sent double precision, tries bigint NOT NULL DEFAULT 0, retry double precision
+       )""",
+    """CREATE TABLE IF NOT EXISTS notice (
+           rule text NOT NULL, event text NOT NULL, kind text NOT NULL, said text NOT NULL,
+           at double precision NOT NULL, run text NOT NULL,
+           message text, leased double precision, sent double precision, PRIMARY KEY (rule, event)
+       )""",
+)
+_PUT: Final = """
+    INSERT INTO notice (rule, event, kind, said, at, run) VALUES ($1, $2, $3, $4, $5, $6)
+    ON CONFLICT (rule, event) DO NOTHING"""
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeBatch:
+    """What is sent as one message."""
+
+    rule: str
+    message: str
+    """A UUID; a repeat has the same."""
+    count: int
+    events: tuple[NoticeEvent, ...]
+    """The first of them."""
+
+
+class NoticeStore:
+    """The notices in the database of an open journal."""
+
+    def __init__(self, journal: TransactionalJournal) -> None:
+        """Use the database of a journal."""
+        self._journal = journal
+        self._is_made = False
+
+    async def next_batch(
+        self, name: str, rule: NoticeRule, budgets: BudgetsSection, now: float
+    ) -> NoticeBatch | None:
+        """Write what there is to tell by a rule, and lease what is to be sent now; None where
+        nothing is.
+
+        Of a rule that is new only what happens from now on is told.
+
+        Raises:
+            JournalError: nothing was written.
+        """
+        await self._make_tables()
+
+        async def work(transaction: StoreTransaction) -> NoticeBatch | None:
+            await transaction.lock(f"notices of {name}")
+            row = await transaction.fetch_one(
+                "SELECT begun, seen, sent, retry FROM notice_rule WHERE name = $1", name
+            )
+            if row is None:
+                await transaction.execute(
+                    "INSERT INTO notice_rule (name, begun, seen) VALUES ($1, $2, $2)", name, now
+                )
+                return None
+            begun, seen, sent, retry = row
+            since = max(begun, min(seen, now) - OVERLAP_SECONDS)
+            await _write_events(
+                transaction, name, await find_events(transaction, rule.on, since, now, budgets)
+            )
+            if now - seen >= OVERLAP_SECONDS / 2 or seen > now:
+                await transaction.execute(
+                    "UPDATE notice_rule SET seen = $2 WHERE name = $1", name, now
+                )
+                await transaction.execute(
+                    "DELETE FROM notice WHERE rule = $1 AND sent < $2", name, now - _KEPT_SECONDS
+                )
+            is_resting = sent is not None and 0 <= now - sent < PAUSE_SECONDS
+            if is_resting or (retry is not None and now < retry <= now + MAX_RETRY_SECONDS):
+                return None
+            return await _lease(transaction, name, now)
+
+        return await self._journal.transact(work, order=SEPARATE)
+
+    async def mark_sent(self, batch: NoticeBatch, now: float) -> None:
+        """Note that a message was taken."""
+
+        async def mark(transaction: StoreTransaction) -> None:
+            await transaction.execute(
+                "UPDATE notice SET sent = $3 WHERE rule = $1 AND message = $2",
+                batch.rule,
+                batch.message,
+                now,
+            )
+            await transaction.execute(
+                "UPDATE notice_rule SET sent = $2, tries = 0, retry = NULL WHERE name = $1",
+                batch.rule,
+                now,
+            )
+
+        await self._journal.transact(mark, order=SEPARATE)
+
+    async def mark_failed(self, batch: NoticeBatch, now: float) -> None:
+        """Note that a message was not taken; it is sent again after a pause that grows."""
+
+        async def mark(transaction: StoreTransaction) -> None:
+            row = await transaction.fetch_one(
+                "SELECT tries FROM notice_rule WHERE name = $1", batch.rule
+            )
+            tries = 0 if row is None else int(row[0])
+            pause = min(FIRST_RETRY_SECONDS * 2.0 ** min(tries, 10), MAX_RETRY_SECONDS)
+            await transaction.execute(
+                "UPDATE notice_rule SET tries = $2, retry = $3 WHERE name = $1",
+                batch.rule,
+                tries + 1,
+                now + pause,
+            )
+            await transaction.execute(
+                "UPDATE notice SET leased = NULL WHERE rule = $1 AND message = $2",
+                batch.rule,
+                batch.message,
+            )
+
+        await self._journal.transact(mark, order=SEPARATE)
+
+    async def _make_tables(self) -> None:
+        if self._is_made:
+            return
+
+        async def make(transaction: StoreTransaction) -> None:
+            await transaction.lock("notice tables")
+            for statement in _TABLES:
+                await transaction.execute(statement)
+
+        await self._journal.transact(make, order=SEPARATE)
+        self._is_made = True
+
+
+async def _write_events(
+    transaction: StoreTransaction, name: str, events: Sequence[NoticeEvent]
+) -> None:
+    for event in events:
+        await transaction.execute(_PUT, name, event.id, event.kind, event.text, event.at, event.run)
+
+
+async def _lease(transaction: StoreTransaction, name: str, now: float) -> NoticeBatch | None:
+    """Lease a batch: one that was cut off, or else all that waits."""
+    cut_off = await transaction.fetch_one(
+        "SELECT message, leased FROM notice WHERE rule = $1 AND message IS NOT NULL AND sent IS NULL LIMIT 1",
+        name,
+    )
+    if cut_off is None:
+        message = str(uuid.uuid4())
+        await transaction.execute(
+            """UPDATE notice SET message = $2, leased = $3
+               WHERE rule = $1 AND message IS NULL AND sent IS NULL""",
+            name,
+            message,
+            now,
+        )
+    else:
+        message, leased = cut_off
+        if leased is not None and 0 <= now - leased < LEASE_SECONDS:
+            return None
+        await transaction.execute(
+            "UPDATE notice SET leased = $3 WHERE rule = $1 AND message = $2", name, message, now
+        )
+    rows = await transaction.fetch(
+        """SELECT event, kind, said, at, run FROM notice
+           WHERE rule = $1 AND message = $2 ORDER BY at, event""",
+        name,
+        message,
+    )
+    events = tuple(
+        NoticeEvent(event, kind, said, at, run) for event, kind, said, at, run in rows[:MAX_EVENTS]
+    )
+    return NoticeBatch(name, message, len(rows), events) if rows else None

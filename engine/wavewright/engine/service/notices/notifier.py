@@ -1,0 +1,116 @@
+"""The notifier: tells people by the rules of `notify`, in a daemon and in `wavewright serve`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import anyio
+
+from wavewright.config.notices import NoticeRule
+from wavewright.config.redaction import Redactor, known_secrets_redactor
+from wavewright.config.settings import Settings
+from wavewright.engine.service.notices.events import NoticeEvent
+from wavewright.engine.service.notices.notice_store import NoticeBatch, NoticeStore
+from wavewright.engine.service.notices.senders import NoticeMessage, NoticeNotSent, send_notice
+from wavewright.engine.service.operations.logs import StructuredLog
+from wavewright.engine.service.schedules.schedule_store import ScheduleStore
+from wavewright.executor.store.journal import JournalError
+from wavewright.planner.types import JsonObject
+from wavewright.prompts import PromptError, Prompts
+from wavewright.prompts.templates import one_line
+from wavewright.reviewer.values import iso_of_epoch
+
+TICK_SECONDS: Final = 2.0
+"""How often there is looked for what is to be told."""
+TEMPLATE: Final = "notices/notice"
+"""The prompt that a message's text is made of; its first line is the subject."""
+
+
+@dataclass(slots=True)
+class Notifier:
+    """Tells people by the rules of a project."""
+
+    settings: Settings
+    store: NoticeStore
+    schedules: ScheduleStore
+    log: StructuredLog
+    clock: Callable[[], float]
+    _redactor: Redactor = field(init=False)
+    _prompts: Prompts = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._redactor = known_secrets_redactor(self.settings)
+        self._prompts = Prompts(self.settings.prompts)
+
+    async def run(self) -> None:
+        """Tell what there is to tell, until this is cancelled."""
+        while True:
+            await self.tick()
+            await anyio.sleep(TICK_SECONDS)
+
+    async def tick(self) -> None:
+        """Send what is to be sent now; what cannot be sent is logged, and sent again later."""
+        for name, rule in self.settings.notify.items():
+            try:
+                await self.schedules.make_tables()
+                batch = await self.store.next_batch(name, rule, self.settings.budgets, self.clock())
+                if batch is not None:
+                    await self._send(rule, batch)
+            except JournalError as fault:
+                self.log.write("notice_failed", "warning", rule=name, error=fault)
+
+    async def _send(self, rule: NoticeRule, batch: NoticeBatch) -> None:
+        try:
+            await send_notice(rule, self.message(batch), self.settings.hmac_key)
+        except (NoticeNotSent, PromptError) as fault:
+            await self.store.mark_failed(batch, self.clock())
+            self.log.write("notice_failed", "warning", rule=batch.rule, error=fault)
+        else:
+            await self.store.mark_sent(batch, self.clock())
+            self.log.write("notice_sent", rule=batch.rule, count=batch.count)
+
+    def message(self, batch: NoticeBatch) -> NoticeMessage:
+        """Return a batch as a message.
+
+        Raises:
+            PromptError: the project's template is faulty.
+        """
+        redact = self._redactor.redact
+        shown = [
+            {
+                "kind": event.kind,
+                "text": redact(one_line(event.text)),
+                "at": iso_of_epoch(event.at),
+                "run": event.run,
+                "link": self._link(event),
+            }
+            for event in batch.events
+        ]
+        project = self.settings.root.name
+        text = self._prompts.render(
+            TEMPLATE, project=project, rule=batch.rule, count=batch.count, events=shown
+        )
+        text = redact(text)
+        content: JsonObject = {
+            "message": batch.message,
+            "project": project,
+            "rule": batch.rule,
+            "count": batch.count,
+            "text": text,
+            "events": [{**event} for event in shown],
+        }
+        subject = one_line(text.partition("\n")[0], 200)
+        return NoticeMessage(batch, subject, f"{text}\n", content)
+
+    def _link(self, event: NoticeEvent) -> str:
+        """Return the page of an event; empty where nobody has said where pages are."""
+        if self.settings.public_url is None:
+            return ""
+        base = self.settings.public_url.rstrip("/")
+        if event.kind == "decision_waits":
+            return f"{base}/decisions"
+        if event.kind == "schedule_missed":
+            return f"{base}/schedules"
+        return f"{base}/runs/{event.run}" if event.run else f"{base}/jobs"

@@ -1,0 +1,164 @@
+"""The ways in which a notice goes out: a webhook, a mail, or a service that Apprise knows."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import re
+import smtplib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.message import EmailMessage
+from typing import Final, Protocol, cast
+from urllib.parse import unquote, urlsplit
+
+import anyio
+import anyio.to_thread
+
+from wavewright.config import exit_codes
+from wavewright.config.errors import WavewrightError
+from wavewright.config.mcp_servers import VARIABLE_PATTERN
+from wavewright.config.notices import MailSettings, NoticeRule
+from wavewright.engine.service.notices.notice_store import NoticeBatch
+from wavewright.planner.types import JsonObject
+
+SEND_SECONDS: Final = 30.0
+"""For which a message may take to be taken."""
+_MAX_ANSWER_BYTES: Final = 64 * 2**10
+_SMTP_PORT: Final = 587
+_SMTPS_PORT: Final = 465
+
+
+class NoticeNotSent(WavewrightError):
+    """A message that was not taken; what it says holds no address, which may have a secret in it."""
+
+    exit_code = exit_codes.ENVIRONMENT
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeMessage:
+    """A message as it goes out; secrets are redacted."""
+
+    batch: NoticeBatch
+    subject: str
+    text: str
+    content: JsonObject
+    """The same as JSON, for a webhook."""
+
+
+async def send_notice(rule: NoticeRule, message: NoticeMessage, key: str | None) -> None:
+    """Send a message by the way of its rule.
+
+    Raises:
+        NoticeNotSent: it was not taken, or nothing is known of that.
+    """
+    try:
+        with anyio.fail_after(SEND_SECONDS):
+            if rule.webhook is not None:
+                await _post(with_variables(rule.webhook), message, key)
+            elif rule.mail is not None:
+                await anyio.to_thread.run_sync(_mail, rule.mail, message, abandon_on_cancel=True)
+            elif rule.apprise is not None:
+                await _notify(with_variables(rule.apprise), message)
+    except TimeoutError as error:
+        raise NoticeNotSent(f"nothing was answered within {SEND_SECONDS:g} s") from error
+
+
+def with_variables(text: str) -> str:
+    """Return a text with the values of the environment in place of `${env:NAME}`.
+
+    Raises:
+        NoticeNotSent: a variable is not set.
+    """
+
+    def value_of(found: re.Match[str]) -> str:
+        value = os.environ.get(found[1])
+        if not value:
+            raise NoticeNotSent(f"the variable {found[1]} is not set", "set it for the daemon")
+        return value
+
+    return VARIABLE_PATTERN.sub(value_of, text)
+
+
+async def _post(url: str, message: NoticeMessage, key: str | None) -> None:
+    # Loaded where there is a webhook: the client comes with those of models.
+    import httpx2
+
+    from wavewright.tools.models.clients import guarded_client
+
+    body = json.dumps(message.content, ensure_ascii=False, sort_keys=True).encode()
+    headers: Mapping[str, str] = {
+        "Content-Type": "application/json",
+        "X-Wavewright-Message": message.batch.message,
+        **({} if key is None else {"X-Wavewright-Signature": signature_of(body, key)}),
+    }
+    try:
+        async with guarded_client(max_bytes=_MAX_ANSWER_BYTES) as client:
+            answer = await client.post(url, content=body, headers=dict(headers))
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        raise NoticeNotSent(f"the webhook was not reached: {type(error).__name__}") from error
+    if not answer.is_success:
+        raise NoticeNotSent(f"the webhook answered {answer.status_code}")
+
+
+def signature_of(body: bytes, key: str) -> str:
+    """Return the signature of a body, `sha256=` and the HMAC in hexadecimal digits."""
+    return "sha256=" + hmac.new(key.encode(), body, hashlib.sha256).hexdigest()
+
+
+def _mail(mail: MailSettings, message: NoticeMessage) -> None:
+    server = urlsplit(with_variables(mail.server))
+    letter = EmailMessage()
+    letter["Subject"] = message.subject
+    letter["From"] = mail.sender
+    letter["To"] = ", ".join(mail.to)
+    letter["Message-ID"] = f"<{message.batch.message}@wavewright>"
+    letter.set_content(message.text)
+    try:
+        if server.scheme == "smtps":
+            opened: smtplib.SMTP = smtplib.SMTP_SSL(
+                server.hostname or "", server.port or _SMTPS_PORT, timeout=SEND_SECONDS
+            )
+        elif server.scheme == "smtp":
+            opened = smtplib.SMTP(
+                server.hostname or "", server.port or _SMTP_PORT, timeout=SEND_SECONDS
+            )
+        else:
+            raise NoticeNotSent("the mail server is no address", "write smtp://HOST:PORT")
+        with opened as smtp:
+            smtp.ehlo()
+            if server.scheme == "smtp" and smtp.has_extn("starttls"):
+                smtp.starttls()
+            if server.username:
+                smtp.login(unquote(server.username), unquote(server.password or ""))
+            smtp.send_message(letter)
+    except (OSError, smtplib.SMTPException) as error:
+        raise NoticeNotSent(f"the mail server did not take it: {type(error).__name__}") from error
+
+
+class _AppriseClient(Protocol):
+    """What is used of Apprise."""
+
+    def add(self, services: str) -> bool:
+        """Add a service by its address; return whether it is known."""
+        ...
+
+    async def async_notify(self, *, body: str, title: str) -> bool | None:
+        """Tell all services; return whether each took it."""
+        ...
+
+
+async def _notify(url: str, message: NoticeMessage) -> None:
+    try:
+        import apprise
+    except ImportError as error:
+        raise NoticeNotSent(
+            "the extra `notify` is not installed", "pip install 'wavewright[notify]'"
+        ) from error
+    service = cast("_AppriseClient", apprise.Apprise())
+    if not service.add(url):
+        raise NoticeNotSent("Apprise does not know the service of the address")
+    if not await service.async_notify(body=message.text, title=message.subject):
+        raise NoticeNotSent("the service did not take it")
