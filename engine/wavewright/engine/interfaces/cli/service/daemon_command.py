@@ -268,6 +268,7 @@ def serve(
     )
     log.capture_logging()
     begun = list[bool]()
+    own_page = None if page is None else _OwnPage(page, sys.stdout)
     try:
         with contextlib.chdir(settings.root), capture_output(log), export_traces():
             anyio.run(
@@ -275,7 +276,7 @@ def serve(
                 settings,
                 Telemetry(log),
                 begun,
-                None if page is None else _OwnPage(page, sys.stdout),
+                own_page,
                 backend_options={"use_uvloop": sys.platform != "win32"},
             )
     except START_ERRORS as fault:
