@@ -7,20 +7,21 @@ import pytest
 from wavewright.planner.checks.checker import check
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
+from wavewright.planner.types import Json, JsonObject
 
 
-def codes_of(form: str, value: str) -> list[str]:
+def codes_for(schema: JsonObject, value: Json) -> list[str]:
     tools = {
         "book": ToolSignature(
-            name="book",
-            input_schema={
-                "type": "object",
-                "properties": {"day": {"type": "string", "format": form}},
-            },
+            name="book", input_schema={"type": "object", "properties": {"day": schema}}
         )
     }
     step = {"id": "a", "tool": "book", "params": {"day": value}}
     return [found.code for found in check(Plan.model_validate({"steps": [step]}), None, tools)]
+
+
+def codes_of(form: str, value: str) -> list[str]:
+    return codes_for({"type": "string", "format": form}, value)
 
 
 @pytest.mark.parametrize(
@@ -40,3 +41,30 @@ def codes_of(form: str, value: str) -> list[str]:
 )
 def test_a_date_that_is_written_out_is_checked(form: str, value: str, codes: list[str]) -> None:
     assert codes_of(form, value) == codes
+
+
+DAY: JsonObject = {"type": "string", "format": "date"}
+MAYBE: JsonObject = {"anyOf": [DAY, {"type": "null"}]}
+TRIP: JsonObject = {"type": "object", "properties": {"days": {"type": "array", "items": DAY}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "codes"),
+    [
+        (MAYBE, "2024-02-29", []),
+        (MAYBE, None, []),
+        (MAYBE, "soon", ["E205"]),
+        (MAYBE, "${now()}", ["E304"]),
+        ({"anyOf": [DAY, {"type": "string"}]}, "soon", []),
+        ({"type": "array", "items": MAYBE}, ["2024-02-29", None, "soon"], ["E205"]),
+        (TRIP, {"days": ["2024-02-29", "2024-02-30"]}, ["E205"]),
+        ({"anyOf": [TRIP, {"type": "null"}]}, {"days": ["soon"]}, ["E205"]),
+        ({"type": "object", "additionalProperties": DAY}, {"a": "soon"}, ["E205"]),
+        ({"type": "string", "format": "uuid"}, "soon", ["E205"]),
+        ({"type": "string", "format": "uuid"}, "00000000-0000-0000-0000-000000000001", []),
+    ],
+)
+def test_a_date_is_checked_wherever_it_stands(
+    schema: JsonObject, value: Json, codes: list[str]
+) -> None:
+    assert codes_for(schema, value) == codes

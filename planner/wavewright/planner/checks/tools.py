@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -339,30 +340,78 @@ _FORMATS: Final[dict[str, TypeAdapter[object]]] = {
     "date": TypeAdapter(dt.date),
     "date-time": TypeAdapter(dt.datetime),
     "time": TypeAdapter(dt.time),
+    "uuid": TypeAdapter(UUID),
 }
 """Formats of texts, read as the parameters of functions are."""
 
 
 def _check_dates(step: Step, schema: InputSchema, pointer: str) -> Iterator[Diagnostic]:
-    """Yield the dates and times that are written out and are none; an instant is no date either."""
+    """Yield the dates, times and ids that are written out and are none, wherever they stand in a
+    parameter; an instant is no date either.
+    """
     for name, value in step.params.items():
         wanted = as_object(schema.properties.get(name))
-        form = wanted.get("format")
-        if not isinstance(value, str) or not isinstance(form, str) or form not in _FORMATS:
-            continue
-        place = pointer + pointer_token(name)
         argument = f"argument {name!r} of {step.tool!r}"
-        if form == "date" and _WHOLE_NOW.fullmatch(value):
-            hint = "write the date of the instant: ${format(now(), '%Y-%m-%d')}"
-            yield make_diagnostic(
-                "E304", place, f"{argument}: an instant is given where a date is wanted", hint
-            )
-        elif "${" not in value:
-            try:
-                _FORMATS[form].validate_python(value)
-            except ValidationError:
-                message = f"{argument} is {value_text(value)}, but must be a {form}"
-                yield make_diagnostic("E205", place, message, describe_parameter(name, wanted))
+        place = pointer + pointer_token(name)
+        for inner, text, forms in _texts_of_formats(value, wanted, place):
+            if forms == ["date"] and _WHOLE_NOW.fullmatch(text):
+                hint = "write the date of the instant: ${format(now(), '%Y-%m-%d')}"
+                yield make_diagnostic(
+                    "E304", inner, f"{argument}: an instant is given where a date is wanted", hint
+                )
+            elif "${" not in text and not any(_has_format(text, form) for form in forms):
+                message = f"{argument} is {value_text(text)}, but must be a {' or a '.join(forms)}"
+                if inner != place:
+                    message = f"{argument} holds {value_text(text)}, which must be a {' or a '.join(forms)}"
+                yield make_diagnostic("E205", inner, message, describe_parameter(name, wanted))
+
+
+def _texts_of_formats(
+    value: Json, schema: JsonObject, pointer: str
+) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield where a text stands that must have one of some formats, the text and the formats."""
+    branches = [branch for branch in _branches(schema) if _takes(branch, value)]
+    if isinstance(value, str):
+        forms = [str(branch.get("format")) for branch in branches]
+        if forms and all(form in _FORMATS for form in forms):
+            yield pointer, value, forms
+    elif len(branches) != 1:
+        return
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            inner = as_object(branches[0].get("items"))
+            yield from _texts_of_formats(item, inner, pointer + pointer_token(str(number)))
+    elif isinstance(value, dict):
+        properties = as_object(branches[0].get("properties"))
+        others = as_object(branches[0].get("additionalProperties"))
+        for name, member in value.items():
+            inner = as_object(properties.get(name)) or others
+            yield from _texts_of_formats(member, inner, pointer + pointer_token(name))
+
+
+def _branches(schema: JsonObject) -> Iterator[JsonObject]:
+    """Yield the schemas of which a value must fit one."""
+    members = schema.get("anyOf") or schema.get("oneOf")
+    if not isinstance(members, list):
+        yield schema
+        return
+    for member in members:
+        yield from _branches(as_object(member))
+
+
+def _takes(schema: JsonObject, value: Json) -> bool:
+    """Whether a schema takes values of the kind of this one, or says nothing of kinds."""
+    kinds: dict[type, str] = {str: "string", list: "array", dict: "object"}
+    kind, given = kinds.get(type(value)), schema.get("type")
+    return given is None or given == kind or (isinstance(given, list) and kind in given)
+
+
+def _has_format(text: str, form: str) -> bool:
+    try:
+        _FORMATS[form].validate_python(text)
+    except ValidationError:
+        return False
+    return True
 
 
 _WHOLE_NOW: Final = re.compile(r"\$\{\s*now\(\)\s*\}")
