@@ -20,6 +20,7 @@ from wavewright.executor.events.types import (
     AnswerKept,
     Event,
     ItemFinished,
+    Noted,
     RunFinished,
     RunStarted,
     StepFinished,
@@ -184,14 +185,18 @@ def _identities(found: Findings) -> Iterable[str]:
 
 
 def _steps_again(found: Findings) -> Iterable[str]:
-    starts = defaultdict[tuple[str, str], list[float]](list)
+    calls = defaultdict[tuple[str, str], list[Called]](list)
     for call in found.ledger:
         if call.event == "start":
-            starts[call.job, call.key].append(call.at)
-    for (job, key), times in starts.items():
+            calls[call.job, call.key].append(call)
+    starts = {key: [call.at for call in begun] for key, begun in calls.items()}
+    cleared = _cleared_at(found.events)
+    for (job, key), begun in calls.items():
+        trials = cleared.get((job, key), ())
         unexplained = sum(
-            not any(before <= crash <= after for crash in found.crashes)
-            for before, after in pairwise(sorted(times))
+            not any(before.at <= crash <= after.at for crash in found.crashes)
+            and not _is_trial(before, after, trials)
+            for before, after in pairwise(sorted(begun, key=lambda call: call.at))
         )
         if unexplained:
             yield f"I4: a step of job {job} was begun {unexplained} times more than somebody crashed (key {key})"
@@ -203,6 +208,23 @@ def _steps_again(found: Findings) -> Iterable[str]:
             journaled.add(call.key)
         elif call.event == "start" and call.key in journaled:
             yield f"I3: a step of job {call.job} was begun after it was journaled (key {call.key})"
+
+
+def _cleared_at(events: dict[str, list[Event]]) -> dict[tuple[str, str], list[float]]:
+    """Return when a suspected call was journaled as having come back in its trial."""
+    cleared = defaultdict[tuple[str, str], list[float]](list)
+    for job, told in events.items():
+        for event in told:
+            if isinstance(event, Noted) and event.topic == "call_cleared":
+                cleared[job, str(event.body["key"])].append(event.at)
+    return cleared
+
+
+def _is_trial(before: Called, after: Called, cleared: Sequence[float]) -> bool:
+    """Return whether the first of two calls was a trial: it was made in a process of its own, and
+    journaled as having come back before the second one.
+    """
+    return before.process != after.process and any(before.at <= at <= after.at for at in cleared)
 
 
 def _late_starts(

@@ -9,17 +9,21 @@ Started by `trials.try_call`, to which it reports through a pipe.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import signal
 import sys
 import threading
 from collections.abc import Awaitable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import anyio
+import anyio.to_thread
 
 from wavewright.config.settings import Settings, load_settings
 from wavewright.engine.run.context import RunRequest
@@ -48,6 +52,10 @@ from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import SUB_PLAN
 from wavewright.planner.types import Json, RunId, StepKey
 from wavewright.tools.functions.tool import Runtime, Tool, ToolCall
+
+_STDIN: Final = 0
+_SET_DEATH_SIGNAL: Final = 1
+"""`PR_SET_PDEATHSIG` of Linux."""
 
 
 def main() -> NoReturn:
@@ -96,8 +104,14 @@ async def _beat(reports: ReportChannel) -> None:
 
 
 def _end_with_parent(parent: int) -> None:
-    """End this process when the daemon has ended, from a thread: the event loop may be blocked."""
+    """End this process when the daemon has ended.
+
+    Linux ends it at once, whatever the call does; elsewhere a thread looks, since the event loop
+    may be blocked.
+    """
     never = threading.Event()
+    with suppress(AttributeError):
+        ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -122,13 +136,14 @@ class ReportChannel:
             os._exit(0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LoneCall(Runtime):
     """Makes the one call, and lets every other one wait for ever."""
 
     run: RunId
     key: StepKey
     reports: ReportChannel
+    _is_noted: bool = False
 
     def routed(self, tool: Tool, goal: Goal) -> Tool:
         """Return a tool whose calls this makes; a question and a sub-plan are no calls of theirs."""
@@ -142,7 +157,14 @@ class LoneCall(Runtime):
         if (call.run, call.key) != (self.run, self.key):
             await anyio.sleep_forever()
         self.reports.write("calls", tool=call.tool, index=call.index)
+        await self._wait_for_daemon()
         return await tool.call(call)
+
+    async def _wait_for_daemon(self) -> None:
+        """Wait until the daemon has noted the call; without a daemon it is not made."""
+        if not self._is_noted and not await anyio.to_thread.run_sync(os.read, _STDIN, 1):
+            os._exit(0)
+        self._is_noted = True
 
 
 class NobodyAnswers:

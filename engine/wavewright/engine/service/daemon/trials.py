@@ -16,7 +16,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias, cast
@@ -131,8 +131,16 @@ def clearing_note(suspect: Suspect, at: float) -> Noted:
     return Noted(at, CALL_CLEARED, {"step": suspect.step, "key": suspect.key})
 
 
-async def try_call(settings: Settings, job: JobId, suspect: Suspect) -> TrialResult:
+async def try_call(
+    settings: Settings, job: JobId, suspect: Suspect, on_call: Callable[[], Awaitable[None]]
+) -> TrialResult:
     """Make one call of a job alone in a process of its own, and return what came of it.
+
+    Args:
+        settings: The daemon's.
+        job: The job.
+        suspect: Its call.
+        on_call: Called once the call is about to be made, which waits for it.
 
     The process is ended with all that it has begun, also where this is cancelled.
     """
@@ -145,9 +153,10 @@ async def try_call(settings: Settings, job: JobId, suspect: Suspect) -> TrialRes
     finally:
         os.close(writer)
     try:
-        return await _result(process, reader, suspect, settings.daemon.stall_limit)
+        return await _result(process, reader, suspect, settings.daemon.stall_limit, on_call)
     finally:
         os.close(reader)
+        _close(process)
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         with anyio.CancelScope(shield=True):
@@ -161,7 +170,7 @@ def _start(
     return subprocess.Popen(  # noqa: S603 - this program, with ids of its own
         [sys.executable, "-m", TRIAL_MODULE, *arguments],
         cwd=settings.root,
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         pass_fds=(writer,),
@@ -170,9 +179,13 @@ def _start(
 
 
 async def _result(
-    process: subprocess.Popen[bytes], reader: int, suspect: Suspect, stall_limit: float
+    process: subprocess.Popen[bytes],
+    reader: int,
+    suspect: Suspect,
+    stall_limit: float,
+    on_call: Callable[[], Awaitable[None]],
 ) -> TrialResult:
-    reports = _Reports()
+    reports, is_called = _Reports(), False
     while True:
         limit = stall_limit + 2 * BEAT_SECONDS if reports.has_begun else START_SECONDS
         with anyio.move_on_after(limit) as patience:
@@ -182,12 +195,30 @@ async def _result(
         chunk = os.read(reader, 65_536)
         if chunk:
             reports.read(chunk)
+            if reports.call and not is_called:
+                is_called = True
+                await on_call()
+                _let_call(process)
             if reports.outcome is not None:
                 return reports.result(suspect, reports.outcome)
             continue
         # Its end of the pipe is closed, so it has ended or is about to.
         code = await anyio.to_thread.run_sync(process.wait, abandon_on_cancel=True)
         return replace(reports.result(suspect, "died"), exit_code=code)
+
+
+def _let_call(process: subprocess.Popen[bytes]) -> None:
+    """Let the process make its call."""
+    assert process.stdin is not None
+    with suppress(BrokenPipeError):
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None
+    with suppress(BrokenPipeError):
+        process.stdin.close()
 
 
 @dataclass(slots=True)
