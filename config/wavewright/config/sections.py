@@ -388,6 +388,10 @@ class DaemonSection(_DaemonModel):
     """Name of the daemon in its messages, and to whom messages for it are addressed."""
     slots: Slots = 4
     """Jobs that run at once."""
+    priority: Annotated[int, Field(ge=0, le=9)] = 0
+    """How urgent jobs are whose message has no header `priority`: 0 to 9, the most urgent. A job that
+    waits ages by one level every 20 minutes.
+    """
     goal_template: str | None = Field(default=None, min_length=1)
     """Goal template of jobs that bring a goal and no job document."""
     validation: ValidationSection = ValidationSection.model_construct()

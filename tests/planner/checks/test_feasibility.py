@@ -247,3 +247,27 @@ def test_items_that_have_run_are_expected_to_take_nothing_any_more() -> None:
 
     assert codes(found(plan, left)) == ["E701"]
     assert [one.code for one in resumed if one.severity == "error"] == []
+
+
+def test_a_run_that_spans_days_may_take_more_than_one_has() -> None:
+    plan = plan_of(
+        {"id": "a", "tool": "ask"},
+        {"id": "b", "tool": "ask", "for_each": "${inputs.stocks}"},
+        inputs={"stocks": ["a", "b", "c"]},
+    )
+    day = RemainingBudget(tokens=1_000, calls=1)
+
+    assert codes(found(plan, Allowance(day=day))) == ["E703"]
+    assert found(plan, Allowance(day=day, spans_days=True)) == []
+
+
+def test_a_call_that_no_day_could_pay_for_is_refused_by_the_name_of_its_step() -> None:
+    plan = plan_of({"id": "cheap", "tool": "judge"}, {"id": "dear", "tool": "ask"})
+    day = RemainingBudget(tokens=999)
+
+    [fault] = found(plan, Allowance(day=day, spans_days=True))
+
+    assert (fault.code, fault.pointer) == ("E703", "/steps/1")
+    assert "one call of step 'dear' is expected to take 1,000 tokens, and a whole day has 999" in (
+        fault.message
+    )

@@ -11,8 +11,9 @@ the steps that they concern.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from wavewright.planner.checks.context import CheckContext
@@ -65,6 +66,8 @@ def check_budget(
         yield from _check_limit(scope, estimate, price)
     for expected in estimate.steps:
         yield from _check_step_budget(subject, expected, price)
+        if allowance is not None and allowance.spans_days:
+            yield from _check_call_of_a_day(expected, allowance.day, price)
 
 
 def _check_budgets_without_model(subject: CheckContext) -> Iterator[Diagnostic]:
@@ -91,11 +94,14 @@ def _budget_limits(subject: CheckContext, allowance: Allowance | None) -> list[_
             if own is None
             else [_BudgetLimit("E701", "the run", own, is_rest=False, hint=_RUN_HINT)]
         )
-    return [
+    limits = [
         _BudgetLimit("E701", "the run", allowance.run, is_rest=True, hint=_RUN_HINT),
         _BudgetLimit("E702", "the job", allowance.job, is_rest=True, hint=_JOB_HINT),
-        _BudgetLimit("E703", "the day", allowance.day, is_rest=True, hint=_DAY_HINT),
     ]
+    # A run that goes on after midnight may take many days.
+    if not allowance.spans_days:
+        limits.append(_BudgetLimit("E703", "the day", allowance.day, is_rest=True, hint=_DAY_HINT))
+    return limits
 
 
 _FEWER_HINT = "drop steps, or run them over fewer items"
@@ -147,6 +153,25 @@ def _check_step_budget(
             f"{_items_text(expected, measure)}, and its budget is {_amount_text(measure, bound)}",
             f"raise the step's `budget.{measure}`, or run it over fewer items",
         )
+
+
+def _check_call_of_a_day(
+    expected: StepEstimate, day: RemainingBudget, price: float | None
+) -> Iterator[Diagnostic]:
+    """Yield a fault where one call of a step is expected to take more than any day has."""
+    call = replace(expected, calls=1, tokens=math.ceil(expected.tokens / max(1, expected.calls)))
+    for measure in _MEASURES:
+        bound, taken = _bound(day, measure), _expected_amount(call, measure, price)
+        if bound is None or taken is None or taken <= bound:
+            continue
+        yield make_diagnostic(
+            "E703",
+            f"/steps/{expected.number}",
+            f"one call of step {expected.step!r} is expected to take"
+            f" {_amount_with_unit(measure, taken)}, and a whole day has {_amount_text(measure, bound)}",
+            "raise `budgets.day` in wavewright.yaml, or have the step do less in a call",
+        )
+        return
 
 
 def _bound(left: RemainingBudget | Budget, measure: _Measure) -> float | None:

@@ -156,6 +156,10 @@ class Allowance:
     """Less what is held back for review and recovery, where the role is another."""
     job: RemainingBudget = field(default_factory=RemainingBudget)
     day: RemainingBudget = field(default_factory=RemainingBudget)
+    spans_days: bool = False
+    """Whether the run goes on when there is a new day's budget, so that `day` bounds a call and not
+    the run.
+    """
     step: RemainingBudget = field(default_factory=RemainingBudget)
     usd_per_1000_tokens: float | None = None
     """Price of 1,000 tokens of the model that a worker would ask; None where it is not known, or no

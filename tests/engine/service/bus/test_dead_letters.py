@@ -4,9 +4,11 @@ from there.
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from decimal import Decimal
 
+import aio_pika
 import pytest
 
 from tests.engine.service.bus.bus_doubles import Notices, message
@@ -164,3 +166,49 @@ async def test_a_sender_cannot_write_the_reason(
     [letter] = await contents(broker.url, topology.dead_queue)
     assert letter.headers["x-wavewright-reason"] == "bad_json: no"
     assert letter.headers["x-wavewright-kind"] == "bad_json"
+
+
+async def reply_to(broker: Broker | RunningBroker, queue: str) -> dict[str, object]:
+    """Return the only message of a queue."""
+    [reply] = await contents(broker.url, queue)
+    return {"type": reply.type, "correlation": reply.correlation_id, **json.loads(reply.body)}
+
+
+async def test_a_sender_with_a_reply_address_is_told_why_its_message_was_dead_lettered(
+    broker: Broker | RunningBroker, bus: Bus, topology: Topology
+) -> None:
+    own = f"{topology.intake}.replies"
+    async with await aio_pika.connect(broker.url) as connection:
+        channel = await connection.channel()
+        queue = await channel.declare_queue(own)
+        await send_raw(broker.url, topology, b"{", message_id="m-1", reply_to=own)
+        await bus.dead_letter(await bus.intake.take(), "not_json", "line 1: no value")
+        reply = await reply_to(broker, own)
+        await queue.delete(if_empty=False)
+
+    assert reply == {
+        "type": "message_rejected",
+        "correlation": "m-1",
+        "message_id": "m-1",
+        "kind": "not_json",
+        "reason": "line 1: no value",
+    }
+
+
+async def test_a_reply_goes_to_no_queue_of_the_daemons_own(
+    broker: Broker | RunningBroker, bus: Bus, topology: Topology
+) -> None:
+    await send_raw(broker.url, topology, b"{", message_id="m-1", reply_to=topology.intake)
+    await bus.dead_letter(await bus.intake.take(), "not_json", "line 1: no value")
+
+    assert await contents(broker.url, topology.intake) == []
+
+
+async def test_a_reply_address_that_is_gone_changes_nothing(
+    broker: Broker | RunningBroker, bus: Bus, topology: Topology, notices: Notices
+) -> None:
+    await send_raw(broker.url, topology, b"{", message_id="m-1", reply_to="nobody.is.there")
+    await bus.dead_letter(await bus.intake.take(), "not_json", "line 1: no value")
+
+    assert len(await contents(broker.url, topology.dead_queue)) == 1
+    assert notices.of("reply_failed") == []

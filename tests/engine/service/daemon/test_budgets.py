@@ -219,9 +219,11 @@ async def test_a_plan_is_held_against_a_whole_day_and_not_against_the_rest_of_on
     )
     await budget_store.reserve(BudgetScope(run=RUN), Spend(calls=3, tokens=40))
 
-    left = (await budget_store.left(BudgetScope(run=RUN))).day
+    allowance = await budget_store.left(BudgetScope(run=RUN))
+    left = allowance.day
 
     assert (left.calls, left.tokens, left.usd, left.seconds) == (3, 100, None, None)
+    assert allowance.spans_days
 
 
 @pytest.fixture
@@ -270,3 +272,23 @@ async def test_a_spent_day_pauses_the_daemon_until_the_next(
         ]
     assert len(after.said("budget_renewed")) == 1
     assert after.watch.health.faults["budget"] is None
+
+
+@pytest.mark.usefixtures("model")
+async def test_a_raised_budget_wakes_what_waits_for_the_next_day(
+    site: DaemonSite, client: BrokerClient, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wavewright.engine.service.daemon.budgets.STOP_GRACE_SECONDS", 0.1)
+    site.write(more="budgets: {day: {calls: 1}}")
+    clock = Clock(time.time())
+    first, second = str(uuid4()), str(uuid4())
+    async with in_process(clock):
+        await client.send(JobRequest(job_id=first, job=job(("say", "one"))))
+        await client.until_told(first, "JOB_COMPLETED")
+        await client.send(JobRequest(job_id=second, job=job(("say", "two"))))
+        await client.until_told(second, "JOB_PAUSED")
+    site.write(more="budgets: {day: {calls: 2}}")
+    async with in_process(clock):
+        await client.until_told(second, "JOB_COMPLETED")
+
+    assert site.calls() == {"say one": 1, "say two": 1}

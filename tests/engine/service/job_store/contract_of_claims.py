@@ -118,6 +118,21 @@ class ClaimsContract(StoresTestCase):
 
         assert [(await claimed(one)).job for _ in range(2)] == [job_id(2), job_id(1)]
 
+    async def test_an_urgent_job_is_claimed_before_one_that_came_earlier(self, one: Stores) -> None:
+        await one.jobs.receive(request_of(1))
+        await one.jobs.receive(request_of(2, priority=9, weight=50))
+        await one.jobs.receive(request_of(3, priority=2))
+
+        claims = [(await claimed(one)).job for _ in range(3)]
+        assert claims == [job_id(2), job_id(3), job_id(1)]
+
+    async def test_a_job_that_is_queued_again_keeps_its_priority(self, one: Stores) -> None:
+        await one.jobs.receive(request_of(1, priority=1))
+        await one.jobs.receive(request_of(2))
+        await one.jobs.change(JobChange((await claimed(one)).job, "queued", "stopped"))
+
+        assert [(await claimed(one)).job for _ in range(2)] == [job_id(1), job_id(2)]
+
     async def test_a_slot_for_small_jobs_passes_large_ones_by(self, one: Stores) -> None:
         await one.jobs.receive(request_of(1, weight=50))
         small = await one.jobs.claim(most_weight=10)

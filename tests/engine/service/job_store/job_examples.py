@@ -13,6 +13,7 @@ import pytest
 from tests.executor.event_examples import step_finished
 from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
 from wavewright.engine.service.job_store.records import (
+    PRIORITY_KEY,
     Decision,
     DecisionId,
     JobChange,
@@ -61,9 +62,12 @@ def job_id(number: int) -> JobId:
     return JobId(uuid(1_000 + number))
 
 
-def request_of(number: int, *, weight: float = 1.0, message: int | None = None) -> ReceivedMessage:
+def request_of(
+    number: int, *, weight: float = 1.0, priority: int = 0, message: int | None = None
+) -> ReceivedMessage:
+    urgency: JsonObject = {PRIORITY_KEY: priority} if priority else {}
     return received(
-        JobRequested(job_id(number), {"job": {"goal": f"work {number}"}}, weight),
+        JobRequested(job_id(number), {"job": {"goal": f"work {number}"}, **urgency}, weight),
         message=10_000 + number if message is None else message,
     )
 

@@ -23,6 +23,8 @@ from wavewright.engine.service.job_store.records import (
 )
 from wavewright.engine.service.job_store.rules import (
     FINAL_STATES,
+    SECONDS_PER_PRIORITY,
+    queue_rank,
     receipt_for,
     receipt_for_answer,
     receipt_for_deferred,
@@ -240,3 +242,12 @@ def test_a_name_that_nobody_vouches_for_may_answer_and_not_approve(
         action,
         "wrong_identity" if action == "dead_letter" else None,
     )
+
+
+def test_a_job_that_waits_ages_until_no_urgent_one_passes_it() -> None:
+    def rank(at: float, priority: int) -> float:
+        return queue_rank(at, 1.0, priority)
+
+    assert rank(NOW + SECONDS_PER_PRIORITY - 1, 1) < rank(NOW, 0)
+    assert rank(NOW + SECONDS_PER_PRIORITY + 1, 1) > rank(NOW, 0)
+    assert rank(NOW + 9 * SECONDS_PER_PRIORITY + 1, 9) > rank(NOW, 0)

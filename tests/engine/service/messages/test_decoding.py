@@ -30,7 +30,9 @@ from wavewright.engine.service.job_store.records import (
     SentPackage,
     VerdictGiven,
 )
+from wavewright.engine.service.job_store.rules import new_job
 from wavewright.engine.service.messages.decoding import decode, resolved_verdict
+from wavewright.engine.service.messages.delivery import Delivery
 from wavewright.engine.service.messages.models import package_id
 from wavewright.engine.service.messages.reading import MessageRejected
 from wavewright.planner.types import JsonObject, RunId
@@ -510,3 +512,24 @@ def test_where_no_senders_are_listed_everybody_may_send_everything() -> None:
 @pytest.mark.parametrize("user", [None, "svc_validator", "SVC_UI", ""])
 def test_a_sender_is_believed_only_as_the_brokers_user_that_it_is(user: str | None) -> None:
     assert refusal(delivered(envelope(GOAL), user_id=user)) == "wrong_identity"
+
+
+def priority_of(delivery: Delivery, setting: int = 0) -> int:
+    received = decoded(delivery, replace(RULES, priority=setting))
+    assert isinstance(received.request, JobRequested)
+    return new_job(received.request, RunId("r"), NOW).priority
+
+
+def test_the_priority_of_a_job_is_that_of_its_header_or_its_property_or_the_settings() -> None:
+    asked = delivered(envelope(GOAL))
+
+    assert priority_of(asked) == 0
+    assert priority_of(asked, setting=4) == 4
+    assert priority_of(replace(asked, priority=7), setting=4) == 7
+    assert priority_of(replace(asked, priority=7, headers={"priority": 0}), setting=4) == 0
+    assert priority_of(replace(asked, headers={"priority": "9"})) == 9
+
+
+@pytest.mark.parametrize("value", [-1, 10, 2.5, True, "high", None, [1]])
+def test_a_priority_that_is_none_is_refused(value: object) -> None:
+    assert refusal(delivered(envelope(GOAL), headers={"priority": value})) == "bad_payload"

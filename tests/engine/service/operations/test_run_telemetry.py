@@ -354,3 +354,17 @@ def test_what_a_plan_hands_over_under_a_secrets_name_is_in_no_line(
 
     assert "no: [redacted]" in said
     assert "of-the-sender" not in said
+
+
+def test_a_pause_logs_nothing_of_steps_that_had_not_begun(events: list[Event]) -> None:
+    begun = next(place for place, event in enumerate(events) if isinstance(event, WaveStarted))
+    ended = [event.step for event in events if isinstance(event, StepFinished)]
+    paused = [
+        StepFinished(at=2.0, step=step, status="cancelled", reason="stopped") for step in ended
+    ]
+
+    lines = logged([*events[:begun], *paused, RunFinished(3.0, "interrupted", "stopped")])
+
+    assert paused
+    assert [line["event"] for line in lines if line["level"] != "info"] == []
+    assert "pipeline_step_completed" not in {line["event"] for line in lines}

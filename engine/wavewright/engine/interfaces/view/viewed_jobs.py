@@ -25,6 +25,7 @@ from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.engine.run.project.templates import read_template, template_names
 from wavewright.engine.run.project.used_packs import templates_of_unused_packs
 from wavewright.engine.service.job_store.records import (
+    PRIORITY_KEY,
     JobId,
     JobRequested,
     JobRow,
@@ -309,7 +310,6 @@ class Submissions:
         """
         job, settings = JobId(str(uuid4())), self.jobs.project.settings
         rule = document_rule(message_contract(settings))
-        await self.jobs.enqueue(
-            document_request(job, draft.document, rule, {SOURCE_KEY: "view"}), by
-        )
+        origin: JsonObject = {SOURCE_KEY: "view", PRIORITY_KEY: settings.daemon.priority}
+        await self.jobs.enqueue(document_request(job, draft.document, rule, origin), by)
         return job

@@ -28,6 +28,7 @@ from wavewright.engine.service.bus.faults import (
     BrokerEventHandler,
     BrokerHealth,
     BusDown,
+    BusError,
     BusMisconfigured,
     close_channel,
     describe_error,
@@ -35,7 +36,12 @@ from wavewright.engine.service.bus.faults import (
     open_channel,
     translate_errors,
 )
-from wavewright.engine.service.bus.message_conversion import dead_letter_of, delivery_of, message_of
+from wavewright.engine.service.bus.message_conversion import (
+    dead_letter_of,
+    delivery_of,
+    message_of,
+    rejection_of,
+)
 from wavewright.engine.service.bus.publisher import Publisher
 from wavewright.engine.service.bus.relay import PUBLISH_SECONDS, Relay
 from wavewright.engine.service.bus.topology import Topology
@@ -159,7 +165,7 @@ class Bus:
 
     async def dead_letter(self, delivery: Delivery, kind: str, reason: str) -> None:
         """Publish a delivery as a dead letter with the reason, and acknowledge it once the broker
-        has confirmed.
+        has confirmed; then tell its sender where the message has a reply address.
 
         Raises:
             BusError: the dead letter was not confirmed; the delivery is not acknowledged.
@@ -174,6 +180,33 @@ class Bus:
             "message_dead_lettered",
             {"kind": kind, "reason": reason, "message_id": delivery.message_id},
         )
+        await self._reply(delivery, kind, reason)
+
+    async def _reply(self, delivery: Delivery, kind: str, reason: str) -> None:
+        """Send why a message was dead-lettered to the queue that it names for replies, if it can be
+        done now: the dead letter is what counts.
+
+        The queues of the daemon are none for replies: a sender writes to them by its own rights.
+        """
+        if not delivery.reply_to or delivery.reply_to in self._topology.queue_names:
+            return
+        reply = rejection_of(delivery, kind, reason, self._user)
+        try:
+            with anyio.fail_after(PUBLISH_SECONDS):
+                # A channel of its own: the broker closes it where this user may not reply.
+                connection = await self._connections.outgoing.wait_connected()
+                channel = await open_channel(connection, self._connections.address.shown)
+                try:
+                    await translate_errors(
+                        channel.default_exchange.publish(reply, delivery.reply_to, mandatory=False)
+                    )
+                finally:
+                    await close_channel(channel, self._connections.address.shown)
+        except (AMQPChannelError, BusError, TimeoutError) as error:
+            self._on_event(
+                "reply_failed",
+                {"error": describe_error(error), "message_id": delivery.message_id},
+            )
 
     async def publish(self, outgoing: OutgoingMessage, timeout: float = PUBLISH_SECONDS) -> None:  # noqa: ASYNC109 - as in `Publisher.publish`
         """Publish a message and return once the broker has confirmed it.

@@ -75,6 +75,7 @@ BrokerEvent: TypeAlias = Literal[
     "message_returned",
     "message_refused",
     "outbox_unreachable",
+    "reply_failed",
     "queue_has_room",
     "rights_missing",
 ]

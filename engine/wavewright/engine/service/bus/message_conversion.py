@@ -6,6 +6,7 @@ has the bytes and properties of its delivery, without the headers that route cop
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -81,6 +82,7 @@ def delivery_of(
         content_encoding=message.content_encoding,
         kind=message.type,
         timestamp=message.timestamp.timestamp() if message.timestamp else None,
+        priority=message.priority,
         expiration=None if message.expiration is None else str(message.expiration),
         reply_to=message.reply_to,
         app_id=message.app_id,
@@ -137,6 +139,23 @@ def dead_letter_of(delivery: Delivery, kind: str, reason: str, queue: str, user:
         timestamp=_date(delivery.timestamp),
         type=delivery.kind,
         app_id=delivery.app_id,
+        user_id=user,
+    )
+
+
+def rejection_of(delivery: Delivery, kind: str, reason: str, user: str) -> Message:
+    """Return the reply to a sender: why its message was dead-lettered.
+
+    It repeats nothing of the message but its ids.
+    """
+    about = {"message_id": delivery.message_id, "kind": kind, "reason": reason}
+    return Message(
+        json.dumps(about).encode(),
+        content_type="application/json",
+        content_encoding="utf-8",
+        correlation_id=delivery.correlation_id or delivery.message_id,
+        type="message_rejected",
+        app_id=APP_ID,
         user_id=user,
     )
 

@@ -77,6 +77,11 @@ class Topology:
         """Return the exchanges; all are durable topic exchanges."""
         return (self.exchange, self.dead_exchange)
 
+    @property
+    def queue_names(self) -> frozenset[str]:
+        """Return the names of the queues."""
+        return frozenset({self.intake, *self.outlets, self.dead_queue})
+
     def routes(self) -> tuple[tuple[str, str], ...]:
         """Return the exchanges that a daemon publishes to, each with a routing key."""
         return (
@@ -155,12 +160,14 @@ def broker_users(section: DaemonSection, daemon_user: str) -> tuple[BrokerUser, 
     own = _pattern_of(
         section.exchange, section.dead_letter_exchange, *_queues(section), watches=section.exchange
     )
+    # The default exchange, by which a rejection reaches the reply address of its sender.
+    own_or_reply = f"{own[:-2]}|amq[.]default)$"
     senders = dict[str, dict[str, IdentitySettings]]()
     for sender, identity in section.identities.items():
         if identity.user_id is not None and identity.user_id != daemon_user:
             senders.setdefault(identity.user_id, {})[sender] = identity
     return (
-        BrokerUser(daemon_user, own, own, own),
+        BrokerUser(daemon_user, own, own_or_reply, own),
         *(_user_of(user, theirs, section) for user, theirs in senders.items()),
     )
 

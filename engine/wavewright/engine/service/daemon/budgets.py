@@ -30,6 +30,7 @@ from wavewright.engine.run.cancellation import (
     Cycles,
 )
 from wavewright.engine.service.job_store.records import (
+    PRIORITY_KEY,
     JobId,
     JobRequested,
     JobRow,
@@ -241,10 +242,10 @@ class PausingBudgetStore(WrapperBudgetStore):
         """Return what a scope could reserve on a fresh day, since calls that exceed this day's
         budget are deferred.
 
-        So a plan is refused only where no day's budget would suffice.
+        So a plan is refused only for a call that no day's budget would suffice for.
         """
         left = await self._store.left(account)
-        return replace(left, day=_unspent(left.day))
+        return replace(left, day=_unspent(left.day), spans_days=True)
 
 
 def _unspent(left: RemainingBudget) -> RemainingBudget:
@@ -383,7 +384,11 @@ def standing_request(section: DaemonSection, now: float) -> ReceivedMessage:
         inputs={**standing.inputs, "depth": standing.depth},
         forks=standing.forks,
     )
-    request: JsonObject = {GOAL_KEY: asdict(goal), SOURCE_KEY: section.agent}
+    request: JsonObject = {
+        GOAL_KEY: asdict(goal),
+        SOURCE_KEY: section.agent,
+        PRIORITY_KEY: section.priority,
+    }
     return ReceivedMessage(
         message=MessageId(job),
         kind=STANDING,

@@ -94,6 +94,7 @@ _WARNING_EVENTS: Final = frozenset(
         "message_returned",
         "message_refused",
         "outbox_unreachable",
+        "reply_failed",
         "rights_missing",
     }
 )

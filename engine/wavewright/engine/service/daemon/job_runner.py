@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeAlias
+
+import anyio
 
 from wavewright.config.sections import DaemonSection
 from wavewright.config.settings import Settings
@@ -248,6 +250,10 @@ class JobRunner:
     """The budget of cycles of the standing job; needed where the settings have one."""
     checkpoints: CheckpointWriter | None = None
     """Copies the progress of jobs; None where the pack or the project has no place for it."""
+    trial_turn: anyio.Lock = field(default_factory=anyio.Lock)
+    """Held while a call is tried: one at a time, so that trials after a death of the machine do not
+    slow each other down until the next one.
+    """
 
     def note_store_state(self, fault: JournalError | None, *, wrote: bool = False) -> None:
         """Report whether the store works, and whether something was written.
@@ -306,13 +312,19 @@ class JobRunner:
         is_local = self.settings.fleet is None and self.settings.runtime is None
         if job.attempts <= SUSPICIOUS_DEATHS or not is_local:
             return None
-        for suspect in await self._suspects(job):
+        suspects = await self._suspects(job)
+        for suspect in suspects:
             self.watch.log.write(
                 "call_tried", "warning", job_id=job.job, step=suspect.step, run=suspect.run
             )
             results = list[TrialResult]()
+            # A death before the call is made says nothing about the job; one during it counts, for
+            # a call that always takes the daemon with it must not be tried for ever.
+            await self._count_attempts(job, job.attempts - 1)
+            counted = partial(self._count_attempts, job, job.attempts)
             with cancellation.scope():
-                results.append(await try_call(self.settings, job.job, suspect))
+                async with self.trial_turn:
+                    results.append(await try_call(self.settings, job.job, suspect, counted))
             if not results:
                 return self._stopped(job)
             [result] = results
@@ -321,7 +333,12 @@ class JobRunner:
                 return JobRelease(JobChange(job.job, "dead", reason=reason))
             if result.outcome != "unproven":
                 await self._clear(job, result.suspect)
+        if suspects:
+            await self._count_attempts(job, job.attempts)
         return None
+
+    async def _count_attempts(self, job: JobRow, attempts: int) -> None:
+        await self.jobs.change(JobChange(job.job, "running", attempts=attempts))
 
     async def _suspects(self, job: JobRow) -> list[Suspect]:
         events = await self.journal.load(job.run)
@@ -424,11 +441,9 @@ class JobRunner:
         day_ends = self.daily_budget.paused_until
         # Where the day has no tokens left either, that is what the job waits for in the end.
         pause: Pause = cycle
-        not_before = starts_at
         if day_ends is not None and day_ends >= starts_at:
             pause = PausedByDayBudget(day_ends)
-            not_before = day_ends
-        change = JobChange(job.job, "queued", reason=pause_text(cycle), not_before=not_before)
+        change = JobChange(job.job, "queued", reason=pause_text(cycle), not_before=starts_at)
         return JobRelease(change, pause)
 
     async def _outcome(
@@ -487,8 +502,11 @@ class JobRunner:
         """
         day_ends = self.daily_budget.paused_until
         if day_ends is not None:
-            change = JobChange(job.job, "queued", reason="stopped", not_before=day_ends)
-            return JobRelease(change, PausedByDayBudget(day_ends))
+            spent = PausedByDayBudget(day_ends)
+            # Without an instant: who raises the budget does not wait for midnight. No daemon begins
+            # a job while the day's budget is spent.
+            change = JobChange(job.job, "queued", reason=pause_text(spent))
+            return JobRelease(change, spent)
         opened = self.model_circuit.open_circuit
         if opened is not None:
             pause = PausedForModel(opened.reason)

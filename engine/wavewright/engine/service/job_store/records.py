@@ -17,6 +17,8 @@ from wavewright.planner.types import JsonObject, RunId
 
 JobId = NewType("JobId", str)
 """A UUID, as the request gives it."""
+PRIORITY_KEY: Final = "priority"
+"""Key of a stored request: how urgent its job is, from 0 to 9; 0 where it is missing."""
 DecisionId = NewType("DecisionId", str)
 """A UUID, made of what is asked: the same question has the same id."""
 MessageId = NewType("MessageId", str)
@@ -180,6 +182,8 @@ class JobChange:
     end, so that those attempts count no more; what ended their process may have been a neighbour's
     fault.
     """
+    attempts: int | None = None
+    """For `running`: how many attempts count from now on, where that changes."""
     sent: tuple[SentPackage, ...] = ()
     """Packages of targets that go out with this change, each to await a verdict of its own."""
 
@@ -215,6 +219,12 @@ class JobRow:
     """Its place in the queue: the lowest is next."""
     owner: str | None = None
     """Who works on it, for people: `pid 4711 on ada`."""
+
+    @property
+    def priority(self) -> int:
+        """How urgent it is, from 0 to 9."""
+        known = self.request.get(PRIORITY_KEY)
+        return known if isinstance(known, int) else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ and however often they are repeated: early ones are deferred, late or repeated o
 and the first verdict or answer stands.
 
 *Jobs*: each function takes a job and returns the changed one. A job's place in the queue is its
-arrival, moved back by
-its weight: a heavy job lets lighter ones pass that came a little later, by at most
+arrival, moved forward by its priority and back by its weight: it passes jobs of a lower priority
+that came up to `SECONDS_PER_PRIORITY` earlier for each level between them, so that a job ages and
+none waits for ever; a heavy job lets lighter ones pass that came a little later, by at most
 `MAX_CLOCK_STEP_BACK` seconds.
 
 *Attempts*: one that ends with its process is counted, one that fails by an error is counted apart,
@@ -202,11 +203,16 @@ MAX_CLOCK_STEP_BACK: Final = 600.0
 """Maximum seconds by which a job is moved back, so that it never waits for ever."""
 
 
-def queue_rank(at: float, weight: float) -> float:
+SECONDS_PER_PRIORITY: Final = 1_200.0
+"""Seconds that a job has to wait until it has aged by one level of priority."""
+
+
+def queue_rank(at: float, weight: float, priority: int = 0) -> float:
     """Return the place in the queue of a job that waits since `at`."""
+    urgent = at - priority * SECONDS_PER_PRIORITY
     if not weight > 0:
-        return at
-    return at + min(weight * _SECONDS_PER_WEIGHT, MAX_CLOCK_STEP_BACK)
+        return urgent
+    return urgent + min(weight * _SECONDS_PER_WEIGHT, MAX_CLOCK_STEP_BACK)
 
 
 def choose_run_id(job: JobId, now: float, is_taken: Callable[[RunId], bool]) -> RunId:
@@ -223,7 +229,7 @@ def _hash_bytes(text: str) -> Callable[[int], bytes]:
 
 def new_job(request: JobRequested, run: RunId, now: float) -> JobRow:
     """Return the job of a request."""
-    return JobRow(
+    job = JobRow(
         job=request.job,
         run=run,
         state="queued",
@@ -231,8 +237,8 @@ def new_job(request: JobRequested, run: RunId, now: float) -> JobRow:
         received=now,
         weight=request.weight,
         state_since=now,
-        queue_rank=queue_rank(now, request.weight),
     )
+    return replace(job, queue_rank=queue_rank(now, job.weight, job.priority))
 
 
 def has_exhausted_attempts(job: JobRow) -> bool:
@@ -342,6 +348,8 @@ def _attempts_after(job: JobRow, change: JobChange) -> int:
     match change.state:
         case "running" if change.has_advanced:
             return min(job.attempts, 1)
+        case "running" if change.attempts is not None:
+            return change.attempts
         case "running" | "dead":
             return job.attempts
         case "queued":
@@ -369,7 +377,8 @@ def revive_job(job: JobRow, now: float) -> JobRow:
 
 
 def _enqueue(job: JobRow, now: float, *, not_before: float | None = None) -> JobRow:
-    rank = queue_rank(now if not_before is None else max(now, not_before), job.weight)
+    since = now if not_before is None else max(now, not_before)
+    rank = queue_rank(since, job.weight, job.priority)
     return replace(job, state="queued", not_before=not_before, queue_rank=rank)
 
 

@@ -1,8 +1,8 @@
 """Decoding of incoming messages.
 
 Nothing is repaired or guessed. The size is bounded before a message is parsed, and the sender is
-checked before the payload. Only content type, encoding, signature and the broker's user are read
-from the properties: all others are set by the sender.
+checked before the payload. Only content type, encoding, signature, the broker's user and, of jobs,
+priority and trace are read from the properties: all others are set by the sender.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from wavewright.config.identities import claimed
 from wavewright.engine.service.job_store.records import (
+    PRIORITY_KEY,
     DecisionId,
     DecisionMade,
     JobId,
@@ -65,6 +66,9 @@ CORRELATION_KEY: Final = "correlation_id"
 TRACE_KEY: Final = "traceparent"
 """Header of messages that names the span to which they belong (W3C Trace Context, level 1)."""
 _TRACEPARENT: Final = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+PRIORITY_HEADER: Final = "priority"
+"""Header of messages that says how urgent a job is: 0 to 9, the most urgent."""
+_PRIORITY: Final = re.compile("[0-9]", re.ASCII)
 SOURCE_KEY: Final = "source_agent"
 """Key of a stored request: its sender."""
 SUBMITTER_KEY: Final = "submitted_by"
@@ -105,13 +109,10 @@ def decode(delivery: Delivery, rules: AcceptanceRules, now: float) -> ReceivedMe
     kind = _request_type(envelope, rules)
     _check_sender(delivery, envelope, kind, rules)
     _check_time(envelope, rules, now)
-    request, trace = _request(kind, envelope, rules), delivery.headers.get(TRACE_KEY)
-    if (
-        isinstance(request, JobRequested)
-        and isinstance(trace, str)
-        and _TRACEPARENT.fullmatch(trace)
-    ):
-        request = replace(request, request={**request.request, TRACE_KEY: trace})
+    request = _request(kind, envelope, rules)
+    if isinstance(request, JobRequested):
+        headers = _job_headers(delivery, rules)
+        request = replace(request, request={**request.request, **headers})
     return ReceivedMessage(
         message=MessageId(envelope.message_id),
         kind=kind,
@@ -119,6 +120,28 @@ def decode(delivery: Delivery, rules: AcceptanceRules, now: float) -> ReceivedMe
         at=envelope.timestamp.timestamp(),
         request=request,
     )
+
+
+def _job_headers(delivery: Delivery, rules: AcceptanceRules) -> JsonObject:
+    """Return what is stored of the headers of a job's message."""
+    known: JsonObject = {}
+    trace = delivery.headers.get(TRACE_KEY)
+    if isinstance(trace, str) and _TRACEPARENT.fullmatch(trace):
+        known[TRACE_KEY] = trace
+    if priority := _priority(delivery, rules):
+        known[PRIORITY_KEY] = priority
+    return known
+
+
+def _priority(delivery: Delivery, rules: AcceptanceRules) -> int:
+    """Return how urgent a job is: by the header of its message, or its property, or the settings."""
+    # A property that was not set is 0 with some clients.
+    priority = delivery.headers.get(PRIORITY_HEADER, delivery.priority or rules.priority)
+    if _PRIORITY.fullmatch(str(priority)) is None:
+        raise MessageRejected(
+            "bad_payload", f"the header {PRIORITY_HEADER} must be a whole number from 0 to 9"
+        )
+    return int(str(priority))
 
 
 def _check_content(delivery: Delivery, rules: AcceptanceRules) -> None:

@@ -53,6 +53,8 @@ class Delivery:
     """The property `type`, set by the sender."""
     timestamp: float | None = None
     """Set by the sender: seconds since the epoch."""
+    priority: int | None = None
+    """Set by the sender; 0 as well where it was not."""
     expiration: str | None = None
     reply_to: str | None = None
     app_id: str | None = None
@@ -144,6 +146,8 @@ class AcceptanceRules:
     takes_goals: bool = True
     """Whether requests may hold a goal; the settings must name a goal template."""
     documents: DocumentRule = "any"
+    priority: int = 0
+    """Of jobs whose message names none, from 0 to 9."""
     target_field: str = "target"
     """The contract's name of the field `target`."""
 
@@ -198,5 +202,6 @@ def acceptance_rules(
         forms=request_forms(contract),
         takes_goals=section.goal_template is not None,
         documents=document_rule(contract),
+        priority=section.priority,
         target_field=contract.fields.get("target", "target"),
     )

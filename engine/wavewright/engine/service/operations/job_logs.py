@@ -171,7 +171,7 @@ def _target_of(goal: JsonObject) -> str | None:
     return target if isinstance(target, str) and target else None
 
 
-_FAILED_STATUSES = ("failed", "blocked", "cancelled")
+_FAILED_STATUSES = ("failed", "blocked")
 
 
 @dataclass(slots=True)
@@ -280,6 +280,9 @@ class RunLog:
             )
 
     def _end_step(self, event: StepFinished) -> None:
+        # A run that pauses ends the steps that it has not come to as cancelled: nothing has happened.
+        if event.status == "cancelled" and event.step not in self._begun:
+            return
         level: Level = "warning" if event.status in _FAILED_STATUSES else "info"
         self._write_line(
             "pipeline_step_completed",

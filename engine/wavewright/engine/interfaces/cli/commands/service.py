@@ -217,6 +217,15 @@ def submit(
         str,
         typer.Option("--as", metavar="AGENT", help="Sender, by its name in the daemon's settings."),
     ] = "wavewright_cli",
+    priority: Annotated[
+        int | None,
+        typer.Option(
+            "--priority",
+            min=0,
+            max=9,
+            help="How urgent it is; 9 is the most. Default: as the daemon's settings say.",
+        ),
+    ] = None,
     timeout: Annotated[
         float | None,
         typer.Option(
@@ -238,6 +247,7 @@ def submit(
         job,
         job_id=id,
         sender=sender,
+        priority=priority,
         waits=wait,
         most=timeout,
         as_json=as_json,

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -38,7 +38,11 @@ from wavewright.engine.service.bus.faults import BusMisconfigured
 from wavewright.engine.service.bus.topology import REASON_HEADER, daemon_user_of
 from wavewright.engine.service.job_store.records import JobId, MessageId, OutgoingMessage
 from wavewright.engine.service.messages.contract import message_contract
-from wavewright.engine.service.messages.decoding import TRACE_KEY, document_refusal
+from wavewright.engine.service.messages.decoding import (
+    PRIORITY_HEADER,
+    TRACE_KEY,
+    document_refusal,
+)
 from wavewright.engine.service.messages.delivery import Delivery, document_rule
 from wavewright.engine.service.messages.encoding import MessageAddress, encode
 from wavewright.engine.service.messages.models import JobRequest
@@ -80,6 +84,7 @@ def submit(
     *,
     job_id: str | None,
     sender: str,
+    priority: int | None = None,
     waits: bool,
     most: float | None,
     as_json: bool,
@@ -115,6 +120,8 @@ def submit(
     # Ids are in lower case in messages.
     own = (job_id or str(uuid4())).lower()
     message = _job_message(document, own, sender, settings)
+    if priority is not None:
+        message = replace(message, headers={**message.headers, PRIORITY_HEADER: priority})
     submission = Submission(message, own, waits, inf if most is None else most, as_json)
     try:
         return anyio.run(_send, submission, settings)
