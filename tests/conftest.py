@@ -77,6 +77,17 @@ def state_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     return folder
 
 
+@pytest.fixture(autouse=True)
+def cache_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's cache folder, one for the session; what is known of model servers is each test's
+    own, since their ports return.
+    """
+    folder = tmp_path_factory.getbasetemp() / "cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    (folder / "wavewright" / "model-servers.json").unlink(missing_ok=True)
+    return folder
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"

@@ -82,7 +82,7 @@ async def test_the_clock_of_a_question_starts_after_all_of_its_models_are_made(
     model_server.answer("short")
 
     async with models_over(
-        model_server, tmp_path, is_forced=False, fallbacks=["openai-chat:spare"]
+        model_server, tmp_path, "responses", is_forced=False, fallbacks=["openai:spare"]
     ) as asking:
         if way == "loop":
             await asking.models.work(question(), [], LoopLimits(), on_use=asking.uses.append)
@@ -192,7 +192,7 @@ async def test_a_question_that_was_given_up_counts_as_all_that_was_put_aside(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(silence())
-    async with models_over(model_server, tmp_path) as asking:
+    async with models_over(model_server, tmp_path, "responses") as asking:
         async with anyio.create_task_group() as group:
             group.start_soon(
                 lambda: asking.models.ask(question(max_tokens=500), on_use=asking.uses.append)
@@ -210,7 +210,7 @@ async def test_a_clock_that_ends_a_question_charges_it_in_full(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(silence())
-    async with models_over(model_server, tmp_path) as asking:
+    async with models_over(model_server, tmp_path, "responses") as asking:
         with pytest.raises(ModelError) as caught:
             await asking.models.ask(
                 question(max_tokens=500, timeout=0.2), on_use=asking.uses.append

@@ -95,7 +95,7 @@ async def test_a_call_ends_with_its_time_whatever_comes_or_does_not(
 ) -> None:
     model_server.answer(fault)
     pieces: list[str] = []
-    async with models_over(model_server, tmp_path) as asking:
+    async with models_over(model_server, tmp_path, "responses") as asking:
         with pytest.raises(ModelError) as caught, anyio.fail_after(10):
             await asking.models.ask(
                 question(timeout=0.4),

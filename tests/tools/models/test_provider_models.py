@@ -79,7 +79,7 @@ async def test_an_answer_of_a_form_is_forced_and_comes_back_unparsed(
     assert answer.calls == ()
 
 
-async def test_a_compatible_endpoint_is_made_to_call_the_answers_tool(
+async def test_a_compatible_endpoint_is_asked_by_response_format(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:
     model_server.answer(structured({"verdict": "yes"}))
@@ -87,12 +87,9 @@ async def test_a_compatible_endpoint_is_made_to_call_the_answers_tool(
         await asking.models.ask(question(schema=CLOSED, schema_name="verdict"))
 
     [request] = model_server.requests
-    assert request.output_tool == "verdict"
     assert request.body is not None
-    assert request.body["tool_choice"] == "required" or "verdict" in str(
-        request.body["tool_choice"]
-    )
-    assert "response_format" not in request.body
+    assert "verdict" in str(request.body["response_format"])
+    assert request.tools == ()
 
 
 @pytest.mark.parametrize(
@@ -403,7 +400,9 @@ async def test_a_slow_stream_is_not_a_late_one(
 ) -> None:
     model_server.answer(slow_drip("x" * 60, interval=0.02, piece=2))
     pieces: list[str] = []
-    async with models_over(model_server, tmp_path, attempt_seconds=0.3, attempts=1) as asking:
+    async with models_over(
+        model_server, tmp_path, "responses", attempt_seconds=0.3, attempts=1
+    ) as asking:
         answer = await asking.models.ask(question(), on_text=pieces.append)
         with pytest.raises(ModelError) as caught:
             await asking.models.ask(question())
@@ -411,7 +410,7 @@ async def test_a_slow_stream_is_not_a_late_one(
     assert answer.text == "x" * 60
     assert (caught.value.kind, str(caught.value)) == (
         "timeout",
-        "openai-chat:scripted did not answer in 0.3 s",
+        "openai:scripted did not answer in 0.3 s",
     )
     assert "models.attempt_seconds" in (caught.value.hint or "")
 

@@ -6,4 +6,5 @@ from .endpoints import (
 from .opening import (
     check_models as check_models,
     open_models as open_models,
+    output_mode_of as output_mode_of,
 )

@@ -221,7 +221,7 @@ def _openai_chat(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
         )
     if endpoint.provider == "vllm":
         provider: Provider[AsyncOpenAI] = VLLMProvider(openai_client=client)
-    elif endpoint.is_foreign or endpoint.is_self_hosted:
+    elif endpoint.is_compatible:
         provider = OpenAICompatibleProvider("openai-compatible", openai_client=client)
     else:
         provider = OpenAIProvider(openai_client=client)
@@ -245,7 +245,7 @@ def _chat_profile(endpoint: Endpoint) -> ModelProfile:
     )
     return OpenAIModelProfile(
         openai_chat_streaming_requires_finish_reason=True,
-        openai_chat_supports_max_completion_tokens=is_openai and not endpoint.is_self_hosted,
+        openai_chat_supports_max_completion_tokens=is_openai and endpoint.provider == "openai-chat",
     )
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final, Literal, cast, get_args
 from urllib.parse import urlsplit, urlunsplit
@@ -67,7 +68,12 @@ PROVIDERS: Mapping[str, Provider] = {
 }
 
 SELF_HOSTED: Final = frozenset(name for name, known in PROVIDERS.items() if not known.needs_key)
-"""Servers that users run themselves: slow ones are waited for, and answers are held to a schema."""
+"""Providers whose servers users run themselves."""
+
+PROBE_NAME: Final = "wavewright_probe"
+"""The name of the form that is asked for to find out whether a server holds its model to forms."""
+PROBE_WORD: Final = "quokka"
+"""What a server answers then that does; no model would name it unasked."""
 
 NO_KEY = "no-key-needed"
 """Sent in place of a key where none is needed, because the libraries require one."""
@@ -98,18 +104,34 @@ class Endpoint:
     """
 
     @property
+    def is_compatible(self) -> bool:
+        """Whether it is a server of OpenAI's chat API that is not OpenAI's: what it can do, and how
+        fast, must be found out.
+        """
+        return self.provider in SELF_HOSTED or (self.provider == "openai-chat" and self.is_foreign)
+
+    @property
     def is_self_hosted(self) -> bool:
-        """Whether it is a server that users run themselves."""
-        return self.provider in SELF_HOSTED
+        """Whether it is a server that users run themselves: slow ones are waited for."""
+        is_near = self.url is not None and _is_private_host(urlsplit(self.url).hostname or "")
+        return self.provider in SELF_HOSTED or (self.is_compatible and is_near)
 
     @property
     def shown_address(self) -> str | None:
         """The address without what may be a password, where it is not the provider's own."""
-        if self.url is None or not (self.is_foreign or self.is_self_hosted):
+        if self.url is None or not (self.is_foreign or self.is_compatible):
             return None
         parts = urlsplit(self.url)
         host = parts.netloc.rpartition("@")[2]
         return urlunsplit((parts.scheme, host, parts.path, "", ""))
+
+
+def _is_private_host(host: str) -> bool:
+    """Tell whether a host is this machine or one of the same network."""
+    try:
+        return ip_address(host).is_private
+    except ValueError:
+        return host == "localhost" or host.endswith((".local", ".internal", ".localhost"))
 
 
 def split_model(model: str) -> tuple[str, str]:

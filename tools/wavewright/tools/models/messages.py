@@ -21,7 +21,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, TypeAlias, cast
+from typing import Final, Literal, TypeAlias, cast
 
 from pydantic import TypeAdapter
 from pydantic_ai.exceptions import ContentFilterError
@@ -54,6 +54,8 @@ from wavewright.tools.models.endpoints import SELF_HOSTED, Endpoint
 from wavewright.tools.models.errors import PROVIDER_ERRORS
 
 OutputMode: TypeAlias = Literal["native", "tool", "prompted"]
+OUTPUT_MODES: Final[tuple[OutputMode, ...]] = ("native", "tool", "prompted")
+"""The most reliable first."""
 
 _GUIDED_PROVIDERS = SELF_HOSTED
 """Providers that enforce any schema while the model writes."""
@@ -318,12 +320,14 @@ class StreamRedactor:
 
 
 async def read_stream(
-    stream: StreamedResponse, answer_tool: str | None, on_text: OnText, begun: Callable[[], None]
+    stream: StreamedResponse,
+    answer_tool: str | None,
+    on_text: OnText | None,
+    begun: Callable[[], None],
 ) -> tuple[ModelResponse, bool]:
     """Return a streamed answer, and whether it is whole: it says itself how it ended.
 
-    What breaks after something came leaves what came, for that has been shown; before that it is a
-    fault.
+    What breaks after something was shown leaves what came; before that it is a fault.
     """
     has_text = False
     answering: set[int] = set()
@@ -339,7 +343,7 @@ async def read_stream(
             return stream.get(), False
         begun()
         text = _event_text(event, answer_tool, answering)
-        if text:
+        if text and on_text is not None:
             has_text = True
             on_text(text)
     response = stream.get()

@@ -2,7 +2,8 @@
 
 A *meter* belongs to one question: before each request it reserves the maximum cost, afterwards it
 settles the actual cost, and it sums up. A request that was interrupted by a timeout or a
-cancellation counts as its whole reservation.
+cancellation counts as its whole reservation; one to a server of OpenAI's chat API that is not
+OpenAI's counts as the question and what had arrived.
 """
 
 from __future__ import annotations
@@ -62,6 +63,16 @@ class RequestCharge:
     seconds: float = 0.0
     is_estimated: bool = True
     is_implausible: bool = False
+    arrived_at: float | None = None
+    """When the first of a streamed answer arrived."""
+    arrived: int = 0
+    """Pieces of a streamed answer that have arrived; most servers send one a token."""
+
+    def note_arrival(self, now: float) -> None:
+        """Note that one more piece of the answer has arrived."""
+        if self.arrived_at is None:
+            self.arrived_at = now
+        self.arrived += 1
 
 
 _MIN_ANSWER_TOKENS = 500
@@ -111,8 +122,13 @@ class UsageTracker:
         return self.deadline - anyio.current_time()
 
     @asynccontextmanager
-    async def request(self, model: str, url: str | None) -> AsyncGenerator[RequestCharge]:
+    async def request(
+        self, model: str, url: str | None, *, is_charged_by_arrival: bool = False
+    ) -> AsyncGenerator[RequestCharge]:
         """Reserve for one request to a model, and settle at the end, also after an error.
+
+        `is_charged_by_arrival` says that what had not arrived of an interrupted answer is not
+        charged.
 
         Raises:
             RequestFailed: the request would go over a budget, and was not made.
@@ -133,6 +149,9 @@ class UsageTracker:
             yield usage
         finally:
             usage.seconds = anyio.current_time() - started
+            if is_charged_by_arrival and usage.outcome != "answered" and usage.is_estimated:
+                usage.output_tokens = min(usage.output_tokens, usage.arrived)
+                self._price(usage)
             spent = Spend(
                 1, usage.input_tokens + usage.output_tokens, usage.usd or 0.0, usage.seconds
             )

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from wavewright.config.redaction import Redactor
+    from wavewright.tools.models.messages import OutputMode
 
 
 REQUESTS_VARIABLE = "WAVEWRIGHT_MODEL_REQUESTS"
@@ -126,6 +127,18 @@ async def open_models(
             for name in configured_models(settings):
                 models.served_model(name)
         yield models
+
+
+async def output_mode_of(models: ModelClient, model: str) -> OutputMode | None:
+    """Return how a server of OpenAI's chat API that is not OpenAI's is asked for a form; None for a
+    provider's own, and where nothing is asked.
+    """
+    from wavewright.tools.models.provider_models import ProviderModels
+
+    if not isinstance(models, ProviderModels):
+        return None
+    server = models.served_model(model).server
+    return None if server is None else await server.mode()
 
 
 def _cassette_of(settings: Settings, redactor: Redactor) -> Callable[[Model], Model]:

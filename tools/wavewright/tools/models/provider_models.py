@@ -39,12 +39,12 @@ from wavewright.planner.ports.model_port import (
 )
 from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.planner.types import RunId
+from wavewright.tools.models.cassette.model import CassetteModel
 from wavewright.tools.models.endpoints import (
-    SELF_HOSTED,
     Endpoint,
     choose_model,
     find_endpoint,
-    split_model,
+    is_replaying,
     thinking_level,
 )
 from wavewright.tools.models.errors import (
@@ -54,19 +54,19 @@ from wavewright.tools.models.errors import (
     merged_fault,
     outcome_of,
 )
+from wavewright.tools.models.known_servers import ServerKnowledge
 from wavewright.tools.models.messages import (
     StreamRedactor,
     answer_from_json,
     answer_to_json,
-    choose_output_mode,
     messages_of,
     question_key,
     sent_text,
     split_response,
-    structured_parameters,
 )
 from wavewright.tools.models.metering import UsageTracker
 from wavewright.tools.models.opening import CassetteMiss
+from wavewright.tools.models.pricing import estimate_tokens
 from wavewright.tools.models.retrying import (
     ProviderLimiter,
     RetryingModel,
@@ -177,17 +177,22 @@ class ProviderModels:
         return self.model_answer(response, call, meter)
 
     def _seconds_of(self, call: ModelCall, choice: ModelChoice) -> float:
-        """Return how long a question may take; of a self-hosted model, how long it may be silent.
+        """Return how long a question may take; of a server that is not its provider's, how long it
+        may be silent.
 
         Such a server may need minutes to load a model and to read a long prompt, which no clock
-        that was made for services knows; the settings may say less.
+        that was made for services knows: its own pace sets it, and until that is known, a server on
+        this network has `SELF_HOSTED_SECONDS`. The settings may say less.
         """
         section = self.settings.models
         seconds = section.call_seconds(call.timeout)
-        is_self_hosted = split_model(choice.model)[0] in SELF_HOSTED
-        if not is_self_hosted or "request_seconds" in section.model_fields_set:
+        served = self.served_model(choice.model)
+        if served.server is None or "request_seconds" in section.model_fields_set:
             return seconds
-        return max(seconds, SELF_HOSTED_SECONDS)
+        by_pace = served.server.known.silent_seconds(estimate_tokens(sent_text(call)))
+        if by_pace is not None:
+            return max(seconds, by_pace)
+        return max(seconds, SELF_HOSTED_SECONDS) if served.endpoint.is_self_hosted else seconds
 
     async def work(
         self,
@@ -256,9 +261,11 @@ class ProviderModels:
         known = self._served_models.get(name)
         if known is None:
             endpoint = find_endpoint(name, self.settings, self.environment)
-            known = ServedModel(
-                name, endpoint, self.build(endpoint), self._limiter(endpoint.provider)
-            )
+            model, server = self.build(endpoint), None
+            if endpoint.is_compatible and not is_replaying(self.settings):
+                bare = model.wrapped if isinstance(model, CassetteModel) else model
+                server = ServerKnowledge(endpoint, bare)
+            known = ServedModel(name, endpoint, model, self._limiter(endpoint.provider), server)
             self._served_models[name] = known
         return known
 
@@ -373,11 +380,13 @@ class ProviderModels:
         )
 
     def _retrying_model(self, name: str, meter: UsageTracker, is_formed: bool) -> RetryingModel:  # noqa: FBT001
-        served, schema, form = self.served_model(name), meter.call.schema, None
-        if is_formed and schema is not None:
-            way = choose_output_mode(served.endpoint, served.model, schema)
-            form = structured_parameters(schema, meter.call.schema_name, way)
-        return RetryingModel(served, meter, self.settings.models, form)
+        return RetryingModel(
+            self.served_model(name),
+            meter,
+            self.settings.models,
+            is_formed=is_formed,
+            is_replaying=is_replaying(self.settings),
+        )
 
     def _limiter(self, provider: str) -> ProviderLimiter:
         if provider not in self._limiters:

@@ -24,16 +24,23 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings, merge_model_settings
 
 from wavewright.config.sections import ModelsSection
+from wavewright.planner.types import JsonSchema
 from wavewright.tools.models.endpoints import PROVIDERS, Endpoint
 from wavewright.tools.models.errors import PROVIDER_ERRORS, ModelFault, RequestFailed, fault_of
-from wavewright.tools.models.messages import read_stream, visible_text, with_less_of_tools
+from wavewright.tools.models.known_servers import ServerKnowledge
+from wavewright.tools.models.messages import (
+    OUTPUT_MODES,
+    OutputMode,
+    choose_output_mode,
+    is_object,
+    read_stream,
+    structured_parameters,
+    visible_text,
+    with_less_of_tools,
+)
 from wavewright.tools.models.metering import RequestCharge, UsageTracker
-from wavewright.tools.models.opening import CassetteError
+from wavewright.tools.models.opening import CassetteError, CassetteMiss
 from wavewright.tools.network import RateLimiter
-
-
-def _ignore_text(_: str) -> None:
-    """Show an answer to nobody as it arrives."""
 
 
 class ProviderLimiter:
@@ -71,11 +78,26 @@ class ServedModel:
     endpoint: Endpoint
     model: Model
     limiter: ProviderLimiter
+    server: ServerKnowledge | None = None
+    """What is known of a server of OpenAI's chat API that is not OpenAI's."""
+
+    async def output_modes(self, schema: JsonSchema, *, is_replaying: bool) -> list[OutputMode]:
+        """Return the ways to ask for a form: the best first, then those that stand in for it where
+        the server refuses the form, or a recording has the question in another way.
+        """
+        declared = choose_output_mode(self.endpoint, self.model, schema)
+        if is_replaying:
+            return [declared, *(mode for mode in OUTPUT_MODES if mode != declared)]
+        if self.server is None or not is_object(schema):
+            return [declared]
+        best = await self.server.mode()
+        return [*OUTPUT_MODES[OUTPUT_MODES.index(best) :]]
 
 
 class RetryingModel(WrapperModel):
-    """A model behind the provider's rate limiter, metered, with retries; `form` is what its answer
-    should have.
+    """A model behind the provider's rate limiter, metered, with retries.
+
+    Where `is_formed`, an answer has the form that the question asks for.
     """
 
     def __init__(
@@ -83,14 +105,18 @@ class RetryingModel(WrapperModel):
         served: ServedModel,
         meter: UsageTracker,
         section: ModelsSection,
-        form: ModelRequestParameters | None,
+        *,
+        is_formed: bool,
+        is_replaying: bool,
     ) -> None:
         super().__init__(served.model)
         self._served = served
         self._name = served.name
         self._usage = meter
         self._section = section
-        self._form = form
+        self._schema = meter.call.schema if is_formed else None
+        self._is_replaying = is_replaying
+        self._form: ModelRequestParameters | None = None
 
     async def request(
         self,
@@ -103,7 +129,31 @@ class RetryingModel(WrapperModel):
         Raises:
             RequestFailed: there is none.
         """
-        parameters = model_request_parameters
+        if self._schema is None:
+            return await self._request_in_form(messages, model_settings, model_request_parameters)
+        modes = await self._served.output_modes(self._schema, is_replaying=self._is_replaying)
+        refusals: list[RequestFailed | CassetteMiss] = []
+        for mode in modes:
+            self._form = structured_parameters(self._schema, self._usage.call.schema_name, mode)
+            try:
+                return await self._request_in_form(
+                    messages, model_settings, model_request_parameters
+                )
+            except CassetteMiss as miss:
+                refusals.append(miss)
+            except RequestFailed as error:
+                # Refused as it is, by a server that answers: its form may be what it cannot take.
+                if error.fault.kind != "denied" or error.fault.is_of_provider:
+                    raise
+                refusals.append(error)
+        raise refusals[0]
+
+    async def _request_in_form(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        parameters: ModelRequestParameters,
+    ) -> ModelResponse:
         if self._form is not None:
             # Another model of the chain may be asked for the form in another way.
             parameters = replace(self._form, instruction_parts=parameters.instruction_parts)
@@ -164,14 +214,19 @@ class RetryingModel(WrapperModel):
     ) -> ModelResponse:
         endpoint = self._served.endpoint
         url = endpoint.url if endpoint.is_foreign else None
-        async with self._served.limiter.slot(), self._usage.request(self._name, url) as usage:
+        async with (
+            self._served.limiter.slot(),
+            self._usage.request(
+                self._name, url, is_charged_by_arrival=self._served.server is not None
+            ) as usage,
+        ):
             if settings is not None and settings.get("max_tokens", 0) > self._usage.max_tokens:
                 # A budget has room for a shorter answer only.
                 settings = merge_model_settings(
                     settings, ModelSettings(max_tokens=self._usage.max_tokens)
                 )
             try:
-                response = await self._send(messages, settings, parameters)
+                response = await self._send(messages, settings, parameters, usage)
                 self._usage.record_response(usage, response)
                 self._require_usable(response)
             except RequestFailed as error:
@@ -216,37 +271,49 @@ class RetryingModel(WrapperModel):
         messages: list[ModelMessage],
         settings: ModelSettings | None,
         parameters: ModelRequestParameters,
+        charge: RequestCharge,
     ) -> ModelResponse:
-        is_self_hosted = self._served.endpoint.is_self_hosted
-        on_text = self._usage.on_text
-        if on_text is None and is_self_hosted:
-            # A stream shows that a slow server is at work.
-            on_text = _ignore_text
+        server, on_text = self._served.server, self._usage.on_text
         with anyio.fail_after(self._attempt_seconds()) as clock:
-            if on_text is None:
+            # A stream shows that a slow server is at work.
+            if on_text is None and server is None:
                 return await self.wrapped.request(messages, settings, parameters)
 
             def begun() -> None:
                 # From here on only the call's own clock counts: a long answer is not a late one.
                 clock.deadline = math.inf
-                if is_self_hosted:
+                charge.note_arrival(anyio.current_time())
+                # A server that goes on without end is held to the clock.
+                if server is not None and charge.arrived <= 2 * self._usage.max_tokens:
                     self._usage.restart_clock()
 
             answer_tool = None if self._form is None else self._usage.call.schema_name
-            on_text("")
+            if on_text is not None:
+                on_text("")
+            asked_at = anyio.current_time()
             async with self.wrapped.request_stream(messages, settings, parameters) as stream:
                 response, is_whole = await read_stream(stream, answer_tool, on_text, begun)
                 self._usage.is_cut = not is_whole
-                return response
+            if server is not None and is_whole and charge.arrived_at is not None:
+                server.measure(
+                    response.usage.input_tokens,
+                    charge.arrived_at - asked_at,
+                    response.usage.output_tokens,
+                    anyio.current_time() - charge.arrived_at,
+                )
+            return response
 
     def _attempt_seconds(self) -> float:
         """Return how long one request may take before it begins to answer.
 
         A server of one's own reads a long prompt for minutes; it would begin anew if it were asked
-        again, so the call's own clock alone counts there, unless the settings say otherwise.
+        again, so the call's own clock alone counts there and where a server's pace is known, unless
+        the settings say otherwise.
         """
         is_set = "attempt_seconds" in self._section.model_fields_set
-        if self._served.endpoint.is_self_hosted and not is_set:
+        server = self._served.server
+        has_pace = server is not None and server.known.read_per_second is not None
+        if (has_pace or self._served.endpoint.is_self_hosted) and not is_set:
             return math.inf
         return self._section.attempt_seconds
 

@@ -64,10 +64,14 @@ from wavewright.engine.rehearsal.fake_model.replies import (
     answer_of,
 )
 from wavewright.engine.rehearsal.fake_model.request import FakeModelRequest, FakeToolCall, Wire
+from wavewright.tools.models.endpoints import PROBE_NAME, PROBE_WORD
 
 if TYPE_CHECKING:
     from wavewright.engine.rehearsal.fake_model.http_server import ServerThread
 
+
+HoldsBy: TypeAlias = Literal["native", "tool", "nothing"]
+"""How a server can be asked for a form: `native` by `response_format`."""
 
 API_KEY = "sk-scripted-0123456789abcdef"
 """The key that `environment()` gives; the server takes any."""
@@ -88,7 +92,8 @@ class FakeModelServer:
     block runs.
     """
 
-    def __init__(self, port: int = 0) -> None:
+    def __init__(self, port: int = 0, *, holds_by: HoldsBy = "native") -> None:
+        self._holds_by = holds_by
         self._rules: list[Rule] = []
         self._ledger = RequestLog()
         self._port = port
@@ -221,7 +226,13 @@ class FakeModelServer:
                 raise TimeoutError(f"{self._ledger.in_flight} requests are still under way")
 
     def decide(self, request: FakeModelRequest) -> tuple[Answer, int]:
-        """Return the answer to a request and its number, and write both down."""
+        """Return the answer to a request and its number, and write both down.
+
+        What a client asks to find out how the server can be asked is answered by what it is, and is
+        in no ledger.
+        """
+        if request.schema_name == PROBE_NAME:
+            return self._probe_answer(request), 0
         with self._ledger.changed:
             rule = next(
                 (rule for rule in self._rules if rule.left != 0 and rule.test(request)), None
@@ -237,6 +248,12 @@ class FakeModelServer:
             self._ledger.exchanges.append(Exchange(number, request, name, answer, time.monotonic()))
             self._ledger.changed.notify_all()
         return answer, number
+
+    def _probe_answer(self, request: FakeModelRequest) -> Answer:
+        way = "native" if request.output_tool is None else "tool"
+        if self._holds_by == way:
+            return made.structured({"word": PROBE_WORD})
+        return Reply(text="Blue.")
 
     def _resolve_answer(self, given: AnswerLike | AnswerMaker, request: FakeModelRequest) -> Answer:
         try:

@@ -1,0 +1,136 @@
+"""Servers of OpenAI's chat API that are not OpenAI's: how they are asked is found out once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import anyio
+import pytest
+from pydantic_ai.models import Model
+
+from tests.support.served_models import models_over, question
+from wavewright.engine.rehearsal.fake_model.replies import Reply, failing, silence, structured
+from wavewright.engine.rehearsal.fake_model.request import FakeModelRequest
+from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, HoldsBy
+from wavewright.planner.ports.model_port import ModelError
+from wavewright.planner.types import JsonSchema
+from wavewright.tools.models.endpoints import Endpoint
+from wavewright.tools.models.known_servers import KnownServer, probe
+from wavewright.tools.models.messages import OutputMode
+
+pytestmark = pytest.mark.anyio
+
+FORM: JsonSchema = {
+    "type": "object",
+    "properties": {"word": {"type": "string"}},
+    "required": ["word"],
+    "additionalProperties": False,
+}
+
+
+async def request_of(server: FakeModelServer, folder: Path) -> FakeModelRequest:
+    """Return what a question for a form comes as."""
+    server.answer(structured({"word": "yes"}))
+    async with models_over(server, folder) as asking:
+        answer = await asking.models.ask(question(schema=FORM, schema_name="verdict"))
+    assert json.loads(answer.text) == {"word": "yes"}
+    return server.requests[-1]
+
+
+@pytest.mark.parametrize("holds_by", ["native", "tool", "nothing"])
+async def test_a_server_is_asked_for_a_form_by_the_best_way_that_it_has(
+    holds_by: HoldsBy, tmp_path: Path
+) -> None:
+    with FakeModelServer(holds_by=holds_by) as server:
+        request = await request_of(server, tmp_path)
+
+    assert request.body is not None
+    form = request.body.get("response_format")
+    asked_by = {
+        "native": isinstance(form, dict) and form["type"] == "json_schema",
+        "tool": request.output_tool == "verdict",
+        "nothing": '"word"' in request.instructions and request.tools == (),
+    }
+    assert [way for way, is_asked in asked_by.items() if is_asked] == [holds_by]
+
+
+async def test_what_was_found_is_kept_in_the_cache_folder(
+    model_server: FakeModelServer, tmp_path: Path, cache_home: Path
+) -> None:
+    await request_of(model_server, tmp_path)
+
+    [(server, kept)] = json.loads(
+        (cache_home / "wavewright" / "model-servers.json").read_text()
+    ).items()
+    assert server == f"{model_server.openai_url} scripted"
+    assert kept["mode"] == "native"
+
+
+async def test_a_server_is_probed_once(
+    model_server: FakeModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probes: list[str] = []
+
+    async def counting(endpoint: Endpoint, model: Model) -> OutputMode | None:
+        probes.append(endpoint.name)
+        return await probe(endpoint, model)
+
+    monkeypatch.setattr("wavewright.tools.models.known_servers.probe", counting)
+
+    await request_of(model_server, tmp_path)
+    await request_of(model_server, tmp_path)
+
+    assert probes == ["scripted"]
+
+
+async def test_a_form_that_a_server_refuses_is_asked_for_in_the_next_way(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    model_server.answer(failing(400), when=lambda request: not request.tools)
+
+    request = await request_of(model_server, tmp_path)
+
+    assert request.output_tool == "verdict"
+
+
+async def test_a_call_that_is_cut_off_is_charged_by_what_arrived(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    model_server.answer(Reply(text="one two three four", piece=4, interval=30))
+    async with models_over(model_server, tmp_path, request_seconds=0.5) as asking:
+        with pytest.raises(ModelError, match="gave no answer"):
+            await asking.models.ask(question(max_tokens=9_000))
+        spent = await asking.spent()
+
+    assert 0 < spent.tokens < 60
+
+
+async def test_a_call_that_never_began_is_charged_by_its_question(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    model_server.answer(silence())
+    async with models_over(model_server, tmp_path, request_seconds=0.3) as asking:
+        with pytest.raises(ModelError):
+            await asking.models.ask(question(max_tokens=9_000))
+        spent = await asking.spent()
+
+    assert 0 < spent.tokens < 50
+
+
+async def test_a_server_on_this_machine_is_waited_for_beyond_the_ladders_clock(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    model_server.answer(Reply(text="late, but here", delay=0.6))
+    async with models_over(model_server, tmp_path) as asking:
+        with anyio.fail_after(20):
+            answer = await asking.models.ask(question(timeout=0.2))
+
+    assert (answer.text, len(model_server.requests)) == ("late, but here", 1)
+
+
+def test_the_clock_of_a_server_follows_its_pace() -> None:
+    slow = KnownServer(read_per_second=20, written_per_second=5)
+
+    assert slow.silent_seconds(2_000) == pytest.approx(5 * (100 + 0.2))
+    assert KnownServer().silent_seconds(2_000) is None
