@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.planner.planning_case import ScriptedModels, goal_of, ladder, planned, said
+from wavewright.planner.planning.plan_stream import PlanStream
 from wavewright.planner.planning.records import PlanningResult
 from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, ModelError, OnText, OnUse
 from wavewright.planner.schemas.validation import validator_of
@@ -151,3 +152,17 @@ async def test_steps_that_the_goal_demands_have_room_within_its_limit() -> None:
 
     assert result.plan is not None
     assert [step.tool for step in result.plan.steps] == ["read_sensor", "write_report"]
+
+
+async def test_its_steps_arrive_as_the_text_of_a_plan_so_that_they_can_start_early() -> None:
+    stream, prefixes = PlanStream(), list[int]()
+
+    def receive(text: str) -> None:
+        prefix = stream.add(text)
+        if prefix is not None:
+            prefixes.append(len(prefix.steps))
+
+    result = await planned(HeldModels([]), "guided", on_text=receive)
+
+    assert result.plan is not None
+    assert prefixes == [*range(1, len(result.plan.steps) + 1)]

@@ -154,9 +154,10 @@ class PlanningConversation:
                 tools,
                 self._asking.prompts,
                 await self._call(rung),
-                # What is said is a choice and no plan: it is not streamed to readers of plans.
+                # What is said is a choice and no plan: readers of plans get the steps instead.
                 lambda call: self._models.ask(call, on_use=self._asking.on_use),
                 tries=rung.tries,
+                on_text=self._asking.on_text,
             )
         except ModelError as error:
             return FallbackFailure(f"{error.kind}: {error}")

@@ -8,6 +8,7 @@ rung says. Each question begins as the one before, so that servers reuse what th
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -20,7 +21,7 @@ from wavewright.planner.planning.guided_choices import Choice, GuidedPlan, close
 from wavewright.planner.planning.prompt import request_values
 from wavewright.planner.planning.tool_descriptions import tool_entries
 from wavewright.planner.ports.fallback_ladder import FallbackFailure
-from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, Turn
+from wavewright.planner.ports.model_port import ModelAnswer, ModelCall, OnText, Turn
 from wavewright.planner.reading.json_extraction import find_json
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema
@@ -51,6 +52,7 @@ async def plan_by_choices(
     ask: Ask,
     *,
     tries: int,
+    on_text: OnText | None = None,
 ) -> Plan | FallbackFailure:
     """Return a plan made step by step, unbound, or why there is none.
 
@@ -61,6 +63,7 @@ async def plan_by_choices(
         question: What every question has in common: role, preference, timeout.
         ask: Asks a model.
         tries: How often one step is asked for.
+        on_text: Receives the plan as it grows, as if one answer held it.
 
     Raises:
         ModelError: there is no answer to one of the questions.
@@ -76,6 +79,9 @@ async def plan_by_choices(
         schema_name="next_step",
     )
     made, turns = GuidedPlan(goal, tools), list[Turn]()
+    if on_text is not None:
+        on_text("")
+        on_text('{"steps": [')
     while True:
         if not made.choices and not made.results:
             return FallbackFailure(
@@ -84,9 +90,21 @@ async def plan_by_choices(
         following = _only_way(made) or await _ask_for_step(
             made, question, turns, prompts, ask, tries
         )
-        if isinstance(following, FallbackFailure | Plan):
+        if isinstance(following, FallbackFailure):
+            return following
+        if on_text is not None:
+            on_text(_added_text(made, following))
+        if isinstance(following, Plan):
             return following
         made = following
+
+
+def _added_text(made: GuidedPlan, following: GuidedPlan | Plan) -> str:
+    """Return what the text of the plan has beyond that of the steps before."""
+    if isinstance(following, Plan):
+        return "]}"
+    written = following.steps[-1].model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return f"{', ' if made.steps else ''}{json.dumps(written, ensure_ascii=False)}"
 
 
 async def _ask_for_step(
