@@ -77,15 +77,27 @@ def doctor(
     offline: Annotated[
         bool, typer.Option("--offline", help="Contact no language model and no broker.")
     ] = False,
+    model: Annotated[
+        bool,
+        typer.Option(
+            "--model",
+            help="Ask the planner's model three small questions instead, and say what it is good for.",
+        ),
+    ] = False,
 ) -> None:
     """Check the installation and the project, and show how to fix what fails.
 
     A configured language model is asked one short question; a configured broker is checked for the
-    daemon's access.
+    daemon's access. With `--model`, the planner's model is asked for a word, for a typed object and
+    for a plan of two steps, as a whole and one step at a time.
     """
     from wavewright.engine.interfaces.cli.project import doctor_command
 
-    raise typer.Exit(doctor_command.examine(output_format=format, is_offline=offline))
+    raise typer.Exit(
+        doctor_command.examine(
+            output_format=format, is_offline=offline, examines_model=model and not offline
+        )
+    )
 
 
 @group.command()

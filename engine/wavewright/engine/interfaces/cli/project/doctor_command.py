@@ -58,7 +58,13 @@ from wavewright.planner.ports.model_port import (
 from wavewright.planner.reading.reader import read_model
 from wavewright.reviewer.package.call_reports import sum_costs, usd_text
 from wavewright.tools.functions.errors import ToolDefinitionError
-from wavewright.tools.models import ModelConfigError, check_models, choose_model, model_configured
+from wavewright.tools.models import (
+    ModelConfigError,
+    check_models,
+    choose_model,
+    model_configured,
+    output_mode_of,
+)
 from wavewright.tools.packs import PackError, pack_names
 
 if TYPE_CHECKING:
@@ -67,6 +73,7 @@ if TYPE_CHECKING:
     from wavewright.config.sections import BudgetSettings
     from wavewright.planner.ports.budgets import Allowance, InspectableBudgetStore, RemainingBudget
     from wavewright.planner.ports.model_port import ModelClient
+    from wavewright.tools.models.messages import OutputMode
 
 
 _TIMEOUT_SECONDS = 20.0
@@ -97,13 +104,15 @@ class _ProbedModel:
     roles: list[Role] = field(default_factory=list[Role])
 
 
-def examine(*, output_format: str, is_offline: bool) -> int:
+def examine(*, output_format: str, is_offline: bool, examines_model: bool = False) -> int:
     """Print the findings and return the exit code: 1 if there is a fault.
 
     Unless `is_offline`, each configured language model is asked one short question, and the broker
-    is checked for the daemon's access.
+    is checked for the daemon's access. `examines_model` asks the planner's model three questions
+    instead of all that, and says what it is good for.
     """
-    findings = [_redacted(found) for found in _findings(is_offline=is_offline)]
+    found_by = _model_examination() if examines_model else _findings(is_offline=is_offline)
+    findings = [_redacted(found) for found in found_by]
     if output_format == "json":
         print_json([asdict(found) for found in findings])
     else:
@@ -113,6 +122,20 @@ def examine(*, output_format: str, is_offline: bool) -> int:
     return (
         exit_codes.NEGATIVE if any(found.state == "fault" for found in findings) else exit_codes.OK
     )
+
+
+def _model_examination() -> Iterator[DoctorFinding]:
+    from wavewright.engine.interfaces.cli.project.model_examination import examine_model
+
+    try:
+        settings = project_settings()
+        check_models(settings)
+        choose_model(settings, "auto", "planner", os.environ)
+        yield from anyio.run(examine_model, replace(settings, cassette=None))
+    except (DocumentError, PlanError) as error:
+        yield finding_of_faulty_file("settings", error, "fix the file")
+    except ModelConfigError as error:
+        yield DoctorFinding.of_error("model", error)
 
 
 def _redacted(found: DoctorFinding) -> DoctorFinding:
@@ -365,7 +388,10 @@ async def _probe(
             # Without the cassette, which does not record this question.
             live = replace(settings, cassette=None)
             models = await stack.enter_async_context(open_models(live, budget_store))
-            answers = [await _probe_model(models, model, asked[model]) for model in reversed(asked)]
+            for model in reversed(asked):
+                answers.append(await _probe_model(models, model, asked[model]))
+                if answers[-1].state != "fault":
+                    answers += await _form_findings(models, model)
         return answers, await budget_store.left(BudgetScope())
 
 
@@ -408,6 +434,22 @@ async def _probe_model(models: ModelClient, model: str, role: Role) -> DoctorFin
     name = (by or model).partition(":")[2]
     hint = f"set models.prices.{name} in wavewright.yaml" if sum_costs(uses).unpriced else ""
     return DoctorFinding("answer", "note" if by else "ok", detail, hint)
+
+
+_MODE_WORDS: dict[OutputMode, str] = {
+    "native": "response_format holds it to a JSON Schema",
+    "tool": "by a tool; response_format does not hold it to a JSON Schema",
+    "prompted": "in words alone: neither response_format nor a tool holds it to a JSON Schema",
+}
+
+
+async def _form_findings(models: ModelClient, model: str) -> list[DoctorFinding]:
+    """Return how a server that is not its provider's own is asked for typed answers."""
+    mode = await output_mode_of(models, model)
+    if mode is None:
+        return []
+    detail = f"{model} is asked for typed answers: {_MODE_WORDS[mode]}"
+    return [DoctorFinding("form", "ok" if mode == "native" else "note", detail)]
 
 
 def _budget_findings(settings: Settings, left: Allowance) -> DoctorFinding:
