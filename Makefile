@@ -5,7 +5,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help environment run-environment run test prompts crash soak check check-format check-lint check-pyright check-mypy check-imports format bench dojo docs dist lock clean
+.PHONY: help environment run-environment run test model model-test prompts crash soak check check-format check-lint check-pyright check-mypy check-imports format bench dojo docs dist lock clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -36,7 +36,14 @@ test: environment ## Run every test
 	@sh .ci/rabbitmq
 	@sh .ci/proxies
 	@sh .ci/mcp-servers
+	@sh .ci/model
 	@$(BIN)/python -m pytest --numprocesses $(TEST_WORKERS) --dist worksteal $(ARGS)
+
+model: environment ## Set up a small language model for the tests (180 MB)
+	@sh .ci/model
+
+model-test: model ## Ask the small language model in every way, and run its plans
+	@WAVEWRIGHT_MODEL_TESTS=1 $(BIN)/python -m pytest tests/local_model -s --durations=0 $(ARGS)
 
 prompts: environment ## Print what models are asked, for three goals
 	@$(BIN)/python -m tests.prompts.test_prompts_of_goals

@@ -1,0 +1,162 @@
+"""A real model of 135 million parameters, asked in every way: what must hold for any model.
+
+How good its answers are is printed and not asserted. `make test` runs a slice, `make model-test`
+all of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.local_model.conftest import LocalModel
+from tests.local_model.goals import FILES, GOALS
+from wavewright.engine import Wavewright
+from wavewright.planner.ports.model_port import (
+    LoopLimits,
+    LoopTool,
+    ModelCall,
+    ModelError,
+    ModelUse,
+)
+from wavewright.planner.schemas.validation import validator_of
+from wavewright.planner.types import Json, JsonObject, JsonSchema
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(1_200)]
+
+IS_WHOLE = bool(os.environ.get("WAVEWRIGHT_MODEL_TESTS"))
+whole = pytest.mark.skipif(not IS_WHOLE, reason="a slice: `make model-test` runs all")
+NEVER_LONGER = 900.0
+"""Seconds after which a test takes what it waits for to be hung, on a busy machine."""
+
+TOWN: JsonSchema = {
+    "type": "object",
+    "properties": {
+        "town": {"type": "string", "maxLength": 20},
+        "inhabitants": {"type": "integer"},
+        "is_capital": {"type": "boolean"},
+    },
+    "required": ["town", "inhabitants", "is_capital"],
+    "additionalProperties": False,
+}
+
+
+def question(prompt: str, schema: JsonSchema | None = None) -> ModelCall:
+    return ModelCall("worker", "test", "Be brief.", prompt, schema=schema, max_tokens=60)
+
+
+async def test_an_answer_in_words_costs_what_the_server_counts(
+    local_model: LocalModel, tmp_path: Path
+) -> None:
+    before = len(local_model.counted())
+    with anyio.fail_after(NEVER_LONGER):
+        async with local_model.opened(tmp_path) as models:
+            answer = await models.ask(question("Name a colour."))
+
+    assert answer.text.strip()
+    assert not answer.use.is_estimated
+    # An answer that met its ceiling is asked for once more.
+    counted = local_model.counted()[before:]
+    assert answer.use.tokens == counted[-1]
+
+
+async def test_a_typed_answer_fits_its_schema(local_model: LocalModel, tmp_path: Path) -> None:
+    with anyio.fail_after(NEVER_LONGER):
+        async with local_model.opened(tmp_path) as models:
+            answer = await models.ask(question("Bern has 134000 inhabitants.", TOWN))
+
+    print(f"a typed answer: {answer.text}")
+    assert validator_of(TOWN).accepts(json.loads(answer.text))
+
+
+SETTINGS = """\
+version: 1
+ladders:
+  planner: [{name: guided, tries: 3, clock: {base: 60s}}]
+  reviewer: [{name: code, ceiling: 0.8}]
+"""
+
+
+@whole
+@pytest.mark.parametrize("name", [*GOALS])
+async def test_a_guided_plan_is_valid_runs_to_its_end_and_is_packaged(
+    name: str, local_model: LocalModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goal = GOALS[name]
+    (tmp_path / "wavewright.yaml").write_text(SETTINGS)
+    for file, text in FILES.items():
+        (tmp_path / file).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    for variable, value in local_model.environment.items():
+        monkeypatch.setenv(variable, value)
+
+    with anyio.fail_after(NEVER_LONGER):
+        async with Wavewright.from_project(tmp_path, tools=goal.tools) as ww:
+            run = await ww.do(goal.text, goal.inputs, tools=[tool.__name__ for tool in goal.tools])
+
+    called = [(step.step, step.status) for step in run.steps.values()]
+    print(f"{name}: {run.status}, {called}")
+    assert run.status in {"achieved", "not_achieved"}
+    assert called
+    assert run.package.plan
+
+
+@whole
+async def test_a_plan_as_a_whole_is_valid_or_refused_with_a_reason_and_reviewed(
+    local_model: LocalModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goal = GOALS["words"]
+    (tmp_path / "wavewright.yaml").write_text(
+        SETTINGS.replace("name: guided, tries: 3", "name: llm").replace(
+            "name: code, ceiling: 0.8", "name: model, clock: {base: 60s}"
+        )
+    )
+    monkeypatch.chdir(tmp_path)
+    for variable, value in local_model.environment.items():
+        monkeypatch.setenv(variable, value)
+
+    with anyio.fail_after(NEVER_LONGER):
+        async with Wavewright.from_project(tmp_path, tools=goal.tools) as ww:
+            run = await ww.do(goal.text, goal.inputs)
+
+    print(f"as a whole: {run.status}")
+    assert run.status in {"achieved", "not_achieved", "failed"}
+    assert run.report()
+
+
+@whole
+async def test_an_agent_comes_to_an_end_within_its_limits(
+    local_model: LocalModel, tmp_path: Path
+) -> None:
+    calls: list[JsonObject] = []
+    uses: list[ModelUse] = []
+
+    async def measure(arguments: JsonObject) -> Json:
+        calls.append(arguments)
+        return 21.5
+
+    place: JsonSchema = {
+        "type": "object",
+        "properties": {"place": {"type": "string", "maxLength": 20}},
+        "required": ["place"],
+    }
+    tool = LoopTool("measure", "Measure the temperature of a place.", place, measure)
+    with anyio.fail_after(NEVER_LONGER):
+        async with local_model.opened(tmp_path) as models:
+            try:
+                answer = await models.work(
+                    question("How warm is it in Bern?", TOWN),
+                    [tool],
+                    LoopLimits(requests=3, tool_calls=2),
+                    on_use=uses.append,
+                )
+                print(f"an agent: {answer.text!r} after {len(calls)} call(s)")
+            except ModelError as error:
+                print(f"an agent: {error}")
+
+    assert len(calls) <= 2
+    assert 1 <= len(uses) <= 3
