@@ -204,6 +204,22 @@ async def test_a_waiting_run_shows_its_question_first_and_no_end(tmp_path: Path)
     ]
 
 
+async def test_a_question_beside_running_steps_is_answered_without_resuming(
+    tmp_path: Path,
+) -> None:
+    binding: JsonObject = {"run": RUN, "plan_hash": "x", "step": "ask", "params": "p"}
+    question = Noted(2.0, "question", {"question": "Which?", "options": [], "binding": binding})
+    plan = PlanAccepted(1.0, MANY, PlanHash("x"), "given")
+    async with pages_of(tmp_path, plan, question) as client:
+        page = (await client.get(f"/runs/{RUN}")).text
+        decisions = (await client.get("/decisions")).text
+
+    assert f'href="/decisions#{RUN}"' in page
+    assert f'id="{RUN}"' in decisions
+    assert f"wavewright answer {RUN}" in decisions
+    assert "wavewright resume" not in decisions
+
+
 async def test_the_log_of_a_run_is_found_by_step_item_level_and_text(tmp_path: Path) -> None:
     plan = PlanAccepted(1.0, MANY, PlanHash("x"), "given")
     lines = OutputLogged(2.0, ITEMS, 1, "stdout", "one <b>\ntwo\n", 3)
