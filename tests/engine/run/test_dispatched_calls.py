@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from wavewright.engine import Wavewright
+from wavewright.engine.rehearsal.recordings.recorded_tools import RecordedTools
+from wavewright.engine.run.permitted_calls import CallAllowance
+from wavewright.planner.checks.permits import Permits, ToolPermit
 from wavewright.planner.diagnostics.diagnostic import PlanError
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.types import RunId, StepId, StepKey
 from wavewright.tools import ToolError
+from wavewright.tools.functions.dispatch import dispatch_tools
 from wavewright.tools.functions.registry import make_tool
-from wavewright.tools.functions.tool import Tool
+from wavewright.tools.functions.tool import Tool, ToolCall
 
 PAY = {"tool": "pay", "params": {"to": "Ann", "amount": 5}}
 MOVE = {"tool": "move", "params": {"room": "b"}}
@@ -137,6 +144,28 @@ async def test_calls_that_were_made_are_not_made_again_by_a_retry(tmp_path: Path
 
     assert second.result == [{"tool": "move", "output": "b"}, {"tool": "pay", "output": 5}]
     assert bank.done == ["moved to b", "paid Ann 5"]
+
+
+def test_a_replayed_call_needs_the_permit_of_the_tool_that_was_chosen() -> None:
+    tools = {tool.signature.name: tool for tool in Bank([]).tools()}
+    (union,) = dispatch_tools({"dispatch.move.pay"}, tools).values()
+    replayed = RecordedTools(()).routed(union, cast("Goal", None))
+    allowance = CallAllowance(Permits(tools={"move": ToolPermit()}, calls=5), 0)
+
+    allowance.take(replayed, call_of(MOVE))
+    with pytest.raises(ToolError, match="'pay' is not among the permits"):
+        allowance.take(replayed, call_of(PAY))
+
+
+def call_of(chosen: Any) -> ToolCall:
+    return ToolCall(
+        run=RunId("r"),
+        step=StepId("act"),
+        tool="dispatch.move.pay",
+        params={"call": chosen},
+        key=StepKey("k"),
+        now=dt.datetime(2026, 1, 1, tzinfo=dt.UTC),
+    )
 
 
 @pytest.mark.parametrize("tools", [["pay", "moev"], ["pay", "ask_person"]])

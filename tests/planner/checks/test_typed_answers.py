@@ -9,10 +9,11 @@ import pytest
 
 from wavewright.planner.checks.checker import check
 from wavewright.planner.diagnostics.diagnostic import Diagnostic
-from wavewright.planner.language.plan import ASK_MODEL, Plan
+from wavewright.planner.language.goals import AvailableTool, Goal
+from wavewright.planner.language.plan import ASK_MODEL, Gate, Plan
 from wavewright.planner.language.signatures import AGENT, ToolSignature
 from wavewright.planner.plans.answer_types import AnswerTypeError, answer_schema
-from wavewright.planner.types import JsonSchema
+from wavewright.planner.types import GateId, JsonSchema
 
 OPEN: JsonSchema = {"type": "object"}
 
@@ -100,6 +101,18 @@ def test_a_date_and_a_choice_that_are_asked_for_fit_parameters_that_want_them() 
     assert faults(asked({"day": "date", "room": ["a", "b"]}), booked) == []
 
 
+@pytest.mark.parametrize("fields", ["${inputs.fields}", {"day": "${inputs.kind}"}])
+def test_types_of_an_answer_are_written_out(fields: Any) -> None:
+    given = {"fields": {"day": "date"}, "kind": "date"}
+    plan = Plan.model_validate(
+        {"inputs": given, "steps": [{"id": "q", "ask": {"of": "x", "for": fields}}]}
+    )
+
+    found = [fault for fault in check(plan, None, TOOLS) if fault.severity == "error"]
+
+    assert [(fault.code, fault.pointer) for fault in found] == [("E205", "/steps/0/params/for")]
+
+
 def test_a_choice_without_one_that_is_wanted_does_not_fit() -> None:
     booked = {
         "id": "b",
@@ -167,6 +180,18 @@ def test_an_agent_brings_the_text_of_tools_that_it_is_given() -> None:
     noted = {"id": "n", "tool": "note", "params": {"text": "${string(steps.a.answer)}"}}
 
     assert [fault.code for fault in faults(agent, noted)] == ["E601"]
+
+
+@pytest.mark.parametrize("gated", ["note", None])
+def test_data_chooses_no_tool_on_whose_calls_the_goal_has_a_gate(gated: str | None) -> None:
+    gates = () if gated is None else (Gate(id=GateId("short"), on_tool=gated, check="true"),)
+    allowed = tuple(AvailableTool(name=name) for name in ("mail", "note"))
+    goal = Goal(name="g", job="j", text="g", inputs={}, tools=allowed, gates=gates)
+    step = {"id": "d", "dispatch": [], "tools": ["note"], "needs_approval": True}
+
+    found = check(Plan.model_validate({"steps": [step]}), goal, TOOLS)
+
+    assert [fault.code for fault in found if fault.severity == "error"] == ["E202"] * bool(gated)
 
 
 @pytest.mark.parametrize(

@@ -321,9 +321,13 @@ def check_tools(subject: CheckContext) -> Iterator[Diagnostic]:
 
 def _check_written_types(subject: CheckContext, step: Step, pointer: str) -> Iterator[Diagnostic]:
     """Yield the types and schemas of answers that are none."""
-    if step.tool == ASK_MODEL and isinstance(step.params.get("for"), dict):
+    asked = step.params.get("for")
+    if step.tool == ASK_MODEL and holds_expression(asked):
+        message = f"argument 'for' of {step.tool!r} holds ${{…}}, and it types the steps that read the answer"
+        yield make_diagnostic("E205", f"{pointer}/for", message, "write the types out")
+    elif step.tool == ASK_MODEL and isinstance(asked, dict):
         try:
-            answer_schema(step.params["for"], subject.tools)
+            answer_schema(asked, subject.tools)
         except AnswerTypeError as fault:
             keys = "".join(f".{key}" for key in pointer_keys(fault.pointer))
             message = f"argument 'for{keys}' of {step.tool!r} {fault}"

@@ -18,7 +18,7 @@ from wavewright.planner.checks.checker import check
 from wavewright.planner.checks.types import PlanTypes
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, error_diagnostics
 from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Plan, Step
+from wavewright.planner.language.plan import ASK_MODEL, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.planning.candidates import required_tools
 from wavewright.planner.planning.step_building import new_step_id, with_dependencies
@@ -189,7 +189,8 @@ class GuidedPlan:
         """
         allowed: list[str] = []
         for name in names:
-            if name in self.tools:
+            # What a question is to answer is written out as an object, which no choice offers.
+            if name in self.tools and name != ASK_MODEL:
                 step = self._step(Choice(name, None, {}), {})
                 faults = self._faults_of_last(Plan(steps=(*self.steps, step)))
                 if not any(fault.code.startswith(_RULES_OF_GOAL) for fault in faults):

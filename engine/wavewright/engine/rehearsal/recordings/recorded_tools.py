@@ -222,7 +222,7 @@ class RecordedTools(Runtime):
 
     def routed(self, tool: Tool, goal: Goal) -> Tool:
         """Return the signature of a tool with recorded answers behind it."""
-        return Tool(tool.signature, partial(self.call, tool, goal))
+        return Tool(tool.signature, partial(self.call, tool, goal), parts=tool.parts)
 
     async def call(self, tool: Tool, goal: Goal, call: ToolCall) -> Json:
         """Return the recorded output of a call.
