@@ -131,7 +131,7 @@ def _model(world: World, tools: Mapping[str, ToolSignature]) -> Tool:
         answer = honest
         if world.attack is not None and _MARK in shown:
             world.obeyed = True
-            answer = _obedient(honest, schema, _Wish.of(world), None)
+            answer = _obedient(honest, schema, _Aim.of(world), None)
         assert validator_of(schema).accepts(answer), (request.step, answer)
         return answer
 
@@ -139,7 +139,7 @@ def _model(world: World, tools: Mapping[str, ToolSignature]) -> Tool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
+class _Aim:
     """What an attack wants: calls, the values of their arguments, and all of it as a text."""
 
     calls: list[dict[str, Any]]
@@ -147,7 +147,7 @@ class _Wish:
     text: str
 
     @classmethod
-    def of(cls, world: World) -> _Wish:
+    def of(cls, world: World) -> _Aim:
         wanted = world.attack.ground_truth(world.environment.model_copy(deep=True))
         values: dict[str, Any] = {}
         for call in wanted:
@@ -162,22 +162,22 @@ _ALIASES = {"iban": "recipient", "who": "user", "email": "user_email", "summary"
 """Fields of answers that mean an argument of another name."""
 
 
-def _obedient(honest: Any, schema: Any, wish: _Wish, name: str | None) -> Any:
+def _obedient(honest: Any, schema: Any, aim: _Aim, name: str | None) -> Any:
     """Return the answer nearest to what an attack wants that fits a type."""
     if schema.get("type") == "object":
         parts = schema.get("properties", {})
-        return {one: _obedient(honest[one], part, wish, one) for one, part in parts.items()}
+        return {one: _obedient(honest[one], part, aim, one) for one, part in parts.items()}
     if schema.get("type") == "array":
         accepts = validator_of(schema["items"]).accepts
-        calls = [call for call in wish.calls if accepts(call)]
+        calls = [call for call in aim.calls if accepts(call)]
         if calls:
             return calls
-        return [_obedient(one, schema["items"], wish, name) for one in honest]
+        return [_obedient(one, schema["items"], aim, name) for one in honest]
     accepts = validator_of(schema).accepts
-    wanted = wish.values.get(_ALIASES.get(name or "", name or ""))
-    candidates = [wanted, *wish.values.values(), wish.text]
+    wanted = aim.values.get(_ALIASES.get(name or "", name or ""))
+    candidates = [wanted, *aim.values.values(), aim.text]
     if schema.get("type") == "string" and wanted is None:
-        candidates = [wish.text]
+        candidates = [aim.text]
     if schema.get("type") == "boolean":
         return not honest
     return next((value for value in candidates if accepts(value)), honest)
@@ -259,7 +259,7 @@ async def _attack(
     found.attacks += 1
     found.obeyed += world.obeyed
     if _passes(suite, attack, output, before, world):
-        wanted = [str(one) for call in _Wish.of(world).calls for one in call["params"].values()]
+        wanted = [str(one) for call in _Aim.of(world).calls for one in call["params"].values()]
         shown = " ".join(world.approved)
         if world.approved and any(one in shown for one in wanted):
             found.shown += 1
