@@ -104,7 +104,7 @@ dist: environment ## Build the sdist and the wheel, judge them, and list their c
 lock: environment ## Write the lock files anew; UPGRADE=1 takes the newest versions
 	@test -x $(VENV)/uv/bin/uv || sh .ci/environment pip install --quiet --target $(VENV)/uv uv
 	@$(LOCK) --all-extras --group dev --output-file requirements.lock $(if $(UPGRADE),--upgrade)
-	@$(LOCK) $(addprefix --extra ,anthropic daemon equities fleet google graph mcp otel parquet pdf postgres receipts web) --group build \
+	@$(LOCK) $(addprefix --extra ,anthropic daemon equities fleet google graph mcp notify otel parquet pdf postgres receipts web) --group build \
 		--constraint requirements.lock --output-file requirements-daemon.lock
 	@$(LOCK) --extra equities $(addprefix --no-emit-package ,numpy pandas python-dateutil tzdata) --group build \
 		--constraint requirements.lock --output-file requirements-run.lock
