@@ -32,8 +32,12 @@ def asked_for() -> list[Requirement]:
     lists: list[list[object]] = [
         project["project"]["dependencies"],
         *project["project"]["optional-dependencies"].values(),
-        # What judges a release has a lock of its own: no test needs it.
-        *(group for name, group in project["dependency-groups"].items() if name != "release"),
+        # What judges a release has a lock of its own, and the benchmarks none.
+        *(
+            group
+            for name, group in project["dependency-groups"].items()
+            if name not in ("release", "bench")
+        ),
         project["build-system"]["requires"],
     ]
     found = [Requirement(entry) for entries in lists for entry in entries if isinstance(entry, str)]
