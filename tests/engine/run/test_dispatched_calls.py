@@ -64,6 +64,10 @@ def plan_file(tmp_path: Path, **fields: Any) -> Path:
     return file
 
 
+def always(_request: object) -> bool:
+    return True
+
+
 def engine(bank: Bank, tmp_path: Path, **settings: Any) -> Wavewright:
     return Wavewright(tools=bank.tools(), journal=tmp_path / "runs.db", **settings)
 
@@ -72,7 +76,7 @@ def test_each_call_is_made_by_the_tool_that_it_names_in_the_order_of_the_list(
     tmp_path: Path,
 ) -> None:
     bank = Bank([PAY, MOVE, PAY | {"params": {"to": "Bo", "amount": 1}}])
-    ended = engine(bank, tmp_path, approve=lambda _: True).run_sync(
+    ended = engine(bank, tmp_path, approve=always).run_sync(
         plan_file(tmp_path, needs_approval=True)
     )
 
@@ -136,7 +140,7 @@ def test_a_call_that_fits_no_tool_of_the_list_is_never_made(
 async def test_calls_that_were_made_are_not_made_again_by_a_retry(tmp_path: Path) -> None:
     bank = Bank([MOVE, PAY])
     bank.broken = True
-    wavewright = engine(bank, tmp_path, approve=lambda _: True)
+    wavewright = engine(bank, tmp_path, approve=always)
     async with wavewright:
         first = await wavewright.run(plan_file(tmp_path, needs_approval=True))
         bank.broken = False

@@ -119,8 +119,8 @@ async def test_one_question_after_the_other_is_answered_while_another_step_runs(
         group.start_soon(answer_both, Person(journal))
         ended = await ww.run(plan, run=RUN)
 
-    assert ended.result == "done"
-    assert len(paid) == (2 if choice == "approve" else 1)
+        assert ended.result == "done"
+        assert len(paid) == (2 if choice == "approve" else 1)
 
 
 async def test_an_answer_that_comes_too_late_to_be_taken_counts_when_the_run_is_resumed(
@@ -161,4 +161,4 @@ async def test_an_answer_that_comes_too_late_to_be_taken_counts_when_the_run_is_
 
         ended = await ww.resume(RUN)
 
-    assert (ended.result, paid) == ("ann", ["ann"])
+        assert (ended.result, paid) == ("ann", ["ann"])
