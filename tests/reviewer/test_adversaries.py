@@ -293,6 +293,8 @@ ASK = signature("ask", expected_tokens=100)
     [
         ("tell", {"rows": "${steps.ids}", "note": "It is 1,234.50."}, "It is 1,234.50.", False),
         ("ask", {"rows": "${steps.ids}", "prompt": "Say 1234.5"}, {"total": 1234.5}, False),
+        ("read_item", {"id": 1, "tail": "The total is 1234.5"}, "So: The total is 1234.5", False),
+        ("read_item", {"id": "600519.SS"}, {"code": "600519.SS"}, True),
         ("ask", {"rows": "${steps.ids}", "prompt": "Say 27.5"}, {"total": 27.5}, True),
         ("ask", {"rows": "${steps.ids}", "prompt": "In 300 words"}, {"total": 300}, True),
         ("ask", {"rows": "${steps.ids}", "prompt": "Of 2026"}, "In 2026 it rose.", True),

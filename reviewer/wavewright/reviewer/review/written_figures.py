@@ -8,9 +8,10 @@ result is one of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
+from wavewright.planner.cel.embedded import iterate_strings
 from wavewright.planner.plans.provenance import PlanProvenance
 from wavewright.planner.types import Json, StepId
 from wavewright.reviewer.review.results import ReviewedRun
@@ -18,6 +19,7 @@ from wavewright.reviewer.review.results import ReviewedRun
 _FIGURE: Final = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?![\w])")
 _MIN_DIGITS: Final = 3
 """Significant digits of a figure that is taken for the same one elsewhere."""
+_MIN_WORDS: Final = 3
 _YEARS: Final = range(1900, 2101)
 
 
@@ -36,11 +38,20 @@ def written_figures(
     candidates = {figure for figure in _figures(value) if _is_telling(figure)}
     if not candidates:
         return frozenset()
-    steps = [step for step in run.plan.steps if not provenance.only_fetches(step)]
-    written = {figure for step in steps if step.id in authored for figure in _figures(step.params)}
+    steps = [step for step in run.plan.steps if step.id in authored]
+    others = [step for step in steps if not provenance.only_fetches(step)]
+    written = {figure for step in others for figure in _figures(step.params)}
+    repeated = {
+        f"{figure:g}"
+        for step in steps
+        if provenance.only_fetches(step)
+        for sentence in _sentences(step.params)
+        if sentence in str(value)
+        for figure in candidates.intersection(_figures(sentence))
+    }
     candidates &= written
     if not candidates:
-        return frozenset()
+        return frozenset(repeated)
     asked: list[Json] = [run.goal.text, dict(run.goal.inputs)]
     fetched = (
         run.state.steps[step.id].output
@@ -49,7 +60,16 @@ def written_figures(
     )
     for evidence in (*asked, *fetched):
         candidates -= set(_figures(evidence))
-    return frozenset(f"{figure:g}" for figure in candidates)
+    return frozenset({f"{figure:g}" for figure in candidates} | repeated)
+
+
+def _sentences(params: Mapping[str, Json]) -> Iterator[str]:
+    """Yield the texts of several words that a plan gives a tool that fetches data. Such a tool may
+    repeat a code or a day that it was asked for, but no sentence is data of it.
+    """
+    for _, text in iterate_strings(dict(params), ""):
+        if "${" not in text and len(text.split()) >= _MIN_WORDS:
+            yield text
 
 
 def _figures(value: Json) -> Iterator[float]:
