@@ -12,7 +12,7 @@ run journals it, so it is used once, and an approval only for exactly what was a
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeAlias
@@ -251,8 +251,8 @@ class JobRunner:
     checkpoints: CheckpointWriter | None = None
     """Copies the progress of jobs; None where the pack or the project has no place for it."""
     trial_turn: anyio.Lock = field(default_factory=anyio.Lock)
-    """Held while a call is tried: one at a time, so that trials after a death of the machine do not
-    slow each other down until the next one.
+    """Held while the process of a trial starts: one at a time, so that trials after a death of the
+    machine do not slow each other down until the next one.
     """
 
     def note_store_state(self, fault: JournalError | None, *, wrote: bool = False) -> None:
@@ -321,10 +321,8 @@ class JobRunner:
             # A death before the call is made says nothing about the job; one during it counts, for
             # a call that always takes the daemon with it must not be tried for ever.
             await self._count_attempts(job, job.attempts - 1)
-            counted = partial(self._count_attempts, job, job.attempts)
             with cancellation.scope():
-                async with self.trial_turn:
-                    results.append(await try_call(self.settings, job.job, suspect, counted))
+                results.append(await self._try_in_turn(job, suspect))
             if not results:
                 return self._stopped(job)
             [result] = results
@@ -336,6 +334,18 @@ class JobRunner:
         if suspects:
             await self._count_attempts(job, job.attempts)
         return None
+
+    async def _try_in_turn(self, job: JobRow, suspect: Suspect) -> TrialResult:
+        """Try one call; no other process of a trial starts before the call is made."""
+        async with AsyncExitStack() as turn:
+            await turn.enter_async_context(self.trial_turn)
+
+            async def note_call() -> None:
+                await self._count_attempts(job, job.attempts)
+                # The call may be long, and the calls of others must not wait for it.
+                await turn.aclose()
+
+            return await try_call(self.settings, job.job, suspect, note_call)
 
     async def _count_attempts(self, job: JobRow, attempts: int) -> None:
         await self.jobs.change(JobChange(job.job, "running", attempts=attempts))
