@@ -82,25 +82,11 @@ async def test_a_message_states_no_more_than_the_cap_on_its_field(
     assert [one["confidence"] for one in packages(client)] == [{"npcs": 0.2}] * 2
 
 
-async def test_half_a_character_in_an_output_is_replaced_and_the_job_completes(
-    studied: DaemonSite, client: BrokerClient, in_process: InProcess
-) -> None:
-    job: JsonObject = {"name": "one", "goal_template": "zone.yaml", "variables": ["Dalaran"]}
-    request = JobRequest(job_id=str(uuid4()), job=job)
-    async with in_process():
-        await client.send(request)
-        await client.until_told(request.job_id, "JOB_COMPLETED")
-        await client.read()
-
-    [package] = packages(client)
-    assert studied.folder.is_dir()
-    assert "Khadgar \ufffd" in json.dumps(package, ensure_ascii=False)
-
-
 @pytest.mark.parametrize(
     ("zone", "why"),
     [
         pytest.param("Nowhere", "step 'seen': failed (tool)", id="its tool raised"),
+        pytest.param("Dalaran", "half a character", id="its output holds half a character"),
         pytest.param("Durotar", "weather: Extra inputs are not permitted", id="a field too many"),
     ],
 )

@@ -32,8 +32,8 @@ TOOLS = {
 }
 
 
-def mended(text: str, name: str = "plan.yaml", pointer: str = "") -> str:
-    """Return a text after the mend of the first warning that can be mended."""
+def fixed(text: str, name: str = "plan.yaml", pointer: str = "") -> str:
+    """Return a text after the mend of the first warning that can be fixed."""
     document = read_document(text, name)
     value = document.value
     assert isinstance(value, dict)
@@ -173,7 +173,7 @@ REDUNDANT = [
 def test_a_dependency_that_changes_nothing_goes_and_all_else_stays_as_it_is_written(
     before: str, after: str
 ) -> None:
-    assert mended(dedent(before)) == dedent(after)
+    assert fixed(dedent(before)) == dedent(after)
 
 
 REPEATED = [
@@ -240,7 +240,7 @@ REPEATED = [
 
 @pytest.mark.parametrize(("before", "after"), REPEATED)
 def test_two_equal_calls_become_one_and_their_readers_read_it(before: str, after: str) -> None:
-    assert mended(dedent(before)) == dedent(after)
+    assert fixed(dedent(before)) == dedent(after)
 
 
 def test_a_plan_inside_a_job_is_mended_there() -> None:
@@ -252,14 +252,14 @@ def test_a_plan_inside_a_job_is_mended_there() -> None:
         - {id: b, tool: look, params: {at: "${steps.a}"}, depends_on: [a]}
     """)
 
-    assert mended(text, pointer="/plan") == text.replace(", depends_on: [a]", "")
+    assert fixed(text, pointer="/plan") == text.replace(", depends_on: [a]", "")
 
 
 def test_line_breaks_stay_those_of_the_file() -> None:
     lines = ["steps:", "- {id: a, tool: look}", "- id: b", "  depends_on: [a]", "  tool: look"]
     before = "\r\n".join([*lines, '  params: {at: "${steps.a}"}', ""])
 
-    assert mended(before) == before.replace("  depends_on: [a]\r\n", "")
+    assert fixed(before) == before.replace("  depends_on: [a]\r\n", "")
 
 
 LEFT = [
@@ -307,4 +307,4 @@ LEFT = [
 @pytest.mark.parametrize(("text", "why"), LEFT)
 def test_what_would_change_more_is_not_offered(text: str, why: str) -> None:
     with pytest.raises(NotEditable, match=why):
-        mended(dedent(text))
+        fixed(dedent(text))

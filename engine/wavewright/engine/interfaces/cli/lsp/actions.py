@@ -12,7 +12,7 @@ from lsprotocol import types
 from wavewright.config.sources import ObjectNode, Span, find_node
 from wavewright.engine.interfaces.cli.lsp.diagnostics import as_shown
 from wavewright.engine.interfaces.cli.lsp.plan_mends import (
-    MENDED_WARNINGS,
+    FIXABLE_WARNINGS,
     edits_of_needless_dependency,
     edits_of_repeated_call,
 )
@@ -72,7 +72,7 @@ def _edits(
             yield Edit(found.span.start, found.span.end, f"{quote}{text}{quote}")
         case Addition():
             yield from _addition(document, found, found.mend)
-        case _ if found.code in MENDED_WARNINGS and outcome is not None:
+        case _ if found.code in FIXABLE_WARNINGS and outcome is not None:
             yield from _edits_of_warning(found, outcome)
         case _:
             return

@@ -26,7 +26,7 @@ from wavewright.planner.plans.graph import PlanGraph
 from wavewright.planner.plans.uses import ExpressionText, plan_texts, step_reads
 from wavewright.planner.types import Json, StepId
 
-MENDED_WARNINGS: Final = ("W802", "W803")
+FIXABLE_WARNINGS: Final = ("W802", "W803")
 
 
 def edits_of_needless_dependency(document: Document, base: str, pointer: str) -> list[Edit]:
