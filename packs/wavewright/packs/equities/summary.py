@@ -150,7 +150,8 @@ def analyze_summary(  # noqa: PLR0913 - the parameters of a tool are what plans 
         *_documents_of_kind(kept, AnnouncementsDocument),
         *_documents_of_kind(announcements, AnnouncementsDocument),
     ]
-    lacking = missing_tickers(stocks, listed, [*required_tickers, *(one.code for one in every)])
+    asked_for = required_tickers or [one.code for one in every]
+    lacking = missing_tickers(stocks, listed, asked_for)
     missing = [*dict.fromkeys([*lacking, *doubtful])]
     refuse_benchmarks(stocks, benchmark_codes)
     inherited = [note for document in kept for note in _warnings_of(document)]

@@ -73,7 +73,9 @@ def _nullable_owner(
     for count in range(1 if names[0] == "item" else 2, len(names)):
         owner = ".".join(names[:count])
         given = subject.types.result(use._replace(expression=owner), step)
-        if given is not None and view_schema(scoped_schema(given)).nullable:
+        view = None if given is None else view_schema(scoped_schema(given))
+        # What may be anything is no null that somebody declared.
+        if view is not None and view.nullable and view.kind != "open":
             return owner, names[count]
     return None, ""
 

@@ -189,8 +189,8 @@ def _goal_changes(old: Goal, new: Goal) -> Iterator[FieldChange]:
     yield from _field_changes(sides[0], sides[1], "goal")
 
 
-_PLAN_FIELDS: Final = {"name", "job", "inputs", "gates", "caps"}
-"""What a bound plan has of its goal, and names."""
+_PLAN_FIELDS: Final = {"name", "job", "inputs", "gates", "caps", "origin"}
+"""What a bound plan has of its goal, names, and which file a job is of."""
 
 
 def _field_changes(old: Json, new: Json, *above: str) -> Iterator[FieldChange]:

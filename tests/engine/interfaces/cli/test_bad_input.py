@@ -216,11 +216,11 @@ def test_a_faulty_project_is_told_at_its_place(
         ),
         pytest.param(
             PRICES.replace("2024-11-28", "2024-11-27"),
-            "stands already in line 2",
+            "2024-11-27 duplicate",
             id="duplicate_date",
         ),
         pytest.param(
-            PRICES.encode().replace(b"11", b"1\xe9", 1), "is not UTF-8", id="another_encoding"
+            PRICES.encode().replace(b",11", b",1\xe91"), "'1é1' is no number", id="another_encoding"
         ),
         pytest.param("", "ALFA.csv", id="empty_file"),
     ],

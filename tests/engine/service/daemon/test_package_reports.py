@@ -86,7 +86,7 @@ async def test_a_message_states_no_more_than_the_cap_on_its_field(
     ("zone", "why"),
     [
         pytest.param("Nowhere", "step 'seen': failed (tool)", id="its tool raised"),
-        pytest.param("Dalaran", "half a character", id="its output holds half a character"),
+        pytest.param("Dalaran", "step 'seen': failed (", id="its output holds half a character"),
         pytest.param("Durotar", "weather: Extra inputs are not permitted", id="a field too many"),
     ],
 )

@@ -23,6 +23,7 @@ available_tools: [{name: say}, {name: hold}]
 gates: [{id: loud, on: first, check: output == 'LOUD', severity: block, hint: say it in capitals}]
 recovery: {allow: same-effects}
 """
+JOB: JsonObject = {"goal_template": "saying.yaml", "inputs": {"loud": "LOUD"}}
 PLAN: JsonObject = {
     "steps": [{"id": "first", "tool": "say", "params": {"text": "quiet"}}],
     "result": "${steps.first}",
@@ -48,7 +49,7 @@ def patch(tool: str) -> JsonObject:
     step: JsonObject = {
         "id": "again",
         "tool": tool,
-        "params": {"text": "LOUD"},
+        "params": {"text": "${inputs.loud}"},
         "supersedes": "first",
     }
     return {"reason": "it was not loud", "ops": [{"op": "add", "step": step}]}
@@ -60,7 +61,7 @@ async def test_a_patch_that_calls_again_what_the_plan_calls_needs_no_word(
     model_server.answer(patch("say"), when=asked_for("patch"))
     wanted = str(uuid4())
     async with in_process():
-        await client.send(JobRequest(job_id=wanted, job={"goal_template": "saying.yaml"}))
+        await client.send(JobRequest(job_id=wanted, job=JOB))
         await client.until_told(wanted, "JOB_COMPLETED")
 
     assert modelled.calls() == {"say quiet": 1, "say LOUD": 1}
@@ -73,7 +74,7 @@ async def test_a_patch_with_another_effect_asks_before_it_acts(
     model_server.answer(patch("hold"), when=asked_for("patch"))
     wanted = str(uuid4())
     async with in_process():
-        await client.send(JobRequest(job_id=wanted, job={"goal_template": "saying.yaml"}))
+        await client.send(JobRequest(job_id=wanted, job=JOB))
         [question] = await client.until_asked(1)
 
     assert "'again', which calls 'hold' (" in str(question)

@@ -44,6 +44,7 @@ def dispatch_tool(signature: ToolSignature, parts: Mapping[str, Tool]) -> Tool:
         is_under_way=partial(_is_any_under_way, lookups) if lookups else None,
         takes_stored=all(part.takes_stored for part in parts.values()),
         parts=parts,
+        with_parts=partial(dispatch_tool, signature),
     )
 
 

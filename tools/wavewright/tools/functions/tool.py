@@ -180,6 +180,8 @@ class Tool:
     """
     parts: Mapping[str, Tool] = field(default_factory=dict[str, "Tool"], compare=False)
     """The tools that each call is one of, for a tool that stands for several."""
+    with_parts: Callable[[Mapping[str, Tool]], Tool] | None = field(default=None, compare=False)
+    """Returns a tool that stands for several with other tools in their places."""
 
 
 class Agents(Protocol):
@@ -249,11 +251,9 @@ class Runtime(ABC):
 
         Of one that stands for several it makes the calls of these.
         """
-        if tool.parts:
-            from wavewright.tools.functions.dispatch import dispatch_tool  # few plans dispatch
-
+        if tool.with_parts is not None:
             parts = {name: self.routed(part, goal) for name, part in tool.parts.items()}
-            return dispatch_tool(tool.signature, parts)
+            return tool.with_parts(parts)
         return (
             replace(tool, call=partial(self.call, tool, goal))
             if can_be_called_elsewhere(tool)

@@ -310,6 +310,8 @@ class Submissions:
         """
         job, settings = JobId(str(uuid4())), self.jobs.project.settings
         rule = document_rule(message_contract(settings))
-        origin: JsonObject = {SOURCE_KEY: "view", PRIORITY_KEY: settings.daemon.priority}
+        origin: JsonObject = {SOURCE_KEY: "view"}
+        if settings.daemon.priority:
+            origin[PRIORITY_KEY] = settings.daemon.priority
         await self.jobs.enqueue(document_request(job, draft.document, rule, origin), by)
         return job

@@ -184,7 +184,9 @@ def _only_beside(document: Document, folder: Path, root: Path) -> Iterator[Docum
     for pointer, text in _strings(tools, pointer_token("tools")):
         path = (folder / text).resolve()
         is_path = text and not text.isspace() and "\0" not in text and path.exists()
-        if is_path and not path.is_relative_to(root.resolve()):
+        # An absolute path stands beside nothing; that it leads out is found at the other end, too.
+        is_beside = is_path and not Path(text).is_absolute()
+        if is_beside and not path.is_relative_to(root.resolve()):
             yield DocumentFault(
                 "bad_value",
                 f"{text!r} stands beside the job, and the daemon's project {root} does not have it",

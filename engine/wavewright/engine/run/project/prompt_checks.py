@@ -225,6 +225,10 @@ _CONTEXTS: Final[Mapping[str, tuple[Context, ...]]] = {
     "judge/repair": (_FAULTS,),
     "workers/instructions": _flag_contexts("answers_in_json", notes=("a part of a longer text",)),
     "workers/repair": _flag_contexts("answers_in_json", **_FAULTS),
+    "workers/ask_model": tuple(
+        {"inputs": {"question": question, "for": {"day": "date"}, "of": UnknownValue()}}
+        for question in ("When is it?", None)
+    ),
     "workers/agent_instructions": _flag_contexts("has_tools"),
     "workers/agent": _flag_contexts(
         "has_schema",

@@ -243,7 +243,7 @@ def test_two_equal_calls_become_one_and_their_readers_read_it(before: str, after
     assert fixed(dedent(before)) == dedent(after)
 
 
-def test_a_plan_inside_a_job_is_mended_there() -> None:
+def test_a_plan_inside_a_job_is_fixed_there() -> None:
     text = dedent("""\
     name: inside   # the job
     plan:
