@@ -13,11 +13,11 @@ from wavewright.config.settings import Settings
 from wavewright.engine.run.context import RunContext
 from wavewright.engine.run.permits import permits_notes
 from wavewright.engine.run.ports import Attempt, Means
-from wavewright.engine.run.previous_run import find_previous
 from wavewright.engine.run.recording import draft_note, record, record_resumed
 from wavewright.engine.run.version import __version__
 from wavewright.executor.events.types import Event, Noted, RunStarted
 from wavewright.executor.store.journal import new_run_id
+from wavewright.planner.plans.previous_run import reads_previous
 from wavewright.planner.types import RunId
 from wavewright.tools.functions.registry import name_of
 from wavewright.tools.functions.tool import Tool
@@ -62,12 +62,12 @@ async def _with_previous(
     if context.donor is not None or context.goal.previous:
         return context, ()
     draft = context.draft
+    if draft is None or not reads_previous(draft.plan):
+        return context, ()
+    from wavewright.engine.run.previous_run import find_previous  # few plans read an earlier run
+
     previous = await find_previous(
-        attempt.journal,
-        context.goal,
-        None if draft is None else draft.plan,
-        context.signatures,
-        _run_instant(context, now),
+        attempt.journal, context.goal, draft.plan, context.signatures, _run_instant(context, now)
     )
     if previous is None:
         return context, ()

@@ -40,7 +40,6 @@ from wavewright.planner.language.signatures import (
     ToolSignature,
 )
 from wavewright.planner.types import Json, JsonObject, as_list, as_object
-from wavewright.tools.functions.dispatch import dispatch_tools
 from wavewright.tools.functions.registry import Registry
 from wavewright.tools.functions.tool import MODEL_HINT, Tool, ToolCall, ask_person_tool
 from wavewright.tools.packs import is_listed, load_pack, pack_names, pack_tool_names
@@ -277,7 +276,7 @@ def _named_tools(
         found = {**sources.own, **sources.server_tools(), **found}
     if AGENT in names and AGENT not in found:
         found[AGENT] = _agent_tool(sources, found, goal)
-    found |= dispatch_tools(unions, found)
+    found |= _unions(unions, found)
     if not settings.reuses_results:
         return Registry(replace(tool, takes_stored=False) for tool in found.values())
     return Registry(found.values())
@@ -285,7 +284,16 @@ def _named_tools(
 
 def with_tools_of(plan: Plan, tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
     """Return tools of a run with those that stand for several in its plan."""
-    return {**tools, **dispatch_tools({step.tool for step in plan.steps}, tools)}
+    return {**tools, **_unions({step.tool for step in plan.steps}, tools)}
+
+
+def _unions(names: Collection[str], tools: Mapping[str, Tool]) -> dict[str, Tool]:
+    """Return those of the named tools that stand for several."""
+    if not any(dispatched_tools(name) for name in names):
+        return {}
+    from wavewright.tools.functions.dispatch import dispatch_tools  # few plans dispatch
+
+    return dispatch_tools(names, tools)
 
 
 def _question_tool(sources: ToolSources, tools: Mapping[str, Tool]) -> Tool:
