@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.public.cases import Case, tool_name
+from benchmarks.public.cases import Case, fields_of, items_of, tool_name
 from wavewright.planner.language.signatures import ToolSignature
 
 CATEGORIES = (
@@ -84,7 +84,7 @@ def _arguments(given: Mapping[str, Any], schema: Any) -> dict[str, Any]:
     properties, required = schema.get("properties", {}), schema.get("required", ())
     made = dict[str, Any]()
     for name, right in given.items():
-        values = right if isinstance(right, list) else [right]
+        values = [right] if (several := items_of(right)) is None else several
         if "" in values and name not in required:
             continue
         first = values[0] if values else values
@@ -93,12 +93,11 @@ def _arguments(given: Mapping[str, Any], schema: Any) -> dict[str, Any]:
 
 
 def _value(value: Any, schema: Any) -> Any:
-    if isinstance(value, dict) and schema.get("properties"):
-        return _arguments(value, schema)
-    if isinstance(value, dict):
-        return {
-            name: one[0] if isinstance(one, list) and one else one for name, one in value.items()
-        }
-    if isinstance(value, list):
-        return [_value(one, schema.get("items") or {}) for one in value]
+    fields, items = fields_of(value), items_of(value)
+    if fields is not None and schema.get("properties"):
+        return _arguments(fields, schema)
+    if fields is not None:
+        return {name: (items_of(one) or [one])[0] for name, one in fields.items()}
+    if items is not None:
+        return [_value(one, schema.get("items") or {}) for one in items]
     return value.replace("${", "$${") if isinstance(value, str) else value

@@ -19,7 +19,7 @@ from wavewright.planner.diagnostics.diagnostic import Diagnostic, error_diagnost
 from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS, Plan
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.let_and_stop import with_let, with_stop
-from wavewright.planner.types import TOOL_NAME_PATTERN
+from wavewright.planner.types import TOOL_NAME_PATTERN, Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +157,8 @@ def _of_another_type(schema: Any) -> Any:
 def _references(value: Any) -> Iterator[str]:
     if isinstance(value, str) and value.startswith("${steps.") and value.count("${") == 1:
         yield value
-    elif isinstance(value, dict | list):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _references(part)
+    for part in parts_of(value):
+        yield from _references(part)
 
 
 def _misspelt_field(text: str, case: Case) -> str | None:
@@ -173,11 +172,28 @@ def _misspelt_field(text: str, case: Case) -> str | None:
 
 
 def _replaced(value: Any, old: str, new: str) -> Any:
-    if isinstance(value, dict):
-        return {key: _replaced(part, old, new) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_replaced(part, old, new) for part in value]
+    fields, items = fields_of(value), items_of(value)
+    if fields is not None:
+        return {key: _replaced(part, old, new) for key, part in fields.items()}
+    if items is not None:
+        return [_replaced(part, old, new) for part in items]
     return new if value == old else value
+
+
+def fields_of(value: Json) -> dict[str, Any] | None:
+    """Return a value of published data that is an object; None for any other."""
+    return value if isinstance(value, dict) else None
+
+
+def items_of(value: Json) -> list[Any] | None:
+    """Return a value of published data that is a list; None for any other."""
+    return value if isinstance(value, list) else None
+
+
+def parts_of(value: Any) -> list[Any]:
+    """Return the values in an object or a list; none for any other value."""
+    fields = fields_of(value)
+    return [*fields.values()] if fields is not None else items_of(value) or []
 
 
 def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

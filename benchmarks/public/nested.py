@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.public.cases import Case, tool_name
+from benchmarks.public.cases import Case, fields_of, items_of, tool_name
 from wavewright.executor import Execution, execute
 from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS, Plan
 from wavewright.planner.language.signatures import ToolSignature
@@ -77,21 +77,22 @@ def _fields(given: Mapping[str, Any]) -> JsonSchema:
     }
 
 
-def _schema(given: Any) -> JsonSchema:
+def _schema(described: Any) -> JsonSchema:
     made: JsonSchema = {}
-    if not isinstance(given, dict):  # some descriptions hold a bare word
+    given = fields_of(described)
+    if given is None:  # some descriptions hold a bare word
         return made
     kind = given.get("type")
-    kinds = kind if isinstance(kind, list) else [kind]
+    kinds = [kind] if (several := items_of(kind)) is None else several
     if all(isinstance(one, str) and one in _JSON_TYPES for one in kinds):
         made["type"] = kind
     choices = given.get("enum") or given.get("allowed_values")
     if choices:
         made["enum"] = [*choices]
-    if isinstance(given.get("properties"), dict) and given["properties"]:
-        made |= {"type": "object", "properties": _properties(given["properties"])}
-    if isinstance(given.get("items"), dict) and given["items"]:
-        made["items"] = _schema(given["items"])
+    if properties := fields_of(given.get("properties")):
+        made |= {"type": "object", "properties": _properties(properties)}
+    if items := fields_of(given.get("items")):
+        made["items"] = _schema(items)
     return made
 
 
@@ -117,10 +118,11 @@ def case_of(number: int, sequence: Mapping[str, Any], tools: Mapping[str, ToolSi
 
 def as_expression(value: Any) -> Any:
     """Return a value whose references are those of the plan language."""
-    if isinstance(value, dict):
-        return {name: as_expression(one) for name, one in value.items()}
-    if isinstance(value, list):
-        return [as_expression(one) for one in value]
+    fields, items = fields_of(value), items_of(value)
+    if fields is not None:
+        return {name: as_expression(one) for name, one in fields.items()}
+    if items is not None:
+        return [as_expression(one) for one in items]
     if not isinstance(value, str):
         return value
     return _REFERENCE.sub(lambda read: f"${{steps.{read[1]}{_path(read[2])}}}", value)
@@ -136,10 +138,12 @@ def _path(written: str) -> str:
 
 def recorded_output(response: Any) -> Any:
     """Return what a reference to a recorded response reads, as the package's own reader has it."""
-    found = response.get("data", response) if isinstance(response, dict) else response
-    if isinstance(found, list):
-        return found[0] if found else {}
-    return found
+    fields = fields_of(response)
+    data = response if fields is None else fields.get("data", fields)
+    items = items_of(data)
+    if items is not None:
+        return items[0] if items else {}
+    return data
 
 
 async def runs_as_published(
@@ -174,10 +178,11 @@ async def runs_as_published(
 
 def _resolved(value: Any, outputs: Mapping[str, Any]) -> Any:
     """Return a value with what its references read, found by Python alone."""
-    if isinstance(value, dict):
-        return {name: _resolved(one, outputs) for name, one in value.items()}
-    if isinstance(value, list):
-        return [_resolved(one, outputs) for one in value]
+    fields, items = fields_of(value), items_of(value)
+    if fields is not None:
+        return {name: _resolved(one, outputs) for name, one in fields.items()}
+    if items is not None:
+        return [_resolved(one, outputs) for one in items]
     whole = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
     if whole is None:
         return value

@@ -367,4 +367,4 @@ def test_a_pause_logs_nothing_of_steps_that_had_not_begun(events: list[Event]) -
 
     assert paused
     assert [line["event"] for line in lines if line["level"] != "info"] == []
-    assert "pipeline_step_completed" not in {line["event"] for line in lines}
+    assert "pipeline_step_completed" not in [line["event"] for line in lines]

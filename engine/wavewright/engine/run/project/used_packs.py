@@ -45,7 +45,7 @@ def templates_of_unused_packs(settings: Settings) -> frozenset[str]:
     used, templates = used_packs(settings), templates_by_pack()
     own = {path.stem for folder in settings.templates for path in folder.glob("*.yaml")}
     kept = own.union(*(templates[pack] for pack in used))
-    return frozenset().union(*templates.values()) - kept
+    return frozenset[str]().union(*templates.values()) - kept
 
 
 def tools_of_unused_packs(settings: Settings) -> frozenset[str]:

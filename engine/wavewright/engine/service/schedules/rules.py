@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -59,14 +59,14 @@ def decide_tick(terms: ScheduleTerms, name: str, state: ScheduleState, now: floa
     wanted = [
         instant for instant in state.waiting if now - instant <= terms.window + ON_TIME_SECONDS
     ]
-    outcomes += [(instant, "missed") for instant in state.waiting if instant not in wanted]
+    outcomes += _ended("missed", (instant for instant in state.waiting if instant not in wanted))
     kept = _kept_instants(terms, due, now)
-    outcomes += [(instant, "missed") for instant in due if instant not in kept]
+    outcomes += _ended("missed", (instant for instant in due if instant not in kept))
     is_busy = state.is_busy
     cancels_other = bool(kept) and is_busy and terms.overlap == "cancel_other"
     if terms.overlap == "cancel_other" and kept:
         # The latest takes the place of whatever waits.
-        outcomes += [(instant, "skipped") for instant in (*wanted, *kept[:-1])]
+        outcomes += _ended("skipped", (instant for instant in (*wanted, *kept[:-1])))
         wanted, kept = [], kept[-1:]
     for instant in (*wanted, *kept):
         if not is_busy:
@@ -80,6 +80,10 @@ def decide_tick(terms: ScheduleTerms, name: str, state: ScheduleState, now: floa
             # Those that are made up for run one after the other, whatever else overlaps.
             outcomes.append((instant, "waiting"))
     return ScheduleTick(seen, outcomes, cancels_other)
+
+
+def _ended(outcome: Outcome, instants: Iterable[float]) -> list[tuple[float, Outcome]]:
+    return [(instant, outcome) for instant in instants]
 
 
 def _due_instants(

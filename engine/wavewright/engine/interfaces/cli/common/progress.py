@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self, TextIO
+from typing import TYPE_CHECKING, Protocol, Self, TextIO, cast
 
 from wavewright.engine.interfaces.cli.common.run_text import (
     noteworthy_rungs,
@@ -36,6 +36,7 @@ from wavewright.executor.events.types import (
 )
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.diagnostics.rendering import printable, printable_json
+from wavewright.planner.types import Json, as_list, as_object
 from wavewright.reviewer.package.call_reports import frame_line
 
 if TYPE_CHECKING:
@@ -217,8 +218,7 @@ _MAX_FAULTS = 5
 
 def _faults(body: Mapping[str, object]) -> Iterator[str]:
     """Yield what is wrong with a plan or a patch that a note is about, one line each."""
-    noted = body.get("diagnostics")
-    found = [fault for fault in noted if isinstance(fault, dict)] if isinstance(noted, list) else []
+    found = [as_object(fault) for fault in as_list(cast("Json", body.get("diagnostics")))]
     for fault in found[:_MAX_FAULTS]:
         yield one_line(f"{fault.get('code')}: {fault.get('message')}")
     if len(found) > _MAX_FAULTS:

@@ -65,7 +65,11 @@ def pause(name: str) -> int:
     """Begin nothing by a schedule until it is resumed."""
     settings = project_settings()
     named_schedule(settings, name)
-    anyio.run(_with_store, settings, lambda store: store.pause(name, local_user(), time.time()))
+
+    async def pause_it(store: ScheduleStore) -> None:
+        await store.pause(name, local_user(), time.time())
+
+    anyio.run(_with_store, settings, pause_it)
     print_line(f"schedule {name} is paused; `wavewright schedules resume {name}` ends that")
     return exit_codes.OK
 
@@ -84,7 +88,11 @@ def resume(name: str) -> int:
             place=schedule.job,
             hint="take `paused: true` out of it",
         )
-    anyio.run(_with_store, settings, lambda store: store.resume(name, time.time()))
+
+    async def resume_it(store: ScheduleStore) -> None:
+        await store.resume(name, time.time())
+
+    anyio.run(_with_store, settings, resume_it)
     print_line(f"schedule {name} begins its jobs again")
     return exit_codes.OK
 
