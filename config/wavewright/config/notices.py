@@ -32,8 +32,8 @@ class MailSettings(_NoticeModel):
     """Where the mails of a rule go."""
 
     server: Annotated[str, Field(min_length=1)]
-    """The server, `smtp://USER:PASSWORD@HOST:587` (encrypted where the server offers it) or
-    `smtps://…`; with a password it is written `${env:NAME}`.
+    """The server, `smtps://USER:PASSWORD@HOST` (TLS, port 465), `starttls://…` (STARTTLS, port 587) or
+    `smtp://…` (STARTTLS where it is offered); with a password it is written `${env:NAME}`.
     """
     sender: Annotated[str, Field(min_length=3)]
     """Address of the sender."""

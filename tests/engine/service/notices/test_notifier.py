@@ -5,15 +5,21 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import shutil
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from uuid import uuid4
 
 import anyio
 import pytest
 from aiosmtpd.handlers import Sink
-from aiosmtpd.smtp import SMTP, Envelope, Session
+from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
 
 from tests.engine.service.notices.conftest import Hook, Site
+from tests.support.certificates import make_authority, make_certificate
 from wavewright.engine.service.job_store.records import (
     JobChange,
     JobId,
@@ -185,33 +191,119 @@ class Letters(Sink):
     def __init__(self) -> None:
         super().__init__()
         self.taken: list[Envelope] = []
+        self.encrypted: list[bool] = []
 
     async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
-        del server, session
+        del session
         self.taken.append(envelope)
+        transport = server.transport
+        self.encrypted.append(
+            transport is not None and transport.get_extra_info("ssl_object") is not None
+        )
         return "250 taken"
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with an authority and a certificate for this machine."""
+    if not shutil.which("openssl"):
+        pytest.skip("there is no openssl to make certificates")
+    folder = tmp_path_factory.mktemp("certificates")
+    make_authority(folder)
+    make_certificate(folder)
+    return folder
+
+
+def take_login(*_: object) -> AuthResult:
+    return AuthResult(success=True)
+
+
+@asynccontextmanager
+async def mail_server(
+    letters: Letters, certificates: Path | None = None, *, begins_encrypted: bool = False
+) -> AsyncIterator[int]:
+    """Run a mail server and yield its port; with certificates it offers to encrypt."""
+    encryption = None
+    if certificates is not None:
+        encryption = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        encryption.load_cert_chain(certificates / "server.pem", certificates / "server.key")
+    make = partial(
+        SMTP,
+        letters,
+        tls_context=None if begins_encrypted else encryption,
+        authenticator=take_login,
+        auth_require_tls=encryption is not None and not begins_encrypted,
+    )
+    server = await asyncio.get_running_loop().create_server(
+        make, "127.0.0.1", 0, ssl=encryption if begins_encrypted else None
+    )
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+
+
+async def mail_of_failure(site: Site, address: str) -> None:
+    """Have a job fail of which a mail is sent by the server of an address."""
+    daemon = site.daemon(f"""\
+notify:
+  team:
+    on: [run_failed]
+    mail: {{server: "{address}", sender: ww@example.org, to: [a@example.org]}}
+""")
+    await daemon.tick()
+    await fail_job(site)
+    site.now += 10
+    await daemon.tick()
 
 
 async def test_a_mail_goes_to_those_who_are_named(site: Site) -> None:
     letters = Letters()
-    server = await asyncio.get_running_loop().create_server(partial(SMTP, letters), "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    rules = f"""\
-notify:
-  team:
-    on: [run_failed]
-    mail: {{server: "smtp://127.0.0.1:{port}", sender: ww@example.org, to: [a@example.org]}}
-"""
-    try:
-        daemon = site.daemon(rules)
-        await daemon.tick()
-        await fail_job(site)
-        site.now += 10
-        await daemon.tick()
-    finally:
-        server.close()
+    async with mail_server(letters) as port:
+        await mail_of_failure(site, f"smtp://127.0.0.1:{port}")
 
     [letter] = letters.taken
     assert letter.rcpt_tos == ["a@example.org"]
     assert isinstance(letter.content, bytes)
     assert b"the feed is away" in letter.content
+
+
+@pytest.mark.parametrize(
+    ("scheme", "login"),
+    [("smtps", "ann:secret@"), ("starttls", "ann:secret@"), ("smtp", "ann:secret@"), ("smtp", "")],
+)
+async def test_a_mail_is_encrypted_for_a_server_that_is_trusted(
+    site: Site,
+    certificates: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    scheme: str,
+    login: str,
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates / "ca.pem"))
+    letters = Letters()
+    async with mail_server(letters, certificates, begins_encrypted=scheme == "smtps") as port:
+        await mail_of_failure(site, f"{scheme}://{login}localhost:{port}")
+
+    assert letters.encrypted == [True], site.output.getvalue()
+
+
+@pytest.mark.parametrize("scheme", ["smtps", "starttls", "smtp"])
+async def test_no_mail_goes_to_a_server_whose_certificate_is_not_trusted(
+    site: Site, certificates: Path, scheme: str
+) -> None:
+    letters = Letters()
+    async with mail_server(letters, certificates, begins_encrypted=scheme == "smtps") as port:
+        await mail_of_failure(site, f"{scheme}://ann:secret@localhost:{port}")
+
+    assert letters.taken == []
+    assert "the certificate of the mail server is not trusted" in site.output.getvalue()
+    assert "SSL_CERT_FILE" in site.output.getvalue()
+
+
+async def test_no_mail_goes_unencrypted_where_that_is_wanted(site: Site) -> None:
+    letters = Letters()
+    async with mail_server(letters) as port:
+        await mail_of_failure(site, f"starttls://localhost:{port}")
+
+    assert letters.taken == []
+    assert "the mail server does not offer to encrypt" in site.output.getvalue()

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import ipaddress
 import json
 import os
 import re
 import smtplib
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.message import EmailMessage
 from typing import Final, Protocol, cast
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import anyio
 import anyio.to_thread
@@ -117,25 +119,49 @@ def _mail(mail: MailSettings, message: NoticeMessage) -> None:
     letter["Message-ID"] = f"<{message.batch.message}@wavewright>"
     letter.set_content(message.text)
     try:
-        if server.scheme == "smtps":
-            opened: smtplib.SMTP = smtplib.SMTP_SSL(
-                server.hostname or "", server.port or _SMTPS_PORT, timeout=SEND_SECONDS
-            )
-        elif server.scheme == "smtp":
-            opened = smtplib.SMTP(
-                server.hostname or "", server.port or _SMTP_PORT, timeout=SEND_SECONDS
-            )
-        else:
-            raise NoticeNotSent("the mail server is no address", "write smtp://HOST:PORT")
-        with opened as smtp:
-            smtp.ehlo()
-            if server.scheme == "smtp" and smtp.has_extn("starttls"):
-                smtp.starttls()
+        with _mail_server(server) as smtp:
             if server.username:
                 smtp.login(unquote(server.username), unquote(server.password or ""))
             smtp.send_message(letter)
+    except ssl.SSLCertVerificationError as error:
+        raise NoticeNotSent(
+            "the certificate of the mail server is not trusted (for an authority of your own set"
+            f" SSL_CERT_FILE to its file): {error.verify_message}"
+        ) from error
     except (OSError, smtplib.SMTPException) as error:
         raise NoticeNotSent(f"the mail server did not take it: {type(error).__name__}") from error
+
+
+def _mail_server(server: SplitResult) -> smtplib.SMTP:
+    """Connect to a mail server; the connection is encrypted as its address says.
+
+    Raises:
+        NoticeNotSent: what is sent would not be encrypted, or the address is none.
+    """
+    host, encryption = server.hostname or "", ssl.create_default_context()
+    if server.scheme == "smtps":
+        port = server.port or _SMTPS_PORT
+        return smtplib.SMTP_SSL(host, port, timeout=SEND_SECONDS, context=encryption)
+    if server.scheme not in ("smtp", "starttls"):
+        raise NoticeNotSent(
+            "the mail server is no address", "write smtps://HOST, starttls://HOST or smtp://HOST"
+        )
+    smtp = smtplib.SMTP(host, server.port or _SMTP_PORT, timeout=SEND_SECONDS)
+    smtp.ehlo()
+    if smtp.has_extn("starttls"):
+        smtp.starttls(context=encryption)
+    elif server.scheme == "starttls" or (server.username and not _is_this_machine(host)):
+        # Whoever stands between can remove the offer: a password is never sent for want of it.
+        smtp.close()
+        raise NoticeNotSent("the mail server does not offer to encrypt")
+    return smtp
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class _AppriseClient(Protocol):
