@@ -36,6 +36,16 @@ def parse_duration(value: object) -> object:
     return sum(float(number) * _UNIT_SECONDS[unit] for number, unit in _PART.findall(value))
 
 
+def written_duration(seconds: float) -> str:
+    """Return seconds as people write them, such as `1h30m`; `parse_duration` reads it back."""
+    left, parts = round(seconds * 1000), list[str]()
+    for unit, size in reversed(_UNIT_SECONDS.items()):
+        count, left = divmod(left, round(size * 1000))
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0s"
+
+
 _SecondsInput = Annotated[float, Field(gt=0)] | Annotated[str, Field(pattern=DURATION_PATTERN)]
 Seconds = Annotated[
     float,

@@ -28,4 +28,4 @@ def test_the_page_of_serve_is_at_the_address_that_is_printed_with_its_token(
             page = answer.read().decode()
 
     assert "digest.yaml" in page
-    assert "every 1:00:00" in page
+    assert "every 1h" in page

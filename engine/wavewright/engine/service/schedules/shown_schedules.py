@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Final
 
 from wavewright.config.settings import Settings
+from wavewright.config.value_types import written_duration
 from wavewright.engine.service.job_store.records import JobId
 from wavewright.engine.service.schedules.instants import instants_after
 from wavewright.engine.service.schedules.project_schedules import ProjectSchedule, project_schedules
@@ -76,7 +77,7 @@ def _rule_text(schedule: ProjectSchedule) -> str:
     if terms is None:
         return ""
     if terms.every is not None:
-        return f"every {dt.timedelta(seconds=terms.every)}"
+        return f"every {written_duration(terms.every)}"
     return f"{terms.cron} in {terms.timezone}"
 
 
