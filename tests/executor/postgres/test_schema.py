@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import asyncpg
 import pytest
 
-from tests.executor.event_examples import step_finished
+from tests.executor.event_examples import run_finished, run_started, step_finished
 from tests.executor.postgres.journal_helpers import until
 from tests.support.postgres import PostgresServer
 from wavewright.executor.postgres import schema
@@ -119,6 +120,28 @@ async def test_a_format_that_is_not_known_is_refused_and_left_as_it_is(
 
 def test_every_format_since_the_first_release_has_a_migration() -> None:
     assert sorted(schema.MIGRATIONS) == [*range(schema.FIRST_RELEASED_FORMAT, schema.FORMAT)]
+
+
+async def test_tables_of_format_8_get_those_of_schedules_and_what_jobs_are_found_by(
+    postgres: PostgresServer,
+) -> None:
+    url = postgres.database()
+    async with PostgresJournal(url) as journal:
+        for run in ("run-1", "run-2"):
+            started = replace(run_started(run, job="paper"), goal={"origin": "jobs/päper.yaml"})
+            await journal.append(RunId(run), [started, run_finished()])
+    made = postgres.fetch(NAMES, url)
+    postgres.run(
+        """SET search_path TO wavewright; DROP TABLE schedule, schedule_instant, notice, notice_rule;
+           DELETE FROM run_label WHERE kind = 'goal'; UPDATE format SET format = 8""",
+        url,
+    )
+
+    async with PostgresJournal(url) as journal:
+        rows = await journal.list_achieved("paper", "jobs/päper.yaml", limit=9)
+
+    assert [row.run for row in rows] == ["run-2", "run-1"]
+    assert postgres.fetch(NAMES, url) == made
 
 
 async def test_tables_of_the_release_before_are_migrated_when_they_are_opened(

@@ -8,11 +8,13 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.executor.event_examples import step_finished
+from tests.executor.event_examples import run_finished, run_started, step_finished
+from wavewright.engine.service.schedules.schedule_store import ScheduleStore
 from wavewright.executor.sqlite import database
 from wavewright.executor.sqlite.event_store import SqliteEventStore
 from wavewright.executor.sqlite.journal import SqliteBudgetStore, SqliteJournal
@@ -55,6 +57,31 @@ def test_a_file_of_another_format_is_refused_and_left_as_it_is(
 
 def test_every_format_since_the_first_release_has_a_migration() -> None:
     assert sorted(MIGRATIONS) == [*range(FIRST_RELEASED_FORMAT, FORMAT)]
+
+
+@pytest.mark.anyio
+async def test_a_journal_of_format_9_gets_the_tables_of_schedules_and_what_jobs_are_found_by(
+    tmp_path: Path,
+) -> None:
+    path, goal = tmp_path / "journal.sqlite", {"origin": "jobs/päper.yaml"}
+    async with SqliteJournal(path) as journal:
+        for run in ("run-1", "run-2"):
+            started = replace(run_started(run, job="paper"), goal={**goal})
+            await journal.append(RunId(run), [started, run_finished()])
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript("""
+            DROP TABLE schedule_instant; DROP TABLE notice; DROP TABLE notice_rule;
+            DELETE FROM run_label WHERE kind = 'goal'; PRAGMA user_version = 9""")
+        # As a program had it that made this table by itself.
+        connection.execute("INSERT INTO schedule (name, paused_by) VALUES ('morning', 'ann')")
+        connection.commit()
+
+    async with SqliteJournal(path) as journal:
+        rows = await journal.list_achieved("paper", "jobs/päper.yaml", limit=9)
+        stored = await ScheduleStore(journal).stored(["morning"])
+
+    assert [row.run for row in rows] == ["run-2", "run-1"]
+    assert stored["morning"].paused_by == "ann"
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ of runs.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -206,6 +207,30 @@ async def test_runs_are_listed_newest_first_with_their_steps_by_last_ending(
     )  # fmt: skip
     assert (newest.steps, newest.ok, newest.failed) == (1, 1, 0)
     assert (oldest.steps, oldest.ok, oldest.failed) == (4, 2, 1)
+
+
+async def test_achieved_runs_of_a_job_are_found_by_its_name_and_file(journal: Journal) -> None:
+    started = replace(run_started(RUN, job="digest"), goal={"origin": "jobs/digest.yaml"})
+    others = {
+        "run-1": started,
+        "run-2": replace(started, job="news"),
+        "run-3": replace(started, goal={"origin": "other/digest.yaml"}),
+        "run-4": replace(started, goal={}),
+        "run-5": started,
+        "run-6": started,
+        "run-7": started,
+    }
+    for run, event in others.items():
+        ended = RunFinished(20.0, "failed" if run == "run-6" else "achieved")
+        await journal.append(RunId(run), [replace(event, run=RunId(run)), ended])
+
+    async def listed(before: str | None, limit: int) -> list[str]:
+        start = None if before is None else RunId(before)
+        rows = await journal.list_achieved("digest", "jobs/digest.yaml", before=start, limit=limit)
+        return [row.run for row in rows]
+
+    assert await listed(None, 2) == ["run-7", "run-5"]
+    assert await listed("run-5", 2) == ["run-1"]
 
 
 async def test_a_run_that_has_not_ended_is_listed_with_the_steps_of_its_plan(

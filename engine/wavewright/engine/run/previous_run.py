@@ -6,8 +6,9 @@ reads the same. See docs/explanation/semantics.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.store.journal import Journal, RunRow
@@ -54,12 +55,7 @@ async def find_previous(
     """
     if plan is None or not reads_previous(plan):
         return None
-    rows = [
-        row
-        for row in await journal.list_runs()
-        if row.status == "achieved" and row.job == goal.title
-    ]
-    latest = await _latest(rows, journal, goal, now)
+    latest = await _latest(journal, goal, now)
     if latest is None or latest.started is None or (package := stored_package(latest)) is None:
         return None
     misfit = misfit_of_result(package.result, bind_plan(plan, goal, tools), goal, tools)
@@ -69,18 +65,37 @@ async def find_previous(
     return PreviousRun(latest.started.run, {"result": package.result, "started": started})
 
 
-async def _latest(rows: list[RunRow], journal: Journal, goal: Goal, now: float) -> RunState | None:
-    """Return the run with the latest `now()`; the rows are the newest first."""
+_PAGE: Final = 20
+"""Runs that are asked for at once: the first is nearly always the previous one."""
+
+
+async def _latest(journal: Journal, goal: Goal, now: float) -> RunState | None:
+    """Return the achieved run of a job with the latest `now()` that is not after one."""
     latest: RunState | None = None
-    for row in rows:
+    async for row in _achieved_rows(journal, goal):
         best = None if latest is None or latest.started is None else latest.started.now
         if best is not None and best >= min(row.started, now):
             # Earlier runs can have a later `now()` only where it was set to the future.
             break
         state = fold(await journal.load(row.run))
         started = state.started
-        if started is None or started.now > now or started.goal.get("origin", "") != goal.origin:
+        if started is None or started.now > now:
+            continue
+        # The label by which runs are found is cut.
+        if row.job != goal.title or started.goal.get("origin", "") != goal.origin:
             continue
         if best is None or started.now > best:
             latest = state
     return latest
+
+
+async def _achieved_rows(journal: Journal, goal: Goal) -> AsyncIterator[RunRow]:
+    """Yield the achieved runs of a job, the newest first, as far as they are asked for."""
+    before: RunId | None = None
+    while True:
+        rows = await journal.list_achieved(goal.title, goal.origin, before=before, limit=_PAGE)
+        for row in rows:
+            yield row
+        if len(rows) < _PAGE:
+            return
+        before = rows[-1].run

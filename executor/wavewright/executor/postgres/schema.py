@@ -14,11 +14,40 @@ from typing import Final
 from wavewright.executor.postgres.driver import Connection, PostgresTransaction
 from wavewright.executor.store.journal import JournalNotOpened
 
-FORMAT: Final = 8
+FORMAT: Final = 9
 """Of the tables and of the events' bodies; in the table `format`."""
 FIRST_RELEASED_FORMAT: Final = 8
 """That of 0.1.0: the tables of it, or of any release since, are migrated when they are opened."""
-MIGRATIONS: Final[Mapping[int, str]] = {}
+
+_SCHEDULES_AND_NOTICES: Final = """
+    -- Of a schedule: up to where it is decided, and who has paused it; of an instant, what came of it.
+    CREATE TABLE IF NOT EXISTS schedule (
+        name text PRIMARY KEY, seen double precision, paused_by text, paused_at double precision
+    );
+    CREATE TABLE IF NOT EXISTS schedule_instant (
+        name text NOT NULL, instant double precision NOT NULL, outcome text NOT NULL, job text,
+        PRIMARY KEY (name, instant)
+    );
+    -- Of a rule of notices: since when it is there, and what was sent; then what it tells.
+    CREATE TABLE IF NOT EXISTS notice_rule (
+        name text PRIMARY KEY, begun double precision NOT NULL, seen double precision NOT NULL,
+        sent double precision, tries bigint NOT NULL DEFAULT 0, retry double precision
+    );
+    CREATE TABLE IF NOT EXISTS notice (
+        rule text NOT NULL, event text NOT NULL, kind text NOT NULL, said text NOT NULL,
+        at double precision NOT NULL, run text NOT NULL,
+        message text, leased double precision, sent double precision, PRIMARY KEY (rule, event)
+    );
+"""
+MIGRATIONS: Final[Mapping[int, str]] = {
+    # The label of a run's goal, as `goal_label` makes it; none where its first event is damaged.
+    8: f"""{_SCHEDULES_AND_NOTICES}
+    INSERT INTO run_label (kind, value, run)
+    SELECT 'goal', right(coalesce(as_json(body) -> 'goal' ->> 'origin', ''), 300) || chr(10) || left(run.job, 200),
+           run.no
+    FROM run JOIN event ON event.run = run.no AND event.seq = 0
+    WHERE event.kind = 'run_started' AND as_json(body) IS NOT NULL ON CONFLICT DO NOTHING""",  # noqa: S608 - a constant
+}
 """By format: the statements that make the following format of it, in one transaction."""
 LOCK: Final = 0x57617665
 """`Wave` in ASCII: the number of the advisory lock that one process at a time has while it makes
@@ -210,6 +239,7 @@ _TABLES: Final = f"""
     CREATE INDEX decision_of_job ON decision (job);
     CREATE INDEX decision_open ON decision (no) WHERE choice IS NULL;
 
+    {_SCHEDULES_AND_NOTICES}
     -- An event's body, for forecasts; none of one that is damaged.
     CREATE FUNCTION as_json(text) RETURNS json LANGUAGE plpgsql IMMUTABLE AS
     $$ BEGIN RETURN $1::json; EXCEPTION WHEN invalid_text_representation THEN RETURN NULL; END $$;

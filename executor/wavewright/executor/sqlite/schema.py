@@ -7,11 +7,47 @@ from typing import Final
 
 APPLICATION_ID: Final = 0x57617665
 """`Wave` in ASCII; what `file` and `PRAGMA application_id` show."""
-FORMAT: Final = 9
+FORMAT: Final = 10
 """Of the tables and of the events' bodies; in `PRAGMA user_version`."""
 FIRST_RELEASED_FORMAT: Final = 9
 """That of 0.1.0: a journal of it, or of any release since, is migrated when it is opened."""
-MIGRATIONS: Final[Mapping[int, tuple[str, ...]]] = {}
+
+_SCHEDULES_AND_NOTICES: Final = (
+    # Of a schedule: up to where it is decided, and who has paused it; of an instant, what came of it.
+    """
+    CREATE TABLE IF NOT EXISTS schedule (
+        name TEXT PRIMARY KEY, seen REAL, paused_by TEXT, paused_at REAL
+    )""",
+    """
+    CREATE TABLE IF NOT EXISTS schedule_instant (
+        name TEXT NOT NULL, instant REAL NOT NULL, outcome TEXT NOT NULL, job TEXT,
+        PRIMARY KEY (name, instant)
+    )""",
+    # Of a rule of notices: since when it is there, and what was sent; then what it tells.
+    """
+    CREATE TABLE IF NOT EXISTS notice_rule (
+        name TEXT PRIMARY KEY, begun REAL NOT NULL, seen REAL NOT NULL,
+        sent REAL, tries INTEGER NOT NULL DEFAULT 0, retry REAL
+    )""",
+    """
+    CREATE TABLE IF NOT EXISTS notice (
+        rule TEXT NOT NULL, event TEXT NOT NULL, kind TEXT NOT NULL, said TEXT NOT NULL,
+        at REAL NOT NULL, run TEXT NOT NULL,
+        message TEXT, leased REAL, sent REAL, PRIMARY KEY (rule, event)
+    )""",
+)
+MIGRATIONS: Final[Mapping[int, tuple[str, ...]]] = {
+    9: (
+        *_SCHEDULES_AND_NOTICES,
+        # The label of a run's goal, as `goal_label` makes it; none where its first event is damaged.
+        """
+        INSERT OR IGNORE INTO run_label (kind, value, run)
+        SELECT 'goal', substr(coalesce(json_extract(body, '$.goal.origin'), ''), -300) || char(10)
+                       || substr(run.job, 1, 200), run.no
+        FROM run JOIN event ON event.run = run.no AND event.seq = 0
+        WHERE event.kind = 'run_started' AND json_valid(body)""",
+    )
+}
 """By format: the statements that make the following format of it, in one transaction."""
 
 TABLES: Final = (
@@ -180,5 +216,6 @@ TABLES: Final = (
     )""",
     "CREATE INDEX decision_of_job ON decision (job)",
     "CREATE INDEX decision_open ON decision (no) WHERE choice IS NULL",
+    *_SCHEDULES_AND_NOTICES,
 )
 """Statements that make a new file."""

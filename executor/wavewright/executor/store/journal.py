@@ -227,6 +227,19 @@ class Journal(Protocol):
         """Return all runs, the newest first."""
         ...
 
+    async def list_achieved(
+        self, job: str, origin: str, *, before: RunId | None = None, limit: int
+    ) -> list[RunRow]:
+        """Return the achieved runs of a job that were begun last, the newest first.
+
+        Args:
+            job: The job's name.
+            origin: Its file; empty for one that has none.
+            before: Only runs that were begun before this one.
+            limit: Maximum number of runs.
+        """
+        ...
+
     async def find_run(self, prefix: str) -> RunId:
         """Return the run whose id or tail starts so.
 
@@ -341,6 +354,26 @@ class MemoryJournal:
             for run, events in self._events.items()
         ]
         return sorted(rows, key=lambda row: (row.started, row.run), reverse=True)
+
+    async def list_achieved(
+        self, job: str, origin: str, *, before: RunId | None = None, limit: int
+    ) -> list[RunRow]:
+        """Return the achieved runs of a job that were begun last, the newest first."""
+        runs = [*reversed(self._events)]
+        if before is not None:
+            runs = runs[runs.index(before) + 1 :]
+        rows = list[RunRow]()
+        for run in runs:
+            events = self._events[run]
+            is_of_job = any(
+                isinstance(event, RunStarted)
+                and event.job == job
+                and event.goal.get("origin", "") == origin
+                for event in events[:1]
+            )
+            if is_of_job:
+                rows.append(summarize_run(run, events, is_owned=run in self._opened))
+        return [row for row in rows if row.status == "achieved"][:limit]
 
     async def find_run(self, prefix: str) -> RunId:
         """Return the run whose id or tail starts so."""

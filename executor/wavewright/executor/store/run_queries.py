@@ -34,7 +34,7 @@ from wavewright.executor.store.leases import (
     read_event,
     read_lease,
 )
-from wavewright.executor.store.transaction import Row, Statements, StoreTransaction
+from wavewright.executor.store.transaction import Row, Statements, StoreTransaction, goal_label
 from wavewright.planner.types import RunId, StepKey, as_object
 
 
@@ -105,6 +105,19 @@ async def list_runs(transaction: StoreTransaction) -> list[RunRow]:
     """Return all runs, the newest first."""
     runs = await _run_rows(transaction, "")
     return sorted(runs, key=lambda run: (run.started, run.run), reverse=True)
+
+
+async def list_achieved(
+    transaction: StoreTransaction, *, job: str, origin: str, before: RunId | None, limit: int
+) -> list[RunRow]:
+    """Return the achieved runs with the label of a job that were begun last, before a run if named."""
+    return await list_newest_runs(
+        transaction,
+        status="achieved",
+        labels=[goal_label(job, origin)],
+        before=before,
+        limit=limit,
+    )
 
 
 async def list_newest_runs(

@@ -269,6 +269,14 @@ class StoredJournal(AsyncResource):
         """Return all runs, the newest first."""
         return await self.read(run_queries.list_runs)
 
+    async def list_achieved(
+        self, job: str, origin: str, *, before: RunId | None = None, limit: int
+    ) -> list[RunRow]:
+        """Return the achieved runs of a job that were begun last, the newest first."""
+        return await self.read(
+            partial(run_queries.list_achieved, job=job, origin=origin, before=before, limit=limit)
+        )
+
     async def find_run(self, prefix: str) -> RunId:
         """Return the run whose id or tail starts so.
 

@@ -317,7 +317,7 @@ class RunLabel(NamedTuple):
     """Something by which a list of runs is filtered."""
 
     kind: str
-    """`template`, `tag`, `gate` or `model`."""
+    """`template`, `tag`, `gate`, `model` or `goal`."""
     value: str
 
 
@@ -368,12 +368,21 @@ def append_entry(
     return AppendEntry(run, rows, marks, is_end, rows_alongside, [*labels])
 
 
+def goal_label(job: str, origin: str) -> RunLabel:
+    """Return the label of the runs of a job, by its name and file.
+
+    It is cut to what PostgreSQL takes into an index, so different jobs can have the same.
+    """
+    return RunLabel("goal", f"{origin[-300:]}\n{job[:200]}")
+
+
 def _labels(event: RunStarted | PlanAccepted | ModelCalled) -> Iterator[RunLabel]:
     """Yield what an event tells of its run."""
     match event:
         case ModelCalled():
             yield RunLabel("model", event.use.model)
         case RunStarted():
+            yield goal_label(event.job, str(event.goal.get("origin", "")))
             yield RunLabel("template", str(event.goal.get("name", "")))
             tags = event.goal.get("output_tags")
             yield from (

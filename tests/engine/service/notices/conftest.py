@@ -18,7 +18,6 @@ from wavewright.engine.service.job_store.store import JobStore
 from wavewright.engine.service.notices.notice_store import NoticeStore
 from wavewright.engine.service.notices.notifier import Notifier
 from wavewright.engine.service.operations.logs import StructuredLog
-from wavewright.engine.service.schedules.schedule_store import ScheduleStore
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.executor.stores import journal_of
 
@@ -80,8 +79,7 @@ class Site:
         file.write_text(rules, encoding="utf-8")
         given = load_settings(self.settings.root, {"WAVEWRIGHT_HMAC_KEY": "0123456789abcdef"})
         log = StructuredLog(agent="daemon", domain="jobs", stream=self.output)
-        stores = NoticeStore(self.journal), ScheduleStore(self.journal)
-        return Notifier(given, *stores, log, lambda: self.now)
+        return Notifier(given, NoticeStore(self.journal), log, lambda: self.now)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

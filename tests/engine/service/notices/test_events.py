@@ -13,7 +13,6 @@ from wavewright.engine.service.job_store.records import Decision, DecisionId, Jo
 from wavewright.engine.service.job_store.rows import decision_row
 from wavewright.engine.service.job_store.tables import JobTables
 from wavewright.engine.service.notices.events import NoticeEvent, find_events
-from wavewright.engine.service.schedules.schedule_store import ScheduleStore
 from wavewright.executor.budgets.limits import budget_day
 from wavewright.executor.events.types import RunFinished, RunStarted
 from wavewright.executor.store.transaction import StoreTransaction
@@ -25,7 +24,6 @@ BUDGETS = BudgetsSection(day=BudgetSettings(tokens=1_000))
 
 
 async def events(site: Site, kind: NoticeKind, since: float = 0.0) -> list[NoticeEvent]:
-    await ScheduleStore(site.journal).make_tables()
     return await site.journal.read(
         lambda transaction: find_events(transaction, [kind], since, time.time(), BUDGETS)
     )
@@ -79,7 +77,6 @@ async def test_the_budget_of_the_day_is_told_at_80_percent(
 
 
 async def test_an_instant_that_was_missed_is_told(site: Site) -> None:
-    await ScheduleStore(site.journal).make_tables()
     put = "INSERT INTO schedule_instant (name, instant, outcome) VALUES ('morning', 20.0, $1)"
     await execute(site, put, "missed")
 

@@ -350,11 +350,9 @@ class DaemonTasks:
 
     def _notifier(self) -> Notifier:
         """Return what tells people by the rules of the settings."""
-        journal = self.stores.journal
         return Notifier(
             self.runner.settings,
-            NoticeStore(journal),
-            ScheduleStore(journal),
+            NoticeStore(self.stores.journal),
             self.runner.watch.log,
             self.runner.clock,
         )

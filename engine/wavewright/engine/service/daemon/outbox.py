@@ -248,6 +248,12 @@ class OutboxJournal:
         """Return all runs, the newest first."""
         return await self._journal.list_runs()
 
+    async def list_achieved(
+        self, job: str, origin: str, *, before: RunId | None = None, limit: int
+    ) -> list[RunRow]:
+        """Return the achieved runs of a job that were begun last, the newest first."""
+        return await self._journal.list_achieved(job, origin, before=before, limit=limit)
+
     async def find_run(self, prefix: str) -> RunId:
         """Return the run whose id, or its last part, starts with a prefix."""
         return await self._journal.find_run(prefix)

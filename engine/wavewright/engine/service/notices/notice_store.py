@@ -30,17 +30,6 @@ MAX_EVENTS: Final = 50
 """Events of one message that are named; the others are counted."""
 _KEPT_SECONDS: Final = 30 * 86_400.0
 """How long an event that was told is remembered."""
-_TABLES: Final = (
-    """CREATE TABLE IF NOT EXISTS notice_rule (
-           name text PRIMARY KEY, begun double precision NOT NULL, seen double precision NOT NULL,
-           sent double precision, tries bigint NOT NULL DEFAULT 0, retry double precision
-       )""",
-    """CREATE TABLE IF NOT EXISTS notice (
-           rule text NOT NULL, event text NOT NULL, kind text NOT NULL, said text NOT NULL,
-           at double precision NOT NULL, run text NOT NULL,
-           message text, leased double precision, sent double precision, PRIMARY KEY (rule, event)
-       )""",
-)
 _PUT: Final = """
     INSERT INTO notice (rule, event, kind, said, at, run) VALUES ($1, $2, $3, $4, $5, $6)
     ON CONFLICT (rule, event) DO NOTHING"""
@@ -64,7 +53,6 @@ class NoticeStore:
     def __init__(self, journal: TransactionalJournal) -> None:
         """Use the database of a journal."""
         self._journal = journal
-        self._is_made = False
 
     async def next_batch(
         self, name: str, rule: NoticeRule, budgets: BudgetsSection, now: float
@@ -77,7 +65,6 @@ class NoticeStore:
         Raises:
             JournalError: nothing was written.
         """
-        await self._make_tables()
 
         async def work(transaction: StoreTransaction) -> NoticeBatch | None:
             await transaction.lock(f"notices of {name}")
@@ -148,18 +135,6 @@ class NoticeStore:
             )
 
         await self._journal.transact(mark, order=SEPARATE)
-
-    async def _make_tables(self) -> None:
-        if self._is_made:
-            return
-
-        async def make(transaction: StoreTransaction) -> None:
-            await transaction.lock("notice tables")
-            for statement in _TABLES:
-                await transaction.execute(statement)
-
-        await self._journal.transact(make, order=SEPARATE)
-        self._is_made = True
 
 
 async def _write_events(

@@ -15,7 +15,6 @@ from wavewright.engine.service.notices.events import NoticeEvent
 from wavewright.engine.service.notices.notice_store import NoticeBatch, NoticeStore
 from wavewright.engine.service.notices.senders import NoticeMessage, NoticeNotSent, send_notice
 from wavewright.engine.service.operations.logs import StructuredLog
-from wavewright.engine.service.schedules.schedule_store import ScheduleStore
 from wavewright.executor.store.journal import JournalError
 from wavewright.planner.types import JsonObject
 from wavewright.prompts import PromptError, Prompts
@@ -34,7 +33,6 @@ class Notifier:
 
     settings: Settings
     store: NoticeStore
-    schedules: ScheduleStore
     log: StructuredLog
     clock: Callable[[], float]
     _redactor: Redactor = field(init=False)
@@ -54,7 +52,6 @@ class Notifier:
         """Send what is to be sent now; what cannot be sent is logged, and sent again later."""
         for name, rule in self.settings.notify.items():
             try:
-                await self.schedules.make_tables()
                 batch = await self.store.next_batch(name, rule, self.settings.budgets, self.clock())
                 if batch is not None:
                     await self._send(rule, batch)

@@ -1,8 +1,7 @@
 """Schedules in the job store: up to where each is decided, who has paused it, and its instants.
 
 A row for each schedule and instant says what came of it. It is written in the transaction that
-takes the job in, under the schedule's lock, so of several daemons one begins the job. The two
-tables are made where there are none.
+takes the job in, under the schedule's lock, so of several daemons one begins the job.
 """
 
 from __future__ import annotations
@@ -20,15 +19,6 @@ from wavewright.executor.store import run_queries
 from wavewright.executor.store.journal import CancelRequest, JournalError
 from wavewright.executor.store.transaction import SEPARATE, StoreTransaction
 
-_TABLES: Final = (
-    """CREATE TABLE IF NOT EXISTS schedule (
-           name text PRIMARY KEY, seen double precision, paused_by text, paused_at double precision
-       )""",
-    """CREATE TABLE IF NOT EXISTS schedule_instant (
-           name text NOT NULL, instant double precision NOT NULL, outcome text NOT NULL, job text,
-           PRIMARY KEY (name, instant)
-       )""",
-)
 _PUT_INSTANT: Final = """
     INSERT INTO schedule_instant (name, instant, outcome, job) VALUES ($1, $2, $3, $4)
     ON CONFLICT (name, instant) DO UPDATE SET outcome = excluded.outcome, job = excluded.job
@@ -78,20 +68,6 @@ class ScheduleStore:
     def __init__(self, journal: TransactionalJournal) -> None:
         """Use the database of a journal."""
         self._journal = journal
-        self._is_made = False
-
-    async def make_tables(self) -> None:
-        """Make the two tables where they are not there yet."""
-        if self._is_made:
-            return
-
-        async def make(transaction: StoreTransaction) -> None:
-            await transaction.lock("schedule tables")
-            for statement in _TABLES:
-                await transaction.execute(statement)
-
-        await self._journal.transact(make, order=SEPARATE)
-        self._is_made = True
 
     async def tick(
         self,
@@ -111,7 +87,6 @@ class ScheduleStore:
         Raises:
             JournalError: nothing was written.
         """
-        await self.make_tables()
 
         async def work(transaction: StoreTransaction, project: ProjectJob) -> Ticked:
             await transaction.lock(f"schedule {name}")
@@ -146,21 +121,18 @@ class ScheduleStore:
 
     async def pause(self, name: str, by: str, now: float) -> None:
         """Begin nothing by a schedule until `resume`."""
-        await self.make_tables()
         await self._journal.transact(
             lambda transaction: transaction.execute(_PAUSE, name, now, by), order=SEPARATE
         )
 
     async def resume(self, name: str, now: float) -> None:
         """Begin jobs by a schedule again; no instant of the pause counts as missed."""
-        await self.make_tables()
         await self._journal.transact(
             lambda transaction: transaction.execute(_RESUME, name, now), order=SEPARATE
         )
 
     async def stored(self, names: Sequence[str]) -> dict[str, StoredSchedule]:
         """Return what the store has of schedules."""
-        await self.make_tables()
 
         async def read(transaction: StoreTransaction) -> dict[str, StoredSchedule]:
             return {name: await _stored(transaction, name) for name in names}
