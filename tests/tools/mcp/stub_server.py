@@ -54,7 +54,10 @@ class Stub:
                 self.lists += 1
                 if self.fault == "late list" and self.lists == 2:
                     return
-                yield result(message, {"tools": self.tools()})
+                cursors = {"same cursor": "next", "new cursors": str(self.lists)}
+                cursor = cursors.get(self.fault)
+                more = {} if cursor is None else {"nextCursor": cursor}
+                yield result(message, {"tools": self.tools(), **more})
             case "tools/call":
                 yield from self.call(message)
             case "initialize" | "notifications/initialized":
@@ -87,6 +90,7 @@ class Stub:
                 if self.fault == "bad schemas"
                 else []
             ),
+            *([tool("write", description="also")] if self.fault == "two of one name" else []),
         ]
 
     def call(self, message: Message) -> Iterator[Message]:  # noqa: C901, PLR0912, PLR0915 - one case for each fault
@@ -155,6 +159,8 @@ class Stub:
                 while not self.is_released():
                     threading.Event().wait(0.01)
                 yield result(message, {"content": [text("written")]})
+            case "half a message over lines":
+                print('{\n  "jsonrpc": "2.0",', flush=True)
             case "floods":
                 while True:
                     print("noise", flush=True)
@@ -244,6 +250,17 @@ ODD_LINES = {
     "byte order mark": '\ufeff{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"ok"}]}}',
     "progress bar": '10 %\r20 %\r{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"ok"}]}}',
     "batch": '[{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"ok"}]}}]',
+    "over several lines": '{\n  "jsonrpc": "2.0",\n  "id": ID,\n  "result": {\n    "content": [\n      {\n'
+    '        "type": "text",\n        "text": "ok {["\n      }\n    ]\n  }\n}',
+    "batch over several lines": '[\r\n\t{\r\n\t\t"jsonrpc": "2.0",\r\n\t\t"id": ID,\r\n\r\n\t\t"result":\r\n'
+    '\t\t{"content": [{"type": "text", "text": "ok"}]}\r\n\t}\r\n]',
+    "log over several lines": '{\n  "level": "info",\n  "id": ID\n}\n'
+    '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"ok"}]}}',
+    "log that has no end": '{\n  "level": "info",\n'
+    '{"id":ID,"result":{"content":[{"type":"text","text":"ok"}]},"jsonrpc":"2.0"}',
+    "printed bracket": '[\nall is well\n'
+    '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"ok"}]}}',
+    "no version over several lines": '{\n  "id": ID,\n  "result": {\n    "content": []\n  }\n}',
     "log in JSON": '{"level":"info","id":ID,"msg":"started"}\n{"jsonrpc":"2.0","id":ID,"result":{"content":[]}}',
     "no version": '{"id":ID,"result":{"content":[]}}',
     "malformed lines": '{"jsonrpc":"2.0","id":\nno json\n{"id":ID}\n[1,2]\n{"jsonrpc":"2.0","id":99,"result":{}}'

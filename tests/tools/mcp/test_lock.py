@@ -184,7 +184,9 @@ def test_two_tools_of_one_name_are_left_out_and_both_are_named() -> None:
     locked = lock_server(listing(search("Search."), search("Delete."), ListedTool("o", "", OBJECT)))
 
     assert list(locked.tools) == ["o"]
-    assert locked.left_out["search"].reason == "2 tools have its name: 'Search.' and 'Delete.'"
+    assert locked.left_out["search"].reason == (
+        "2 tools have its name: search(q) 'Search.' and search(q) 'Delete.'"
+    )
     refuse_changed_tools(
         "one", locked, listing(search("Search."), search("Delete."), ListedTool("o", "", OBJECT))
     )

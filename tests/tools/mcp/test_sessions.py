@@ -284,6 +284,12 @@ def test_lines_that_are_no_messages_go_to_the_log(
         ("byte order mark", "ok"),
         ("progress bar", "ok"),
         ("batch", "ok"),
+        ("over several lines", "ok {["),
+        ("batch over several lines", "ok"),
+        ("log over several lines", "ok"),
+        ("log that has no end", "ok"),
+        ("printed bracket", "ok"),
+        ("no version over several lines", "is not JSON-RPC 2.0"),
         ("log in JSON", "'text': ''"),
         ("no version", "is not JSON-RPC 2.0"),
         ("malformed lines", "ok"),
@@ -320,6 +326,23 @@ def test_an_odd_answer_ends_its_own_call_at_once_and_no_other(
     assert expected in found["echo"]
     assert "written" in found["write"]
     assert time.monotonic() - started < 15
+
+
+def test_a_message_that_is_never_ended_is_quoted_where_the_call_gets_no_answer(
+    stub: Callable[..., McpServerSettings],
+) -> None:
+    error = failure(stub("half a message over lines", timeout=1))
+
+    assert 'has not ended a message that begins with: { "jsonrpc": "2.0",' in str(error)
+
+
+@pytest.mark.parametrize("fault", ["same cursor", "new cursors"])
+def test_a_list_that_comes_again_with_every_cursor_is_read_once(
+    stub: Callable[..., McpServerSettings], fault: str
+) -> None:
+    listing = anyio.run(list_server_tools, stub(fault))
+
+    assert [tool.name for tool in listing.tools] == ["echo", "other", "write", "typed"]
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,8 @@ class ConnectionState:
     """The last lines that the program wrote and that are no messages."""
     skipped: int = 0
     """How many lines were no messages."""
+    unfinished: bytes = b""
+    """How a message begins that the program has not ended."""
     _log_lines: ByteAllowance = field(default_factory=lambda: ByteAllowance(1_000, 20))
     _skipped_lines: ByteAllowance = field(default_factory=lambda: ByteAllowance(10_000, 100))
     _skipped_bytes: ByteAllowance = field(default_factory=lambda: ByteAllowance(64 * 2**20, 2**20))
@@ -116,6 +118,9 @@ class ConnectionState:
         wrote = "; it last wrote: " + " | ".join(self.lines) if self.lines else ""
         if self.skipped > len(self.lines):
             wrote += f" ({self.skipped:,} lines were no messages)"
+        if self.unfinished:
+            begun = " ".join(self.unfinished.decode(errors="replace").split())
+            wrote += f"; it has not ended a message that begins with: {begun}"
         text = cut(self.redactor.redact((self.fault or reason)[:_MAX_RAW_CHARS] + wrote))
         return ToolError(
             f"MCP server {self.server!r}: {text}",

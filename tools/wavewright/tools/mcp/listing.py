@@ -23,21 +23,28 @@ _MAX_LEFT_OUT_NOTES: Final = 20
 
 
 async def list_tools(client: Client) -> ServerListing:
-    """Return all pages of a list.
+    """Return all pages of a list, each tool once.
+
+    A tool that a later page repeats word for word is no second one: some servers ignore the cursor,
+    or list what has moved to the next page meanwhile. Two of one page are two.
 
     Raises:
         MCPError: the server answers with an error.
         ValidationError: a page breaks the protocol.
     """
     tools = list[ListedTool]()
+    digests = set[str]()
     cursor: str | None = None
     cursors = set[str]()
     for _ in range(MAX_PAGES):
         page = await client.list_tools(cursor=cursor)
-        tools.extend(map(_listed, page.tools))
+        new = [tool for tool in map(_listed, page.tools) if tool.digest not in digests]
+        tools += new
+        digests.update(tool.digest for tool in new)
         cursor = page.next_cursor
-        # Some servers mark the end by an empty cursor, or give the same one for ever.
-        if not cursor or cursor in cursors or len(tools) >= MAX_LISTED_TOOLS:
+        # Some servers mark the end by an empty cursor, give the same one for ever, or give ever
+        # new ones and the same page.
+        if not (cursor and new) or cursor in cursors or len(tools) >= MAX_LISTED_TOOLS:
             break
         cursors.add(cursor)
     info = client.server_info

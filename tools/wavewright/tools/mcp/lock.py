@@ -203,8 +203,8 @@ def _locked_tool(same_name: list[ListedTool], allowance: SchemaAllowance) -> Loc
     tool = same_name[0]
     if len(same_name) > 1:
         # Which of them a call would reach is not known.
-        described = " and ".join(_excerpt(one.description, 0) for one in same_name[:_MAX_NAMESAKES])
-        raise SchemaRefused(f"{len(same_name)} tools have its name: {described}")
+        named = " and ".join(map(_told_apart, same_name[:_MAX_NAMESAKES]))
+        raise SchemaRefused(f"{len(same_name)} tools have its name: {named}")
     if not tool.name or len(tool.name) > _MAX_NAME:
         raise SchemaRefused(f"its name has no character, or more than {_MAX_NAME}")
     if len(tool.description) > _MAX_DESCRIPTION:
@@ -219,6 +219,18 @@ def _locked_tool(same_name: list[ListedTool], allowance: SchemaAllowance) -> Loc
             hint: tool.annotations[hint] for hint in HINTS if tool.annotations.get(hint) is not None
         },
     )
+
+
+def _told_apart(tool: ListedTool) -> str:
+    """Return what tells a tool from another one of its name: its parameters and its description."""
+    match tool.input_schema:
+        case {"properties": dict() as properties}:
+            parameters = ", ".join(properties)
+        case _:
+            parameters = ""
+    name = tool.name if len(tool.name) <= _MAX_SHOWN else f"{tool.name[: _MAX_SHOWN - 1]}…"
+    shown = parameters if len(parameters) <= _MAX_SHOWN else f"{parameters[: _MAX_SHOWN - 1]}…"
+    return f"{name}({shown}) {_excerpt(tool.description, 0)}"
 
 
 def _usable_schema(part: str, schema: JsonValue, allowance: SchemaAllowance) -> JsonSchema:

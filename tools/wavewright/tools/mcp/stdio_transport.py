@@ -9,6 +9,7 @@ variables and leaves standard error to the terminal.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import signal
 from collections.abc import AsyncGenerator, Iterator, Mapping
@@ -39,6 +40,7 @@ from wavewright.tools.mcp.wire import (
     END_BYTES,
     MAX_MESSAGE_BYTES,
     NotAMessage,
+    nesting,
     oversized_message,
     read_messages,
 )
@@ -115,11 +117,14 @@ async def _read_stdout(
     state: ConnectionState,
 ) -> None:
     assert process.stdout is not None
+    spread = SpreadMessage()
     async with delivered:
         try:
             async for line in _lines(process.stdout, state):
-                for message in _messages_of(line, requests, state):
-                    await delivered.send(SessionMessage(message))
+                for whole in spread.joined(line):
+                    for message in _messages_of(whole, requests, state):
+                        await delivered.send(SessionMessage(message))
+                state.unfinished = spread.head
                 if state.ended.is_set():
                     return
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -129,8 +134,58 @@ async def _read_stdout(
         state.end(_ending(process.returncode))
 
 
+class SpreadMessage:
+    """A message that a program writes over several lines, though the protocol has one a line."""
+
+    def __init__(self) -> None:
+        self._text = bytearray()
+        self._depth = 0
+
+    @property
+    def head(self) -> bytes:
+        """How the message begins that has not ended; empty where there is none."""
+        return bytes(self._text[:END_BYTES])
+
+    def joined(self, line: bytes | LongLine) -> Iterator[bytes | LongLine]:
+        """Yield what can be read with this line: itself, the message that it ends, or nothing yet.
+
+        A spread message begins with a bracket that stands alone, as printers of JSON write it; any
+        other half of a message is the fault of its call at once.
+        """
+        if isinstance(line, LongLine) or (self._text and not self._continues(line)):
+            yield from self._given_up()
+        if isinstance(line, LongLine) or not (self._text or _OPENING.fullmatch(line)):
+            yield line
+            return
+        self._text += line + b"\n"
+        self._depth += nesting(line)
+        if self._depth <= 0 or len(self._text) > MAX_MESSAGE_BYTES:
+            yield from self._given_up()
+
+    def _continues(self, line: bytes) -> bool:
+        """Return whether a line can be a part of the message that has begun: it is in JSON, and is
+        no message of its own.
+        """
+        is_whole = line.strip().startswith(b"{") and b'"jsonrpc"' in line and nesting(line) == 0
+        return not is_whole and _PART.match(line) is not None
+
+    def _given_up(self) -> Iterator[bytes | LongLine]:
+        """Yield all that was joined, and begin anew."""
+        text = bytes(self._text)
+        self._text.clear()
+        self._depth = 0
+        if len(text) > MAX_MESSAGE_BYTES:
+            yield LongLine(text[:END_BYTES], text[-END_BYTES:])
+        elif text:
+            yield text
+
+
+_OPENING: Final = re.compile(rb"[\xef\xbb\xbf \t\0]*[\[{][\[{ \t]*")
+_PART: Final = re.compile(rb"\s*(?:[\[\]{}\",:0-9-]|true\b|false\b|null\b|$)")
+
+
 @dataclass(frozen=True, slots=True)
-class _LongLine:
+class LongLine:
     """A line of which only both ends were kept."""
 
     head: bytes
@@ -139,7 +194,7 @@ class _LongLine:
 
 async def _lines(
     stream: ByteReceiveStream, state: ConnectionState
-) -> AsyncGenerator[bytes | _LongLine]:
+) -> AsyncGenerator[bytes | LongLine]:
     """Yield the lines of a stream; a carriage return ends one, too, as progress bars have it."""
     line = bytearray()
     discarded = 0
@@ -147,7 +202,7 @@ async def _lines(
         for place, part in enumerate(chunk.replace(b"\r", b"\n").split(b"\n")):
             if place:
                 head, tail = bytes(line[:END_BYTES]), bytes(line[-END_BYTES:])
-                yield _LongLine(head, tail) if discarded else bytes(line)
+                yield LongLine(head, tail) if discarded else bytes(line)
                 line.clear()
                 discarded = 0
             line += part
@@ -161,14 +216,14 @@ async def _lines(
 
 
 def _messages_of(
-    line: bytes | _LongLine, requests: set[RequestId], state: ConnectionState
+    line: bytes | LongLine, requests: set[RequestId], state: ConnectionState
 ) -> Iterator[JSONRPCMessage]:
     """Yield the messages of a line; one that holds none is passed by, with a fault for the call
     that it was to answer.
     """
-    quoted = line.head if isinstance(line, _LongLine) else line
+    quoted = line.head if isinstance(line, LongLine) else line
     try:
-        if isinstance(line, _LongLine):
+        if isinstance(line, LongLine):
             raise oversized_message(line.head, line.tail)
         if not line.lstrip(_BEFORE_MESSAGE).startswith((b"{", b"[")):
             if line.strip():

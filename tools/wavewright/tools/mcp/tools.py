@@ -183,6 +183,42 @@ def locked_tools(
                 yield LockedServerTool(server, name, f"{server}.{said[name]}", tool)
 
 
+@dataclass(frozen=True, slots=True)
+class LeftOutServerTool:
+    """A tool of a server that plans would call, and that the lock leaves out."""
+
+    server: str
+    name: str
+    short_name: str
+    reason: str
+
+    @property
+    def full_name(self) -> str:
+        """What plans would call it."""
+        return f"{self.server}.{self.short_name}"
+
+    def error(self) -> McpServerError:
+        """Return the error of a plan that calls it."""
+        return McpServerError(
+            f"tool {self.name!r} of MCP server {self.server!r} cannot be called: {self.reason}",
+            "have it mended in the server, then run `wavewright tools --lock`",
+        )
+
+
+def left_out_tools(
+    servers: Mapping[str, McpServerSection], lock: ToolsLock
+) -> Iterator[LeftOutServerTool]:
+    """Yield every tool that the settings allow and the lock leaves out."""
+    for server, section in servers.items():
+        locked = lock.servers.get(server)
+        if locked is None:
+            continue
+        said = plan_names(locked.left_out)
+        for name, tool in locked.left_out.items():
+            if section.tools is None or name in section.tools:
+                yield LeftOutServerTool(server, name, said[name], tool.reason)
+
+
 def mcp_tool(
     called: str,
     server: str,

@@ -75,11 +75,26 @@ def oversized_message(head: bytes, tail: bytes) -> NotAMessage:
     )
 
 
+def nesting(text: bytes) -> int:
+    """Return how many brackets a text opens and does not close; those within texts do not count."""
+    depth = 0
+    for token in _BRACKETS.finditer(text):
+        match token[0]:
+            case b"{" | b"[":
+                depth += 1
+            case b"}" | b"]":
+                depth -= 1
+            case _:
+                pass
+    return depth
+
+
 END_BYTES: Final = 400
 """Of each end of a message: enough to find the request that it answers."""
 
 _OUTER: Final = b"\xef\xbb\xbf \t\r\n\0"
 _STRUCTURE: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[{\[,]', re.DOTALL)
+_BRACKETS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[{\[}\]]', re.DOTALL)
 _ESCAPE: Final = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u([dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,

@@ -71,8 +71,8 @@ class ToolSources:
         """Return the tool that a name means, under this name; None if there is none.
 
         Raises:
-            ToolDefinitionError: several sources have a tool of this name, or its server is not in
-                the lock.
+            ToolDefinitionError: several sources have a tool of this name, its server is not in the
+                lock, or it is left out of the lock.
             PackError: a pack cannot be imported or refuses its settings.
         """
         candidates = [*self._own_tool(name), *self._server_tools(name)]
@@ -80,6 +80,7 @@ class ToolSources:
         if len(candidates) > 1:
             raise _ambiguous(name, candidates)
         if not candidates:
+            self._refuse_left_out(name)
             return None
         tool = candidates[0].make()
         if tool.signature.name == name:
@@ -237,6 +238,22 @@ class ToolSources:
                     self.services.mcp,
                 )
                 yield _ToolCandidate(f"MCP server {tool.server!r}", tool.full_name, make)
+
+    def _refuse_left_out(self, name: str) -> None:
+        """Raise an error where a name means a tool that the lock of its server leaves out.
+
+        Raises:
+            ToolDefinitionError: with the reason why no plan can call it.
+        """
+        servers = self.settings.mcp.servers
+        if not servers:
+            return
+        from wavewright.tools.mcp.lock import read_lock
+        from wavewright.tools.mcp.tools import left_out_tools
+
+        for tool in left_out_tools(servers, read_lock(self.settings.root)):
+            if name in (tool.short_name, tool.full_name):
+                raise tool.error()
 
     def _pack_candidates(self, name: str, *, is_found: bool) -> list[_ToolCandidate]:
         """Return the tools of packs that a name means: of configured packs, or else of those

@@ -6,6 +6,8 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.engine.conftest import CommandLine
 from tests.tools.mcp import stub_server
 
@@ -71,6 +73,21 @@ def test_a_server_that_describes_a_tool_in_another_way_is_refused_until_it_is_ac
     assert run.code == 1
     assert "not those of tools.lock.json" in " ".join(run.out.split())
     assert "  ~ echo: description 'echo' → 'echo, and" in wavewright("tools", "--lock").out
+
+
+@pytest.mark.parametrize("called", ["sums.write", "write"])
+def test_a_plan_that_calls_a_tool_of_two_definitions_is_refused_with_both(
+    wavewright: CommandLine, project: Path, called: str
+) -> None:
+    write_stub(project, "two of one name")
+    wavewright("tools", "--lock")
+    (project / "plan.yaml").write_text(f"steps: [{{id: said, tool: {called}}}]\n")
+
+    for command in ("check", "run"):
+        error = " ".join(wavewright(command, "plan.yaml").err.split())
+        assert "tool 'write' of MCP server 'sums' cannot be called" in error
+        assert "2 tools have its name: write() 'write' and write() 'also'" in error
+        assert "no such tool" not in error
 
 
 def test_doctor_tells_the_state_of_the_lock(wavewright: CommandLine, project: Path) -> None:
