@@ -217,8 +217,12 @@ def _written_out(value: object) -> str | None:
     return value.__name__ if isinstance(value, types.ModuleType) else None
 
 
-def _names_read(code: CodeType) -> set[str]:
-    """Return the global names that a function reads and does not change itself."""
+@functools.lru_cache(maxsize=4096)
+def _names_read(code: CodeType) -> frozenset[str]:
+    """Return the global names that a function reads and does not change itself.
+
+    The tools of one module read the same helpers: each is taken apart once a process.
+    """
     read, changed = set[str](), set[str]()
     before: str | None = None
     for instruction in dis.get_instructions(code):
@@ -235,4 +239,4 @@ def _names_read(code: CodeType) -> set[str]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             read |= _names_read(constant)
-    return read - changed
+    return frozenset(read - changed)
