@@ -23,7 +23,7 @@ from wavewright.engine.run.jobs.inline import portable_job, resolve_inline_job
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.engine.run.project.templates import read_template, template_names
-from wavewright.engine.run.project.used_packs import templates_of_unused_packs
+from wavewright.engine.run.project.used_packs import pack_use
 from wavewright.engine.service.job_store.records import (
     PRIORITY_KEY,
     JobId,
@@ -248,7 +248,7 @@ class Submissions:
         """
         settings = self.jobs.project.settings
         files = [*settings.root.glob("*.job.yaml"), *settings.root.glob("plans/**/*.job.yaml")]
-        unused = templates_of_unused_packs(settings)
+        unused = pack_use(settings).templates_of_unused(settings)
         templates = [name for name in template_names(settings) if name not in unused]
         return templates, sorted(file.relative_to(settings.root).as_posix() for file in files)
 

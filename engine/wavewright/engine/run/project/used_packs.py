@@ -7,7 +7,8 @@ tools or goal templates. Any pack may be named all the same, used or not.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +16,7 @@ from wavewright.config.settings import Settings
 from wavewright.planner.types import as_object
 from wavewright.tools.functions.user_tools import load_user_tools
 from wavewright.tools.pack_folders import templates_by_pack
-from wavewright.tools.packs import PackError, load_pack, pack_names, pack_tool_names
+from wavewright.tools.packs import PackError, declared_tool_names, load_pack, pack_names
 
 _PLACES: Final = ("*", "plans/**/*", "config/**/*", "jobs/**/*")
 _SUFFIXES: Final = frozenset({".yaml", ".yml", ".json", ".toml"})
@@ -27,52 +28,64 @@ _ENTRY: Final = re.compile(r"""[-,\[]\s*["']?([A-Za-z_][\w.]*)""")
 """What a document may name a tool or a template by: the value of a field, or an entry of a list."""
 
 
-def used_packs(settings: Settings) -> tuple[str, ...]:
-    """Return the packs that a project uses, sorted."""
+@dataclass(frozen=True, slots=True)
+class PackUse:
+    """Which of the installed packs a project uses, and what each of them brings."""
+
+    used: tuple[str, ...]
+    """Their names, sorted."""
+    unused: tuple[str, ...]
+    tools: Mapping[str, frozenset[str]]
+    """Of each pack the short names of its tools and workers."""
+    templates: Mapping[str, frozenset[str]]
+    """Of each pack the names of its goal templates."""
+
+    def tools_of_unused(self, settings: Settings) -> frozenset[str]:
+        """Return the short and the full names of the tools that only unused packs bring.
+
+        Raises:
+            ToolDefinitionError: the project's own tools are faulty.
+        """
+        full = {f"{pack}.{tool}" for pack in self.unused for tool in self.tools[pack]}
+        short = {tool for pack in self.unused for tool in self.tools[pack]}
+        own = {tool.signature.name for tool in load_user_tools(settings.tools, settings.root)}
+        kept = own.union(*(self.tools[pack] for pack in self.used))
+        return frozenset(full | short - kept)
+
+    def templates_of_unused(self, settings: Settings) -> frozenset[str]:
+        """Return the names of the goal templates that only unused packs bring."""
+        own = {path.stem for folder in settings.templates for path in folder.glob("*.yaml")}
+        kept = own.union(*(self.templates[pack] for pack in self.used))
+        return frozenset[str]().union(*self.templates.values()) - kept
+
+
+def pack_use(settings: Settings) -> PackUse:
+    """Load every installed pack and look into the documents of a project for what it brings."""
     named = _names_in_documents(settings.root)
-    templates = templates_by_pack()
-    used: list[str] = []
-    for pack in pack_names():
-        tools = _tools_of(pack, settings)
-        names = {*templates[pack], *tools, *(f"{pack}.{tool}" for tool in tools)}
-        if pack in {*settings.packs, settings.daemon.pack} or not named.isdisjoint(names):
-            used.append(pack)
-    return tuple(used)
+    templates = {pack: frozenset(names) for pack, names in templates_by_pack().items()}
+    tools = {pack: _tools_of(pack, settings) for pack in pack_names()}
+
+    def is_used(pack: str) -> bool:
+        if pack in settings.packs or pack == settings.daemon.pack:
+            return True
+        full = {f"{pack}.{tool}" for tool in tools[pack]}
+        return not named.isdisjoint(templates[pack] | tools[pack] | full)
+
+    used = tuple(pack for pack in pack_names() if is_used(pack))
+    unused = tuple(pack for pack in pack_names() if pack not in used)
+    return PackUse(used, unused, tools, templates)
 
 
-def templates_of_unused_packs(settings: Settings) -> frozenset[str]:
-    """Return the names of the goal templates that only packs bring which a project does not use."""
-    used, templates = used_packs(settings), templates_by_pack()
-    own = {path.stem for folder in settings.templates for path in folder.glob("*.yaml")}
-    kept = own.union(*(templates[pack] for pack in used))
-    return frozenset[str]().union(*templates.values()) - kept
-
-
-def tools_of_unused_packs(settings: Settings) -> frozenset[str]:
-    """Return the short and the full names of the tools that only packs bring which a project does
-    not use.
-
-    Raises:
-        ToolDefinitionError: the project's own tools are faulty.
-    """
-    used = used_packs(settings)
-    unused = {pack: _tools_of(pack, settings) for pack in pack_names() if pack not in used}
-    full = {f"{pack}.{tool}" for pack, tools in unused.items() for tool in tools}
-    short = {tool for tools in unused.values() for tool in tools}
-    own = {tool.signature.name for tool in load_user_tools(settings.tools, settings.root)}
-    kept = own | {tool for pack in used for tool in _tools_of(pack, settings)}
-    return frozenset(full | short - kept)
-
-
-def _tools_of(pack: str, settings: Settings) -> tuple[str, ...]:
+def _tools_of(pack: str, settings: Settings) -> frozenset[str]:
     given = as_object(settings.packs.get(pack))
     try:
-        workers = load_pack(pack, given, settings.root).workers
+        brought = load_pack(pack, given, settings.root)
     except PackError:
         # What is wrong with it is said where it is used.
-        return ()
-    names = pack_tool_names(pack, given, settings.root)
-    return (*names, *(worker.spec.name for worker in workers))
+        return frozenset()
+    declared = declared_tool_names(pack)
+    tools = brought.tool_names if declared is None else declared
+    return tools.union(worker.spec.name for worker in brought.workers)
 
 
 def _names_in_documents(root: Path) -> frozenset[str]:

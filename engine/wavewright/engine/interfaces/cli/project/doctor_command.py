@@ -38,11 +38,7 @@ from wavewright.engine.interfaces.cli.project.project_checks import (
 )
 from wavewright.engine.run.project.templates import template_names
 from wavewright.engine.run.project.tools import all_tools
-from wavewright.engine.run.project.used_packs import (
-    templates_of_unused_packs,
-    tools_of_unused_packs,
-    used_packs,
-)
+from wavewright.engine.run.project.used_packs import PackUse, pack_use
 from wavewright.engine.run.version import __version__
 from wavewright.executor.store.journal import JournalError
 from wavewright.executor.stores import place_of_journal
@@ -65,7 +61,7 @@ from wavewright.tools.models import (
     model_configured,
     output_mode_of,
 )
-from wavewright.tools.packs import PackError, pack_names
+from wavewright.tools.packs import PackError
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -166,10 +162,11 @@ def _findings(*, is_offline: bool) -> Iterator[DoctorFinding]:
         )
         return
     yield _journal(settings)
-    yield _tools(settings)
+    packs = pack_use(settings)
+    yield _tools(settings, packs)
     yield from _mcp_servers(settings)
-    yield _packs(settings)
-    yield from _templates(settings)
+    yield _packs(packs)
+    yield from _templates(settings, packs)
     yield from _extras()
     yield from prompt_findings(settings)
     yield from ladder_findings(settings)
@@ -222,21 +219,19 @@ async def _look_into_journal(settings: Settings) -> tuple[int, bool]:
         return len(await journal.list_runs()), await journal.is_pooled()
 
 
-def _tools(settings: Settings) -> DoctorFinding:
+def _tools(settings: Settings, packs: PackUse) -> DoctorFinding:
     try:
         registry = all_tools(settings)
     except (ToolDefinitionError, PackError) as error:
         return DoctorFinding("tools", "fault", str(error), error.hint or "")
-    hidden = tools_of_unused_packs(settings)
+    hidden = packs.tools_of_unused(settings)
     shown = sorted(name for name in registry if name not in hidden)
     return DoctorFinding("tools", "ok", ", ".join(shown) or "none")
 
 
-def _packs(settings: Settings) -> DoctorFinding:
-    used = used_packs(settings)
-    others = [pack for pack in pack_names() if pack not in used]
-    beside = f" (also installed: {', '.join(others)})" if others else ""
-    return DoctorFinding("packs", "ok", f"{', '.join(used) or 'none used'}{beside}")
+def _packs(packs: PackUse) -> DoctorFinding:
+    beside = f" (also installed: {', '.join(packs.unused)})" if packs.unused else ""
+    return DoctorFinding("packs", "ok", f"{', '.join(packs.used) or 'none used'}{beside}")
 
 
 def _mcp_servers(settings: Settings) -> Iterator[DoctorFinding]:
@@ -266,7 +261,7 @@ def _mcp_servers(settings: Settings) -> Iterator[DoctorFinding]:
         yield DoctorFinding("mcp", "ok", about.rstrip())
 
 
-def _templates(settings: Settings) -> Iterator[DoctorFinding]:
+def _templates(settings: Settings, packs: PackUse) -> Iterator[DoctorFinding]:
     """Read every goal template of the project; a faulty one otherwise fails only the jobs that name
     it.
     """
@@ -281,7 +276,7 @@ def _templates(settings: Settings) -> Iterator[DoctorFinding]:
             yield finding_of_faulty_file(
                 "templates", error, "fix the file; `wavewright schema goal` prints its schema"
             )
-    left_out = faulty | templates_of_unused_packs(settings)
+    left_out = faulty | packs.templates_of_unused(settings)
     if valid := [name for name in template_names(settings) if name not in left_out]:
         yield DoctorFinding("templates", "ok", ", ".join(valid))
 

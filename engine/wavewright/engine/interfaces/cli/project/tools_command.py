@@ -18,7 +18,7 @@ from wavewright.config.settings import Settings
 from wavewright.engine.interfaces.cli.common.arguments import project_settings
 from wavewright.engine.interfaces.cli.common.output import print_json, print_line
 from wavewright.engine.run.project.tools import all_tools, tools_of_goal
-from wavewright.engine.run.project.used_packs import tools_of_unused_packs, used_packs
+from wavewright.engine.run.project.used_packs import pack_use
 from wavewright.planner.diagnostics.diagnostic import type_name
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.types import Json
@@ -34,7 +34,6 @@ from wavewright.tools.mcp.lock import (
     tool_changes,
 )
 from wavewright.tools.mcp.tools import server_settings
-from wavewright.tools.packs import pack_names
 
 if TYPE_CHECKING:
     from wavewright.planner.language.signatures import ToolSignature
@@ -48,11 +47,12 @@ def list_tools(job: Path | None, *, output_format: str, lists_all: bool = False)
     reads). Text leaves out tools of packs that the project does not use, unless all are wanted.
     """
     settings = project_settings(job)
-    hidden = frozenset[str]()
+    hidden, unused = frozenset[str](), tuple[str, ...]()
     if job is None:
         registry = all_tools(settings)
         if output_format == "text" and not lists_all:
-            hidden = tools_of_unused_packs(settings)
+            packs = pack_use(settings)
+            hidden, unused = packs.tools_of_unused(settings), packs.unused
     else:
         from wavewright.engine.run.jobs.resolving import resolve_job_file
 
@@ -63,9 +63,10 @@ def list_tools(job: Path | None, *, output_format: str, lists_all: bool = False)
     else:
         sys.stdout.write("\n".join(tool_text(signature) for signature in signatures))
         if hidden.intersection(registry):
-            used = used_packs(settings)
-            unused = ", ".join(pack for pack in pack_names() if pack not in used)
-            told = f"Not listed, as this project does not use them: the packs {unused}. `--all` lists their tools, too."
+            told = (
+                f"Not listed, as this project does not use them: the packs {', '.join(unused)}. "
+                "`--all` lists their tools, too."
+            )
             print_line("\n" + "\n".join(textwrap.wrap(told, WIDTH)))
     return exit_codes.OK
 
