@@ -2,43 +2,24 @@
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-
-import anyio
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from wavewright.config.sources import Source
 from wavewright.engine.run.context import CandidatePlan, RunContext
-from wavewright.engine.run.early_steps import EarlySteps
-from wavewright.engine.run.endings import RunHalted, record_end, run_failed, run_stopped, run_waits
+from wavewright.engine.run.endings import record_end
 from wavewright.engine.run.jobs.documents import no_plan_error
-from wavewright.engine.run.jobs.goal_in_words import KEPT_PLAN_TOPIC, KeptPlan, find_kept_plan
-from wavewright.engine.run.jobs.plan_drafts import PlanDraft, PlanOrigin
-from wavewright.engine.run.model_phases import (
-    ModelEventRecorder,
-    ModelPhaseResult,
-    run_model_phase,
-)
-from wavewright.engine.run.ports import Attempt, Means, People, ask_asker
-from wavewright.engine.run.recording import draft_note, record, record_note, record_refusal
-from wavewright.engine.run.services import remaining_allowance
-from wavewright.executor.events.state import RunState, fold
-from wavewright.executor.events.types import Noted
-from wavewright.planner.diagnostics.diagnostic import PlanError
-from wavewright.planner.planning.records import (
-    AnsweredQuestion,
-    PlanningRequest,
-    PlanningResult,
-    UserQuestion,
+from wavewright.engine.run.ports import Attempt, Means, People
+from wavewright.engine.run.recording import (
+    KEPT_PLAN_TOPIC,
+    draft_note,
+    record,
+    record_note,
 )
 from wavewright.planner.plans.binding import bind_plan
-from wavewright.planner.ports.model_port import OnText
-from wavewright.planner.types import JsonObject
-from wavewright.reviewer.review.results import run_instant
 
-_WORTH_STREAMING = 0.5
-"""Expected seconds of a reading tool from which it is worth starting early."""
+if TYPE_CHECKING:
+    from wavewright.engine.run.jobs.goal_in_words import KeptPlan
 
 
 async def make_plan(
@@ -52,7 +33,6 @@ async def make_plan(
         DocumentError: the job has no plan, and no model could make one.
         PlanError: no rung of the planner's ladder gave a valid plan.
     """
-    planning = _Planning(attempt, means, people)
     kept = _find_kept_plan(context, means)
     if kept is not None and kept.is_exact:
         # The same goal was planned before, and a person kept the plan: no model is asked.
@@ -60,7 +40,10 @@ async def make_plan(
         context = await record(attempt, context, draft_note(kept.draft, attempt.now()))
         context = replace(context, draft=kept.draft)
     elif _asks_planner(context, means):
-        context = await planning.plan(context, kept)
+        # Imported here: a run whose plan is given loads no planner.
+        from wavewright.engine.run.ask_planner import Planning
+
+        context = await Planning(attempt, means, people).plan(context, kept)
     if context.draft is None:
         error = no_plan_error(context.goal, Source(str(context.request.job_file), ""))
         await record_end(attempt, context, "failed", "there is no plan")
@@ -77,6 +60,9 @@ def _find_kept_plan(context: RunContext, means: Means) -> KeptPlan | None:
         return None
     if context.draft is not None and not _asks_planner(context, means):
         return None
+    # Imported here: a run whose plan is given looks for no other.
+    from wavewright.engine.run.jobs.goal_in_words import find_kept_plan
+
     return find_kept_plan(context.goal, means.settings, context.signatures)
 
 
@@ -87,184 +73,3 @@ def _asks_planner(context: RunContext, means: Means) -> bool:
     draft = context.draft
     may_replace = draft is None or (draft.rung == "template" and not draft.is_saved)
     return means.services.models is not None and may_replace
-
-
-@dataclass(frozen=True, slots=True)
-class _Planning:
-    """Has the planner make a plan, with the answers of people to its questions."""
-
-    attempt: Attempt
-    means: Means
-    people: People
-
-    async def plan(self, context: RunContext, kept: KeptPlan | None) -> RunContext:
-        """Return the context with the planner's draft."""
-        template = context.draft
-        # A run that was stopped at the planner's question asks a person again, not the planner.
-        question = _pending_question(context.state)
-        while True:
-            if question is not None:
-                context = await self._ask_person(context, question)
-            phase = await self._ask_planner(context, kept)
-            context, planned = phase.context, phase.value
-            if phase.was_stopped:
-                raise await run_stopped(self.attempt, context)
-            if planned is None:
-                raise await run_failed(
-                    self.attempt, context, "the run's time limit was reached while planning"
-                )
-            question = planned.question
-            if question is None:
-                break
-        if kept is not None:
-            body = kept.note(planned)
-            context = await record_note(self.attempt, context, KEPT_PLAN_TOPIC, body)
-        return await self._with_draft(context, planned, template)
-
-    async def _ask_planner(
-        self, context: RunContext, kept: KeptPlan | None
-    ) -> ModelPhaseResult[RunContext, PlanningResult]:
-        services, settings, goal = self.means.services, self.means.settings, context.goal
-        template_plan = None if context.draft is None else context.draft.plan
-        allowance = await remaining_allowance(
-            services, settings, goal, run=context.run, plan=template_plan
-        )
-        early: EarlySteps | None = None
-
-        async def plan(recorder: ModelEventRecorder, on_text: OnText | None) -> PlanningResult:
-            # Imported here: a run whose plan is given loads no planner.
-            from wavewright.planner.planning.planner import make_plan as plan_goal
-
-            request = PlanningRequest(
-                goal,
-                context.signatures,
-                template_plan=template_plan,
-                kept_plan=None if kept is None else kept.plan,
-                run=context.run,
-                answers=_given_answers(context.state),
-                today=_day(context.state),
-                allowance=allowance,
-            )
-            asking = services.asking(
-                "planner",
-                on_use=recorder.record_use,
-                on_text=on_text,
-                on_rung=recorder.record_rung,
-                on_refused=recorder.record_refused,
-            )
-            return await plan_goal(request, asking)
-
-        async def work(recorder: ModelEventRecorder) -> PlanningResult:
-            nonlocal early
-            if not self._may_start_early(context):
-                return await plan(recorder, None)
-            async with anyio.create_task_group() as group:
-                early = EarlySteps(self.attempt, settings, context, group, allowance)
-                planned = await plan(recorder, early.receive)
-                await early.finish(planned.plan)
-                return planned
-            raise AssertionError("a task group hands every exception on")
-
-        phase = await run_model_phase(self.attempt, context, work)
-        if early is None or phase.value is None:
-            return phase
-        state = fold(early.events, phase.context.state)
-        return replace(phase, context=replace(phase.context, state=state))
-
-    def _may_start_early(self, context: RunContext) -> bool:
-        """Whether steps may start while the plan arrives; in a replay the recorded answers come
-        whole.
-        """
-        stream = self.means.settings.planner.stream
-        if stream == "off" or self.means.runtime is not None:
-            return False
-        for tool in context.signatures.values():
-            is_slow = tool.expected_seconds >= _WORTH_STREAMING
-            # Only what reads may start: the plan is not checked as a whole yet.
-            if tool.effects <= {"read"} and (stream == "on" or is_slow):
-                return True
-        return False
-
-    async def _with_draft(
-        self, context: RunContext, planned: PlanningResult, template: PlanDraft | None
-    ) -> RunContext:
-        if planned.plan is None:
-            raise await self._without_plan(context, planned)
-        rung = planned.rung or "llm"
-        if rung == "template" and template is not None:
-            return replace(context, draft=template)
-        origin = PlanOrigin.with_plan_value(planned.plan, planned.document)
-        draft = PlanDraft(planned.plan, origin, rung)
-        # Journaled first, so a resumed run does not pay for planning twice.
-        context = await record(self.attempt, context, draft_note(draft, self.attempt.now()))
-        return replace(context, draft=draft)
-
-    async def _without_plan(self, context: RunContext, planned: PlanningResult) -> RunHalted:
-        """Journal why there is no plan, and return the way out.
-
-        Raises:
-            PlanError: the plans of a model had faults.
-        """
-        attempt = self.attempt
-        context = await record_refusal(attempt, context, "plan_refused", planned.diagnostics)
-        if planned.cannot_plan is not None:
-            reason = f"the planner cannot plan this: {planned.cannot_plan}"
-            return await run_failed(attempt, context, reason)
-        if planned.attempts:
-            reason = "no rung of the planner's ladder gave a valid plan"
-            await record_end(attempt, context, "failed", reason)
-            # The faults of the model's last answer: plans made by code have no text that faults
-            # could refer to.
-            raise PlanError(planned.attempts[-1].diagnostics, planned.attempts[-1].source)
-        if not planned.rungs:
-            rungs = ", ".join(rung.name for rung in self.means.services.ladder("planner").rungs)
-            reason = f"there is no plan: no rung of `ladders.planner` ({rungs}) can make one for this job; add 'llm'"
-            return await run_failed(attempt, context, reason)
-        reasons = "; ".join(f"{rung.rung}: {rung.reason}" for rung in planned.rungs)
-        return await run_failed(attempt, context, f"there is no plan ({reasons})")
-
-    async def _ask_person(self, context: RunContext, question: UserQuestion) -> RunContext:
-        """Return the context with the answer to the planner's question.
-
-        Raises:
-            RunHalted: nobody has answered yet.
-        """
-        body: JsonObject = {"question": question.question, "options": [*question.options]}
-        if _pending_question(context.state) is None:
-            # Journaled before it is asked, so a run stopped at its question does not pay for it
-            # twice.
-            context = await record_note(self.attempt, context, "question", body)
-        answer: str | None = None
-        with self.attempt.cancellation.scope():
-            answer = await ask_asker(self.people.asker, question)
-        if answer is None:
-            reason = f"the planner asks: {question.question}"
-            raise await run_waits(self.attempt, context, reason)
-        return await record_note(self.attempt, context, "answer", {**body, "answer": answer})
-
-
-def _pending_question(state: RunState) -> UserQuestion | None:
-    """Return the question that the run waits with, unless it was answered since."""
-    last: Noted | None = None
-    for noted in state.notes:
-        if noted.topic in {"question", "answer"}:
-            last = noted
-    if last is None or last.topic == "answer":
-        return None
-    options = last.body.get("options")
-    texts = tuple(map(str, options)) if isinstance(options, list) else ()
-    return UserQuestion(str(last.body["question"]), texts)
-
-
-def _day(state: RunState) -> dt.date | None:
-    """Return the day that the run takes for now."""
-    return None if state.started is None else run_instant(state).date()
-
-
-def _given_answers(state: RunState) -> Sequence[AnsweredQuestion]:
-    """Return the planner's former questions with their answers, including those before a resume."""
-    return [
-        AnsweredQuestion(str(noted.body["question"]), str(noted.body["answer"]))
-        for noted in state.notes
-        if noted.topic == "answer"
-    ]

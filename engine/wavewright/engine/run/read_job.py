@@ -13,7 +13,6 @@ from wavewright.engine.run.context import (
     extended,
     goal_with_feedback,
 )
-from wavewright.engine.run.jobs.inline import resolve_inline_job
 from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job_file
 from wavewright.engine.run.permits import permits_beside, permits_of_run, within_permits
 from wavewright.engine.run.pipeline.phase import PipelineError
@@ -162,6 +161,9 @@ def _resolved_job(request: RunRequest, settings: Settings) -> ResolvedJob:
     if request.resolved_job is not None:
         return request.resolved_job
     if request.job is not None:
+        # Loaded for a job that came by a message: others stand in a file.
+        from wavewright.engine.run.jobs.inline import resolve_inline_job
+
         return resolve_inline_job(request.job, settings)
     if request.job_file is not None:
         return resolve_job_file(request.job_file, request.plan_file, settings, request.inputs)

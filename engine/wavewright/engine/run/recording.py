@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from wavewright.config.documents import read_document
 from wavewright.config.identities import Identity
@@ -17,7 +17,9 @@ from wavewright.engine.run.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.run.ports import Attempt
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, Noted
-from wavewright.planner.diagnostics.diagnostic import Diagnostic
+from wavewright.planner.diagnostics.diagnostic import (
+    Diagnostic,
+)
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import Json, JsonObject, RunId
 from wavewright.reviewer.package.call_reports import token_shares
@@ -109,3 +111,7 @@ def diagnostics_json(diagnostics: Iterable[Diagnostic]) -> list[JsonObject]:
         }
         for diagnostic in diagnostics
     ]
+
+
+KEPT_PLAN_TOPIC: Final = "kept_plan"
+"""Topic of the note of what became of a kept plan in a run."""

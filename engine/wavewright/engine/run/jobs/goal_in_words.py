@@ -163,8 +163,6 @@ def _templates(settings: Settings, *, is_kept: bool) -> Iterator[FoundTemplate]:
             yield FoundTemplate(file, template)
 
 
-KEPT_PLAN_TOPIC: Final = "kept_plan"
-"""Topic of the note of what became of a kept plan in a run."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MIN_TEXT: Final = 2
 """Minimum length of a text that is looked for in the text of a goal."""
