@@ -14,7 +14,8 @@ import asyncpg
 
 from tests.crash.oracle import Row
 from wavewright.executor.events.types import Event
-from wavewright.executor.store.journal import JournalError, summarize_run
+from wavewright.executor.store.errors import JournalError
+from wavewright.executor.store.journal import summarize_run
 from wavewright.executor.store.leases import read_event
 from wavewright.planner.types import RunId
 

@@ -27,7 +27,7 @@ from tests.repository.tree import ROOT
 from tests.support.rabbitmq import Broker
 from tests.support.session_server import unavailable
 from wavewright.engine.service.job_store.records import JobId
-from wavewright.executor.store.journal import JournalError
+from wavewright.executor.store.errors import JournalError
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(volume(200, 3600))]
 

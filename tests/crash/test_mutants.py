@@ -30,7 +30,7 @@ from wavewright.engine.service.bus import faults as guard
 from wavewright.engine.service.bus.faults import BusDown
 from wavewright.engine.service.job_store.store import JobStore
 from wavewright.executor.sqlite.journal import SqliteBudgetStore, SqliteJournal
-from wavewright.executor.store.journal import RunLost
+from wavewright.executor.store.errors import RunLost
 from wavewright.planner.ports.budgets import BudgetExceeded, BudgetScope, Spend
 from wavewright.planner.types import JsonObject, RunId
 

@@ -44,7 +44,7 @@ from wavewright.planner.language.plan import Cap, Gate, Limits, Plan, Retry, Ste
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.reviewer.records import Package, ReviewResult
 from wavewright.tools.functions.options import ToolOptions
-from wavewright.tools.workers.named_agents import AgentLimits
+from wavewright.tools.workers.agent_limits import AgentLimits
 from wavewright.tools.workers.specs import WorkerSpec
 
 REFERENCE = ROOT / "docs" / "reference"

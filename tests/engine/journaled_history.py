@@ -17,7 +17,7 @@ from wavewright.executor.events.types import (
 )
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.sqlite.event_store import SqliteEventStore
-from wavewright.executor.store.transaction import append_entry
+from wavewright.executor.store.entries import append_entry
 from wavewright.planner.language.hashing import plan_hash
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.ports.model_port import ModelUse

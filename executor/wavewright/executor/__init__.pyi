@@ -53,16 +53,18 @@ from .sqlite.journal import (
 from .sqlite.transaction import (
     JournalReader as JournalReader,
 )
-from .store.journal import (
-    Journal as Journal,
+from .store.errors import (
     JournalDamaged as JournalDamaged,
     JournalError as JournalError,
     JournalNotOpened as JournalNotOpened,
     JournalNotWritten as JournalNotWritten,
-    MemoryJournal as MemoryJournal,
     RunBusy as RunBusy,
     RunLost as RunLost,
     RunNotFound as RunNotFound,
+)
+from .store.journal import (
+    Journal as Journal,
+    MemoryJournal as MemoryJournal,
     RunRow as RunRow,
     StoredOutput as StoredOutput,
     new_run_id as new_run_id,

@@ -30,7 +30,7 @@ from jinja2.bccache import Bucket, BytecodeCache
 from jinja2.runtime import Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from wavewright.prompts.templates import data_block, one_line, prompt_json
+from wavewright.prompts.values import data_block, one_line, prompt_json
 
 
 class _CompiledPrompts(BytecodeCache):

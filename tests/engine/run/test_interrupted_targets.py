@@ -23,13 +23,13 @@ from wavewright.engine.run.target_waves import (
 )
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, Noted
-from wavewright.executor.store.journal import (
+from wavewright.executor.store.errors import (
     EventDamaged,
     JournalDamaged,
     JournalError,
     JournalNotWritten,
-    MemoryJournal,
 )
+from wavewright.executor.store.journal import MemoryJournal
 from wavewright.executor.store.transaction import Alongside
 from wavewright.planner.types import RunId
 from wavewright.reviewer.records import Package

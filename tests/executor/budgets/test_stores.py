@@ -21,7 +21,7 @@ from wavewright.executor.budgets.limits import CALL_HISTORY_SIZE
 from wavewright.executor.budgets.stores import MemoryBudgetStore
 from wavewright.executor.postgres.journal import PostgresBudgetStore
 from wavewright.executor.sqlite.journal import SqliteBudgetStore
-from wavewright.executor.store.journal import JournalError
+from wavewright.executor.store.errors import JournalError
 from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.budgets import BudgetExceeded, BudgetScope, Reservation, Spend
 from wavewright.planner.ports.model_port import ModelOutcome, ModelUse, Role

@@ -16,7 +16,7 @@ from tests.support.lossy_proxy import LossyLine
 from tests.support.postgres import OwnServer, PostgresServer
 from wavewright.config.sections import BudgetSettings, BudgetsSection
 from wavewright.executor.postgres.journal import PostgresBudgetStore
-from wavewright.executor.store.journal import JournalError, JournalNotWritten
+from wavewright.executor.store.errors import JournalError, JournalNotWritten
 from wavewright.planner.ports.budgets import BudgetScope, Reservation, Spend
 from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import RunId, StepId

@@ -19,7 +19,7 @@ from tests.support.postgres import PostgresServer
 from wavewright.executor.events.types import Event, StepFinished
 from wavewright.executor.postgres.driver import display_url
 from wavewright.executor.postgres.journal import PostgresJournal
-from wavewright.executor.store.journal import JournalDamaged
+from wavewright.executor.store.errors import JournalDamaged
 from wavewright.planner.types import RunId
 
 pytestmark = pytest.mark.anyio

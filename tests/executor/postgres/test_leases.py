@@ -19,9 +19,9 @@ from tests.executor.event_examples import run_finished, run_started, step_finish
 from tests.executor.postgres.journal_helpers import OTHER, RUN, seen_from_outside, steps
 from tests.support.postgres import PostgresServer
 from wavewright.executor.postgres.journal import PostgresEventStore, PostgresJournal
-from wavewright.executor.store.journal import RunBusy, RunLost
+from wavewright.executor.store.entries import append_entry
+from wavewright.executor.store.errors import RunBusy, RunLost
 from wavewright.executor.store.leases import LeaseProbe, Owner
-from wavewright.executor.store.transaction import append_entry
 
 pytestmark = pytest.mark.anyio
 

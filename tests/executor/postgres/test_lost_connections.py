@@ -22,7 +22,7 @@ from tests.support.lossy_proxy import LossyLine
 from tests.support.postgres import OwnServer, PostgresServer
 from wavewright.executor.postgres.driver import display_url
 from wavewright.executor.postgres.journal import PostgresJournal
-from wavewright.executor.store.journal import JournalNotWritten
+from wavewright.executor.store.errors import JournalNotWritten
 
 pytestmark = pytest.mark.anyio
 

@@ -16,7 +16,7 @@ from tests.support.postgres import PASSWORD, OwnServer, PostgresServer
 from wavewright.executor.postgres.driver import display_url
 from wavewright.executor.postgres.journal import PostgresEventStore, PostgresJournal
 from wavewright.executor.postgres.schema import FORMAT, LOCK
-from wavewright.executor.store.journal import JournalError, JournalNotWritten
+from wavewright.executor.store.errors import JournalError, JournalNotWritten
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,7 @@ from tests.support.postgres import PostgresServer
 from wavewright.executor.postgres import schema
 from wavewright.executor.postgres.journal import PostgresBudgetStore, PostgresJournal
 from wavewright.executor.sqlite.event_store import SqliteEventStore
-from wavewright.executor.store.journal import JournalNotOpened
+from wavewright.executor.store.errors import JournalNotOpened
 from wavewright.planner.types import RunId
 
 pytestmark = pytest.mark.anyio

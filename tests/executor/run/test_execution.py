@@ -27,7 +27,7 @@ from wavewright.executor.events.types import Event, ItemFinished
 from wavewright.executor.run.ports import LoopClock, Timer
 from wavewright.executor.run.rules import RetriedRun, ReuseSource
 from wavewright.executor.sqlite.journal import SqliteJournal
-from wavewright.executor.store.journal import RunLost
+from wavewright.executor.store.errors import RunLost
 from wavewright.executor.store.leases import LEASE_SECONDS
 from wavewright.planner.language.plan import Limits, Plan
 from wavewright.planner.types import Json, RunId, StepId

@@ -20,7 +20,7 @@ from wavewright.executor.sqlite.event_store import SqliteEventStore
 from wavewright.executor.sqlite.journal import SqliteBudgetStore, SqliteJournal
 from wavewright.executor.sqlite.schema import FIRST_RELEASED_FORMAT, FORMAT, MIGRATIONS
 from wavewright.executor.sqlite.transaction import JournalReader
-from wavewright.executor.store.journal import JournalError, JournalNotOpened
+from wavewright.executor.store.errors import JournalError, JournalNotOpened
 from wavewright.planner.types import RunId
 
 

@@ -25,8 +25,8 @@ from wavewright.executor.sqlite.event_store import SqliteEventStore
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.executor.sqlite.schema import APPLICATION_ID, FORMAT
 from wavewright.executor.sqlite.transaction import JournalReader
-from wavewright.executor.store.journal import JournalError, JournalNotOpened, JournalNotWritten
-from wavewright.executor.store.transaction import append_entry
+from wavewright.executor.store.entries import append_entry
+from wavewright.executor.store.errors import JournalError, JournalNotOpened, JournalNotWritten
 from wavewright.planner.types import Json, RunId, StepKey
 
 RUN = RunId("20261121-231907-3f2a7c")

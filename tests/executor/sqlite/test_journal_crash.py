@@ -19,7 +19,7 @@ from tests.support.prepared_command import PipedCommand, run_python
 from wavewright.executor.events.types import Event, StepFinished
 from wavewright.executor.sqlite.event_store import SqliteEventStore
 from wavewright.executor.sqlite.transaction import JournalReader
-from wavewright.executor.store.transaction import append_entry
+from wavewright.executor.store.entries import append_entry
 from wavewright.planner.types import Json, RunId
 
 RUN = RunId("20261121-231907-3f2a7c")

@@ -19,7 +19,8 @@ import pytest
 from tests.executor.event_examples import run_started, step_finished
 from wavewright.executor.sqlite.event_store import SqliteEventStore
 from wavewright.executor.sqlite.journal import SqliteJournal
-from wavewright.executor.store.journal import RunBusy, RunLost
+from wavewright.executor.store.entries import append_entry
+from wavewright.executor.store.errors import RunBusy, RunLost
 from wavewright.executor.store.leases import (
     Lease,
     LeaseProbe,
@@ -29,7 +30,6 @@ from wavewright.executor.store.leases import (
     owner_liveness,
     this_owner,
 )
-from wavewright.executor.store.transaction import append_entry
 from wavewright.planner.types import RunId
 
 RUN = RunId("20261121-231907-3f2a7c")

@@ -24,11 +24,10 @@ from wavewright.executor.events.types import (
 )
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.sqlite.journal import SqliteJournal
+from wavewright.executor.store.errors import RunBusy, RunNotFound
 from wavewright.executor.store.journal import (
     Journal,
     MemoryJournal,
-    RunBusy,
-    RunNotFound,
     StoredOutput,
     match_run,
     new_run_id,

@@ -16,7 +16,7 @@ import pytest
 from tests.repository.tree import ROOT
 from wavewright.packs.web.addresses import place_of, read_address
 from wavewright.packs.web.guarded_client import GuardedClient
-from wavewright.packs.web.search import WebSettings
+from wavewright.packs.web.settings import WebSettings
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.packs import PackError, validated_settings
 

@@ -15,7 +15,7 @@ import pytest
 from tests.packs.equities.price_service import Answer, Service, serving
 from wavewright.packs.web.guarded_client import GuardedClient, StatusError, WebAnswer
 from wavewright.packs.web.reader import PageCache, WebReader
-from wavewright.packs.web.search import WebSettings
+from wavewright.packs.web.settings import WebSettings
 from wavewright.tools.functions.errors import ToolError
 
 HTML = {"Content-Type": "text/html"}

@@ -22,7 +22,7 @@ from wavewright.packs.web.guarded_client import GuardedClient
 from wavewright.packs.web.index import PageMatch
 from wavewright.packs.web.pages import CrawlExecuted
 from wavewright.packs.web.reader import PageCache, WebReader
-from wavewright.packs.web.search import LocalSearch, WebSettings
+from wavewright.packs.web.settings import LocalSearch, WebSettings
 from wavewright.packs.web.site import SiteIndex
 from wavewright.tools import Tool, load_pack
 from wavewright.tools.functions.errors import ToolError

@@ -31,8 +31,8 @@ from wavewright.tools import (
 )
 from wavewright.tools.functions.tool import AgentToolCall, Emission, ToolCall
 from wavewright.tools.workers import agent_tool, make_services
+from wavewright.tools.workers.agent_limits import AgentConcurrency, AgentLimits
 from wavewright.tools.workers.agent_tools import AgentCalls
-from wavewright.tools.workers.named_agents import AgentConcurrency, AgentLimits
 
 
 class World:

@@ -87,6 +87,7 @@ from .packs import (
     read_pack_file as read_pack_file,
     validated_settings as validated_settings,
 )
+from .workers.agent_limits import AgentConcurrency as AgentConcurrency, AgentLimits as AgentLimits
 from .workers.conversation import (
     read_answer as read_answer,
 )
@@ -94,12 +95,7 @@ from .workers.long_inputs import (
     cut_text as cut_text,
     summarizer as summarizer,
 )
-from .workers.named_agents import (
-    AgentConcurrency as AgentConcurrency,
-    AgentLimits as AgentLimits,
-    AgentSpec as AgentSpec,
-    NamedAgent as NamedAgent,
-)
+from .workers.named_agents import AgentSpec as AgentSpec, NamedAgent as NamedAgent
 from .workers.services import (
     Services as Services,
     make_services as make_services,

@@ -26,7 +26,8 @@ from wavewright.engine.run.target_waves import target_runs
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, Noted, RunFinished
 from wavewright.executor.run.ports import DrainSignal
-from wavewright.executor.store.journal import CancelRequest, Journal, JournalError
+from wavewright.executor.store.errors import JournalError
+from wavewright.executor.store.journal import CancelRequest, Journal
 from wavewright.planner.ports.budgets import BudgetExceeded, CallDeferred
 from wavewright.planner.types import RunId
 

@@ -52,12 +52,8 @@ from wavewright.engine.run.task_groups import open_task_group
 from wavewright.engine.run.version import __version__
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Event, Noted, RunFinished, RunStarted
-from wavewright.executor.store.journal import (
-    EventDamaged,
-    EventUnwritable,
-    JournalError,
-    new_run_id,
-)
+from wavewright.executor.store.errors import EventDamaged, EventUnwritable, JournalError
+from wavewright.executor.store.journal import new_run_id
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.planning.records import UserQuestion

@@ -51,7 +51,8 @@ from wavewright.engine.service.questions import find_question
 from wavewright.engine.service.requested_jobs import job_name
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Noted
-from wavewright.executor.store.journal import Journal, JournalError, LeftAnswer, RunBusy
+from wavewright.executor.store.errors import JournalError, RunBusy
+from wavewright.executor.store.journal import Journal, LeftAnswer
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.planner.types import RunId
 

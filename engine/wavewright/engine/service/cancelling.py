@@ -24,7 +24,8 @@ from wavewright.engine.service.job_store.rules import OPEN_STATES
 from wavewright.engine.service.job_store.stores import Stores
 from wavewright.engine.service.requested_jobs import job_of_run
 from wavewright.executor.events.state import fold
-from wavewright.executor.store.journal import CancelRequest, RunBusy
+from wavewright.executor.store.errors import RunBusy
+from wavewright.executor.store.journal import CancelRequest
 from wavewright.planner.types import RunId
 
 _OWNER_SECONDS: Final = 30.0

@@ -20,7 +20,8 @@ from wavewright.engine.service.job_store.records import Decision, JobRow
 from wavewright.engine.service.job_store.rules import FINAL_STATES, OPEN_STATES
 from wavewright.engine.service.job_store.store import JobStore
 from wavewright.engine.service.requested_jobs import job_name, job_of_run
-from wavewright.executor.store.journal import Journal, JournalError
+from wavewright.executor.store.errors import JournalError
+from wavewright.executor.store.journal import Journal
 
 
 async def list_questions(journal: Journal, jobs: JobStore, now: float) -> list[OpenQuestion]:

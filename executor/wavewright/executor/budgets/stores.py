@@ -38,7 +38,7 @@ from wavewright.executor.budgets.limits import (
     settled_amount,
 )
 from wavewright.executor.budgets.tables import BudgetDatabase, BudgetTables
-from wavewright.executor.store.journal import JournalError
+from wavewright.executor.store.errors import JournalError
 from wavewright.executor.store.writer import (
     CoroutineRunner,
     WriterHandlers,

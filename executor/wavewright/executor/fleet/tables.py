@@ -36,7 +36,7 @@ from wavewright.executor.postgres.driver import (
     unreachable_error,
 )
 from wavewright.executor.postgres.schema import LOCK
-from wavewright.executor.store.journal import JournalNotOpened
+from wavewright.executor.store.errors import JournalNotOpened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

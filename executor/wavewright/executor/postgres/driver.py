@@ -15,7 +15,7 @@ import asyncpg
 from asyncpg import exceptions as pg
 
 from wavewright.config.value_types import has_valid_ports, servers_of
-from wavewright.executor.store.journal import (
+from wavewright.executor.store.errors import (
     EventUnwritable,
     JournalDamaged,
     JournalError,

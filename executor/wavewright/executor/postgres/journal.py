@@ -28,11 +28,11 @@ from wavewright.executor.postgres.transaction import (
     PostgresStatements,
     PostgresStoreTransaction,
 )
-from wavewright.executor.store.journal import JournalError, JournalUnreachable
+from wavewright.executor.store.entries import AppendEntry
+from wavewright.executor.store.errors import JournalError, JournalUnreachable
 from wavewright.executor.store.leases import LEASE_SECONDS, LeaseProbe, Owner, RunHolder, this_owner
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.executor.store.transaction import (
-    AppendEntry,
     QueuedTransaction,
     Statements,
     StoreTransaction,

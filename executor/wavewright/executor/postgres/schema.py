@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from wavewright.executor.postgres.driver import Connection, PostgresTransaction
-from wavewright.executor.store.journal import JournalNotOpened
+from wavewright.executor.store.errors import JournalNotOpened
 
 FORMAT: Final = 9
 """Of the tables and of the events' bodies; in the table `format`."""

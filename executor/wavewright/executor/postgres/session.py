@@ -30,7 +30,7 @@ from wavewright.executor.postgres.driver import (
     unreachable_error,
 )
 from wavewright.executor.postgres.schema import prepare_schema
-from wavewright.executor.store.journal import JournalError, JournalNotWritten
+from wavewright.executor.store.errors import JournalError, JournalNotWritten
 from wavewright.executor.store.leases import LEASE_SECONDS, Owner
 
 _T = TypeVar("_T")

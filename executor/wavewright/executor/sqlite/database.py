@@ -33,7 +33,7 @@ from wavewright.executor.sqlite.schema import (
     MIGRATIONS,
     TABLES,
 )
-from wavewright.executor.store.journal import JournalNotOpened
+from wavewright.executor.store.errors import JournalNotOpened
 
 
 def open_journal_file(

@@ -13,7 +13,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from wavewright.executor.store.journal import (
+from wavewright.executor.store.errors import (
     EventUnwritable,
     JournalDamaged,
     JournalError,

@@ -28,7 +28,8 @@ from wavewright.executor.sqlite.transaction import (
 )
 from wavewright.executor.store import run_queries
 from wavewright.executor.store.chain import next_hash
-from wavewright.executor.store.journal import JournalError, JournalNotWritten
+from wavewright.executor.store.entries import AppendEntry
+from wavewright.executor.store.errors import JournalError, JournalNotWritten
 from wavewright.executor.store.leases import (
     LEASE_SECONDS,
     HeldLease,
@@ -37,7 +38,7 @@ from wavewright.executor.store.leases import (
     RunHolder,
     this_owner,
 )
-from wavewright.executor.store.transaction import AppendEntry, TransactionWork
+from wavewright.executor.store.transaction import TransactionWork
 from wavewright.executor.store.writer import run_inline
 from wavewright.planner.types import RunId
 

@@ -22,16 +22,12 @@ from wavewright.executor.sqlite.database import SqliteTransaction, open_journal_
 from wavewright.executor.sqlite.errors import explained
 from wavewright.executor.sqlite.event_store import DatabaseLocked, SqliteEventStore
 from wavewright.executor.sqlite.transaction import SqliteStatements
-from wavewright.executor.store.journal import COMPLETED, JournalError
+from wavewright.executor.store.entries import AppendBatch, AppendEntry
+from wavewright.executor.store.errors import JournalError
+from wavewright.executor.store.journal import COMPLETED
 from wavewright.executor.store.leases import LEASE_SECONDS, LeaseProbe
 from wavewright.executor.store.stored_journal import StoredJournal
-from wavewright.executor.store.transaction import (
-    AppendBatch,
-    AppendEntry,
-    QueuedTransaction,
-    Statements,
-    TransactionWork,
-)
+from wavewright.executor.store.transaction import QueuedTransaction, Statements, TransactionWork
 from wavewright.executor.store.writer import InlineRunner
 from wavewright.planner.types import RunId
 

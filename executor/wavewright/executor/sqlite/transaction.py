@@ -22,7 +22,8 @@ from wavewright.executor.sqlite.database import SqliteTransaction, open_journal_
 from wavewright.executor.sqlite.errors import explained
 from wavewright.executor.store import run_queries
 from wavewright.executor.store.chain import first_hash
-from wavewright.executor.store.journal import JournalError, RunRow, StoredOutput
+from wavewright.executor.store.errors import JournalError
+from wavewright.executor.store.journal import RunRow, StoredOutput
 from wavewright.executor.store.leases import (
     LEASE_SECONDS,
     HeldLease,

@@ -1,9 +1,8 @@
-"""The journal's port, its errors, an implementation in memory, and run ids.
+"""The journal's port, an implementation in memory, and run ids.
 
 A *journal* keeps the events of every run in the order of their appends. `load` always returns a
 prefix of what was appended: after a failed append every later append to that run fails, until the
-run is opened again. `MemoryJournal` gives the same guarantees for as long as the process lives. An
-error names the place and the fix; what was committed before it stays committed and readable.
+run is opened again. `MemoryJournal` gives the same guarantees for as long as the process lives.
 
 A *run id* is the time of creation and six random characters, `20261121-231907-3f2a7c`: ids sort by
 time, and the tail is enough to name a run. A prefix of either part that fits several runs is
@@ -19,8 +18,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Literal, Protocol, Self, TypeAlias
 
-from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
 from wavewright.executor.events.codec import encode
 from wavewright.executor.events.state import step_ids
 from wavewright.executor.events.types import (
@@ -33,6 +30,7 @@ from wavewright.executor.events.types import (
     StepFinished,
 )
 from wavewright.executor.store.chain import first_hash, next_hash
+from wavewright.executor.store.errors import RunBusy, RunNotFound
 from wavewright.planner.types import Json, RunId, StepId, StepKey
 
 if TYPE_CHECKING:
@@ -439,62 +437,3 @@ def summarize_run(run: RunId, events: Sequence[Event], *, is_owned: bool) -> Run
         ok=sum(status in ("ok", "empty", "reused") for status in statuses),
         failed=statuses.count("failed"),
     )
-
-
-class JournalError(WavewrightError):
-    """The journal cannot do what was asked; `place` is the file, and the run and event where there
-    is one.
-    """
-
-    exit_code = exit_codes.ENVIRONMENT
-    __str__ = WavewrightError.describe
-
-
-class JournalNotOpened(JournalError):
-    """The file is not a journal, is of another version, or cannot be opened at all."""
-
-
-class JournalLocked(JournalNotOpened):
-    """Another program keeps the file locked, for now."""
-
-
-class JournalDamaged(JournalError):
-    """The file or one event in it is not what was written."""
-
-
-class EventDamaged(JournalDamaged):
-    """One event of one run is not what was written; all other runs can be read."""
-
-
-class JournalNotWritten(JournalError):
-    """Events could not be committed: the disk is full, the file is read-only or locked, or an event
-    is not JSON.
-    """
-
-
-class EventUnwritable(JournalNotWritten):
-    """An event cannot be written at all: it is too long, or not JSON."""
-
-
-class JournalUnreachable(JournalNotWritten):
-    """The database does not answer within the time for which it is waited for."""
-
-
-class JournalStopped(JournalError):
-    """The writer thread has ended at an internal error: nothing more can be written from this
-    process.
-    """
-
-
-class RunBusy(JournalError):
-    """Another process has the run open."""
-
-
-class RunLost(JournalError):
-    """Another owner has the run; nothing more may be written to it from here."""
-
-
-class RunNotFound(JournalError):
-    """No run, or more than one, has that id or prefix."""
-
-    exit_code = exit_codes.MISUSE

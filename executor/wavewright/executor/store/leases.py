@@ -24,7 +24,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from wavewright.executor.events.codec import CodecError, decode
 from wavewright.executor.events.types import Event
-from wavewright.executor.store.journal import EventDamaged, JournalError, RunBusy, RunLost
+from wavewright.executor.store.errors import EventDamaged, JournalError, RunBusy, RunLost
 from wavewright.planner.types import RunId
 
 LEASE_SECONDS: Final = 10.0

@@ -16,10 +16,11 @@ from typing import Final
 from wavewright.executor.events.state import step_ids
 from wavewright.executor.events.types import Event
 from wavewright.executor.store.chain import first_hash
+from wavewright.executor.store.entries import goal_label
+from wavewright.executor.store.errors import JournalError
 from wavewright.executor.store.journal import (
     ENDED_STATUSES,
     CancelRequest,
-    JournalError,
     LeftAnswer,
     RunHead,
     RunRow,
@@ -34,7 +35,7 @@ from wavewright.executor.store.leases import (
     read_event,
     read_lease,
 )
-from wavewright.executor.store.transaction import Row, Statements, StoreTransaction, goal_label
+from wavewright.executor.store.transaction import Row, Statements, StoreTransaction
 from wavewright.planner.types import RunId, StepKey, as_object
 
 

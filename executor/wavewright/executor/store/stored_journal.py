@@ -19,11 +19,11 @@ from anyio.abc import AsyncResource
 
 from wavewright.executor.events.types import Event
 from wavewright.executor.store import run_queries
+from wavewright.executor.store.entries import AppendBatch, AppendEntry, append_entry
+from wavewright.executor.store.errors import JournalError, RunBusy
 from wavewright.executor.store.journal import (
     CancelRequest,
-    JournalError,
     LeftAnswer,
-    RunBusy,
     RunHead,
     RunRow,
     StoredOutput,
@@ -33,12 +33,9 @@ from wavewright.executor.store.transaction import (
     ANY_ORDER,
     SEPARATE,
     Alongside,
-    AppendBatch,
-    AppendEntry,
     LockOrder,
     QueuedTransaction,
     TransactionWork,
-    append_entry,
 )
 from wavewright.executor.store.writer import (
     CoroutineRunner,

@@ -14,8 +14,10 @@ from wavewright.executor.events.codec import CodecError, decode
 from wavewright.executor.events.json_values import storable_text
 from wavewright.executor.events.types import Event, Noted, RunFinished, RunStarted
 from wavewright.executor.store.chain import first_hash, next_hash
-from wavewright.executor.store.journal import RunHead, RunNotFound, match_run
-from wavewright.executor.store.transaction import EventRow, Row, StoreTransaction, event_row
+from wavewright.executor.store.entries import EventRow, event_row
+from wavewright.executor.store.errors import RunNotFound
+from wavewright.executor.store.journal import RunHead, match_run
+from wavewright.executor.store.transaction import Row, StoreTransaction
 from wavewright.planner.types import RunId
 
 ChainVerdict: TypeAlias = Literal["intact", "changed", "cut"]

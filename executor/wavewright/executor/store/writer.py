@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from wavewright.executor.store.journal import JournalError, JournalStopped
+from wavewright.executor.store.errors import JournalError, JournalStopped
 
 _T = TypeVar("_T")
 _Item = TypeVar("_Item")

@@ -45,7 +45,8 @@ from wavewright.packs.equities.series_documents import (
     stock_document,
 )
 from wavewright.packs.equities.summary import analyze_summary
-from wavewright.packs.web.search import Search, SearchResult, SearchSettings, open_search
+from wavewright.packs.web.search import Search, SearchResult, open_search
+from wavewright.packs.web.settings import SearchSettings
 from wavewright.planner import DocumentModel, Retry
 from wavewright.tools import Tool, ToolError, ignore_emission, make_tool
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from wavewright.config import McpServerSection
 from wavewright.packs.extraction.prose import ProseSettings
 from wavewright.packs.surreal import DatabaseName, SurrealSettings
-from wavewright.packs.web.search import WebSettings
+from wavewright.packs.web.settings import WebSettings
 from wavewright.planner import DocumentModel
 
 

@@ -17,7 +17,6 @@ from pydantic import ValidationError
 
 from wavewright.packs.extraction.prose import ProseSettings
 from wavewright.packs.lore.extraction.records import METHOD, ZonePages, connected_zones, read_apart
-from wavewright.packs.lore.gathering import game_of, references, stored_pages, zone_of
 from wavewright.packs.lore.models import (
     CATEGORIES,
     Category,
@@ -37,6 +36,7 @@ from wavewright.packs.lore.recording import (
     found_records,
     topic_texts,
 )
+from wavewright.packs.lore.run_data import game_of, references, stored_pages, zone_of
 from wavewright.packs.lore.settings import DIRECT, Topic
 from wavewright.packs.text.cross_reference import RecordMention, merge_mentions
 from wavewright.planner import Json, JsonObject

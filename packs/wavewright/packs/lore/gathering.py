@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TypedDict
+from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urldefrag, urlsplit
 
 import anyio.to_thread
@@ -16,65 +16,31 @@ from pydantic import Field
 
 from wavewright.packs.extraction.structure import SourcePage
 from wavewright.packs.lore.extraction.records import ZonePages, links_to_follow, read_apart
-from wavewright.packs.lore.models import Category, PageReference, Tier
+from wavewright.packs.lore.models import Category
+from wavewright.packs.lore.run_data import (
+    SOURCES,
+    FoundPage,
+    content_name,
+    game_of,
+    stored_pages,
+    zone_of,
+)
 from wavewright.packs.lore.settings import DIRECT, LoreSettings, SourceTiers, Topic
 from wavewright.packs.web.addresses import MAX_URL_LENGTH, AddressRefused, read_address
 from wavewright.packs.web.guarded_client import WebAnswer
 from wavewright.packs.web.pages import CrawlExecuted, read_answer
-from wavewright.packs.web.search import LocalSearch, Search, SearchExecuted, open_search
+from wavewright.packs.web.search import Search, SearchExecuted, open_search
+from wavewright.packs.web.settings import LocalSearch
 from wavewright.planner import JsonObject
 from wavewright.tools import Agents, Emit, Folder, PathRefused, RunData, ToolError
 
 if TYPE_CHECKING:
     from wavewright.packs.lore.recording import RecordExtraction
 
-SOURCES: Final = "sources"
-"""Run data: pages that were read, by address."""
 RESULTS: Final = 5
 """Results of each query whose pages are opened where no model chooses."""
 FOLLOWED: Final = 20
 """Linked pages that are opened for a topic, likewise."""
-
-
-class FoundPage(TypedDict):
-    """A result of a search."""
-
-    title: str
-    url: str
-    snippet: str
-    tier: Tier
-
-
-def content_name(topic: str) -> str:
-    """Return the name of a topic's pages among run data."""
-    return f"content.{topic}"
-
-
-def zone_of(data: RunData) -> str:
-    """Return the zone that the run is about.
-
-    Raises:
-        ToolError: the plan has no such input.
-    """
-    zone = data.inputs.get("target")
-    if not isinstance(zone, str) or not zone:
-        raise ToolError("the plan has no input 'target'", hint="give the zone's name as `target`")
-    return zone
-
-
-def game_of(data: RunData) -> str:
-    """Return the game that the zone is of; empty where the plan does not say it."""
-    return str(data.inputs.get("game") or "")
-
-
-def stored_pages(data: RunData, topics: Iterable[str]) -> list[SourcePage]:
-    """Return the pages of topics, each once."""
-    found: dict[str, SourcePage] = {}
-    for topic in topics:
-        for key, page in data.read(content_name(topic)).items():
-            if key not in found:
-                found[key] = SourcePage.model_validate(page)
-    return [*found.values()]
 
 
 @dataclass
@@ -271,8 +237,3 @@ class PageGathering:
             pack="lore",
             reader=shared_reader(self.settings.web),
         )
-
-
-def references(data: RunData) -> list[PageReference]:
-    """Return the pages that were read, in the order in which they were first opened."""
-    return [PageReference.model_validate(one) for one in data.read(SOURCES).values()]

@@ -11,7 +11,6 @@ from pydantic import ValidationError
 from wavewright.packs.extraction.prose import ProseSettings, prose_note
 from wavewright.packs.extraction.structure import SourcePage
 from wavewright.packs.lore.extraction.records import METHOD, ZonePages, extract, read_apart
-from wavewright.packs.lore.gathering import content_name, game_of, references, stored_pages, zone_of
 from wavewright.packs.lore.models import (
     CATEGORIES,
     RECORD_TYPES,
@@ -22,6 +21,7 @@ from wavewright.packs.lore.models import (
     ZoneExtraction,
     slug,
 )
+from wavewright.packs.lore.run_data import content_name, game_of, references, stored_pages, zone_of
 from wavewright.packs.lore.settings import DIRECT, Topic
 from wavewright.planner import Json, JsonObject, as_list
 from wavewright.tools import Agents, RunData, ToolError

@@ -24,7 +24,7 @@ from pydantic import Field
 from wavewright.packs.extraction.prose import ProseSettings
 from wavewright.packs.lore.models import Category, PageReference, Tier
 from wavewright.packs.surreal import DatabaseName, SurrealSettings
-from wavewright.packs.web.search import WebSettings
+from wavewright.packs.web.settings import WebSettings
 from wavewright.planner import ID_PATTERN, DocumentModel, JsonObject, as_object
 from wavewright.tools import MessageContract, PackError, read_pack_file, validated_settings
 

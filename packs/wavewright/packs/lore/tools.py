@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wavewright.packs.lore.concluding import CROSS_REFERENCE, DISCOVERED, ResearchConclusion
-from wavewright.packs.lore.gathering import SOURCES, PageGathering, content_name
+from wavewright.packs.lore.gathering import PageGathering
 from wavewright.packs.lore.models import (
     CATEGORIES,
     RECORD_TYPES,
@@ -24,6 +24,7 @@ from wavewright.packs.lore.models import (
 )
 from wavewright.packs.lore.presentation import present_zone
 from wavewright.packs.lore.recording import EXTRACTED, SUMMARY, RecordExtraction, records_name
+from wavewright.packs.lore.run_data import SOURCES, content_name
 from wavewright.packs.lore.settings import DIRECT, LoreSettings, SourceTiers, Topic
 from wavewright.planner import Json, JsonObject, JsonSchema, as_list
 from wavewright.tools import AgentLimits, AgentSpec, Tool, make_tool

@@ -21,7 +21,7 @@ def pack(settings: JsonObject, root: Path) -> Pack:
     Raises:
         PackError: a setting is unknown or has a wrong value.
     """
-    from wavewright.packs.web.search import WebSettings
+    from wavewright.packs.web.settings import WebSettings
     from wavewright.packs.web.tools import web_tools
     from wavewright.tools import Pack, validated_settings
 

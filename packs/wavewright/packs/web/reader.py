@@ -26,7 +26,7 @@ from protego import Protego
 from wavewright.config import user_state_dir
 from wavewright.packs.web.addresses import WebAddress, read_address
 from wavewright.packs.web.guarded_client import PAGE_TYPES, GuardedClient, StatusError, WebAnswer
-from wavewright.packs.web.search import WebSettings
+from wavewright.packs.web.settings import WebSettings
 from wavewright.tools import MINUTE_SECONDS, RateLimiter, ToolError
 
 MAX_CACHE_BYTES: Final = 256 * 2**20

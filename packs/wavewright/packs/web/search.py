@@ -1,5 +1,4 @@
-"""Search by a configured provider: a folder of pages, a site, or a service; and the settings of the
-pack.
+"""Search by a configured provider: a folder of pages, a site, or a service.
 
 There is no default provider and no fall-back from one to another: a search without its provider,
 key or library is an error that says what to set.
@@ -11,18 +10,23 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypeAlias, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard, cast
 from urllib.parse import quote
 
 import anyio.to_thread
-from pydantic import AfterValidator, Field, model_validator
 from typing_extensions import TypedDict
 
-from wavewright.config import Seconds
-from wavewright.packs.web.addresses import AddressRefused, read_place
-from wavewright.packs.web.index import Engine, FolderIndex, PageMatch
+from wavewright.packs.web.index import FolderIndex, PageMatch
 from wavewright.packs.web.json_services import Admit, fetch_json, key_from_environment
-from wavewright.planner import DocumentModel, Json, JsonObject
+from wavewright.packs.web.settings import (
+    BraveSearch,
+    DdgsSearch,
+    LocalSearch,
+    SearchSettings,
+    SearxngSearch,
+    TavilySearch,
+)
+from wavewright.planner import Json, JsonObject
 from wavewright.tools import Emit, LogEvent, ToolError
 
 if TYPE_CHECKING:
@@ -32,9 +36,6 @@ if TYPE_CHECKING:
 MAX_SNIPPET: Final = 1_000
 """Characters of a service's snippet."""
 MAX_TITLE: Final = 300
-
-_BaseUrl: TypeAlias = Annotated[str, Field(pattern=r"^https?://")]
-_Variable: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 class SearchResult(TypedDict):
@@ -56,119 +57,6 @@ class SearchExecuted(LogEvent):
     query: str
     results: int
     seconds: float
-
-
-class LocalSearch(DocumentModel):
-    """A folder of HTML, Markdown and text files, or a site that is crawled."""
-
-    provider: Literal["local"]
-    folder: str | None = None
-    base_url: str = ""
-    """Put before the relative path of a file to make its `url`; such as
-    `https://docs.example.org/`.
-    """
-    site: _BaseUrl | None = None
-    """Address that a crawl begins at; it follows links to addresses that begin with it, up to its
-    last `/`.
-    """
-    max_pages: Annotated[int, Field(ge=1, le=5_000)] = 1_000
-    """How many addresses a crawl fetches, beside sitemaps."""
-    refresh: Seconds = 86_400.0
-    """How old the index of a site may become; then the site is crawled again."""
-    exclude: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """Patterns of relative paths that are left out, such as `drafts/*`."""
-    engine: Engine = "fts5"
-
-    @model_validator(mode="after")
-    def _has_one_place(self) -> Self:
-        """Refuse settings with both places or none, and fields of the other place."""
-        if (self.folder is None) == (self.site is None):
-            raise ValueError("the provider 'local' has either a 'folder' or a 'site'")
-        others = ("base_url",) if self.folder is None else ("max_pages", "refresh")
-        for name in others:
-            if getattr(self, name) != type(self).model_fields[name].default:
-                raise ValueError(f"a {'site' if self.folder is None else 'folder'} has no {name!r}")
-        return self
-
-
-class SearxngSearch(DocumentModel):
-    """An instance of SearXNG whose settings allow the format `json`."""
-
-    provider: Literal["searxng"]
-    base_url: _BaseUrl
-    timeout: Seconds = 20.0
-
-
-class TavilySearch(DocumentModel):
-    """The service Tavily."""
-
-    provider: Literal["tavily"]
-    base_url: _BaseUrl = "https://api.tavily.com"
-    api_key_env: _Variable = "TAVILY_API_KEY"
-    """Name of the environment variable that holds the key."""
-    timeout: Seconds = 20.0
-
-
-class BraveSearch(DocumentModel):
-    """The service Brave Search."""
-
-    provider: Literal["brave"]
-    base_url: _BaseUrl = "https://api.search.brave.com/res/v1"
-    api_key_env: _Variable = "BRAVE_API_KEY"
-    """Name of the environment variable that holds the key."""
-    timeout: Seconds = 20.0
-
-
-class DdgsSearch(DocumentModel):
-    """Public search pages, read by the library ddgs with its own HTTP client."""
-
-    provider: Literal["ddgs"]
-    region: str = "us-en"
-    timeout: Seconds = 20.0
-
-
-SearchSettings: TypeAlias = Annotated[
-    LocalSearch | SearxngSearch | TavilySearch | BraveSearch | DdgsSearch,
-    Field(discriminator="provider"),
-]
-"""What a pack's settings say of searches."""
-
-
-def _read_place(text: str) -> str:
-    try:
-        return read_place(text)
-    except AddressRefused as error:
-        raise ValueError(str(error)) from error
-
-
-class WebSettings(DocumentModel):
-    """All settings of the pack."""
-
-    allow_private: Annotated[
-        tuple[Annotated[str, Field(pattern=r"^\S+:\d+$"), AfterValidator(_read_place)], ...],
-        Field(strict=False),
-    ] = ()
-    """Hosts with ports that are fetched although they are not public, such as `127.0.0.1:8080` or
-    `[::1]:8080`.
-    """
-    user_agent: Annotated[str, Field(pattern=r"^[!-~][ -~]*$")] = "wavewright"
-    """What servers are told; what stands before a `/` is the name that robots.txt files are read
-    by.
-    """
-    requests_per_minute: Annotated[int, Field(ge=1, le=10_000)] = 120
-    """Of all hosts together, searches included."""
-    requests_per_host_per_minute: Annotated[int, Field(ge=1, le=10_000)] = 30
-    """Evenly spaced; a longer `Crawl-delay` of a host's robots.txt, of a minute at most, holds in
-    its place.
-    """
-    max_bytes: Annotated[int, Field(ge=1, le=64 * 2**20)] = 4 * 2**20
-    """Of one page, after decompression."""
-    timeout: Seconds = 30.0
-    """For one page, redirects included, waiting for the rates not."""
-    cache_for: Seconds = 3600.0
-    """How long a page is taken from the cache; then the server is asked whether it has changed."""
-    search: SearchSettings | None = None
-    """Provider of `search_web`."""
 
 
 Search: TypeAlias = Callable[[str, int, Emit], Awaitable[list[SearchResult]]]

@@ -32,7 +32,7 @@ from wavewright.packs.web.reader import MAX_WAIT_SECONDS, WebReader, age_of
 from wavewright.tools import Emit, TextChunk, ToolError, ignore_emission
 
 if TYPE_CHECKING:
-    from wavewright.packs.web.search import LocalSearch
+    from wavewright.packs.web.settings import LocalSearch
 
 MAX_SITEMAPS: Final = 50
 MAX_PAGE_CHARS: Final = 100_000

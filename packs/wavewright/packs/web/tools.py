@@ -13,14 +13,8 @@ from pydantic import Field
 from wavewright.config import install_hint, is_installed
 from wavewright.packs.web.addresses import MAX_URL_LENGTH
 from wavewright.packs.web.pages import CrawlExecuted, Page
-from wavewright.packs.web.search import (
-    LocalSearch,
-    Search,
-    SearchExecuted,
-    SearchResult,
-    WebSettings,
-    open_search,
-)
+from wavewright.packs.web.search import Search, SearchExecuted, SearchResult, open_search
+from wavewright.packs.web.settings import LocalSearch, WebSettings
 from wavewright.planner import Retry
 from wavewright.tools import MINUTE_SECONDS, Emit, Tool, ToolError, make_tool
 

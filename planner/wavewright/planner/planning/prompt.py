@@ -35,7 +35,8 @@ from wavewright.planner.planning.tool_descriptions import (
 )
 from wavewright.planner.schemas.validation import infer_schema, schema_definitions
 from wavewright.planner.types import GateSeverity, Json, JsonObject, JsonSchema, StepId, as_object
-from wavewright.prompts.templates import Prompts, one_line
+from wavewright.prompts.templates import Prompts
+from wavewright.prompts.values import one_line
 
 
 def emit_schema(

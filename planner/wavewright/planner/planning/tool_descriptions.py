@@ -18,7 +18,7 @@ from wavewright.planner.language.plan import SUB_PLAN
 from wavewright.planner.language.signatures import ToolSignature
 from wavewright.planner.plans.binding import terminal_params
 from wavewright.planner.types import Json, JsonObject, JsonSchema, as_list
-from wavewright.prompts.templates import one_line, prompt_json
+from wavewright.prompts.values import one_line, prompt_json
 
 MAX_TYPE_TEXT_LENGTH = 1200
 """Maximum characters of one type; a longer one is shown with fewer levels."""

@@ -18,7 +18,7 @@ import pytest
 from wavewright.config.errors import WavewrightError
 from wavewright.engine import LoadedPlan, Wavewright
 from wavewright.executor import Event, RunFinished
-from wavewright.executor.store.journal import JournalError
+from wavewright.executor.store.errors import JournalError
 from wavewright.planner import Json
 
 pytestmark = pytest.mark.anyio

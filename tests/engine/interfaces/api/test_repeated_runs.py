@@ -10,7 +10,7 @@ import pytest
 
 from tests.engine.conftest import CommandLine
 from wavewright.engine import LoadedPlan, PlanRun, RetryRefused, Wavewright
-from wavewright.executor.store.journal import RunNotFound
+from wavewright.executor.store.errors import RunNotFound
 from wavewright.planner.types import Json
 
 pytestmark = pytest.mark.anyio

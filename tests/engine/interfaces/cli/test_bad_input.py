@@ -16,7 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 from tests.engine.conftest import Answer, CommandLine
 from tests.engine.normalized_output import worded
 from wavewright.executor.sqlite.event_store import SqliteEventStore
-from wavewright.executor.store.transaction import AppendEntry
+from wavewright.executor.store.entries import AppendEntry
 
 JOB = "version: 1\nname: words\ngoal_template: word_ranking\n"
 GOOD = f"{JOB}inputs: {{folder: notes, top: 5}}\nplan: plans/words.plan.yaml\n"

@@ -18,7 +18,7 @@ from wavewright.engine.rehearsal.dry_run.history import (
     find_stored,
     read_history,
 )
-from wavewright.executor.store.journal import JournalError
+from wavewright.executor.store.errors import JournalError
 from wavewright.planner.types import JsonObject, StepKey
 
 STEPS: list[JsonObject] = [

@@ -16,7 +16,7 @@ from tests.support.tcp_proxy import TcpProxy
 from wavewright.engine.service.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.service.bus.topology import Topology
 from wavewright.engine.service.job_store.records import MessageId, OutgoingMessage
-from wavewright.executor.store.journal import JournalNotWritten
+from wavewright.executor.store.errors import JournalNotWritten
 
 pytestmark = pytest.mark.anyio
 

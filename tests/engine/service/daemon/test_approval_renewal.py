@@ -25,7 +25,7 @@ from wavewright.engine.service.job_store.records import (
 )
 from wavewright.engine.service.job_store.store import JobStore
 from wavewright.engine.service.job_store.stores import Stores, open_stores
-from wavewright.executor.store.journal import JournalNotWritten
+from wavewright.executor.store.errors import JournalNotWritten
 
 pytestmark = pytest.mark.anyio
 

@@ -37,7 +37,7 @@ from wavewright.engine.service.job_store.stores import open_stores
 from wavewright.engine.service.messages.models import JobRequest
 from wavewright.engine.service.operations.logs import StructuredLog
 from wavewright.engine.service.operations.monitoring import Telemetry
-from wavewright.executor.store.journal import (
+from wavewright.executor.store.errors import (
     EventDamaged,
     EventUnwritable,
     JournalError,

@@ -34,7 +34,7 @@ from wavewright.engine.service.job_store.records import (
     VerdictGiven,
 )
 from wavewright.engine.service.job_store.stores import Stores
-from wavewright.executor.store.journal import JournalError
+from wavewright.executor.store.errors import JournalError
 from wavewright.planner.types import RunId
 
 

@@ -35,7 +35,7 @@ from wavewright.engine.service.job_store.rules import (
 )
 from wavewright.engine.service.job_store.stores import Stores
 from wavewright.executor.events.types import Event, Noted, StepStarted, StepStatus
-from wavewright.executor.store.journal import JournalError, JournalNotWritten, RunLost
+from wavewright.executor.store.errors import JournalError, JournalNotWritten, RunLost
 from wavewright.planner.types import StepId, StepKey
 
 

@@ -29,7 +29,7 @@ from wavewright.engine.service.job_store.records import (
     OutgoingMessage,
 )
 from wavewright.engine.service.job_store.stores import Stores
-from wavewright.executor.store.journal import JournalError, RunBusy, RunLost
+from wavewright.executor.store.errors import JournalError, RunBusy, RunLost
 from wavewright.planner.types import RunId
 
 

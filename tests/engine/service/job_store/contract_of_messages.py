@@ -35,7 +35,7 @@ from wavewright.engine.service.job_store.records import (
     SentPackage,
 )
 from wavewright.engine.service.job_store.stores import Stores
-from wavewright.executor.store.journal import JournalError, RunLost
+from wavewright.executor.store.errors import JournalError, RunLost
 from wavewright.planner.types import RunId
 
 

@@ -38,7 +38,7 @@ from wavewright.engine.service.job_store.records import (
     MessageId,
 )
 from wavewright.engine.service.job_store.rules import MAX_FAILURES, queue_rank
-from wavewright.executor.store.journal import RunLost
+from wavewright.executor.store.errors import RunLost
 
 OUTBOX_LEASE = 5.0
 JOBS = 3

@@ -39,12 +39,8 @@ from wavewright.engine.service.job_store.store import JobStore
 from wavewright.executor.events.types import Event
 from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.sqlite.event_store import SqliteEventStore
-from wavewright.executor.store.transaction import (
-    ANY_ORDER,
-    LockOrder,
-    TransactionWork,
-    append_entry,
-)
+from wavewright.executor.store.entries import append_entry
+from wavewright.executor.store.transaction import ANY_ORDER, LockOrder, TransactionWork
 from wavewright.executor.store.writer import run_inline
 from wavewright.planner.types import RunId
 

@@ -37,7 +37,7 @@ from wavewright.engine.service.job_store.store import JobStore, lease_messages
 from wavewright.engine.service.job_store.stores import Stores
 from wavewright.engine.service.job_store.transactions import receive
 from wavewright.executor.postgres.journal import PostgresBudgetStore, PostgresJournal
-from wavewright.executor.store.journal import JournalError, JournalUnreachable, RunLost
+from wavewright.executor.store.errors import JournalError, JournalUnreachable, RunLost
 
 
 class PostgresDaemonStores:

@@ -25,7 +25,7 @@ from wavewright.engine.service.job_store.records import JobChange, JobRequested
 from wavewright.engine.service.job_store.store import JobStore
 from wavewright.engine.service.job_store.stores import Stores, open_stores
 from wavewright.executor.sqlite.journal import SqliteBudgetStore, SqliteJournal
-from wavewright.executor.store.journal import JournalNotWritten
+from wavewright.executor.store.errors import JournalNotWritten
 from wavewright.planner.ports.budgets import BudgetScope, Spend
 
 

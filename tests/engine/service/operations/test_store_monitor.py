@@ -16,7 +16,7 @@ from wavewright.engine.service.operations.health import HealthStatus
 from wavewright.engine.service.operations.logs import StructuredLog
 from wavewright.engine.service.operations.metrics import Metrics
 from wavewright.engine.service.operations.monitoring import StoreMonitor
-from wavewright.executor.store.journal import JournalNotWritten, JournalUnreachable
+from wavewright.executor.store.errors import JournalNotWritten, JournalUnreachable
 
 FULL = JournalNotWritten("the disk is full")
 

@@ -37,9 +37,9 @@ from wavewright.config.redaction import Redactor
 from wavewright.config.secret_patterns import REDACTED
 from wavewright.config.sections import CassetteMode
 from wavewright.planner.types import JsonObject
+from wavewright.tools.models.cassette.errors import CassetteError, CassetteMiss
 from wavewright.tools.models.cassette.file import Cassette
 from wavewright.tools.models.cassette.model import CassetteModel
-from wavewright.tools.models.opening import CassetteError, CassetteMiss
 
 KEY = "the-key-of-the-provider"
 ABLE = ModelProfile(

@@ -48,7 +48,7 @@ from wavewright.config.redaction import Redactor
 from wavewright.planner.language.json_values import map_texts
 from wavewright.planner.ports.model_port import LoopTool, ModelAnswer, ModelCall, NamedCall, OnText
 from wavewright.planner.types import Json, JsonObject, JsonSchema
-from wavewright.tools.models.cassette.model import CassetteAnswer, record_answer, restore_answer
+from wavewright.tools.models.cassette.answers import CassetteAnswer, record_answer, restore_answer
 from wavewright.tools.models.cassette.requests import render_request, request_hash
 from wavewright.tools.models.endpoints import SELF_HOSTED, Endpoint
 from wavewright.tools.models.errors import PROVIDER_ERRORS

@@ -1,7 +1,7 @@
 """Open access to models for the length of a `with` block.
 
 Every fault of the configuration is found on entry, before anything runs; every client is closed on
-exit. The errors of cassettes are here, too: reporting one imports no model's library.
+exit.
 """
 
 from __future__ import annotations
@@ -11,15 +11,13 @@ import warnings
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError
 from wavewright.config.settings import Settings
 from wavewright.planner.ports.budgets import BudgetStore
 from wavewright.planner.ports.model_port import ALWAYS_CLOSED, CircuitBreaker, ModelClient
 from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
+from wavewright.tools.models.cassette.errors import CassetteError
 from wavewright.tools.models.endpoints import (
     Endpoint,
     ModelConfigError,
@@ -41,25 +39,6 @@ REQUESTS_VARIABLE = "WAVEWRIGHT_MODEL_REQUESTS"
 """The variable that turns requests to models off, for this process and for those that it starts:
 tests set it.
 """
-
-
-class CassetteError(WavewrightError):
-    """A cassette cannot be read or written; the message names the file."""
-
-    exit_code = exit_codes.MISUSE
-    __str__ = WavewrightError.describe
-
-
-class CassetteMiss(CassetteError):
-    """A cassette has no answer to a request; the message shows the request that is most like it."""
-
-
-def how_to_record(path: Path) -> str:
-    """Return what to do about an answer that a cassette does not have."""
-    return (
-        f"record it: run once more with WAVEWRIGHT_CASSETTE_MODE=record (WAVEWRIGHT_CASSETTE={path}) and a model that "
-        "answers; what is recorded already is not asked again"
-    )
 
 
 def check_models(settings: Settings, environment: Mapping[str, str] = os.environ) -> None:

@@ -39,6 +39,7 @@ from wavewright.planner.ports.model_port import (
 )
 from wavewright.planner.ports.replay_cache import NULL_REPLAY_CACHE, ReplayCache
 from wavewright.planner.types import RunId
+from wavewright.tools.models.cassette.errors import CassetteMiss
 from wavewright.tools.models.cassette.model import CassetteModel
 from wavewright.tools.models.endpoints import (
     Endpoint,
@@ -65,7 +66,6 @@ from wavewright.tools.models.messages import (
     split_response,
 )
 from wavewright.tools.models.metering import UsageTracker
-from wavewright.tools.models.opening import CassetteMiss
 from wavewright.tools.models.pricing import estimate_tokens
 from wavewright.tools.models.retrying import (
     ProviderLimiter,

@@ -25,6 +25,7 @@ from pydantic_ai.settings import ModelSettings, merge_model_settings
 
 from wavewright.config.sections import ModelsSection
 from wavewright.planner.types import JsonSchema
+from wavewright.tools.models.cassette.errors import CassetteError, CassetteMiss
 from wavewright.tools.models.endpoints import PROVIDERS, Endpoint
 from wavewright.tools.models.errors import PROVIDER_ERRORS, ModelFault, RequestFailed, fault_of
 from wavewright.tools.models.known_servers import ServerKnowledge
@@ -39,7 +40,6 @@ from wavewright.tools.models.messages import (
     with_less_of_tools,
 )
 from wavewright.tools.models.metering import RequestCharge, UsageTracker
-from wavewright.tools.models.opening import CassetteError, CassetteMiss
 from wavewright.tools.network import RateLimiter
 
 

@@ -5,11 +5,7 @@ from .named_agents import (
     AgentSpec as AgentSpec,
     load_agents as load_agents,
 )
-from .services import (
-    Services as Services,
-    make_services as make_services,
-    make_worker as make_worker,
-)
+from .services import Services as Services, make_services as make_services
 from .specs import (
     AnswerRefused as AnswerRefused,
     AnswerToFinish as AnswerToFinish,
@@ -18,3 +14,4 @@ from .specs import (
     load_workers as load_workers,
     read_worker_file as read_worker_file,
 )
+from .worker_tools import make_worker as make_worker

@@ -29,8 +29,8 @@ from wavewright.planner.types import Json, JsonObject, JsonSchema, StepId, StepK
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.schemas import properties
 from wavewright.tools.functions.tool import AgentToolCall, Emission, Tool, ToolCall
+from wavewright.tools.workers.agent_limits import AgentConcurrency, AgentLimits
 from wavewright.tools.workers.long_inputs import prompt_size, shorten
-from wavewright.tools.workers.named_agents import AgentConcurrency, AgentLimits
 
 _HANDLE = re.compile(r"@(call_[0-9]+)((?:/[^/]*)*)")
 _HANDLE_PATTERN = r"^@call_[0-9]+(/.*)?$"

@@ -13,20 +13,17 @@ tokens.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import anyio
 from pydantic import AfterValidator, Field, field_validator
 
 from wavewright.config.errors import did_you_mean
-from wavewright.config.value_types import Seconds
 from wavewright.planner.language.goals import ThinkingLevel
-from wavewright.planner.language.plan import DocumentModel, Limits
+from wavewright.planner.language.plan import DocumentModel
 from wavewright.planner.language.signatures import (
     AGENT,
     FEEDBACK_PARAM,
@@ -38,6 +35,7 @@ from wavewright.prompts import PromptError
 from wavewright.tools.functions.errors import ToolDefinitionError, ToolError
 from wavewright.tools.functions.injected import MemoryRunData
 from wavewright.tools.functions.tool import Tool, ToolCall
+from wavewright.tools.workers.agent_limits import AgentConcurrency, AgentLimits
 from wavewright.tools.workers.services import Services, declaration_version
 from wavewright.tools.workers.specs import (
     PROMPT_PATTERN,
@@ -58,40 +56,6 @@ stopped.
 """
 TOKENS_PER_REQUEST = 2000
 """Prior of the tokens of one question in the loop."""
-
-
-class AgentLimits(DocumentModel):
-    """What a goal may say of its agent, in the tool's `config`."""
-
-    requests: Annotated[int, Field(ge=1, le=200)] = 10
-    """Questions to the model."""
-    tool_calls: Annotated[int, Field(ge=0, le=1000)] = 30
-    """Calls of tools in all."""
-    seconds: Seconds = 300.0
-    """For the whole step, its tools included."""
-    view_chars: Annotated[int, Field(ge=200, le=200_000)] = 4000
-    """Characters of a tool's output that the model is shown."""
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
-    """Ceiling of one answer's tokens; the configured one where absent."""
-    keep_partial: bool = False
-    """Whether a loop that ends without an answer gives what it collected, as a forced result."""
-
-
-class AgentConcurrency:
-    """Lets no more calls run at once than the goal's limits and the tools' own allow: over all
-    items of the run.
-    """
-
-    def __init__(self, limits: Limits) -> None:
-        self._ceilings = limits.tool_concurrency
-        self.total = anyio.CapacityLimiter(limits.concurrency)
-        """What every call waits for, whatever its tool."""
-        self._by_tool: dict[str, anyio.CapacityLimiter] = {}
-
-    def tool_limiter(self, signature: ToolSignature) -> anyio.CapacityLimiter:
-        """Return what the calls of one tool wait for."""
-        most = min(signature.concurrency or math.inf, self._ceilings.get(signature.name, math.inf))
-        return self._by_tool.setdefault(signature.name, anyio.CapacityLimiter(most))
 
 
 def _schema_of_an_object(schema: JsonSchema) -> JsonSchema:

@@ -59,7 +59,8 @@ from wavewright.engine.run.run_job import run_job
 from wavewright.engine.run.session import run_to_end
 from wavewright.engine.service.operations.trace_export import traced
 from wavewright.executor.events.state import fold
-from wavewright.executor.store.journal import CancelRequest, RunBusy, RunNotFound, new_run_id
+from wavewright.executor.store.errors import RunBusy, RunNotFound
+from wavewright.executor.store.journal import CancelRequest, new_run_id
 from wavewright.planner.types import Json, JsonObject, RunId, read_run_id
 from wavewright.reviewer.package.builder import stored_package
 from wavewright.tools.functions.contracts import UserFunction

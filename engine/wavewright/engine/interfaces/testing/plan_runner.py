@@ -52,7 +52,7 @@ from wavewright.executor.events.types import Event
 from wavewright.executor.run.kept_answers import JournalReplayCache
 from wavewright.executor.sqlite.journal import SqliteJournal
 from wavewright.planner.ports.model_port import ModelError
-from wavewright.tools.models.opening import CassetteError, how_to_record
+from wavewright.tools.models.cassette.errors import CassetteError, how_to_record
 
 _RECORD_HINT = (
     f"record it: mark a test that makes this run with @pytest.mark.{LIVE_MARKER}, and run it once with "

@@ -24,7 +24,8 @@ from wavewright.engine.interfaces.view.viewed_project import DecisionAnswer, Vie
 from wavewright.engine.run.decisions.questions import OpenQuestion
 from wavewright.engine.run.version import __version__
 from wavewright.engine.service.job_store.records import JobId
-from wavewright.executor.store.journal import RunNotFound, RunRow
+from wavewright.executor.store.errors import RunNotFound
+from wavewright.executor.store.journal import RunRow
 from wavewright.planner.types import JsonObject, RunId
 from wavewright.reviewer.records import Package
 

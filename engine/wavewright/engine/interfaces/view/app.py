@@ -55,7 +55,7 @@ from wavewright.engine.interfaces.view.viewed_jobs import (
 from wavewright.engine.interfaces.view.viewed_project import DecisionAnswer, ViewedProject
 from wavewright.engine.service.job_store.records import JobId
 from wavewright.engine.service.job_store.store import JobStore
-from wavewright.executor.store.journal import JournalError, JournalUnreachable, RunNotFound
+from wavewright.executor.store.errors import JournalError, JournalUnreachable, RunNotFound
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.executor.store.transaction import StoreTransaction
 from wavewright.executor.stores import budget_store_of, journal_of, place_of_journal

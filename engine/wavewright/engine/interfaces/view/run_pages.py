@@ -50,7 +50,7 @@ from wavewright.executor.events.codec import encode
 from wavewright.executor.events.state import fold, step_ids
 from wavewright.executor.events.types import Event
 from wavewright.executor.run.redacted_events import redacted_events
-from wavewright.executor.store.journal import RunNotFound
+from wavewright.executor.store.errors import RunNotFound
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.types import Json, RunId, RunIdRefused, read_run_id

@@ -30,7 +30,8 @@ from wavewright.engine.run.decisions.questions import (
 from wavewright.engine.run.target_waves import TargetWaves, target_waves
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.store import run_queries
-from wavewright.executor.store.journal import ENDED_STATUSES, JournalUnreachable, RunRow
+from wavewright.executor.store.errors import JournalUnreachable
+from wavewright.executor.store.journal import ENDED_STATUSES, RunRow
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.planner.types import RunId
 from wavewright.reviewer.package.builder import stored_package

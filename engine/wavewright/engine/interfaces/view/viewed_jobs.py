@@ -46,7 +46,7 @@ from wavewright.engine.service.messages.decoding import (
 )
 from wavewright.engine.service.messages.delivery import document_rule
 from wavewright.engine.service.requested_jobs import job_name
-from wavewright.executor.store.journal import JournalError, RunNotFound
+from wavewright.executor.store.errors import JournalError, RunNotFound
 from wavewright.executor.stores import place_of_journal
 from wavewright.planner.ports.budgets import BudgetScope, InspectableBudgetStore, RemainingBudget
 from wavewright.planner.types import JsonObject, RunId, as_object

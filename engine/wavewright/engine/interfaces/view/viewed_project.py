@@ -32,7 +32,7 @@ from wavewright.engine.service.schedules.project_schedules import named_schedule
 from wavewright.engine.service.schedules.schedule_store import ScheduleStore
 from wavewright.engine.service.schedules.scheduler import begin_now
 from wavewright.engine.service.schedules.shown_schedules import ShownSchedule, shown_schedules
-from wavewright.executor.store.journal import RunNotFound
+from wavewright.executor.store.errors import RunNotFound
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.planner.types import RunId, RunIdRefused, read_run_id
 

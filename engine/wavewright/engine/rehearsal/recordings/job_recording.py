@@ -65,7 +65,7 @@ from wavewright.planner.types import Json, JsonObject, RunId
 from wavewright.reviewer.atomic_files import write_atomically
 from wavewright.reviewer.records import Package
 from wavewright.tools.functions.tool import Runtime
-from wavewright.tools.models.opening import CassetteMiss
+from wavewright.tools.models.cassette.errors import CassetteMiss
 
 FORMAT = "wavewright/recording/1"
 _NOT_KEPT = {"calls": {"__all__": {"error": {"attempts", "frames"}}}}

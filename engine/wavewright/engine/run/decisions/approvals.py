@@ -47,7 +47,7 @@ from wavewright.engine.run.recording import record
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Noted
 from wavewright.executor.run.ports import PersonReply, ReadyCalls
-from wavewright.executor.store.journal import JournalError
+from wavewright.executor.store.errors import JournalError
 from wavewright.planner.cel.embedded import reads
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.diagnostics.rendering import printable

@@ -34,7 +34,8 @@ from wavewright.engine.run.decisions.approvals import (
 from wavewright.engine.run.target_waves import target_runs
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.events.types import Noted
-from wavewright.executor.store.journal import Journal, JournalError, RunRow, RunStatus
+from wavewright.executor.store.errors import JournalError
+from wavewright.executor.store.journal import Journal, RunRow, RunStatus
 from wavewright.planner.types import RunId, StepId
 from wavewright.reviewer.package.builder import RunNow
 

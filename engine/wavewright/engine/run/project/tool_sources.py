@@ -403,7 +403,7 @@ def own_agents(settings: Settings) -> dict[Path, AgentSpec]:
 
 
 def _worker_tool(worker: Worker, services: Services) -> Tool:
-    from wavewright.tools.workers.services import make_worker
+    from wavewright.tools.workers.worker_tools import make_worker
 
     return make_worker(worker, services)
 

@@ -298,7 +298,7 @@ def _unions(names: Collection[str], tools: Mapping[str, Tool]) -> dict[str, Tool
 
 def _question_tool(sources: ToolSources, tools: Mapping[str, Tool]) -> Tool:
     from wavewright.tools.workers.ask_model import model_questioner  # most runs ask no model so
-    from wavewright.tools.workers.services import make_worker
+    from wavewright.tools.workers.worker_tools import make_worker
 
     known = {name: tool.signature for name, tool in tools.items()}
     return make_worker(model_questioner(known), sources.services)

@@ -68,15 +68,14 @@ from wavewright.engine.service.operations.monitoring import Telemetry
 from wavewright.engine.service.requested_jobs import job_name, run_of_request
 from wavewright.executor.events.state import fold
 from wavewright.executor.events.types import Event, Noted, StepFinished
-from wavewright.executor.store.journal import (
+from wavewright.executor.store.errors import (
     EventDamaged,
     EventUnwritable,
-    Journal,
     JournalError,
     JournalStopped,
-    LeftAnswer,
     RunLost,
 )
+from wavewright.executor.store.journal import Journal, LeftAnswer
 from wavewright.planner.planning.records import UserQuestion
 from wavewright.planner.types import RunId
 from wavewright.tools.workers.services import Services

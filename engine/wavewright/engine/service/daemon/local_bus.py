@@ -12,7 +12,7 @@ import anyio
 from wavewright.engine.service.job_store.records import OutgoingMessage
 from wavewright.engine.service.job_store.store import JobStore
 from wavewright.engine.service.messages.delivery import Delivery
-from wavewright.executor.store.journal import JournalError
+from wavewright.executor.store.errors import JournalError
 
 POLL_SECONDS: Final = 5.0
 """How often the outbox is emptied where `wake` is not called."""

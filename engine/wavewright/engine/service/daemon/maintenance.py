@@ -41,7 +41,7 @@ from wavewright.engine.service.job_store.rules import ProjectJob
 from wavewright.engine.service.job_store.store import JobStore
 from wavewright.engine.service.messages.models import ValidationResult, message_id
 from wavewright.engine.service.operations.logs import StructuredLog
-from wavewright.executor.store.journal import JournalError, RunBusy, RunLost
+from wavewright.executor.store.errors import JournalError, RunBusy, RunLost
 from wavewright.executor.store.retention import RunRemoval, remove_groups
 from wavewright.executor.store.stored_journal import StoredJournal
 from wavewright.planner.ports.budgets import BudgetScope

@@ -18,7 +18,7 @@ from wavewright.engine.service.job_store.records import (
 from wavewright.engine.service.job_store.rows import OutgoingRow, decision_row, outgoing_row
 from wavewright.engine.service.job_store.tables import JobTables
 from wavewright.engine.service.job_store.transactions import changed_job, require_job
-from wavewright.executor.store.journal import JournalError
+from wavewright.executor.store.errors import JournalError
 from wavewright.executor.store.transaction import LockOrder, StoreTransaction, lock_order_of
 from wavewright.planner.types import RunId
 

@@ -44,7 +44,8 @@ from wavewright.engine.service.job_store.records import (
     VerdictGiven,
 )
 from wavewright.executor.events.types import Event, ItemFinished, Noted, StepFinished, StepStarted
-from wavewright.executor.store.journal import JournalError, new_run_id
+from wavewright.executor.store.errors import JournalError
+from wavewright.executor.store.journal import new_run_id
 from wavewright.planner.types import RunId, StepKey
 
 MAX_ATTEMPTS: Final = 50

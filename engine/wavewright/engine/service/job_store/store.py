@@ -41,7 +41,8 @@ from wavewright.engine.service.job_store.rows import job_of_request, read_outgoi
 from wavewright.engine.service.job_store.rules import ProjectJob, project_nothing
 from wavewright.engine.service.job_store.tables import JobTables
 from wavewright.executor.store import run_queries
-from wavewright.executor.store.journal import CancelRequest, JournalError
+from wavewright.executor.store.errors import JournalError
+from wavewright.executor.store.journal import CancelRequest
 from wavewright.executor.store.transaction import (
     ANY_ORDER,
     LAST_ORDER,

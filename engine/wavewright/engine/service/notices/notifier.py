@@ -15,10 +15,10 @@ from wavewright.engine.service.notices.events import NoticeEvent
 from wavewright.engine.service.notices.notice_store import NoticeBatch, NoticeStore
 from wavewright.engine.service.notices.senders import NoticeMessage, NoticeNotSent, send_notice
 from wavewright.engine.service.operations.logs import StructuredLog
-from wavewright.executor.store.journal import JournalError
+from wavewright.executor.store.errors import JournalError
 from wavewright.planner.types import JsonObject
 from wavewright.prompts import PromptError, Prompts
-from wavewright.prompts.templates import one_line
+from wavewright.prompts.values import one_line
 from wavewright.reviewer.values import iso_of_epoch
 
 TICK_SECONDS: Final = 2.0

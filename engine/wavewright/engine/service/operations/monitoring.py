@@ -29,7 +29,7 @@ from wavewright.engine.service.operations.logs import StructuredLog
 from wavewright.engine.service.operations.metrics import Metrics, PhaseLog
 from wavewright.engine.service.operations.tracing import trace_run
 from wavewright.executor.events.types import Event
-from wavewright.executor.store.journal import JournalError, JournalNotWritten, JournalUnreachable
+from wavewright.executor.store.errors import JournalError, JournalNotWritten, JournalUnreachable
 from wavewright.planner.language.plan import Budget
 from wavewright.planner.ports.budgets import (
     BudgetScope,

@@ -27,7 +27,7 @@ from wavewright.engine.service.schedules.instants import instants_between
 from wavewright.engine.service.schedules.project_schedules import ProjectSchedule, project_schedules
 from wavewright.engine.service.schedules.rules import decide_tick
 from wavewright.engine.service.schedules.schedule_store import InstantFaulty, ScheduleStore, Ticked
-from wavewright.executor.store.journal import JournalError
+from wavewright.executor.store.errors import JournalError
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.plans.expressions import evaluate, render
 from wavewright.planner.types import JsonObject, as_object

@@ -24,9 +24,9 @@ from pydantic import Field, ValidationError
 from wavewright.config.redaction import Redactor
 from wavewright.config.sections import CassetteMode
 from wavewright.planner.types import JsonObject
-from wavewright.tools.models.cassette.model import CassetteAnswer, StrictModel
+from wavewright.tools.models.cassette.answers import CassetteAnswer, StrictModel
+from wavewright.tools.models.cassette.errors import CassetteError, CassetteMiss, how_to_record
 from wavewright.tools.models.cassette.requests import RenderedRequest, request_hash
-from wavewright.tools.models.opening import CassetteError, CassetteMiss, how_to_record
 
 _MAX_LINES = 40
 _WIDTH = 110

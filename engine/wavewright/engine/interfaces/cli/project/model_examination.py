@@ -23,7 +23,8 @@ from wavewright.planner.ports.model_port import ModelCall, ModelClient, ModelErr
 from wavewright.planner.reading.json_extraction import find_json
 from wavewright.planner.schemas.validation import validator_of
 from wavewright.planner.types import Json, JsonObject, JsonSchema
-from wavewright.prompts.templates import Prompts, one_line
+from wavewright.prompts.templates import Prompts
+from wavewright.prompts.values import one_line
 from wavewright.tools.models import open_models
 
 _INSTRUCTIONS: Final = "You are asked what you can do."

@@ -143,8 +143,9 @@ def check_agent(document: Document, settings: Settings) -> tuple[Diagnostic, ...
 
 
 def _worker_diagnostics(spec: WorkerSpec, settings: Settings) -> Iterator[Diagnostic]:
-    from wavewright.tools.workers.services import make_services, make_worker
+    from wavewright.tools.workers.services import make_services
     from wavewright.tools.workers.specs import Worker
+    from wavewright.tools.workers.worker_tools import make_worker
 
     worker = Worker(spec)
     try:

@@ -36,7 +36,8 @@ from wavewright.engine.run.receipts import (
     sign_receipt,
 )
 from wavewright.engine.run.run_files import run_folder
-from wavewright.executor.store.journal import RunHead, RunNotFound
+from wavewright.executor.store.errors import RunNotFound
+from wavewright.executor.store.journal import RunHead
 from wavewright.executor.store.verification import (
     Breach,
     BreachKind,

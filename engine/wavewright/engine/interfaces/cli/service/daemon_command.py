@@ -58,7 +58,7 @@ from wavewright.engine.service.operations.trace_export import (
     check_tracing,
     export_traces,
 )
-from wavewright.executor.store.journal import JournalError, JournalLocked, JournalNotOpened
+from wavewright.executor.store.errors import JournalError, JournalLocked, JournalNotOpened
 from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.planner.language.goals import GoalTemplate
 from wavewright.planner.ports.fallback_ladder import read_ladders
