@@ -6,7 +6,6 @@ import ast
 from functools import cache
 
 import networkx as nx
-import pytest
 
 from tests.repository.tree import module_name, shipped_modules
 
@@ -27,17 +26,10 @@ def imports() -> nx.DiGraph[str]:
     return graph
 
 
-@pytest.mark.parametrize(
-    "room",
-    ["config", "planner.cel", "planner.plans", "tools.functions", "tools.mcp", "engine.run"],
-)
-def test_no_files_of_a_room_import_each_other_in_a_circle(room: str) -> None:
-    inside = [name for name in imports() if name.startswith(f"wavewright.{room}.")]
+def test_no_files_import_each_other_in_a_circle() -> None:
     circles = [
-        sorted(circle)
-        for circle in nx.strongly_connected_components(imports().subgraph(inside))
-        if len(circle) > 1
+        sorted(circle) for circle in nx.strongly_connected_components(imports()) if len(circle) > 1
     ]
 
-    assert len(inside) > 1
+    assert len(imports()) > 500
     assert circles == []

@@ -32,9 +32,9 @@ from wavewright.packs.tabletop.game.events import (
     TurnEnded,
     TurnUndone,
 )
+from wavewright.packs.tabletop.game.rules import AUTO_RUN_CAP
 from wavewright.packs.tabletop.game.state import GameState, options_of
 from wavewright.packs.tabletop.game.world import World, read_world
-from wavewright.packs.tabletop.settings import AUTO_RUN_CAP
 from wavewright.packs.tabletop.turn.agents import GAME_MASTER, NARRATIVE, AgentRegistry, TurnAgents
 from wavewright.packs.tabletop.turn.context import TurnContext, TurnFlags, TurnMachine
 from wavewright.packs.tabletop.turn.game_master import INTRODUCTION

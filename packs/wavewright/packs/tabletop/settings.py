@@ -6,19 +6,16 @@ Each tool takes the name of a game, and acts in it beside its turns.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import Field
 
 from wavewright.config import LogLevel
 from wavewright.engine import TwinSettings
-from wavewright.packs.tabletop.game.rules import GAME_TOOLS, tool_signatures
+from wavewright.packs.tabletop.game.rules import AUTO_RUN_CAP, GAME_TOOLS, tool_signatures
 from wavewright.packs.tabletop.game.world import SHIPPED_WORLD, World, read_world
 from wavewright.planner import DocumentModel, Json, JsonObject
 from wavewright.tools import Tool, ToolCall, validated_settings
-
-AUTO_RUN_CAP: Final = 20
-"""Most turns of enemies in one turn of the player, unless a setting says otherwise."""
 
 
 class TabletopSettings(DocumentModel):

@@ -6,11 +6,11 @@ and all families agree.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from wavewright.planner.language.plan import SUB_PLAN, Gate, Plan, Step, dispatched_tools
 from wavewright.planner.language.signatures import SUB_PLAN_SIGNATURE, ToolSignature
@@ -22,9 +22,10 @@ from wavewright.planner.types import JsonObject, StepId
 
 if TYPE_CHECKING:
     from wavewright.planner.checks.types import PlanTypes
-    from wavewright.planner.checks.untrusted_text import FlowIntoSink
     from wavewright.planner.language.goals import Goal
     from wavewright.planner.language.plan import Limits
+
+Derived = TypeVar("Derived")
 
 
 @dataclass(frozen=True)
@@ -116,13 +117,6 @@ class CheckContext:
         return PlanTypes(self.plan, self.goal, self.tools, self.untyped)
 
     @cached_property
-    def untrusted(self) -> FlowIntoSink:
-        """Where untrusted text goes, and what it decides; loaded where something brings it in."""
-        from wavewright.planner.checks.untrusted_text import FlowIntoSink
-
-        return FlowIntoSink(self)
-
-    @cached_property
     def unorderable_steps(self) -> frozenset[StepId]:
         """Steps that wait for something that is not there, or for each other: reported, so not
         judged further.
@@ -146,6 +140,16 @@ class CheckContext:
         return frozenset(
             near for name in unknown for near in get_close_matches(name, self.allowed_tools, n=1)
         )
+
+    def derive(self, make: Callable[[CheckContext], Derived]) -> Derived:
+        """Return what a family of checks makes of the plan, which is made once."""
+        if make not in self._derived:
+            self._derived[make] = make(self)
+        return cast("Derived", self._derived[make])
+
+    @cached_property
+    def _derived(self) -> dict[object, object]:
+        return {}
 
     def signature(self, step: Step) -> ToolSignature | None:
         """Return the signature of a step's tool, where there is such a tool."""

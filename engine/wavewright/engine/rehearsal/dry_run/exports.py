@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import cast
 
 from wavewright.engine.rehearsal.dry_run.estimates import EstimateRange
-from wavewright.engine.rehearsal.dry_run.forecast import DryRun, PlanForecast, StepForecast
+from wavewright.engine.rehearsal.dry_run.records import PlanFacts, PlanForecast, StepForecast
 from wavewright.engine.rehearsal.dry_run.text import dollars_text, repetition_text, tokens_text
 from wavewright.planner.language.plan import Gate
 from wavewright.planner.language.signatures import ToolSignature
@@ -21,7 +21,7 @@ from wavewright.planner.types import GATE_ID_SEPARATOR, JsonObject, JsonSchema, 
 from wavewright.reviewer.values import duration_text, iso_of_epoch
 
 
-def dry_run_json(dry_run: DryRun) -> dict[str, object]:
+def dry_run_json(dry_run: PlanFacts) -> dict[str, object]:
     """Return the record as JSON."""
     return {
         "job": dry_run.job,
@@ -119,7 +119,7 @@ def _reuse_json(step: StepForecast) -> dict[str, object] | None:
     return {**asdict(step.reuse), "oldest": iso_of_epoch(step.reuse.oldest)}
 
 
-def _rerun_json(dry_run: DryRun) -> dict[str, object] | None:
+def _rerun_json(dry_run: PlanFacts) -> dict[str, object] | None:
     if dry_run.rerun is None:
         return None
     runs = [step.id for step in dry_run.steps if step.calls_made]
@@ -140,7 +140,7 @@ def _range_json(figure: EstimateRange | None) -> JsonObject | None:
     )
 
 
-def as_mermaid(dry_run: DryRun) -> str:
+def as_mermaid(dry_run: PlanFacts) -> str:
     """Return the graph as a Mermaid flowchart with a subgraph per wave; the critical path is drawn
     thick.
     """
@@ -164,7 +164,7 @@ def _mermaid_node_line(step: StepForecast) -> str:
     return f's_{step.id}{{{{"{label}"}}}}' if step.effects else f's_{step.id}["{label}"]'
 
 
-def as_dot(dry_run: DryRun) -> str:
+def as_dot(dry_run: PlanFacts) -> str:
     """Return the graph in Graphviz's DOT with a rank per wave; the critical path is drawn thick."""
     lines = [
         "digraph plan {",
@@ -188,7 +188,7 @@ def as_dot(dry_run: DryRun) -> str:
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def _critical_edges(dry_run: DryRun) -> set[tuple[str, str]]:
+def _critical_edges(dry_run: PlanFacts) -> set[tuple[str, str]]:
     return set(zip(dry_run.critical_path, dry_run.critical_path[1:], strict=False))
 
 
@@ -199,7 +199,7 @@ _OMITTED_FIELDS = frozenset({
 """Fields that the page shows in another form; all others are shown by their names."""
 
 
-def page_data(dry_run: DryRun, tools: Mapping[str, ToolSignature]) -> dict[str, object]:
+def page_data(dry_run: PlanFacts, tools: Mapping[str, ToolSignature]) -> dict[str, object]:
     """Return the data of the page's script: steps in the plan's order, and the tools that they
     call.
     """

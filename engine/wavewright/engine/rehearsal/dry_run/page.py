@@ -29,7 +29,7 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from wavewright.engine.rehearsal.dry_run.exports import page_data
-from wavewright.engine.rehearsal.dry_run.forecast import DryRun
+from wavewright.engine.rehearsal.dry_run.records import PlanFacts
 from wavewright.engine.rehearsal.dry_run.text import (
     dollars_text,
     repetition_text,
@@ -92,7 +92,7 @@ def layout_plan(log: Sequence[StepReport]) -> PlanPicture:
     return _packed_layout(log)
 
 
-def step_reports(dry_run: DryRun) -> list[StepReport]:
+def step_reports(dry_run: PlanFacts) -> list[StepReport]:
     """Return the steps of a dry run as those of a run that has not begun."""
     return [
         StepReport(
@@ -193,7 +193,7 @@ _MAX_EXPANDED = 60
 """Maximum number of steps with an expanded list."""
 
 
-def dry_run_page(dry_run: DryRun, tools: Mapping[str, ToolSignature] | None = None) -> str:
+def dry_run_page(dry_run: PlanFacts, tools: Mapping[str, ToolSignature] | None = None) -> str:
     """Return the page; types of parameters and outputs are shown for the given tools."""
     log = step_reports(dry_run)
     picture = layout_plan(log)
@@ -280,7 +280,7 @@ def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _headline_figures(dry_run: DryRun) -> list[tuple[str, str]]:
+def _headline_figures(dry_run: PlanFacts) -> list[tuple[str, str]]:
     """Return the names and values above the graph."""
     estimate = dry_run.estimate
     least = "at least " if estimate.is_lower_bound else ""
@@ -301,7 +301,7 @@ def _headline_figures(dry_run: DryRun) -> list[tuple[str, str]]:
     ]
 
 
-def dry_run_figure(dry_run: DryRun) -> str:
+def dry_run_figure(dry_run: PlanFacts) -> str:
     """Return the plan of a dry run, with its critical path."""
     rows = [
         (

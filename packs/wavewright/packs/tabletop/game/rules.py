@@ -24,6 +24,8 @@ _FRIGHT: Final = -2
 """Of the attacks of whoever is frightened."""
 _POISON: Final = DiceExpression(1, 4, 0)
 _MAX_WORDS: Final = 500
+AUTO_RUN_CAP: Final = 20
+"""Most turns of enemies in one turn of the player, unless a setting says otherwise."""
 MAX_PLACES: Final = 24
 """Of a map with all that was added to it."""
 _MAX_NAME: Final = 40

@@ -14,9 +14,8 @@ from typing import Final
 
 from wavewright.engine import PhaseResult, Pipeline, TwinReport, maybe, proceed
 from wavewright.packs.tabletop.game.events import LevelGained, Option, PhaseBegan, PlaceAdded
-from wavewright.packs.tabletop.game.rules import GAME_TOOLS, MAX_PLACES
+from wavewright.packs.tabletop.game.rules import AUTO_RUN_CAP, GAME_TOOLS, MAX_PLACES
 from wavewright.packs.tabletop.game.state import GameState
-from wavewright.packs.tabletop.settings import AUTO_RUN_CAP
 from wavewright.packs.tabletop.turn import phases
 from wavewright.packs.tabletop.turn.agents import (
     COMBAT,
