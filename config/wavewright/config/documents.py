@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NoReturn, TypeAlias
 
-from wavewright.config.errors import WavewrightError
+from wavewright.config.errors import WavewrightError, similar_names
 from wavewright.config.sources import (
     MAX_EXACT_INTEGER,
     DocumentError,
@@ -24,6 +24,9 @@ from wavewright.config.sources import (
     ReadLimits,
     Source,
     Span,
+    find_node,
+    plain_value,
+    scalar_pointers,
 )
 
 if TYPE_CHECKING:
@@ -52,7 +55,6 @@ def read_json(source: Source, limits: ReadLimits) -> JsonValue:
 def _read_with_scanner(source: Source, limits: ReadLimits) -> JsonValue:
     """Return the value as the scanner reads it; the scanner is imported here."""
     from wavewright.config.readers.json_scanner import scan_json
-    from wavewright.config.sources import plain_value
 
     return plain_value(scan_json(source, limits))
 
@@ -99,8 +101,6 @@ class Document:
 
     def span(self, pointer: str, *, key: bool = False) -> Span | None:
         """Return the span of a node, or of its key; None if there is no such node or key."""
-        from wavewright.config.sources import find_node
-
         found = find_node(self.root, pointer) if self._keeps_places else None
         if found is None:
             return None
@@ -127,8 +127,6 @@ def read_faulty_document(
     Raises:
         DocumentError: the text is no document.
     """
-    from wavewright.config.sources import plain_value, scalar_pointers
-
     try:
         return read_document(content, name, limits=limits)
     except DocumentError as error:
@@ -175,7 +173,6 @@ def read_document(
             if not named_yaml:
                 raise
     from wavewright.config.readers.yaml_and_toml import read_yaml
-    from wavewright.config.sources import plain_value
 
     root = read_yaml(source, limits)
     return Document(plain_value(root), source, limits=limits, root=root)
@@ -283,8 +280,6 @@ def _file_error(path: Path, error: OSError | ValueError) -> tuple[str, None, str
 
 
 def _similar_files(path: Path) -> str | None:
-    from wavewright.config.errors import similar_names
-
     try:
         if not path.parent.is_dir():
             return f"there is no folder {str(path.parent)!r} either"

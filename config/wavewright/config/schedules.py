@@ -6,6 +6,8 @@ a job's file.
 
 from __future__ import annotations
 
+import datetime as dt
+import zoneinfo
 from typing import Annotated, Final, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, model_validator
@@ -18,9 +20,6 @@ MIN_EVERY: Final = 60.0
 
 
 def _valid_cron(text: str) -> str:
-    # Loaded where there is a schedule.
-    import datetime as dt
-
     from cronsim import CronSim, CronSimError
 
     if len(text.split()) != _CRON_FIELDS:
@@ -38,8 +37,6 @@ def _valid_cron(text: str) -> str:
 
 
 def _valid_timezone(name: str) -> str:
-    import zoneinfo
-
     try:
         zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:

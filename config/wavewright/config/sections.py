@@ -8,6 +8,7 @@ read, so a running daemon never meets an invalid one.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -232,9 +233,6 @@ _HEADER: Final = r"^[A-Za-z0-9-]+$"
 
 
 def _valid_network(text: str) -> str:
-    # Not loaded for settings without a proxy.
-    import ipaddress
-
     try:
         ipaddress.ip_network(text)
     except ValueError as error:

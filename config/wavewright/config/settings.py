@@ -44,6 +44,7 @@ from wavewright.config.sources import (
     DocumentError,
     DocumentFault,
     ReadLimits,
+    ScalarNode,
     Source,
     combine_errors,
 )
@@ -457,8 +458,6 @@ def _read_mapping(file: Path) -> Document:
     except DocumentError as error:
         if [fault.message for fault in error.faults] != [EMPTY_DOCUMENT]:
             raise _mask_keys(error) from None
-        from wavewright.config.sources import ScalarNode
-
         return Document({}, error.source, root=ScalarNode(None, 0, 0))
     if document.value is None:
         return Document({}, document.source, root=document.root)

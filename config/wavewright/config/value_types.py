@@ -8,6 +8,7 @@ it, since it may hold a password.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from typing import Annotated, Final, TypeAlias
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -122,8 +123,6 @@ def is_loopback(host: str) -> bool:
     """Whether a host is a loopback address of this machine."""
     if host == "localhost":
         return True
-    import ipaddress
-
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

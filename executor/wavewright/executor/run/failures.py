@@ -23,6 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, TypeVar, cast
 
+import wavewright
 from wavewright.config.errors import WavewrightError
 from wavewright.config.redaction import Redactor, known_secrets_redactor
 from wavewright.executor.events.json_values import valid_text
@@ -120,8 +121,6 @@ def _is_library(file: str) -> bool:
 def _engine_folders() -> tuple[str, ...]:
     """Return the folders of this package, and of the libraries that run calls in threads."""
     import anyio
-
-    import wavewright
 
     folders = (
         *map(Path, wavewright.__path__),

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from wavewright.config import install_hint, is_installed
 from wavewright.packs.web.addresses import MAX_URL_LENGTH
-from wavewright.packs.web.pages import CrawlExecuted, Page
+from wavewright.packs.web.pages import CrawlExecuted, Page, read_answer
 from wavewright.packs.web.search import Search, SearchExecuted, SearchResult, open_search
 from wavewright.packs.web.settings import LocalSearch, WebSettings
 from wavewright.planner import Retry
@@ -56,7 +56,6 @@ class _WebTools:
             raise ToolError(
                 "the extra 'web' is not installed, which reads pages", hint=install_hint("web")
             )
-        from wavewright.packs.web.pages import read_answer
         from wavewright.packs.web.reader import shared_reader
 
         begun = time.monotonic()

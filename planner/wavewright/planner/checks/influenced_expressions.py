@@ -47,6 +47,7 @@ from wavewright.planner.checks.influence import (
     text,
     together,
 )
+from wavewright.planner.schemas.views import view_schema
 
 Scope = Mapping[str, Value]
 """Names that macros gave, with what they stand for."""
@@ -399,8 +400,6 @@ def _is_list(value: Value) -> bool:
 
 
 def _is_list_type(value: Value) -> bool:
-    from wavewright.planner.schemas.views import view_schema
-
     return value.place is not None and view_schema(value.place).kind == "array"
 
 

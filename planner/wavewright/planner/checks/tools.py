@@ -10,6 +10,7 @@ one message. Arguments that the goal sets on terminal steps are refused in a pla
 from __future__ import annotations
 
 import datetime as dt
+import json
 import re
 from collections.abc import Iterator
 from functools import lru_cache
@@ -240,8 +241,6 @@ def prepared_input_schema(schema: JsonSchema) -> InputSchema:
 
 @lru_cache(maxsize=512)
 def _prepare_schema(text: bytes) -> InputSchema:
-    import json
-
     schema: JsonSchema = json.loads(text)
     prepared = InputSchema(schema)
     prepared.accepts({})

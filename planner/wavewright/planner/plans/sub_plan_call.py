@@ -24,6 +24,9 @@ from wavewright.planner.cel.embedded import (
     step_path,
 )
 from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.cel.reads import (
+    root_mentions,  # the parser, which plans without sub-plans need less
+)
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
     list_names,
@@ -250,10 +253,6 @@ class Rewriting:
 
     def expression(self, expression: str) -> str:
         """Return an expression, rewritten; a faulty one stays for the checker to report."""
-        from wavewright.planner.cel.reads import (
-            root_mentions,  # the parser, which plans without sub-plans need less
-        )
-
         try:
             mentions = root_mentions(expression)
         except ExpressionError:

@@ -10,7 +10,9 @@ left open.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -173,8 +175,6 @@ def validator_of(schema: JsonSchema) -> Validator:
 
 @lru_cache(maxsize=1024)
 def _build_validator(text: bytes) -> Validator:
-    import json
-
     return Validator(json.loads(text))
 
 
@@ -332,8 +332,6 @@ def _either(names: Iterable[str]) -> str:
 
 def _as_json_value(value: object) -> Json:
     """Take what the library read back as JSON; it reads numbers beyond 64 bits as decimals."""
-    from decimal import Decimal
-
     return float(value) if isinstance(value, Decimal) else value  # type: ignore[return-value]
 
 

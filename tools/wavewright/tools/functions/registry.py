@@ -27,6 +27,7 @@ from wavewright.tools.functions.contracts import (
     unwrap_partial,
 )
 from wavewright.tools.functions.errors import ToolDefinitionError
+from wavewright.tools.functions.injected import MemoryRunData
 from wavewright.tools.functions.options import ToolOptions
 from wavewright.tools.functions.schemas import properties
 from wavewright.tools.functions.tool import NoAgents, Tool, ToolCall, ToolFunction
@@ -269,8 +270,6 @@ def _reserved_arguments(request: ToolCall, reserved: frozenset[str]) -> dict[str
         "emit": request.emit,
     }
     if "data" in reserved:
-        from wavewright.tools.functions.injected import MemoryRunData
-
         given["data"] = MemoryRunData() if request.data is None else request.data
     if "agents" in reserved:
         given["agents"] = NoAgents() if request.agents is None else request.agents

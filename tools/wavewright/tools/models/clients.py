@@ -16,17 +16,18 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import httpx2
+from openai import AsyncOpenAI, Omit
 from openai.types import CompletionUsage, responses
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from pydantic_ai.models.ollama import OllamaModel
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel, OpenAIStreamedResponse
+from pydantic_ai.profiles.openai import OpenAIModelProfile
 
 from wavewright.tools.models.endpoints import Endpoint
 from wavewright.tools.models.errors import ResponseTooLarge
 from wavewright.tools.network import kept_tls_context
 
 if TYPE_CHECKING:
-    from openai import AsyncOpenAI
     from pydantic_ai.models import Model
     from pydantic_ai.profiles import ModelProfile
     from pydantic_ai.providers import Provider
@@ -195,8 +196,6 @@ def build_model(endpoint: Endpoint, http: httpx2.AsyncClient) -> Model:
 
 
 def _openai_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncOpenAI:
-    from openai import AsyncOpenAI, Omit
-
     # The library adds these from the environment; they are for OpenAI alone.
     private = cast("dict[str, str]", {"OpenAI-Organization": Omit(), "OpenAI-Project": Omit()})
     return AsyncOpenAI(
@@ -238,8 +237,6 @@ def _chat_profile(endpoint: Endpoint) -> ModelProfile:
     of an answer is sent under its older name, which nearly everybody reads, but to OpenAI's models,
     which refuse it.
     """
-    from pydantic_ai.profiles.openai import OpenAIModelProfile
-
     is_openai = not endpoint.is_foreign or endpoint.name.rpartition("/")[2].startswith(
         _OPENAI_NAMES
     )

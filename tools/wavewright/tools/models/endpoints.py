@@ -21,6 +21,7 @@ from urllib.parse import urlsplit, urlunsplit
 from pydantic import BaseModel, ConfigDict
 
 import wavewright.config
+from wavewright.config.documents import read_document_file
 from wavewright.config.installation import EXTRAS, install_hint, is_installed
 from wavewright.config.sections import RoleName, ThinkingName
 from wavewright.config.settings import Settings
@@ -281,8 +282,6 @@ class _ShippedModels(BaseModel):
 @cache
 def shipped_models() -> _ShippedModels:
     """Return the shipped maps of preferences and thinking levels."""
-    from wavewright.config.documents import read_document_file
-
     folder = Path(next(iter(wavewright.config.__path__)))
     return _ShippedModels.model_validate(read_document_file(folder / "models.yaml").value)
 

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from wavewright.config.redaction import Redactor, known_secrets
 from wavewright.config.settings import Settings
 from wavewright.planner.ports.budgets import BudgetStore
 from wavewright.planner.ports.model_port import ALWAYS_CLOSED, CircuitBreaker, ModelClient
@@ -31,7 +32,6 @@ from wavewright.tools.models.endpoints import (
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
-    from wavewright.config.redaction import Redactor
     from wavewright.tools.models.messages import OutputMode
 
 
@@ -82,7 +82,6 @@ async def open_models(
     check_models(settings, environment)
     from pydantic_ai.exceptions import UsageExtractionFailedWarning
 
-    from wavewright.config.redaction import Redactor, known_secrets
     from wavewright.tools.models.clients import build_model, guarded_client
     from wavewright.tools.models.provider_models import ProviderModels
 

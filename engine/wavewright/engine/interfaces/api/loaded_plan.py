@@ -24,6 +24,7 @@ from wavewright.engine.run.jobs.plan_drafts import PlanDraft, PlanOrigin
 from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job
 from wavewright.engine.run.ports import Asker
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
+from wavewright.planner.diagnostics.rendering import render_text
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.functions.results import written_as_json
 from wavewright.tools.functions.tool import MODEL_HINT, Tool
@@ -204,8 +205,6 @@ class LoadedPlan:
         try:
             return notebook_bundle(self.forecast)
         except PlanError as error:
-            from wavewright.planner.diagnostics.rendering import render_text
-
             return {
                 "text/plain": "\n\n".join(
                     render_text(e.diagnostics, e.source) for e in (error, *error.others)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -134,8 +135,6 @@ def ww(
     """The project as a program has it, with journal and packages in a temporary folder; models only
     in a live test.
     """
-    from dataclasses import replace
-
     from wavewright.engine.interfaces.api.wavewright import Wavewright
     from wavewright.engine.interfaces.testing.plan_runner import settings_in
 

@@ -29,15 +29,19 @@ from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.engine.run.previous_run import PreviousRun, find_previous
 from wavewright.engine.run.project.tools import find_obstacles, signatures_to_check
 from wavewright.engine.run.session import run_to_end
-from wavewright.executor.stores import journal_of
+from wavewright.executor.sqlite.database import open_journal_file
+from wavewright.executor.sqlite.errors import DATABASE_ERRORS, explain_use
+from wavewright.executor.stores import budget_store_of, journal_of
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import AGENT, ToolSignature
 from wavewright.planner.plans.binding import bind_plan
 from wavewright.planner.plans.previous_run import reads_previous
 from wavewright.planner.ports.budgets import BudgetScope
+from wavewright.planner.ports.model_port import ModelError
 from wavewright.planner.types import RunId
 from wavewright.tools.models import model_configured
+from wavewright.tools.models.endpoints import choose_model
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,8 +93,6 @@ def price_of_role(
     role: Literal["agent", "worker"], preference: str, settings: Settings
 ) -> ModelPrice | str:
     """Return the model that would be asked, with its price, or why none can be asked."""
-    from wavewright.planner.ports.model_port import ModelError
-    from wavewright.tools.models.endpoints import choose_model
     from wavewright.tools.models.pricing import price_per_1000_tokens
 
     try:
@@ -111,8 +113,6 @@ def _remaining_budget(settings: Settings, run: RunId, job: str, budget: Budget |
         BudgetLimits,
         budget_day,
     )
-    from wavewright.executor.sqlite.database import open_journal_file
-    from wavewright.executor.sqlite.errors import DATABASE_ERRORS, explain_use
 
     budgets = BudgetLimits(settings.budgets)
     budgets.limit_run(run, budget)
@@ -145,8 +145,6 @@ async def _remaining_in_database(
     account: BudgetScope, budget: Budget | None, settings: Settings
 ) -> Allowance:
     """Return the remaining budgets from the journal's database."""
-    from wavewright.executor.stores import budget_store_of
-
     async with budget_store_of(settings) as budget_store:
         if account.run is not None:
             budget_store.limit_run(account.run, budget)

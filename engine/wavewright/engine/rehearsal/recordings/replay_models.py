@@ -40,6 +40,7 @@ from wavewright.planner.ports.model_port import (
 )
 from wavewright.planner.types import StepId
 from wavewright.prompts.templates import SUFFIX
+from wavewright.tools.models.endpoints import ModelConfigError, preference_words, split_model
 from wavewright.tools.models.messages import answer_from_json
 from wavewright.tools.pack_folders import project_prompts
 
@@ -141,8 +142,6 @@ def _check_model_name(option: str, model: str | None, settings: Settings) -> Non
     """Raise an error where a name is not that of a model."""
     if model is None:
         return
-    from wavewright.tools.models.endpoints import ModelConfigError, preference_words, split_model
-
     if model in preference_words(settings):
         return
     try:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, Proto
 
 import anyio
 from pydantic import Field
+from pydantic_core import to_jsonable_python
 
 from wavewright.config.errors import WavewrightError
 from wavewright.engine.run.pipeline.phase import Phase, PhaseListener, PhaseResult, PipelineRun
@@ -310,8 +311,6 @@ def context_as_json(context: object) -> Json:
     """Return the fields of a context as JSON; what is no data, such as its effects, by the name of
     its type.
     """
-    from pydantic_core import to_jsonable_python
-
     shown: Json = to_jsonable_python(context, fallback=_name_of)
     return shown
 

@@ -42,6 +42,7 @@ from wavewright.planner.language.signatures import (
 from wavewright.planner.types import Json, JsonObject, as_list, as_object
 from wavewright.tools.functions.registry import Registry
 from wavewright.tools.functions.tool import MODEL_HINT, Tool, ToolCall, ask_person_tool
+from wavewright.tools.pack_folders import project_prompts
 from wavewright.tools.packs import is_listed, load_pack, pack_names, pack_tool_names
 from wavewright.tools.workers.services import Services, make_services
 
@@ -388,7 +389,6 @@ def _prompt_defects(
     if not asking:
         return
     from wavewright.engine.run.project.prompt_checks import find_prompt_defect
-    from wavewright.tools.pack_folders import project_prompts
 
     own = project_prompts(settings.prompts)
     for name in sorted(asking):

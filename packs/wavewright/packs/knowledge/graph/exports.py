@@ -26,6 +26,7 @@ from wavewright.packs.knowledge.models import (
     QuotedEvidence,
 )
 from wavewright.packs.knowledge.settings import GraphDatabaseSettings, GraphSettings
+from wavewright.packs.surreal import SurrealConnection, record_id
 from wavewright.planner import Json, JsonObject, RunId, StepId, StepKey
 from wavewright.tools import Folder, PathRefused, ToolCall, ToolError
 
@@ -259,7 +260,6 @@ class _SurrealSink:
         Raises:
             SurrealStoreError: the database cannot be opened, or refuses a statement.
         """
-        from wavewright.packs.surreal import SurrealConnection, record_id
 
         def entity(name: str) -> object:
             return record_id("entity", name)

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Final
 
+from pydantic_core import to_jsonable_python
+
 from wavewright.engine import PhaseResult, Pipeline, TwinReport, maybe, proceed
 from wavewright.packs.tabletop.game.events import LevelGained, Option, PhaseBegan, PlaceAdded
 from wavewright.packs.tabletop.game.rules import AUTO_RUN_CAP, GAME_TOOLS, MAX_PLACES
@@ -123,8 +125,6 @@ def view_of_turn(context: TurnContext) -> Json:
     """Return what twin runs compare of a context: all but what it is played on, and the begins of
     phases.
     """
-    from pydantic_core import to_jsonable_python
-
     compared = {one.name: getattr(context, one.name) for one in fields(context)}
     del compared["table"], compared["effects"]
     compared["events"] = [event for event in context.events if not isinstance(event, PhaseBegan)]

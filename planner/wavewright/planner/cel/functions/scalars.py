@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Callable
 from typing import Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from wavewright.planner.cel.errors import SCALAR_BYTES, CostTracker
 from wavewright.planner.cel.functions import GLOBAL_FUNCTIONS, METHODS
@@ -306,8 +307,6 @@ def duration_text(value: dt.timedelta) -> str:
 
 def _in_zone(cost: CostTracker, instant: dt.datetime, zone: str) -> dt.datetime:
     """Return an instant in a time zone: an offset such as `+02:00`, or a name of the IANA database."""
-    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
     cost.count_operations(_ZONE_COST)
     try:
         if (offset := _OFFSET.fullmatch(zone)) is not None:

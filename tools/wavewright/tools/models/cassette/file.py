@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import fcntl
 import json
 import os
 import secrets
@@ -287,8 +288,6 @@ def _locked(folder: Path) -> Generator[None]:
     if sys.platform == "win32":
         yield
         return
-    import fcntl
-
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -14,8 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavewright.config.documents import read_document_file
 from wavewright.config.installation import user_state_dir
 from wavewright.config.settings import find_settings_file, load_settings
+from wavewright.config.value_types import parse_duration
 from wavewright.engine.interfaces.cli.common.output import CommandError
 from wavewright.engine.run.jobs.inputs import InputOverrides
 
@@ -130,8 +132,6 @@ def parse_seconds(text: str, name: str) -> float:
     Raises:
         CommandError: it is not a duration.
     """
-    from wavewright.config.value_types import parse_duration
-
     try:
         found = parse_duration(float(text) if text.isdecimal() else text)
     except ValueError as error:
@@ -171,8 +171,6 @@ def input_overrides(single: Sequence[str] | None, file: Path | None) -> InputOve
     """
     if file is None:
         return InputOverrides(assignments=tuple(single or ()))
-    from wavewright.config.documents import read_document_file
-
     given = read_document_file(file).value
     if not isinstance(given, dict):
         message = "inputs are a mapping of names to values"

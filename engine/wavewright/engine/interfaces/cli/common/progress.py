@@ -19,8 +19,10 @@ from wavewright.engine.interfaces.cli.common.run_text import (
     noteworthy_rungs,
     one_line,
     rung_line,
+    summary_text,
     use_line,
 )
+from wavewright.executor.events.codec import encode
 from wavewright.executor.events.state import SUCCESSES
 from wavewright.executor.events.types import (
     Event,
@@ -145,8 +147,6 @@ class JsonProgress(PlainProgress):
 
     def show(self, event: Event) -> None:
         """Print the event."""
-        from wavewright.executor.events.codec import encode
-
         kind, body = encode(event)
         self._print({"kind": kind, **json.loads(body)})
 
@@ -167,8 +167,6 @@ class JsonProgress(PlainProgress):
 
 def print_package(package: Package, files: Sequence[Path]) -> None:
     """Print a package's summary and the paths of its files."""
-    from wavewright.engine.interfaces.cli.common.run_text import summary_text
-
     where = "".join(f"{path.stem:<10}{path}\n" for path in files)
     sys.stdout.write(f"{summary_text(package)}\n{where}")
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.diagnostics.rendering import printable
 from wavewright.planner.ports.fallback_ladder import RungRecord
-from wavewright.planner.ports.model_port import ModelUse
+from wavewright.planner.ports.model_port import ModelError, ModelUse
 from wavewright.reviewer.cost_records import Cost
 from wavewright.reviewer.package.call_reports import calls_text, money_text, sum_costs
 from wavewright.reviewer.package.summary import MAX_WIDTH, render_summary, result_text
@@ -50,7 +50,6 @@ def model_lookup(settings: Settings) -> ModelLookup | None:
         return None
 
     def model_of(goal: JsonObject, phase: ModelPhase) -> str | None:
-        from wavewright.planner.ports.model_port import ModelError
         from wavewright.tools.models import choose_model
 
         preference = goal.get("model_preference")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
 from lsprotocol import types
 
@@ -43,6 +43,7 @@ from wavewright.planner.schemas.views import (
     view_schema,
 )
 from wavewright.planner.types import JsonSchema, StepId, as_list, as_object
+from wavewright.tools.pack_folders import project_prompts
 from wavewright.tools.packs import pack_names
 
 if TYPE_CHECKING:
@@ -281,15 +282,11 @@ def _templates(settings: Settings) -> Iterator[Offer]:
 
 
 def _prompts(settings: Settings) -> Iterator[Offer]:
-    from wavewright.tools.pack_folders import project_prompts
-
     for name in project_prompts(settings.prompts).names():
         yield Offer(name, _Kind.File, "prompt")
 
 
 def _models(_settings: Settings) -> Iterator[Offer]:
-    from typing import get_args
-
     from pydantic_ai.models import KnownModelName
 
     for name in get_args(KnownModelName.__value__):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,8 +46,6 @@ class LastGoodCheck:
 
     def still_standing(self, text: str) -> tuple[Diagnostic, ...]:
         """Return the diagnostics of what has not been changed since, where they stand now."""
-        from dataclasses import replace
-
         head = _common_length(self.text, text)
         tail = _common_length(self.text[head:][::-1], text[head:][::-1])
         shift = len(text) - len(self.text)

@@ -37,6 +37,7 @@ from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.places import expression_at, part_at
 from wavewright.planner.plans.uses import ExpressionText, plan_texts
 from wavewright.planner.types import GATE_ID_PATTERN, STEP_ID_PATTERN
+from wavewright.tools.pack_folders import project_prompts
 
 if TYPE_CHECKING:
     from wavewright.engine.interfaces.cli.lsp.completion import Surroundings
@@ -253,7 +254,6 @@ def _file_start(file: Path | None) -> types.Location | None:
 
 def _file_of(document: OpenDocument, name: NameAt, around: Surroundings) -> Path | None:
     from wavewright.engine.run.project.templates import named_template
-    from wavewright.tools.pack_folders import project_prompts
 
     if name.kind == "prompt":
         return project_prompts(around.settings.prompts).file_of(name.name)

@@ -6,6 +6,7 @@ yet, so a word is put in its place, with what may be missing behind it, until th
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -66,8 +67,6 @@ def schema_of_kind(kind: DocumentKind) -> JsonSchema:
     """Return the schema that is published for documents of a kind, without the rules on which
     fields go together.
     """
-    import json
-
     from wavewright.engine.interfaces.cli.project.init_command import schema_text
 
     schema: JsonSchema = json.loads(schema_text(kind))

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import anyio
+import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import (
     ResourceError,
@@ -461,9 +462,6 @@ class BearerTokens:
 
 async def serve_http(app: ASGIApp, listener: socket.socket, access: PageAccess) -> None:
     """Serve an application on a socket until a signal; connections are bounded."""
-    # Not above: where the extra `mcp` is missing, so may these be, and `mcp` is to be named.
-    import uvicorn
-
     from wavewright.engine.service.operations.bounded_http import bounded_protocol
 
     config = uvicorn.Config(

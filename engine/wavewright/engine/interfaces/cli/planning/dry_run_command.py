@@ -25,6 +25,7 @@ from wavewright.engine.rehearsal.dry_run.outlook import forecast_job, gather_for
 from wavewright.engine.run.jobs.documents import is_saved_plan, no_plan_error
 from wavewright.engine.run.jobs.inputs import TARGET, InputOverrides
 from wavewright.engine.run.jobs.resolving import ResolvedJob, resolve_job_file
+from wavewright.engine.run.jobs.saved_plan import save_plan
 from wavewright.planner.diagnostics.diagnostic import counted
 from wavewright.planner.diagnostics.rendering import printable_json
 from wavewright.planner.language.goals import Goal, JobTargets
@@ -192,7 +193,6 @@ def _refuse_to_replace(file: Path) -> None:
 def _save_plan(result: _DryRunResult, file: Path, *, is_quiet: bool) -> None:
     """Write the saved plan, and print where it is unless standard output is for a program."""
     from wavewright.engine.rehearsal.dry_run.exports import estimate_json
-    from wavewright.engine.run.jobs.saved_plan import save_plan
 
     record, draft = result.record, result.resolved_job.draft
     own = record.plan if draft is None else draft.plan

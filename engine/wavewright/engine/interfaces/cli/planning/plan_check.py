@@ -18,6 +18,8 @@ from wavewright.engine.run.jobs.documents import (
     is_settings,
     is_template,
     is_worker,
+    misuse_error,
+    no_plan_error,
 )
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.planner.checks.checker import check, check_partial, check_values, in_file_order
@@ -28,7 +30,9 @@ from wavewright.planner.diagnostics.diagnostic import (
     error_diagnostics,
     locate_diagnostics,
 )
+from wavewright.planner.language.goals import GoalTemplate
 from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS, Limits, Plan
+from wavewright.planner.plans.let_and_stop import with_let, with_stop
 from wavewright.planner.reading.reader import (
     MODEL_LIMITS,
     PlanText,
@@ -226,7 +230,6 @@ def check_plan(options: CheckOptions) -> CheckedDocument:
 
 def _with_sub_plans(text: PlanText, plan: Plan, options: CheckOptions) -> ExpandedPlan:
     """Return a plan of a file with its sub-plans put in; a faulty one, or a model's, as it is."""
-    from wavewright.planner.plans.let_and_stop import with_let, with_stop
     from wavewright.planner.plans.sub_plan_call import ExpandedPlan
     from wavewright.planner.plans.sub_plans import needs_expansion
 
@@ -263,7 +266,6 @@ def _check_job(document: Document, options: CheckOptions, settings: Settings) ->
 
     A job without a plan is faulty only if no model is configured to make one.
     """
-    from wavewright.engine.run.jobs.documents import no_plan_error
     from wavewright.engine.run.jobs.resolving import resolve_job
 
     try:
@@ -336,7 +338,6 @@ def _check_template(document: Document, options: CheckOptions, goal: Goal) -> Ch
     """Check what a goal template says of tools, rules and gates; its plan, if it has one, is not
     checked.
     """
-    from wavewright.planner.language.goals import GoalTemplate
     from wavewright.planner.plans.goal_resolution import check_template
 
     found = check_template(read_model(document, GoalTemplate), _tools(options, None, goal))
@@ -439,8 +440,6 @@ def _tools(
         try:
             return read_tools_file(options.tools)
         except PlanError as error:
-            from wavewright.engine.run.jobs.documents import misuse_error
-
             raise misuse_error(error) from error
     from wavewright.engine.run.project.tools import (
         signatures_to_check,

@@ -41,9 +41,10 @@ from wavewright.engine.run.project.tools import all_tools
 from wavewright.engine.run.project.used_packs import PackUse, pack_use
 from wavewright.engine.run.version import __version__
 from wavewright.executor.store.errors import JournalError
-from wavewright.executor.stores import place_of_journal
+from wavewright.executor.stores import budget_store_of, place_of_journal
 from wavewright.planner.diagnostics.diagnostic import PlanError, counted
 from wavewright.planner.language.goals import GoalTemplate
+from wavewright.planner.ports.budgets import BudgetScope
 from wavewright.planner.ports.model_port import (
     ModelCall,
     ModelError,
@@ -370,7 +371,6 @@ async def _probe(
         ModelConfigError: the models are not configured correctly.
         JournalError: the journal, which keeps the budgets, cannot be used.
     """
-    from wavewright.planner.ports.budgets import BudgetScope
     from wavewright.tools.models import open_models
 
     async with AsyncExitStack() as stack:
@@ -393,8 +393,6 @@ async def _probe(
 def _budget_store(settings: Settings) -> AbstractAsyncContextManager[InspectableBudgetStore]:
     """Return the project's budget store; without a journal, an empty one in memory."""
     if has_journal(settings):
-        from wavewright.executor.stores import budget_store_of
-
         return budget_store_of(settings)
     from wavewright.executor.budgets.stores import MemoryBudgetStore
 

@@ -29,7 +29,7 @@ from wavewright.engine.interfaces.cli.common.output import (
     print_json,
     print_line,
 )
-from wavewright.engine.run.decisions.questions import run_now
+from wavewright.engine.run.decisions.questions import mark_waiting_runs, run_now
 from wavewright.engine.run.find_run import find_run
 from wavewright.engine.run.model_phases import refused_answers
 from wavewright.engine.run.run_files import remove_run_files
@@ -38,10 +38,12 @@ from wavewright.engine.service.job_store.message_retention import RUN_OF_OPEN_JO
 from wavewright.executor.events.codec import encode
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.run.redacted_events import redacted_events
+from wavewright.executor.store import run_queries
 from wavewright.executor.store.retention import RunRemoval, find_groups, remove_groups
 from wavewright.planner.diagnostics.diagnostic import counted, suggest_name
 from wavewright.planner.diagnostics.rendering import printable, printable_json
 from wavewright.planner.types import as_list
+from wavewright.reviewer.package.builder import package_bytes, stored_package
 from wavewright.reviewer.package.summary import proof_of, reviewed_fields
 
 if TYPE_CHECKING:
@@ -101,8 +103,6 @@ def show_run(run: str | None, *, output_format: str) -> int:
         return _show_targets(state, waves, output_format)
     package = package_of(state, run_now(state, status, time.time()))
     if output_format == "json":
-        from wavewright.reviewer.package.builder import package_bytes
-
         sys.stdout.write(package_bytes(package).decode() + "\n")
     elif output_format == "html":
         from wavewright.reviewer.report.page import render_report
@@ -123,8 +123,6 @@ async def _rows(limit: int, statuses: frozenset[str], begun: float) -> list[RunR
     settings = project_settings()
     if not has_journal(settings):
         return []
-    from wavewright.engine.run.decisions.questions import mark_waiting_runs
-
     async with open_journal(settings) as journal:
         rows = [row for row in await journal.list_runs() if row.started >= begun]
         if not statuses:
@@ -173,9 +171,6 @@ def _show_targets(state: RunState, waves: TargetWaves, output_format: str) -> in
 
 async def _events_and_status(prefix: str | None) -> tuple[list[Event], RunStatus]:
     """Return the events of a run, found as by `find_run`, and its status in the list of runs."""
-    from wavewright.engine.run.decisions.questions import mark_waiting_runs
-    from wavewright.executor.store import run_queries
-
     async with open_journal(require_journal(project_settings())) as journal:
         run = await find_run(journal, prefix)
         found = await journal.read(partial(run_queries.find_row, run=run))
@@ -192,8 +187,6 @@ def package_of(state: RunState, now: RunNow | None = None) -> Package:
     Raises:
         CommandError: the run has no plan yet.
     """
-    from wavewright.reviewer.package.builder import stored_package
-
     package = stored_package(state, now)
     if package is None:
         has_ended = state.finished is not None and not state.is_interrupted
