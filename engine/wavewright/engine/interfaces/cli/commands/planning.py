@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from wavewright.engine.interfaces.cli import common, planning as plan_commands
 from wavewright.engine.interfaces.cli.commands.options import (
     AnswerOption,
     AsOfOption,
@@ -46,16 +47,13 @@ def plan(
     Prints the plan, the rung of the ladder that made it, the checker's diagnostics and the cost of
     models.
     """
-    from wavewright.engine.interfaces.cli.common.arguments import input_overrides
-    from wavewright.engine.interfaces.cli.planning import plan_command
-
     raise typer.Exit(
-        plan_command.plan(
+        plan_commands.plan_command.plan(
             job,
             as_of=as_of,
             out=out,
             answers=answer or (),
-            inputs=input_overrides(set_, inputs),
+            inputs=common.arguments.input_overrides(set_, inputs),
             output_format=format,
         )
     )
@@ -108,13 +106,9 @@ def check(
 
     A permits file beside a plan is compared with what the plan needs.
     """
-    from wavewright.engine.interfaces.cli.common.arguments import input_overrides
-    from wavewright.engine.interfaces.cli.planning import check_command
-    from wavewright.engine.interfaces.cli.planning.plan_check import CheckOptions
-
-    changes = input_overrides(set_, inputs)
+    changes = common.arguments.input_overrides(set_, inputs)
     options = [
-        CheckOptions(
+        plan_commands.plan_check.CheckOptions(
             file=file,
             goal=goal,
             tools=tools,
@@ -129,7 +123,9 @@ def check(
         )
         for file in files
     ]
-    code = check_command.check_files(options, output_format=format, writes_permits=permits)
+    code = plan_commands.check_command.check_files(
+        options, output_format=format, writes_permits=permits
+    )
     raise typer.Exit(code)
 
 
@@ -184,22 +180,23 @@ def dry_run(
     Waves, critical path, max parallelism, calls, side effects, approvals, gates and caps.
     With --simulate the plan runs over generated outputs.
     """
-    from wavewright.engine.interfaces.cli.common.arguments import input_overrides
-    from wavewright.engine.interfaces.cli.planning import dry_run_command
-
-    options = dry_run_command.DryRunOptions(
+    options = plan_commands.dry_run_command.DryRunOptions(
         job=job,
         plan=plan,
         schedule=schedule,
         out=out,
         run=of_run,
         patch=patch,
-        inputs=input_overrides(set_, inputs),
+        inputs=common.arguments.input_overrides(set_, inputs),
         seed=seed,
         fixtures=fixtures,
         approve=approve,
     )
-    execute = dry_run_command.simulate if simulate else dry_run_command.dry_run
+    execute = (
+        plan_commands.dry_run_command.simulate
+        if simulate
+        else plan_commands.dry_run_command.dry_run
+    )
     raise typer.Exit(execute(options, output_format=format, output=output))
 
 
@@ -215,6 +212,4 @@ def keep(
 
     Literals that equal inputs of the run become references to them. Shows them as a diff and asks.
     """
-    from wavewright.engine.interfaces.cli.planning import keep_command
-
-    raise typer.Exit(keep_command.keep(run, name, is_confirmed=yes))
+    raise typer.Exit(plan_commands.keep_command.keep(run, name, is_confirmed=yes))

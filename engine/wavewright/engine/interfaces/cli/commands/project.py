@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from wavewright.engine.interfaces.cli import project as project_commands
 from wavewright.engine.interfaces.cli.commands.options import FormatOption, SchemaName
 
 group = typer.Typer()
@@ -37,16 +38,12 @@ def tools(
     parameters that take no untrusted text, with a patch of the settings to apply.
     """
     if untrusted:
-        from wavewright.engine.interfaces.cli.project import undeclared_tools
-
-        raise typer.Exit(undeclared_tools.list_undeclared())
+        raise typer.Exit(project_commands.undeclared_tools.list_undeclared())
     if lock:
-        from wavewright.engine.interfaces.cli.project import tools_command
-
-        raise typer.Exit(tools_command.write_lock())
-    from wavewright.engine.interfaces.cli.project import tools_command
-
-    raise typer.Exit(tools_command.list_tools(job, output_format=format, lists_all=all))
+        raise typer.Exit(project_commands.tools_command.write_lock())
+    raise typer.Exit(
+        project_commands.tools_command.list_tools(job, output_format=format, lists_all=all)
+    )
 
 
 @group.command()
@@ -66,9 +63,7 @@ def schema(
     ] = None,
 ) -> None:
     """Print the JSON Schema of a document, for editors."""
-    from wavewright.engine.interfaces.cli.project import init_command
-
-    raise typer.Exit(init_command.print_schema(name, out))
+    raise typer.Exit(project_commands.init_command.print_schema(name, out))
 
 
 @group.command()
@@ -91,10 +86,8 @@ def doctor(
     daemon's access. With `--model`, the planner's model is asked for a word, for a typed object and
     for a plan of two steps, as a whole and one step at a time.
     """
-    from wavewright.engine.interfaces.cli.project import doctor_command
-
     raise typer.Exit(
-        doctor_command.examine(
+        project_commands.doctor_command.examine(
             output_format=format, is_offline=offline, examines_model=model and not offline
         )
     )
@@ -115,10 +108,10 @@ def init(
 
     It has typed functions as tools, a plan, a job, a goal template and tests.
     """
-    from wavewright.engine.interfaces.cli.project import init_command
-
     raise typer.Exit(
-        init_command.write_here(folder) if here else init_command.write_project(folder)
+        project_commands.init_command.write_here(folder)
+        if here
+        else project_commands.init_command.write_project(folder)
     )
 
 
@@ -155,8 +148,8 @@ def fake_model(
     Implements the APIs of OpenAI and Anthropic on loopback, to try and test a project without a
     provider.
     """
-    from wavewright.engine.interfaces.cli.project import fake_model_command
-
     if run is not None:
-        raise typer.Exit(fake_model_command.run_with_script(script, run))
-    raise typer.Exit(fake_model_command.serve_script(script, port=port, quiet=quiet))
+        raise typer.Exit(project_commands.fake_model_command.run_with_script(script, run))
+    raise typer.Exit(
+        project_commands.fake_model_command.serve_script(script, port=port, quiet=quiet)
+    )

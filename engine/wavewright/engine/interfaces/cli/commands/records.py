@@ -9,6 +9,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from wavewright.engine.interfaces.cli import runs as run_commands
 from wavewright.engine.interfaces.cli.commands.options import (
     FormatOption,
     LevelChoice,
@@ -44,10 +45,8 @@ def runs(
     """List the runs in the journal, or remove old ones."""
     if context.invoked_subcommand is not None:
         return
-    from wavewright.engine.interfaces.cli.runs import runs_command
-
     raise typer.Exit(
-        runs_command.list_runs(
+        run_commands.runs_command.list_runs(
             limit=limit,
             output_format=format,
             statuses=[one.value for one in status or ()],
@@ -74,9 +73,7 @@ def prune(
     Runs that have not ended, wait for a person or are being executed are kept. A job and its
     targets, and a run and its retries, are removed together.
     """
-    from wavewright.engine.interfaces.cli.runs import runs_command
-
-    raise typer.Exit(runs_command.prune(keep, is_dry=dry_run))
+    raise typer.Exit(run_commands.runs_command.prune(keep, is_dry=dry_run))
 
 
 @group.command()
@@ -113,18 +110,13 @@ def show(
     if answers:
         if step is not None or why is not None or format not in {"text", "json"}:
             raise typer.BadParameter("--answers is asked of a run, and prints text or JSON")
-        from wavewright.engine.interfaces.cli.runs import runs_command
 
-        raise typer.Exit(runs_command.show_answers(run, output_format=format))
+        raise typer.Exit(run_commands.runs_command.show_answers(run, output_format=format))
     if why is not None:
         _show_reasons(run, step, why, format)
     if step is not None:
-        from wavewright.engine.interfaces.cli.runs import step_command
-
-        raise typer.Exit(step_command.show_step(run, step, output_format=format))
-    from wavewright.engine.interfaces.cli.runs import runs_command
-
-    raise typer.Exit(runs_command.show_run(run, output_format=format))
+        raise typer.Exit(run_commands.step_command.show_step(run, step, output_format=format))
+    raise typer.Exit(run_commands.runs_command.show_run(run, output_format=format))
 
 
 def _show_reasons(run: str | None, step: str | None, field: str, output_format: str) -> NoReturn:
@@ -132,9 +124,9 @@ def _show_reasons(run: str | None, step: str | None, field: str, output_format: 
         raise typer.BadParameter("--why is asked of a run's result, not of a step")
     if output_format not in {"text", "json"}:
         raise typer.BadParameter("--why prints text or JSON")
-    from wavewright.engine.interfaces.cli.runs import runs_command
-
-    raise typer.Exit(runs_command.show_reasons(run, field, output_format=output_format))
+    raise typer.Exit(
+        run_commands.runs_command.show_reasons(run, field, output_format=output_format)
+    )
 
 
 @group.command()
@@ -159,9 +151,7 @@ def verify(
     Prints whether the events are intact, changed at one of them, or cut; the exit code is 1 unless
     they are intact. A receipt's signature is checked without the journal.
     """
-    from wavewright.engine.interfaces.cli.runs import verify_command
-
-    raise typer.Exit(verify_command.verify(about, key=key, output_format=format))
+    raise typer.Exit(run_commands.verify_command.verify(about, key=key, output_format=format))
 
 
 @group.command()
@@ -181,9 +171,7 @@ def receipt(
 
     It is signed where there is a key, and `wavewright verify` checks it.
     """
-    from wavewright.engine.interfaces.cli.runs import verify_command
-
-    raise typer.Exit(verify_command.write_receipt(run, out=out, key=key))
+    raise typer.Exit(run_commands.verify_command.write_receipt(run, out=out, key=key))
 
 
 @group.command()
@@ -211,12 +199,11 @@ def logs(
     With one of --follow, --item, --level and --search: line by line, with time, step and level.
     What is printed is 'info', on standard error 'warning', and a traceback 'error'.
     """
-    from wavewright.engine.interfaces.cli.runs import step_command
     from wavewright.reviewer.package.log_lines import LogFilter
 
     lines = LogFilter(step or "", item, level, search or "")
-    request = step_command.LogRequest(lines, is_followed=follow)
-    raise typer.Exit(step_command.show_logs(run, request, output_format=format))
+    request = run_commands.step_command.LogRequest(lines, is_followed=follow)
+    raise typer.Exit(run_commands.step_command.show_logs(run, request, output_format=format))
 
 
 @group.command()
@@ -235,6 +222,4 @@ def diff(
     Compares steps, edges, waves and gates; the exit code is 1 if they differ. For a run alone: what
     each recovery round changed in its plan, and why.
     """
-    from wavewright.engine.interfaces.cli.runs import comparison_commands
-
-    raise typer.Exit(comparison_commands.diff(before, after, output_format=format))
+    raise typer.Exit(run_commands.comparison_commands.diff(before, after, output_format=format))

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from wavewright.engine.interfaces.cli import common, planning as plan_commands, runs as run_commands
 from wavewright.engine.interfaces.cli.commands.options import (
     AnswerOption,
     ApproveOption,
@@ -57,8 +58,6 @@ def run(
     ] = None,
 ) -> None:
     """Plan, check, execute, review, repair and package a job."""
-    from wavewright.engine.interfaces.cli.common.arguments import input_overrides, parse_instant
-    from wavewright.engine.interfaces.cli.runs import run_command
     from wavewright.engine.run.context import RunRequest
     from wavewright.engine.run.permits import read_permits
 
@@ -67,13 +66,13 @@ def run(
         plan_file=plan,
         schedule=schedule,
         concurrency=concurrency,
-        as_of=parse_instant(as_of),
+        as_of=common.arguments.parse_instant(as_of),
         output_dir=output,
-        inputs=input_overrides(set_, inputs),
+        inputs=common.arguments.input_overrides(set_, inputs),
         permits=None if permits is None else read_permits(permits),
     )
     raise typer.Exit(
-        run_command.execute_request(
+        run_commands.run_command.execute_request(
             request,
             approve=approve,
             answers=answer or (),
@@ -113,26 +112,22 @@ def do(
 
     Needs a model; without one, goal templates for a similar goal are named.
     """
-    from wavewright.engine.interfaces.cli.common.arguments import input_overrides
-    from wavewright.engine.interfaces.cli.planning.plan_command import DoOptions, request_to_run
-    from wavewright.engine.interfaces.cli.runs import run_command
-
     names = [name.strip() for name in (tools or "").split(",") if name.strip()]
-    options = DoOptions(
+    options = plan_commands.plan_command.DoOptions(
         goal=goal,
         tools=names,
-        inputs=input_overrides(set_, inputs),
+        inputs=common.arguments.input_overrides(set_, inputs),
         is_dry_run=dry_run,
         is_confirmed=yes,
         answers=answer or (),
         approve=approve,
         output=output,
     )
-    request = request_to_run(options)
+    request = plan_commands.plan_command.request_to_run(options)
     if isinstance(request, int):
         raise typer.Exit(request)
     raise typer.Exit(
-        run_command.execute_request(
+        run_commands.run_command.execute_request(
             request, approve=approve, answers=answer or (), as_json=json, is_quiet=quiet
         )
     )
@@ -153,11 +148,11 @@ def resume(
 
     Calls that are journaled are not repeated.
     """
-    from wavewright.engine.interfaces.cli.runs import run_command
-
-    request = run_command.resume_request(run, concurrency=concurrency, output=output, by=by)
+    request = run_commands.run_command.resume_request(
+        run, concurrency=concurrency, output=output, by=by
+    )
     raise typer.Exit(
-        run_command.execute_request(
+        run_commands.run_command.execute_request(
             request, approve=approve, answers=answer or (), as_json=json, is_quiet=quiet
         )
     )
@@ -178,9 +173,7 @@ def cancel(
     Another process may execute it: its calls are cancelled. What has finished
     stays in the journal.
     """
-    from wavewright.engine.interfaces.cli.runs import decisions_command
-
-    raise typer.Exit(decisions_command.cancel(run, by=by))
+    raise typer.Exit(run_commands.decisions_command.cancel(run, by=by))
 
 
 @group.command()
@@ -220,9 +213,7 @@ def retry(
 
     Calls that succeeded and are unchanged are not repeated; tools run with their present code.
     """
-    from wavewright.engine.interfaces.cli.runs import run_command
-
-    request = run_command.retry_request(
+    request = run_commands.run_command.retry_request(
         run,
         start=start,
         again=again or (),
@@ -232,11 +223,11 @@ def retry(
         by=by,
         only_failed=failed,
     )
-    run_command.show_retry(request, as_outcome=dry_run, is_silent=quiet or json)
+    run_commands.run_command.show_retry(request, as_outcome=dry_run, is_silent=quiet or json)
     if dry_run:
         raise typer.Exit
     raise typer.Exit(
-        run_command.execute_request(
+        run_commands.run_command.execute_request(
             request, approve=approve, answers=(), as_json=json, is_quiet=quiet
         )
     )
@@ -265,8 +256,7 @@ def replay(
     Recorded outputs stand in for tools. Shows the differences; the exit code is 1 if the verdict
     differs or a call was not recorded.
     """
-    from wavewright.engine.interfaces.cli.runs import comparison_commands
     from wavewright.engine.rehearsal.recordings.replay_models import ReplayOptions
 
     request = ReplayOptions(planner=planner, reviewer=reviewer, prompt_dir=prompt_dir, live=live)
-    raise typer.Exit(comparison_commands.replay(run, request, output_format=format))
+    raise typer.Exit(run_commands.comparison_commands.replay(run, request, output_format=format))

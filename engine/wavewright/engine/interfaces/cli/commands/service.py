@@ -9,6 +9,11 @@ from typing import Annotated
 
 import typer
 
+from wavewright.engine.interfaces.cli import (
+    common,
+    runs as run_commands,
+    service as service_commands,
+)
 from wavewright.engine.interfaces.cli.commands.options import (
     FormatOption,
     InputsOption,
@@ -79,14 +84,14 @@ def daemon(
     if not topology and (out is not None or vhost != "/"):
         raise typer.BadParameter("--out and --vhost belong to --topology")
     if tail:
-        from wavewright.engine.interfaces.cli.service import submit_command
-
-        raise typer.Exit(submit_command.tail(job, packages=packages, as_json=as_json))
-    from wavewright.engine.interfaces.cli.service import daemon_command
-
+        raise typer.Exit(
+            service_commands.submit_command.tail(job, packages=packages, as_json=as_json)
+        )
     if topology:
-        raise typer.Exit(daemon_command.write_topology(out=out, vhost=vhost))
-    raise typer.Exit(daemon_command.serve(slots=slots, health=health, log_level=log_level))
+        raise typer.Exit(service_commands.daemon_command.write_topology(out=out, vhost=vhost))
+    raise typer.Exit(
+        service_commands.daemon_command.serve(slots=slots, health=health, log_level=log_level)
+    )
 
 
 @group.command()
@@ -109,9 +114,9 @@ def serve(
     Jobs, runs and questions are in the journal of the project. SIGTERM or Ctrl-C stops it once
     running jobs are journaled; the next one resumes them.
     """
-    from wavewright.engine.interfaces.cli.service import daemon_command
-
-    raise typer.Exit(daemon_command.serve(slots=slots, log_level=log_level, page=listen))
+    raise typer.Exit(
+        service_commands.daemon_command.serve(slots=slots, log_level=log_level, page=listen)
+    )
 
 
 @schedules_group.callback(invoke_without_command=True)
@@ -119,9 +124,7 @@ def schedules(context: typer.Context, format: FormatOption = "text") -> None:  #
     """List the project's schedules with their next instants, or begin, pause or resume one."""
     if context.invoked_subcommand is not None:
         return
-    from wavewright.engine.interfaces.cli.service import schedules_command
-
-    raise typer.Exit(schedules_command.list_schedules(output_format=format))
+    raise typer.Exit(service_commands.schedules_command.list_schedules(output_format=format))
 
 
 _ScheduleArgument = Annotated[
@@ -132,25 +135,19 @@ _ScheduleArgument = Annotated[
 @schedules_group.command(name="run")
 def run_schedule(name: _ScheduleArgument) -> None:
     """Have the job of a schedule begun now, beside its instants."""
-    from wavewright.engine.interfaces.cli.service import schedules_command
-
-    raise typer.Exit(schedules_command.begin(name))
+    raise typer.Exit(service_commands.schedules_command.begin(name))
 
 
 @schedules_group.command(name="pause")
 def pause_schedule(name: _ScheduleArgument) -> None:
     """Begin nothing by a schedule until it is resumed, also after a restart."""
-    from wavewright.engine.interfaces.cli.service import schedules_command
-
-    raise typer.Exit(schedules_command.pause(name))
+    raise typer.Exit(service_commands.schedules_command.pause(name))
 
 
 @schedules_group.command(name="resume")
 def resume_schedule(name: _ScheduleArgument) -> None:
     """Begin jobs by a schedule again; what was due in between is not made up for."""
-    from wavewright.engine.interfaces.cli.service import schedules_command
-
-    raise typer.Exit(schedules_command.resume(name))
+    raise typer.Exit(service_commands.schedules_command.resume(name))
 
 
 @group.command()
@@ -183,16 +180,14 @@ def worker(
     The calls wait in the database of the journal. SIGTERM or Ctrl-C lets calls go on for six
     seconds; other workers make those that have not ended.
     """
-    from wavewright.engine.interfaces.cli.service import worker_command
-
-    options = worker_command.WorkerOptions(
+    options = service_commands.worker_command.WorkerOptions(
         slots=slots,
         labels=_names(labels),
         tools=_names(tools),
         health=health,
         log_level=log_level,
     )
-    raise typer.Exit(worker_command.serve(options))
+    raise typer.Exit(service_commands.worker_command.serve(options))
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -240,10 +235,7 @@ def submit(
 
     Paths in the job are sent relative to the project, which must be the daemon's too.
     """
-    from wavewright.engine.interfaces.cli.common.arguments import input_overrides
-    from wavewright.engine.interfaces.cli.service import submit_command
-
-    code = submit_command.submit(
+    code = service_commands.submit_command.submit(
         job,
         job_id=id,
         sender=sender,
@@ -251,7 +243,7 @@ def submit(
         waits=wait,
         most=timeout,
         as_json=as_json,
-        inputs=input_overrides(set_, inputs),
+        inputs=common.arguments.input_overrides(set_, inputs),
     )
     raise typer.Exit(code)
 
@@ -321,13 +313,13 @@ def view(
     The printed address has a token, which is WAVEWRIGHT_VIEW_TOKEN or a new one. Anyone with it may
     answer decisions and resume runs. People with tokens of their own sign in with them.
     """
-    from wavewright.engine.interfaces.cli.service import view_command
-
     if add is not None:
-        raise typer.Exit(view_command.add_person(add, role))
+        raise typer.Exit(service_commands.view_command.add_person(add, role))
     if revoke is not None:
-        raise typer.Exit(view_command.revoke_sessions(revoke))
-    raise typer.Exit(view_command.serve(listen, public_url=public_url, opens=open_))
+        raise typer.Exit(service_commands.view_command.revoke_sessions(revoke))
+    raise typer.Exit(
+        service_commands.view_command.serve(listen, public_url=public_url, opens=open_)
+    )
 
 
 @group.command()
@@ -353,9 +345,9 @@ def play(
     The printed address has a token, which is WAVEWRIGHT_VIEW_TOKEN or a new one. Anyone with it
     plays.
     """
-    from wavewright.engine.interfaces.cli.service import play_command
-
-    raise typer.Exit(play_command.serve(name, pack, listen, public_url=public_url, opens=open_))
+    raise typer.Exit(
+        service_commands.play_command.serve(name, pack, listen, public_url=public_url, opens=open_)
+    )
 
 
 @group.command()
@@ -368,9 +360,7 @@ def decisions(
     """List what waits for a person: questions and approvals, of the daemon's jobs and of runs, and
     packages.
     """
-    from wavewright.engine.interfaces.cli.runs import decisions_command
-
-    raise typer.Exit(decisions_command.list_decisions(decision, output_format=format))
+    raise typer.Exit(run_commands.decisions_command.list_decisions(decision, output_format=format))
 
 
 @group.command()
@@ -387,9 +377,7 @@ def answer(
     The first answer is final. A job of the daemon continues by itself, a run with `wavewright
     resume`.
     """
-    from wavewright.engine.interfaces.cli.runs import decisions_command
-
-    raise typer.Exit(decisions_command.give_answer(decision, choice))
+    raise typer.Exit(run_commands.decisions_command.give_answer(decision, choice))
 
 
 @group.command()
@@ -412,6 +400,6 @@ def verdict(
 
     The first verdict is final. A rejected package is made again with the remarks.
     """
-    from wavewright.engine.interfaces.cli.runs import decisions_command
-
-    raise typer.Exit(decisions_command.give_verdict(package, accept=accept, remarks=reject or []))
+    raise typer.Exit(
+        run_commands.decisions_command.give_verdict(package, accept=accept, remarks=reject or [])
+    )

@@ -1,1 +1,8 @@
-"""The commands `plan`, `do`, `check`, `dry-run` and `keep`, and the fixes of a plan's warnings."""
+"""The commands `plan`, `do`, `check`, `dry-run` and `keep`, and the fixes of a plan's warnings.
+
+A module is loaded by its first use, so that one command does not wait for the others.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)  # pyright: ignore[reportUnknownVariableType]

@@ -1,0 +1,3 @@
+from . import (
+    arguments as arguments,
+)
