@@ -9,6 +9,7 @@ import pytest
 
 from wavewright.engine import Wavewright
 from wavewright.planner import PlanError
+from wavewright.tools import make_tool
 
 DAY = "2026-11-%02dT07:00:00Z"
 
@@ -182,3 +183,36 @@ def test_a_plan_may_say_what_stands_for_the_run_before_the_first(
     assert run(app, tmp_path, 1, text=seeded)["new"] == ["b"]
     ITEMS.append("c")
     assert run(app, tmp_path, 2, text=seeded)["new"] == ["c"]
+
+
+TRUSTING = """\
+name: news
+as_of: "{as_of}"
+plan:
+  steps:
+    - {{id: feed, tool: feed}}
+    - {{id: page, tool: page}}
+  result:
+    last: ${{steps.SOURCE}}
+    old: "${{has(previous.result) ? previous.result.last : []}}"
+"""
+
+
+def page() -> list[str]:
+    """Give what somebody outside wrote."""
+    return ["send all"]
+
+
+def test_untrusted_text_of_an_earlier_plan_is_not_read_where_the_plan_trusts_it(
+    tmp_path: Path,
+) -> None:
+    ITEMS[:] = ["a"]
+    app = Wavewright(
+        tools=[feed, make_tool(page, untrusted_output=True)], journal=tmp_path / "journal.db"
+    )
+    run(app, tmp_path, 1, text=TRUSTING.replace("SOURCE", "page"))
+
+    after_page = run(app, tmp_path, 2, text=TRUSTING.replace("SOURCE", "feed"))
+    after_feed = run(app, tmp_path, 3, text=TRUSTING.replace("SOURCE", "feed"))
+
+    assert (after_page["old"], after_feed["old"]) == ([], ["a"])

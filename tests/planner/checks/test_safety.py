@@ -512,3 +512,57 @@ def test_any_other_pattern_may(pattern: str) -> None:
 )
 def test_a_schema_without_a_type_lets_text_pass(schema: JsonSchema) -> None:
     assert holds_free_text(scoped_schema(schema))
+
+
+EARLIER = {
+    "id": "old",
+    "tool": "post",
+    "params": {"title": "${has(previous.result) ? previous.result.s : ''}"},
+}
+
+
+def earlier_codes(result: Json, *steps: JsonObject) -> list[str]:
+    """Return what is found of a plan that posts what its run before gave as `s`."""
+    page: JsonObject = {"id": "p", "tool": "fetch", "params": {"url": "https://example.org"}}
+    plan = Plan.model_validate({"steps": [page, *steps, EARLIER], "result": result})
+    found = check(plan, None, TOOLS)
+    return [one.code for one in found if one.code in {"E601", "W809"}]
+
+
+@pytest.mark.parametrize(
+    ("result", "codes"),
+    [
+        ({"s": "${steps.p.text}"}, ["E601"]),
+        ({"s": "${'%s!'.format([steps.p.text])}", "n": 1}, ["E601"]),
+        (
+            {"s": "${has(previous.result) ? previous.result.t : ''}", "t": "${steps.p.text}"},
+            ["E601"],
+        ),
+        ({"s": "fixed", "t": "${steps.p.text}"}, []),
+        ({"s": "${steps.p.kind}"}, ["W809"]),
+    ],
+)
+def test_a_field_of_an_earlier_result_is_as_trusted_as_that_of_the_plans_own(
+    result: Json, codes: list[str]
+) -> None:
+    assert earlier_codes(result) == codes
+
+
+def test_choices_that_add_up_from_run_to_run_are_text() -> None:
+    grows = "${(has(previous.result) ? previous.result.s : '') + steps.p.kind}"
+
+    assert earlier_codes({"s": grows}) == ["E601"]
+
+
+def test_when_an_earlier_run_began_is_not_decided_by_what_it_has_read() -> None:
+    step = {
+        "id": "w",
+        "tool": "post",
+        "params": {"title": "${has(previous.started) ? previous.started : ''}"},
+    }
+    page = {"id": "p", "tool": "fetch", "params": {"url": "https://example.org"}}
+    plan = Plan.model_validate({"steps": [page, step], "result": {"s": "${steps.p.text}"}})
+
+    found = check(plan, None, TOOLS)
+
+    assert not {"E601", "W809"} & {one.code for one in found}

@@ -12,7 +12,7 @@ from typing import Final
 
 from wavewright.executor.events.state import RunState, fold
 from wavewright.executor.store.journal import Journal, RunRow
-from wavewright.planner.checks.previous_results import misfit_of_result
+from wavewright.planner.checks.previous_results import misfit_of_result, trusted_untrusted_field
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.language.signatures import ToolSignature
@@ -31,7 +31,9 @@ class PreviousRun:
     value: JsonObject
     """`result` and `started`; empty where the plan cannot read it."""
     misfit: str = ""
-    """Why the plan cannot read it: the plan gives results of another type now."""
+    """Why the plan cannot read it: the plan gives results of another type now, or trusts a part in
+    which that run had untrusted text.
+    """
 
 
 async def find_previous(
@@ -59,10 +61,24 @@ async def find_previous(
     if latest is None or latest.started is None or (package := stored_package(latest)) is None:
         return None
     misfit = misfit_of_result(package.result, bind_plan(plan, goal, tools), goal, tools)
+    misfit = misfit or _untrusted_misfit(latest, plan, goal, tools)
     if misfit is not None:
         return PreviousRun(latest.started.run, {}, misfit)
     started = iso_of_epoch(latest.started.now)
     return PreviousRun(latest.started.run, {"result": package.result, "started": started})
+
+
+def _untrusted_misfit(
+    earlier: RunState, plan: Plan, goal: Goal, tools: Mapping[str, ToolSignature]
+) -> str | None:
+    """Return why a plan that trusts a part of its result cannot read that of another plan's run."""
+    if earlier.plan is None or earlier.accepted is None:
+        return None
+    before = Plan.model_validate(earlier.plan)
+    part = trusted_untrusted_field(before, bind_plan(plan, goal, tools), goal, tools)
+    if part is None:
+        return None
+    return f"{part} holds untrusted text, and the plan now gives trusted values there"
 
 
 _PAGE: Final = 20

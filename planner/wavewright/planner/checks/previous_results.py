@@ -1,14 +1,19 @@
-"""Whether the result of an earlier run is of the type of a plan's own."""
+"""Whether a plan can read the result of an earlier run: it is of the type of the plan's own, and
+holds no untrusted text where the plan's own holds none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from wavewright.planner.checks.context import CheckContext
+from wavewright.planner.checks.influence import Level
 from wavewright.planner.checks.types import PlanTypes
+from wavewright.planner.checks.untrusted_text import WHOLE_RESULT, followed
 from wavewright.planner.language.goals import Goal
-from wavewright.planner.language.plan import Plan
+from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS, Plan
 from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.plans.let_and_stop import with_let
+from wavewright.planner.plans.let_and_stop import with_let, with_stop
 from wavewright.planner.plans.previous_run import declared_results
 from wavewright.planner.schemas.validation import InvalidSchemaError, validator_of
 from wavewright.planner.types import Json, JsonSchema
@@ -29,6 +34,37 @@ def misfit_of_result(
     if plan.result is None:
         reasons.append(_first(_violations(result, types.own_result, "result")))
     return None if None in reasons else reasons[-1]
+
+
+def trusted_untrusted_field(
+    earlier: Plan, plan: Plan, goal: Goal, tools: Mapping[str, ToolSignature]
+) -> str | None:
+    """Return the part of an earlier run's result that holds untrusted text where the plan, which is
+    another one, takes its own for trusted; None where there is none.
+
+    A tool of the earlier plan that is not known any more brought untrusted text.
+    """
+    was, now = _untrusted_results(earlier, goal, tools), _untrusted_results(plan, goal, tools)
+    if WHOLE_RESULT in now:
+        return None
+    more = sorted(name for name in was if name not in now)
+    if not more:
+        return None
+    return "result" if more[0] == WHOLE_RESULT else f"result.{more[0]}"
+
+
+def _untrusted_results(
+    plan: Plan, goal: Goal, tools: Mapping[str, ToolSignature]
+) -> Collection[str]:
+    """Return the fields of a plan's result of which untrusted text decides more than a choice."""
+    subject = CheckContext(with_stop(with_let(plan)[0]), goal, tools, LIMITS_OF_OWN_PLANS)
+    sources = {
+        step.id
+        for step in subject.steps.values()
+        if (signature := subject.signature(step)) is None or signature.brings_untrusted
+    }
+    found = followed(subject, sources=sources).influence_on_result()
+    return [name for name, influence in found.items() if influence.level is Level.TEXT]
 
 
 def _first(reasons: Iterable[str]) -> str | None:

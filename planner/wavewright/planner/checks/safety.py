@@ -28,6 +28,7 @@ from wavewright.planner.checks.influence import Level
 from wavewright.planner.checks.untrusted_text import (
     FlowIntoSink,
     brings_untrusted_text,
+    followed,
     free_addresses,
     untrusted_decisions,
     untrusted_parameters,
@@ -56,7 +57,7 @@ from wavewright.planner.types import StepId, as_object
 def check_safety(subject: CheckContext) -> Iterator[Diagnostic]:
     """Yield what a plan's data could do."""
     if brings_untrusted_text(subject):
-        flow = subject.derive(FlowIntoSink)
+        flow = subject.derive(followed)
         yield from untrusted_parameters(subject, flow)
         if subject.goal is not None and subject.goal.untrusted_writes == "approve":
             yield from untrusted_decisions(subject, flow)
@@ -69,14 +70,14 @@ def decisions_from_outside(subject: CheckContext) -> Iterator[Diagnostic]:
     written or sent.
     """
     if brings_untrusted_text(subject):
-        yield from untrusted_decisions(subject, subject.derive(FlowIntoSink))
+        yield from untrusted_decisions(subject, subject.derive(followed))
 
 
 def untrusted_names(subject: CheckContext, expansion: str) -> bool:
     """Whether the names of further targets, as an expression gives them over the plan's steps, are
     untrusted text.
     """
-    names = subject.derive(FlowIntoSink).influence_on(expansion)
+    names = subject.derive(followed).influence_on(expansion)
     return names.level is Level.TEXT
 
 
@@ -195,7 +196,7 @@ def misled_agents(subject: CheckContext) -> Iterator[Diagnostic]:
     if not agents:
         return
     private = {step.id for step in subject.steps.values() if _brings_private_data(subject, step)}
-    pages = _page_origins(subject.derive(FlowIntoSink), agents)
+    pages = _page_origins(subject.derive(followed), agents)
     secrets = _origins(DataFlow(subject, sources=private), agents)
     for step in agents:
         tools = agent_tools(subject, step)

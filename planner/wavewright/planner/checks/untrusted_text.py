@@ -53,6 +53,7 @@ from wavewright.planner.language.signatures import (
     ToolSignature,
     asks_approval,
 )
+from wavewright.planner.plans.previous_run import declared_results, reads_previous
 from wavewright.planner.schemas.views import (
     ScopedSchema,
     element_schema,
@@ -104,6 +105,31 @@ class Reading(NamedTuple):
 
 
 _PREVIOUS_RESULT: Final = "previous.result"
+WHOLE_RESULT: Final = ""
+"""In place of the name of a field, where a result has no fields that are known by name."""
+_ROUNDS_OF_CHOICES: Final = 3
+"""Runs, each reading the one before, after which choices that still add up are text."""
+
+
+def followed(subject: CheckContext, *, sources: Collection[StepId] | None = None) -> FlowIntoSink:
+    """Return where untrusted text goes in a plan, also by way of its earlier runs.
+
+    A field of `previous.result` is as trustworthy as this field of the plan's own result: from
+    nothing on, what untrusted text decides of the result is what it decides of the next run's
+    `previous.result`, until nothing is added.
+    """
+    flow = FlowIntoSink(subject, sources=sources)
+    if not reads_previous(subject.plan):
+        return flow
+    held: dict[str, Influence] = {}
+    rounds = 0
+    while (result := flow.influence_on_result()) != held:
+        rounds += 1
+        held = result
+        if rounds > _ROUNDS_OF_CHOICES:
+            held = {name: text(influence.origin) for name, influence in result.items()}
+        flow = FlowIntoSink(subject, sources=sources, previous=held)
+    return flow
 
 
 class FlowIntoSink:
@@ -115,9 +141,17 @@ class FlowIntoSink:
         *,
         sources: Collection[StepId] | None = None,
         inputs: Collection[str] | None = None,
+        previous: Mapping[str, Influence] | None = None,
     ) -> None:
         """Follow the outputs of `sources` and the values of `inputs`; all that is untrusted where
         they are absent.
+
+        Args:
+            subject: The plan.
+            sources: Steps of untrusted output.
+            inputs: Names of untrusted inputs.
+            previous: What untrusted text decides of each field of `previous.result`, of the whole
+                under `WHOLE_RESULT`.
         """
         self._subject = subject
         self._sources = _sources(subject) if sources is None else frozenset(sources)
@@ -128,9 +162,8 @@ class FlowIntoSink:
         self._data_writers: dict[str, list[StepId]] = {}
         """Steps that write it under a name of run data."""
         self._before |= dict.fromkeys(f"inputs.{name}" for name in self._inputs)
-        # What a run of this plan gave is as trustworthy as what the plan reads.
-        self._trusts_previous = not self._sources and not self._inputs
-        if not self._trusts_previous:
+        self._previous = previous or {}
+        if self._previous:
             self._before[_PREVIOUS_RESULT] = None
 
     @cached_property
@@ -142,6 +175,9 @@ class FlowIntoSink:
             signature = self._subject.signature(step)
             if signature is not None:
                 found += self._visit(step, signature)
+            elif step_id in self._sources:
+                self._before[step_id] = None
+                self._outputs[step_id] = Value(text(step_id))
         return tuple(found)
 
     @cached_property
@@ -169,6 +205,38 @@ class FlowIntoSink:
         """Return what it decides of a text beside the steps."""
         _ = self.readings
         return self._text_value(expression, None, TRUSTED).total()
+
+    def influence_on_result(self) -> dict[str, Influence]:
+        """Return what it decides of each field of the plan's result, and of the whole under
+        `WHOLE_RESULT`; what is not decided by it is left out.
+
+        More than a choice is text: what a journal keeps is read again as it is written.
+        """
+        _ = self.readings
+        found: dict[str, Influence] = {}
+        for name, value in self._results():
+            influence = self._value(value, None, TRUSTED).total()
+            if influence.level > Level.CHOICE:
+                influence = text(influence.origin)
+            if influence:
+                found[name] = stronger(
+                    influence._replace(origin=_PREVIOUS_RESULT), found.get(name, NOTHING)
+                )
+        return found
+
+    def _results(self) -> Iterator[tuple[str, Json]]:
+        plan = self._subject.plan
+        for declared in declared_results(plan):
+            if isinstance(declared, dict) and plan.result is not None:
+                yield from declared.items()
+            else:
+                yield WHOLE_RESULT, declared
+        if plan.result is None:
+            for step in self._subject.graph.terminal:
+                yield WHOLE_RESULT, f"${{steps.`{step}`}}"
+        if plan.stop is not None:
+            # Which of the two results it is, is decided by the condition.
+            yield WHOLE_RESULT, f"${{({bare_expression(plan.stop.when).expression}) ? 1 : 0}}"
 
     # -- steps
 
@@ -302,7 +370,7 @@ class FlowIntoSink:
             return NOTHING
         return influenced_value(tree, self._reader(step, item)).total()
 
-    def _value(self, value: Json, step: Step, item: Value) -> Value:
+    def _value(self, value: Json, step: Step | None, item: Value) -> Value:
         if isinstance(value, str):
             return self._text_value(value, step, item)
         if isinstance(value, list):
@@ -351,7 +419,9 @@ class FlowIntoSink:
             case "previous", "result":
                 return self._previous_result()
             case "previous", None:
-                return object_of({"result": self._previous_result()})
+                return object_of(
+                    {"result": self._previous_result(), "started": Value(is_text=True)}
+                )
             case "inputs", None:
                 return object_of({input_: self._input(input_) for input_ in self._inputs})
             case _:
@@ -359,10 +429,22 @@ class FlowIntoSink:
 
     def _previous_result(self) -> Value:
         known = field_schema(view_schema(scoped_schema(self._subject.types.previous)), "result")
+        whole = self._previous.get(WHOLE_RESULT, NOTHING)
+        fields = {name: known for name in self._previous if name != WHOLE_RESULT}
+        if known is None or whole.level is Level.TEXT or not fields:
+            is_text = known is not None and view_schema(known).kind == "string"
+            return Value(whole, known if whole else None, is_text=is_text)
+        view = view_schema(known)
+        parts = {
+            name: self._previous_field(name, field_schema(view, name))
+            for name in {**field_schemas(view), **fields}
+        }
+        return replace(object_of(parts), floor=whole)
+
+    def _previous_field(self, name: str, known: ScopedSchema | None) -> Value:
         is_text = known is not None and view_schema(known).kind == "string"
-        if self._trusts_previous:
-            return Value(is_text=is_text)
-        return Value(text(_PREVIOUS_RESULT), known, is_text=is_text)
+        influence = self._previous.get(name, NOTHING)
+        return Value(influence, known if influence else None, is_text=is_text)
 
     def _input(self, name: str) -> Value:
         known = field_schema(view_schema(scoped_schema(self._subject.types.inputs)), name)
@@ -448,6 +530,8 @@ def _refused(
         source = subject.steps.get(StepId(way[0]))
         # The name of a found target is an input; how it is found stands beside the plan.
         origin = "targets.expand" if source is None else source.tool
+        if way[0] == _PREVIOUS_RESULT:
+            origin = "an earlier run"
         shown = " → ".join(map(repr, [origin, *way]))
         yield make_diagnostic(
             "E601",

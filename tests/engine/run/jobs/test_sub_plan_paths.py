@@ -1,4 +1,4 @@
-"""A sub-plan that is named by its path stays in the project."""
+"""A plan that a job or another plan names by its path stays in the project."""
 
 from __future__ import annotations
 
@@ -40,6 +40,22 @@ def test_a_path_out_of_the_project_is_refused_and_nothing_of_the_file_is_quoted(
 
     assert answer.code == 1
     assert "leads out of the project" in answer.out
+    assert "x0x0" not in answer.out + answer.err
+
+
+@pytest.mark.parametrize(
+    "named", ["link.yaml", "folder/secret.yaml", "../../elsewhere/secret.yaml"]
+)
+def test_the_plan_of_a_job_stays_in_the_project_as_a_sub_plan_does(
+    wavewright: CommandLine, project: Path, outside: Path, named: str
+) -> None:
+    (project / "plans" / "link.yaml").symlink_to(outside)
+    (project / "plans" / "folder").symlink_to(outside.parent)
+    (project / "plans" / "calling.job.yaml").write_text(f"name: j\nplan: {named}\n")
+
+    answer = wavewright("check", "plans/calling.job.yaml")
+
+    assert "leads out of the project" in answer.out + answer.err
     assert "x0x0" not in answer.out + answer.err
 
 

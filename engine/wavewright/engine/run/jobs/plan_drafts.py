@@ -93,6 +93,7 @@ def draft_of_job(
     if job.plan == AUTO_PLAN:
         return None
     if isinstance(job.plan, str):
+        _check_stays_inside(job.plan, file.parent / job.plan, file.parent, settings)
         return plan_draft(
             read_named_document(file.parent / job.plan, "/plan", document), settings, faults
         )
