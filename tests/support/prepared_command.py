@@ -57,6 +57,7 @@ _COPIES.set_forkserver_preload(
         "wavewright.engine.interfaces.cli.commands.planning",
         "wavewright.engine.interfaces.cli.commands.running",
         "wavewright.engine.interfaces.cli.common.live",
+        "wavewright.engine.interfaces.cli.lsp.server",
         "wavewright.engine.interfaces.cli.mcp_server.server",
         "wavewright.engine.interfaces.cli.planning.plan_command",
         "wavewright.engine.interfaces.cli.runs.run_command",
@@ -75,6 +76,9 @@ _COPIES.set_forkserver_preload(
         "wavewright.reviewer.report.page",
         "wavewright.reviewer.review.by_model",
         "wavewright.packs.equities.tools",
+        "wavewright.packs.knowledge.documents",
+        "wavewright.packs.knowledge.graph.tools",
+        "wavewright.packs.tabletop.settings",
         "wavewright.tools.functions.threads",
         "wavewright.packs.lore.store.server",
         "wavewright.packs.lore.tools",
@@ -145,17 +149,22 @@ class PreparedCommand(RunningCommand):
         output: Path | int,
         errors: int | None = None,
         *,
+        read: int | None = None,
         target: Callable[[list[str]], None] | None = None,
     ) -> None:
-        """Start it; see `Spawn`. `output` may be an open file, a terminal's too, and `errors`
-        another one.
+        """Start it; see `Spawn`. `output` may be an open file, a terminal's too, and `errors` and
+        what is `read` other ones.
 
         `target` gets the arguments in the place of the command line.
         """
         with ExitStack() as stack:
             if isinstance(output, Path):
                 output = stack.enter_context(output.open("ab")).fileno()
-            streams = (_OpenFile(output), _OpenFile(output if errors is None else errors))
+            streams = (
+                None if read is None else _OpenFile(read),
+                _OpenFile(output),
+                _OpenFile(output if errors is None else errors),
+            )
             given = (
                 target or _run_command,
                 list(arguments),
@@ -281,7 +290,7 @@ def _run(
     arguments: list[str],
     folder: str,
     environment: dict[str, str],
-    streams: tuple[int, int],
+    streams: tuple[int | None, int, int],
 ) -> None:
     os.setsid()
     os.chdir(folder)
@@ -290,8 +299,9 @@ def _run(
     tempfile.tempdir = None  # another environment may name another folder
     named = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
     sys.path[:] = [folder, *named, *(path for path in sys.path if path not in {"", str(ROOT)})]
-    output, errors = streams
-    read = output if os.isatty(output) else os.open(os.devnull, os.O_RDONLY)
+    read, output, errors = streams
+    if read is None:
+        read = output if os.isatty(output) else os.open(os.devnull, os.O_RDONLY)
     for number, stream in enumerate((read, output, errors)):
         os.dup2(stream, number)
     for stream in {read, output, errors}:

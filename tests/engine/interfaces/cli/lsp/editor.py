@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import socket
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -10,9 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 from lsprotocol import types
 from pytest_lsp import LanguageClient, client_capabilities, make_test_lsp_client
 
+from tests.support.prepared_command import PreparedCommand
+
+ERRORS = 2
+"""Where the server tells what is wrong with it: standard error, as of this process."""
 COMMAND = (str(Path(sys.executable).with_name("wavewright")), "lsp")
 
 
@@ -35,17 +43,13 @@ class Editor:
     """One session; positions are counted from 0."""
 
     client: LanguageClient
+    server_pid: int
+    """The process of the server."""
     published: dict[str, types.PublishDiagnosticsParams]
     """What was published last of each file."""
     news: News
     texts: dict[Path, str] = field(default_factory=dict[Path, str])
     versions: dict[Path, int] = field(default_factory=dict[Path, int])
-
-    @property
-    def server_pid(self) -> int:
-        """The process of the server."""
-        server: Any = getattr(self.client, "_server", None)
-        return int(server.pid)
 
     def open(self, path: Path, text: str | None = None) -> None:
         """Open a file, with a text that is not saved where one is given."""
@@ -100,9 +104,25 @@ def position_of(text: str, offset: int) -> types.Position:
     return types.Position(line, len(inside.encode("utf-16-le")) // 2)
 
 
+async def _start_server(client: Any, root: Path) -> PreparedCommand:
+    """Start a server whose standard input and output are the other end of a client's socket."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        await client.start_tcp(*listening.getsockname())
+        connection, _ = listening.accept()
+    with connection:
+        stream = connection.fileno()
+        return PreparedCommand(["lsp"], root, os.environ, stream, ERRORS, read=stream)
+
+
 @asynccontextmanager
-async def open_editor(root: Path, client_name: str = "neovim") -> AsyncGenerator[Editor]:
-    """Start the server in a folder, and end the session afterwards."""
+async def open_editor(
+    root: Path, client_name: str = "neovim", *, is_new_process: bool = False
+) -> AsyncGenerator[Editor]:
+    """Start the server in a folder, and end the session afterwards.
+
+    It is a copy of a process that has imported it already, unless it is to be a new one, which has
+    pipes as an editor makes them.
+    """
     client: Any = make_test_lsp_client()  # the library types its methods in part only
     published: dict[str, types.PublishDiagnosticsParams] = {}
     news = News()
@@ -114,17 +134,26 @@ async def open_editor(root: Path, client_name: str = "neovim") -> AsyncGenerator
         news.tell()
 
     client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(keep)
-    await client.start_io(*COMMAND, cwd=root)
+    server: Any
+    if is_new_process:
+        await client.start_io(*COMMAND, cwd=root)
+        server = client._server
+    else:
+        server = await _start_server(client, root)
     try:
         await client.initialize_session(
             types.InitializeParams(
                 capabilities=client_capabilities(client_name), root_uri=root.as_uri()
             )
         )
-        yield Editor(client, published, news)
+        yield Editor(client, server.pid, published, news)
         await client.shutdown_session()
+    except BaseException:
+        # The client would wait for the end of a server that is still there.
+        server.send_signal(signal.SIGKILL)
+        raise
     finally:
-        server = client._server
-        if server is not None and server.returncode is None:
-            server.kill()  # the test has failed; the client would wait for it
         await client.stop()
+        if not is_new_process:
+            client.protocol.writer.close()
+            await anyio.to_thread.run_sync(server.wait)

@@ -26,7 +26,7 @@ async def test_a_plan_that_is_typed_has_the_diagnostics_of_check_and_no_fault_of
     tmp_path: Path, text: str
 ) -> None:
     file = tmp_path / "typed.plan.yaml"
-    async with open_editor(tmp_path) as editor:
+    async with open_editor(tmp_path, is_new_process=True) as editor:
         editor.open(file, "")
         for offset, character in enumerate(text):
             editor.splice(file, offset, offset, character)
