@@ -76,6 +76,8 @@ class RunRow:
     """Tokens of models that the budget store beside the journal counts for it, reserved ones
     included.
     """
+    usd: float = 0.0
+    """What they cost, as far as prices are known."""
 
 
 @dataclass(frozen=True, slots=True)

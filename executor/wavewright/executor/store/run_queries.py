@@ -264,14 +264,15 @@ async def _run_rows(
 ) -> list[RunRow]:
     rows = await transaction.fetch(
         f"""SELECT {transaction.lease_columns}, run.run, run.job, run.created, run.finished, run.status,
-                   run.steps, run.ok, run.failed, coalesce(budget_total.tokens, 0), clock_seconds(), run.no
+                   run.steps, run.ok, run.failed, coalesce(budget_total.tokens, 0),
+                   coalesce(budget_total.usd, 0), clock_seconds(), run.no
             FROM {tables} {transaction.lease_join}
             LEFT JOIN budget_total ON counter = 'run' AND name = run.run AND step = '' {condition}""",  # noqa: S608 - constants
         *values,
     )
-    counts = await count_steps(transaction, [row[19] for row in rows if row[14] is None])
-    found = [_run_row(row, counts.get(row[19], (0, 0, 0)), transaction) for row in rows]
-    numbers = {run.run: row[19] for run, row in zip(found, rows, strict=True)}
+    counts = await count_steps(transaction, [row[-1] for row in rows if row[14] is None])
+    found = [_run_row(row, counts.get(row[-1], (0, 0, 0)), transaction) for row in rows]
+    numbers = {run.run: row[-1] for run, row in zip(found, rows, strict=True)}
     planned = await _count_planned(
         transaction, [numbers[run.run] for run in found if run.status not in ENDED_STATUSES]
     )
@@ -301,8 +302,12 @@ def _planned_steps(body: bytes | None) -> int:
     return len(step_ids(as_object(accepted.get("plan"))))
 
 
+_DOLLAR: Final = 10**9
+"""In the table of budgets, which counts billionths of one."""
+
+
 def _run_row(row: Row, counted: Sequence[int], transaction: StoreTransaction) -> RunRow:
-    run, job, created, finished, status, *stored, tokens, now, _ = row[9:]
+    run, job, created, finished, status, *stored, tokens, usd, now, _ = row[9:]
     steps, ok, failed = counted if stored[0] is None else stored
     lease = read_lease(row[:9])
     is_owned = (
@@ -320,6 +325,7 @@ def _run_row(row: Row, counted: Sequence[int], transaction: StoreTransaction) ->
         failed=failed,
         owner=str(lease.owner) if lease is not None and is_owned else None,
         tokens=tokens,
+        usd=usd / _DOLLAR,
     )
 
 

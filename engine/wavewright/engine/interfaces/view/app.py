@@ -49,6 +49,7 @@ from wavewright.engine.interfaces.view.served_pages import (
 from wavewright.engine.interfaces.view.stored_runs import RunSnapshot, RunWatches
 from wavewright.engine.interfaces.view.viewed_jobs import (
     JobOffer,
+    ShownDryRun,
     Submissions,
     ViewedJobs,
 )
@@ -329,7 +330,7 @@ def _form_page(
     *,
     error: str = "",
     code: int = 200,
-    dry_run: str | None = None,
+    dry_run: ShownDryRun | None = None,
     is_checked: bool = False,
 ) -> Response:
     return page(

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
 
+from markupsafe import Markup
 from pydantic import BaseModel
 
 from wavewright.config.documents import read_document, read_document_file
 from wavewright.config.errors import WavewrightError
 from wavewright.engine.interfaces.view.viewed_project import ViewedProject
 from wavewright.engine.rehearsal.dry_run.outlook import forecast_job
+from wavewright.engine.rehearsal.dry_run.page import dry_run_figure, headline_figures
 from wavewright.engine.run.jobs.inline import portable_job, resolve_inline_job
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.jobs.resolving import ResolvedJob
@@ -237,6 +239,17 @@ class JobDraft:
 
 
 @dataclass(frozen=True, slots=True)
+class ShownDryRun:
+    """The dry run of a job on a page."""
+
+    facts: Sequence[tuple[str, str]]
+    figure: Markup
+    """The plan drawn, and a table of its steps."""
+    text: str
+    """Everything that is known, as the command line prints it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Submissions:
     """What can be submitted to the daemons of a project; its methods read files and import tools."""
 
@@ -244,10 +257,11 @@ class Submissions:
 
     def names(self) -> tuple[list[str], list[str]]:
         """Return the names of the goal templates, and the paths of the jobs in the project and its
-        folder `plans`.
+        folders `jobs` and `plans`.
         """
         settings = self.jobs.project.settings
-        files = [*settings.root.glob("*.job.yaml"), *settings.root.glob("plans/**/*.job.yaml")]
+        patterns = ("*.job.yaml", "plans/**/*.job.yaml", "jobs/**/*.yaml")
+        files = [file for pattern in patterns for file in settings.root.glob(pattern)]
         unused = pack_use(settings).templates_of_unused(settings)
         templates = [name for name in template_names(settings) if name not in unused]
         return templates, sorted(file.relative_to(settings.root).as_posix() for file in files)
@@ -291,16 +305,17 @@ class Submissions:
         text = json.dumps(document, indent=2, ensure_ascii=False)
         return JobDraft(document, resolve_inline_job(read_document(text, "the job"), settings))
 
-    def dry_run(self, draft: JobDraft) -> str | None:
-        """Return what a run of the job would do, as text; None where a planner makes the plan once
-        it runs.
+    def dry_run(self, draft: JobDraft) -> ShownDryRun | None:
+        """Return what a run of the job would do; None where a planner makes the plan once it runs.
 
         Raises:
             WavewrightError: the plan is not valid with these inputs.
         """
         if draft.resolved.draft is None:
             return None
-        return str(forecast_job(draft.resolved, self.jobs.project.settings)[1])
+        forecast = forecast_job(draft.resolved, self.jobs.project.settings)[1]
+        figure = Markup(dry_run_figure(forecast, has_style=False))  # noqa: S704 - rendered from escaping templates
+        return ShownDryRun(headline_figures(forecast), figure, str(forecast))
 
     async def send(self, draft: JobDraft, by: str) -> JobId:
         """Put the job into the queue and return its id.

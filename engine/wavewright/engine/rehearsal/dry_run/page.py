@@ -208,7 +208,7 @@ def dry_run_page(dry_run: PlanFacts, tools: Mapping[str, ToolSignature] | None =
         .get_template("dry_run.html.j2")
         .render(
             run=dry_run,
-            facts=_headline_figures(dry_run),
+            facts=headline_figures(dry_run),
             sections=list(sections(dry_run)),
             picture=picture,
             lines=[
@@ -280,7 +280,7 @@ def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _headline_figures(dry_run: PlanFacts) -> list[tuple[str, str]]:
+def headline_figures(dry_run: PlanFacts) -> list[tuple[str, str]]:
     """Return the names and values above the graph."""
     estimate = dry_run.estimate
     least = "at least " if estimate.is_lower_bound else ""
@@ -301,8 +301,11 @@ def _headline_figures(dry_run: PlanFacts) -> list[tuple[str, str]]:
     ]
 
 
-def dry_run_figure(dry_run: PlanFacts) -> str:
-    """Return the plan of a dry run, with its critical path."""
+def dry_run_figure(dry_run: PlanFacts, *, has_style: bool = True) -> str:
+    """Return the plan of a dry run, with its critical path.
+
+    `has_style` is false for pages that allow no style but that of their sheets.
+    """
     rows = [
         (
             str(step.wave + 1),
@@ -314,7 +317,7 @@ def dry_run_figure(dry_run: PlanFacts) -> str:
         for step in dry_run.steps
     ]
     columns = ("wave", "step", "calls", "after", "time")
-    return _figure(step_reports(dry_run), columns, rows, dry_run.critical_path)
+    return _figure(step_reports(dry_run), columns, rows, dry_run.critical_path, has_style=has_style)
 
 
 def run_figure(log: Sequence[StepReport]) -> str:
@@ -338,9 +341,12 @@ def _figure(
     columns: Sequence[str],
     rows: Sequence[Sequence[str]],
     critical: Sequence[StepId] = (),
+    *,
+    has_style: bool = True,
 ) -> str:
     template = _pages().get_template("plan_figure.html.j2")
     return template.render(
+        has_style=has_style,
         picture=layout_plan(log) if len(log) <= MAX_DRAWN else None,
         steps={step.id: step for step in log},
         waves=len({step.wave for step in log}),

@@ -3,6 +3,23 @@
 document.addEventListener("change", (event) => {
   if (event.target instanceof HTMLSelectElement && "sends" in event.target.dataset) event.target.form.requestSubmit();
 });
+// The list of runs is narrowed while somebody types: what was found is replaced, and the field keeps its cursor.
+const filter = document.querySelector("form.filter:has(+ #found)");
+const address = () => `${filter.action}?${new URLSearchParams([...new FormData(filter)].filter(([, value]) => value))}`;
+const narrow = async () => {
+  const asked = address();
+  const answer = await fetch(asked).catch(() => undefined);
+  const fresh = answer && new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("found");
+  // Somebody has typed on meanwhile.
+  if (!fresh || asked !== address()) return;
+  document.getElementById("found").replaceWith(fresh);
+  history.replaceState(null, "", asked);
+};
+let pause;
+filter?.addEventListener("input", () => {
+  clearTimeout(pause);
+  pause = setTimeout(narrow, 250);
+});
 // The log of a run that goes on: its lines are asked for anew each second.
 const logs = document.querySelector("#logs[data-follow]");
 const follow = async () => {
