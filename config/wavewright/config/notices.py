@@ -17,9 +17,10 @@ NoticeKind: TypeAlias = Literal[
     "budget_reached",
     "schedule_missed",
     "job_dead",
+    "message_dead",
 ]
 """A person must answer, a run has failed or has not achieved its goal, a budget has reached 80 %, an
-instant of a schedule was missed, a job was given up.
+instant of a schedule was missed, a job was given up, a message was dead-lettered as it came in.
 """
 NoticeRuleName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,62}$")]
 
@@ -46,7 +47,7 @@ class NoticeRule(_NoticeModel):
 
     on: Annotated[list[NoticeKind], Field(min_length=1)]
     """What is told: `decision_waits`, `run_failed`, `run_not_achieved`, `budget_reached` (80 %),
-    `schedule_missed` and `job_dead`.
+    `schedule_missed`, `job_dead` and `message_dead`.
     """
     webhook: Annotated[str, Field(min_length=1)] | None = None
     """Address that a JSON object is posted to, signed with `WAVEWRIGHT_HMAC_KEY` where that is set."""

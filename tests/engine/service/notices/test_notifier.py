@@ -307,3 +307,24 @@ async def test_no_mail_goes_unencrypted_where_that_is_wanted(site: Site) -> None
 
     assert letters.taken == []
     assert "the mail server does not offer to encrypt" in site.output.getvalue()
+
+
+async def test_messages_that_were_dead_lettered_are_told_by_the_rules_that_name_them(
+    site: Site, hook: Hook
+) -> None:
+    rules = """
+notify:
+  letters: {{on: [message_dead], webhook: "{url}"}}
+  others: {{on: [job_dead], webhook: "{url}"}}
+"""
+    daemon = site.daemon(rules.format(url=hook.url))
+    await daemon.tick()
+    daemon.note_dead_letter("bad_json", "line 1: no value")
+    daemon.note_dead_letter("bad_json", "line 1: no value")
+    for _ in range(2):
+        site.now += 400
+        await daemon.tick()
+
+    [said] = hook.said
+    assert (said["rule"], said["count"]) == ("letters", 2)
+    assert "a message was dead-lettered (bad_json): line 1: no value" in str(said["text"])

@@ -206,7 +206,8 @@ async def _serve(
             circuit,
             uses_runtime=True,
         ) as services,
-        _bus_of(section, watch) as bus,
+        nullcontext(Notifier(settings, NoticeStore(stores.journal), watch.log, clock)) as notifier,
+        _bus_of(section, watch, notifier) as bus,
     ):
         job_runner = JobRunner(
             settings=settings,
@@ -231,18 +232,19 @@ async def _serve(
             )
         on_ready()
         try:
-            await DaemonTasks(job_runner, stores, bus).run(stopping)
+            await DaemonTasks(job_runner, stores, bus, notifier).run(stopping)
         finally:
             watch.log.write("daemon_shutdown", reason=stopping.reason or "an error")
 
 
 def _bus_of(
-    section: DaemonSection, watch: Telemetry
+    section: DaemonSection, watch: Telemetry, notifier: Notifier
 ) -> AbstractAsyncContextManager[Bus | LocalBus]:
     """Return the bus of the settings, to be entered; without a broker's address a local one."""
     if section.amqp_url is None:
         return nullcontext(LocalBus(watch.note_sent))
-    return open_bus(daemon_bus_settings(section), _broker_event_handler(watch), watch.note_sent)
+    on_event = _broker_event_handler(watch, notifier)
+    return open_bus(daemon_bus_settings(section), on_event, watch.note_sent)
 
 
 def _summary(settings: Settings) -> dict[str, JsonValue]:
@@ -265,6 +267,7 @@ class DaemonTasks:
     runner: JobRunner
     stores: Stores
     bus: Bus | LocalBus
+    notifier: Notifier
 
     async def run(self, stopping: ShutdownRequest) -> None:
         """Run until a stop is requested, then stop the intake, the jobs and the relay, in this
@@ -309,7 +312,7 @@ class DaemonTasks:
             group.start_soon(relay)
             group.start_soon(self._scheduler(dispatcher).run)
             if settings.notify:
-                group.start_soon(self._notifier().run)
+                group.start_soon(self.notifier.run)
             self._start_maintenance(group, dispatcher, intake)
             if (models := self.runner.services.models) is not None:
                 group.start_soon(self.runner.model_circuit.run, models)
@@ -346,15 +349,6 @@ class DaemonTasks:
             clock=self.runner.clock,
             on_begun=on_begun,
             project=self.runner.reporter.state_reports,
-        )
-
-    def _notifier(self) -> Notifier:
-        """Return what tells people by the rules of the settings."""
-        return Notifier(
-            self.runner.settings,
-            NoticeStore(self.stores.journal),
-            self.runner.watch.log,
-            self.runner.clock,
         )
 
     def _start_maintenance(
@@ -437,13 +431,16 @@ async def _health_served(watch: Telemetry, place: str | None) -> AsyncGenerator[
         yield
 
 
-def _broker_event_handler(watch: Telemetry) -> BrokerEventHandler:
-    """Return a handler that logs and counts the events of the bus."""
+def _broker_event_handler(watch: Telemetry, notifier: Notifier) -> BrokerEventHandler:
+    """Return a handler that logs and counts the events of the bus, and has people told of messages
+    that were dead-lettered.
+    """
 
     def on_event(name: BrokerEvent, fields: Mapping[str, JsonValue], /) -> None:
         watch.log.write(name, "warning" if name in _WARNING_EVENTS else "info", **fields)
         if name == "message_dead_lettered":
             watch.metrics.count_dead_lettered(str(fields["kind"]))
+            notifier.note_dead_letter(str(fields["kind"]), str(fields["reason"]))
         elif name == "message_returned":
             watch.metrics.count_undeliverable()
 

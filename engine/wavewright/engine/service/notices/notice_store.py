@@ -8,7 +8,7 @@ taken, so a batch that was cut off is sent again as the same message.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -94,6 +94,20 @@ class NoticeStore:
             return await _lease(transaction, name, now)
 
         return await self._journal.transact(work, order=SEPARATE)
+
+    async def put(self, events: Sequence[NoticeEvent], rules: Mapping[str, NoticeRule]) -> None:
+        """Write events that no other table of the store has, for each rule that tells them.
+
+        Raises:
+            JournalError: nothing was written.
+        """
+
+        async def write(transaction: StoreTransaction) -> None:
+            for name, rule in rules.items():
+                told = [event for event in events if event.kind in rule.on]
+                await _write_events(transaction, name, told)
+
+        await self._journal.transact(write, order=SEPARATE)
 
     async def mark_sent(self, batch: NoticeBatch, now: float) -> None:
         """Note that a message was taken."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
+from uuid import uuid4
 
 import anyio
 
@@ -23,6 +25,8 @@ from wavewright.reviewer.values import iso_of_epoch
 
 TICK_SECONDS: Final = 2.0
 """How often there is looked for what is to be told."""
+MAX_UNWRITTEN: Final = 1_000
+"""Events that are kept while the store cannot be written; of more the newest."""
 TEMPLATE: Final = "notices/notice"
 """The prompt that a message's text is made of; its first line is the subject."""
 
@@ -35,6 +39,10 @@ class Notifier:
     store: NoticeStore
     log: StructuredLog
     clock: Callable[[], float]
+    _unwritten: deque[NoticeEvent] = field(
+        init=False, default_factory=lambda: deque[NoticeEvent](maxlen=MAX_UNWRITTEN)
+    )
+    """Events that no table knows, until they have rows of their own."""
     _redactor: Redactor = field(init=False)
     _prompts: Prompts = field(init=False)
 
@@ -48,8 +56,20 @@ class Notifier:
             await self.tick()
             await anyio.sleep(TICK_SECONDS)
 
+    def note_dead_letter(self, kind: str, reason: str) -> None:
+        """Have people told of a message that was dead-lettered as it came in.
+
+        The store does not know it, so what was noted since the last tick is lost with the process;
+        the dead letter itself is at the broker.
+        """
+        text = f"a message was dead-lettered ({kind}): {reason}"
+        self._unwritten.append(
+            NoticeEvent(f"dead letter {uuid4()}", "message_dead", text, self.clock())
+        )
+
     async def tick(self) -> None:
         """Send what is to be sent now; what cannot be sent is logged, and sent again later."""
+        await self._write_noted()
         for name, rule in self.settings.notify.items():
             try:
                 batch = await self.store.next_batch(name, rule, self.settings.budgets, self.clock())
@@ -57,6 +77,18 @@ class Notifier:
                     await self._send(rule, batch)
             except JournalError as fault:
                 self.log.write("notice_failed", "warning", rule=name, error=fault)
+
+    async def _write_noted(self) -> None:
+        """Write the events that were noted; where the store cannot be written they stay."""
+        noted = [*self._unwritten]
+        self._unwritten.clear()
+        if not noted:
+            return
+        try:
+            await self.store.put(noted, self.settings.notify)
+        except JournalError as fault:
+            self._unwritten.extendleft(reversed(noted))
+            self.log.write("notice_failed", "warning", error=fault)
 
     async def _send(self, rule: NoticeRule, batch: NoticeBatch) -> None:
         try:
