@@ -59,6 +59,8 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.requests.append(("POST", {**self.headers}, body))
         fault = self.server.stub.fault
+        if fault.startswith("opens with "):
+            return self._send(int(fault.rpartition(" ")[2]), b"because")
         if body.get("method") == "tools/call":
             if fault in {"stream for ever", "silent stream"}:
                 return self._stream(fault)

@@ -170,6 +170,24 @@ def test_the_status_is_in_the_error_which_says_whether_and_when_to_try_again(
     assert (caught.value.transient, caught.value.retry_after) == (transient, retry_after)
 
 
+@pytest.mark.parametrize(
+    ("status", "hint"),
+    [
+        (401, "its token in mcp.servers."),
+        (403, "what its token"),
+        (404, "the path of mcp.servers."),
+    ],
+)
+def test_a_server_that_refuses_the_session_is_reported_with_what_mends_it(
+    status: int, hint: str
+) -> None:
+    with http_stub(f"opens with {status}") as server, pytest.raises(ToolError) as caught:
+        call(server, "write")
+
+    assert f"HTTP {status} " in str(caught.value)
+    assert f"check {hint}" in str(caught.value.hint)
+
+
 def test_retry_after_may_be_a_date() -> None:
     later = format_datetime(dt.datetime.now(dt.UTC) + dt.timedelta(seconds=100), usegmt=True)
     with http_stub() as server:

@@ -257,7 +257,7 @@ def test_every_kind_of_difference_has_a_line() -> None:
     )
 
     assert tool_changes(old, new) == [
-        "~ bad: cannot be used any more",
+        "~ bad: cannot be used any more: its input schema cannot be used: it is no schema of an object",
         "- gone",
         "+ new",
         "~ search: input schema, output schema, annotations",
@@ -277,7 +277,9 @@ def test_a_tool_that_was_left_out_and_still_is_has_its_line() -> None:
     old = lock_server(listing(ListedTool("bad", input_schema=None)))
     new = lock_server(listing(ListedTool("bad", input_schema=[1])))
 
-    assert tool_changes(old, new) == ["~ bad: still cannot be used"]
+    assert tool_changes(old, new) == [
+        "~ bad: still cannot be used: its input schema cannot be used: it is no schema of an object"
+    ]
 
 
 def test_equal_tools_of_another_version_and_changes_of_tools_not_allowed_pass() -> None:

@@ -89,6 +89,8 @@ class ConnectionState:
     redactor: Redactor
     fault: str = ""
     """Why it can no longer be used; empty where no reason is known."""
+    hint: str | None = None
+    """What mends the fault, as far as that is known."""
     ended: anyio.Event = field(default_factory=anyio.Event)
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=_KEPT_LINES))
     """The last lines that the program wrote and that are no messages."""
@@ -101,9 +103,10 @@ class ConnectionState:
     _skipped_bytes: ByteAllowance = field(default_factory=lambda: ByteAllowance(64 * 2**20, 2**20))
     _unasked: ByteAllowance = field(default_factory=lambda: ByteAllowance(10_000, 500))
 
-    def end(self, fault: str) -> None:
-        """Keep the first reason why the connection cannot be used."""
-        self.fault = self.fault or fault
+    def end(self, fault: str, hint: str | None = None) -> None:
+        """Keep the first reason why the connection cannot be used, and what mends it."""
+        if not self.fault:
+            self.fault, self.hint = fault, hint
         self.ended.set()
 
     def error(
@@ -188,10 +191,25 @@ def log_library_briefly() -> None:
         logger.propagate = False
 
 
-def reason_of(error: BaseException) -> str:
-    """Return why something failed, in one line of a bounded length."""
+def hint_of(error: BaseException) -> str | None:
+    """Return what mends a failure, where the connection knows it."""
+    match single_error(error):
+        case MCPError(error=ErrorData(data=CallFault(hint=hint))):
+            return hint
+        case _:
+            return None
+
+
+def single_error(error: BaseException) -> BaseException:
+    """Return the first error within groups of them."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error
+
+
+def reason_of(error: BaseException) -> str:
+    """Return why something failed, in one line of a bounded length."""
+    error = single_error(error)
     if isinstance(error, MCPError):
         return cut(error.error.message)
     if isinstance(error, ValidationError):

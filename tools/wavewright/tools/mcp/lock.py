@@ -314,7 +314,9 @@ def tool_changes(
             lines.append(f"+ {name}")
         elif before[name] != after[name]:
             was = {} if old is None else old.tools
-            lines.append(f"~ {name}: {_changed_parts(was.get(name), new.tools.get(name))}")
+            changed = _changed_parts(was.get(name), new.tools.get(name))
+            reason = f": {new.left_out[name].reason}" if name in new.left_out else ""
+            lines.append(f"~ {name}: {changed}{reason}")
     return lines
 
 

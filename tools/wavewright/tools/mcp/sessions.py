@@ -35,6 +35,7 @@ from wavewright.tools.mcp.connection import (
     CURRENT_CONNECTION,
     CallFault,
     ConnectionState,
+    hint_of,
     log_library_briefly,
     reason_of,
 )
@@ -297,7 +298,7 @@ class _Session:
                     await self.state.ended.wait()
                     self._scope.deadline = anyio.current_time() + _CLOSE_SECONDS
         except Exception as error:  # noqa: BLE001 - a server's fault must end as the fault of its calls
-            self.state.end(reason_of(error))
+            self.state.end(reason_of(error), hint_of(error))
         finally:
             self.state.end("")
             self._ready.set()
@@ -326,6 +327,8 @@ class _Session:
 
     def _opening_hint(self) -> str:
         name = self._settings.name
+        if self.state.hint is not None:
+            return self.state.hint.replace("NAME", name)
         if "protocol version" in self.state.fault:
             return f"use a version of the server that speaks one of {', '.join(KNOWN_PROTOCOL_VERSIONS)}"
         proxy = None if self._settings.url is None else proxy_hint()
