@@ -26,7 +26,11 @@ from wavewright.planner.checks.lint import lint
 from wavewright.planner.checks.references import check_references
 from wavewright.planner.checks.structure import check_document, check_graph
 from wavewright.planner.checks.tools import check_tools
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, document_position
+from wavewright.planner.diagnostics.diagnostic import (
+    Diagnostic,
+    document_position,
+    error_diagnostics,
+)
 from wavewright.planner.language.plan import Cap, Gate, Limits, Plan, Step
 from wavewright.planner.plans.let_and_stop import with_let, with_stop
 from wavewright.planner.types import GateId, Json, JsonObject, StepId
@@ -221,6 +225,13 @@ def check(
         *check_budget(subject, allowance, finished, items_done or {}),
     ]
     return in_file_order(_without_shifted_places(found or lint(subject), plan), plan)
+
+
+def is_valid(plan: Plan, goal: Goal | None, tools: Mapping[str, ToolSignature]) -> bool:
+    """Return whether `check` finds no error in a bound plan, without a look for warnings."""
+    subject = CheckContext(plan, goal, tools, goal.limits if goal else Limits())
+    found = [*_error_checks(subject), *check_budget(subject, None, frozenset(), {})]
+    return not error_diagnostics(found)
 
 
 def check_values(
