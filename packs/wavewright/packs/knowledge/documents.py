@@ -26,6 +26,7 @@ from wavewright.packs.knowledge.settings import KnowledgeSettings
 from wavewright.packs.web.guarded_client import WebAnswer
 from wavewright.packs.web.index import markdown_title
 from wavewright.packs.web.pages import decode, parsed, read_answer
+from wavewright.packs.web.reader import shared_reader
 from wavewright.tools import Folder, PathRefused, Tool, ToolError, make_tool
 
 MAX_DOCUMENTS: Final = 10_000
@@ -160,8 +161,6 @@ class DocumentReader:
             kind = _TYPES.get(PurePosixPath(name).suffix.lower(), "text/plain")
             yield WebAnswer(name, 200, {"content-type": kind}, content, dt.datetime.now(dt.UTC))
         for url in dict.fromkeys(urls):
-            from wavewright.packs.web.reader import shared_reader
-
             try:
                 yield await shared_reader(self.settings.web).get_page(url)
             except WavewrightError as error:

@@ -29,6 +29,7 @@ from wavewright.packs.lore.settings import DIRECT, LoreSettings, SourceTiers, To
 from wavewright.packs.web.addresses import MAX_URL_LENGTH, AddressRefused, read_address
 from wavewright.packs.web.guarded_client import WebAnswer
 from wavewright.packs.web.pages import CrawlExecuted, read_answer
+from wavewright.packs.web.reader import shared_reader
 from wavewright.packs.web.search import Search, SearchExecuted, open_search
 from wavewright.packs.web.settings import LocalSearch
 from wavewright.planner import JsonObject
@@ -212,8 +213,6 @@ class PageGathering:
             base = search.base_url.rstrip("/") + "/" if search.base_url else ""
             if url.startswith(base):
                 return await anyio.to_thread.run_sync(self._local_answer, url, search.folder, base)
-        from wavewright.packs.web.reader import shared_reader
-
         return await shared_reader(self.settings.web).get_page(url)
 
     def _local_answer(self, url: str, searched: str, base: str) -> WebAnswer:
@@ -229,8 +228,6 @@ class PageGathering:
 
     @cached_property
     def _search(self) -> Search:
-        from wavewright.packs.web.reader import shared_reader
-
         return open_search(
             self.settings.web.search,
             self.root,

@@ -13,6 +13,7 @@ from pydantic import Field
 from wavewright.config import install_hint, is_installed
 from wavewright.packs.web.addresses import MAX_URL_LENGTH
 from wavewright.packs.web.pages import CrawlExecuted, Page, read_answer
+from wavewright.packs.web.reader import shared_reader
 from wavewright.packs.web.search import Search, SearchExecuted, SearchResult, open_search
 from wavewright.packs.web.settings import LocalSearch, WebSettings
 from wavewright.planner import Retry
@@ -56,8 +57,6 @@ class _WebTools:
             raise ToolError(
                 "the extra 'web' is not installed, which reads pages", hint=install_hint("web")
             )
-        from wavewright.packs.web.reader import shared_reader
-
         begun = time.monotonic()
         page = await read_answer(await shared_reader(self.settings).get_page(url))
         emit(CrawlExecuted(page.url, len(page.text), round(time.monotonic() - begun, 3)))
@@ -67,8 +66,6 @@ class _WebTools:
     def _search(self) -> Search:
         reader = None
         if is_installed("web"):
-            from wavewright.packs.web.reader import shared_reader
-
             reader = shared_reader(self.settings)
         return open_search(self.settings.search, self.root, pack="web", reader=reader)
 

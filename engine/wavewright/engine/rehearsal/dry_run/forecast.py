@@ -26,6 +26,7 @@ from wavewright.engine.rehearsal.dry_run.estimates import (
     known_value,
 )
 from wavewright.engine.rehearsal.dry_run.records import PlanFacts, PlanForecast, StepForecast
+from wavewright.engine.rehearsal.dry_run.text import dry_run_text
 from wavewright.engine.rehearsal.dry_run.trust import judge_trust
 from wavewright.engine.run.jobs.documents import no_plan_error
 from wavewright.engine.run.jobs.resolving import ResolvedJob
@@ -65,9 +66,6 @@ class DryRun(PlanFacts):
 
     def __str__(self) -> str:
         """Return the text that `wavewright dry-run` prints."""
-        # Most dry runs are read as data; the text is laid out where somebody prints one.
-        from wavewright.engine.rehearsal.dry_run.text import dry_run_text
-
         return dry_run_text(self)
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:

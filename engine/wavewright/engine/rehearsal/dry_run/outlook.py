@@ -22,6 +22,7 @@ import anyio
 from wavewright.config.sections import BudgetsSection
 from wavewright.config.settings import Settings
 from wavewright.engine.rehearsal.dry_run.estimates import ForecastInputs, ModelPrice
+from wavewright.engine.rehearsal.dry_run.forecast import forecast
 from wavewright.engine.rehearsal.dry_run.history import find_stored, read_history
 from wavewright.engine.rehearsal.dry_run.kept_results import BegunRunForecast, find_reuse
 from wavewright.engine.run.jobs.documents import no_plan_error
@@ -29,6 +30,14 @@ from wavewright.engine.run.jobs.resolving import ResolvedJob
 from wavewright.engine.run.previous_run import PreviousRun, find_previous
 from wavewright.engine.run.project.tools import find_obstacles, signatures_to_check
 from wavewright.engine.run.session import run_to_end
+from wavewright.engine.run.target_root import require_valid_expansion
+from wavewright.executor.budgets.limits import (
+    NO_AMOUNT,
+    Amount,
+    BudgetCounter,
+    BudgetLimits,
+    budget_day,
+)
 from wavewright.executor.sqlite.database import open_journal_file
 from wavewright.executor.sqlite.errors import DATABASE_ERRORS, explain_use
 from wavewright.executor.stores import budget_store_of, journal_of
@@ -42,6 +51,8 @@ from wavewright.planner.ports.model_port import ModelError
 from wavewright.planner.types import RunId
 from wavewright.tools.models import model_configured
 from wavewright.tools.models.endpoints import choose_model
+from wavewright.tools.models.pricing import price_per_1000_tokens
+from wavewright.tools.workers.specs import load_workers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,8 +104,6 @@ def price_of_role(
     role: Literal["agent", "worker"], preference: str, settings: Settings
 ) -> ModelPrice | str:
     """Return the model that would be asked, with its price, or why none can be asked."""
-    from wavewright.tools.models.pricing import price_per_1000_tokens
-
     try:
         model = choose_model(settings, preference, role, os.environ).model
         return ModelPrice(model, price_per_1000_tokens(model, settings, os.environ))
@@ -106,14 +115,6 @@ def _remaining_budget(settings: Settings, run: RunId, job: str, budget: Budget |
     """Return what the budgets of a run leave, as the journal has it; a journal that does not exist
     has no calls.
     """
-    from wavewright.executor.budgets.limits import (
-        NO_AMOUNT,
-        Amount,
-        BudgetCounter,
-        BudgetLimits,
-        budget_day,
-    )
-
     budgets = BudgetLimits(settings.budgets)
     budgets.limit_run(run, budget)
     account = BudgetScope(run=run, job=job, role="worker")
@@ -199,8 +200,6 @@ def forecast_job(
         PlanError: the job has no plan, or the plan is not valid, also with the names of targets
             that it would find.
     """
-    from wavewright.engine.rehearsal.dry_run.forecast import forecast
-
     if order.draft is None:
         raise no_plan_error(order.goal, order.source)
     plan = order.draft.plan
@@ -212,8 +211,6 @@ def forecast_job(
         order, tools, now=now, outlook=outlook, can_ask=can_ask, can_answer=can_answer
     )
     if order.expansion is not None:
-        from wavewright.engine.run.target_root import require_valid_expansion
-
         require_valid_expansion(order, tools)
     return tools, record
 
@@ -259,7 +256,5 @@ def _model_prices(
 
 def _worker_preferences(settings: Settings) -> dict[str, str]:
     """Return the preferred models of the project's workers that have one."""
-    from wavewright.tools.workers.specs import load_workers
-
     specs = [worker.spec for worker in load_workers(settings.workers)]
     return {spec.name: spec.model_preference for spec in specs if spec.model_preference != "auto"}

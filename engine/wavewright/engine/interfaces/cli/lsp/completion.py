@@ -23,6 +23,7 @@ from wavewright.engine.interfaces.cli.lsp.reading import (
     value_at,
 )
 from wavewright.engine.interfaces.cli.project.tools_command import tool_text
+from wavewright.engine.run.project.templates import template_names
 from wavewright.planner.cel.functions.catalogue import function_entries
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.places import (
@@ -275,8 +276,6 @@ def _plan_files(own: Path) -> Iterator[Offer]:
 
 
 def _templates(settings: Settings) -> Iterator[Offer]:
-    from wavewright.engine.run.project.templates import template_names
-
     for name in template_names(settings):
         yield Offer(name, _Kind.Module, "goal template")
 

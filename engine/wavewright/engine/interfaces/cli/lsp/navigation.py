@@ -30,6 +30,7 @@ from wavewright.engine.interfaces.cli.lsp.reading import (
     read_text,
 )
 from wavewright.engine.interfaces.cli.lsp.text_edits import NotEditable, WordRename, rename_words
+from wavewright.engine.run.project.templates import named_template
 from wavewright.planner.cel.embedded import iterate_strings
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.cel.reads import root_mentions
@@ -253,8 +254,6 @@ def _file_start(file: Path | None) -> types.Location | None:
 
 
 def _file_of(document: OpenDocument, name: NameAt, around: Surroundings) -> Path | None:
-    from wavewright.engine.run.project.templates import named_template
-
     if name.kind == "prompt":
         return project_prompts(around.settings.prompts).file_of(name.name)
     beside = document.path.parent / name.name

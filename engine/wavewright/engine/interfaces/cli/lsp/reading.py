@@ -28,6 +28,7 @@ from wavewright.config.sources import (
     pointer_keys,
     pointer_token,
 )
+from wavewright.engine.interfaces.cli.project.init_command import schema_text
 from wavewright.engine.run.jobs.documents import (
     is_agent,
     is_job,
@@ -67,8 +68,6 @@ def schema_of_kind(kind: DocumentKind) -> JsonSchema:
     """Return the schema that is published for documents of a kind, without the rules on which
     fields go together.
     """
-    from wavewright.engine.interfaces.cli.project.init_command import schema_text
-
     schema: JsonSchema = json.loads(schema_text(kind))
     for definition in (schema, *as_object(schema.get("$defs")).values()):
         if isinstance(definition, dict) and "properties" in definition:

@@ -63,6 +63,7 @@ from wavewright.engine.interfaces.cli.runs.runs_command import package_of, row_j
 from wavewright.engine.interfaces.view.people import PageAccess, below_prefix
 from wavewright.engine.run.project.tools import all_tools
 from wavewright.engine.run.version import __version__
+from wavewright.engine.service.operations.bounded_http import BoundedRequests, bounded_protocol
 from wavewright.engine.service.operations.trace_export import export_traces
 from wavewright.executor.events.state import fold
 from wavewright.planner.diagnostics.diagnostic import suggest_name
@@ -434,8 +435,6 @@ def http_app(
         is_request = scope["type"] == "http"
         await app(below_prefix(scope, access.prefix) if is_request else scope, receive, send)
 
-    from wavewright.engine.service.operations.bounded_http import BoundedRequests
-
     return BoundedRequests(served, _MAX_BODY)
 
 
@@ -462,8 +461,6 @@ class BearerTokens:
 
 async def serve_http(app: ASGIApp, listener: socket.socket, access: PageAccess) -> None:
     """Serve an application on a socket until a signal; connections are bounded."""
-    from wavewright.engine.service.operations.bounded_http import bounded_protocol
-
     config = uvicorn.Config(
         app,
         http=bounded_protocol(access.is_proxy),

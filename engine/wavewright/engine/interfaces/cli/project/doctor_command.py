@@ -40,6 +40,7 @@ from wavewright.engine.run.project.templates import template_names
 from wavewright.engine.run.project.tools import all_tools
 from wavewright.engine.run.project.used_packs import PackUse, pack_use
 from wavewright.engine.run.version import __version__
+from wavewright.executor.budgets.stores import MemoryBudgetStore
 from wavewright.executor.store.errors import JournalError
 from wavewright.executor.stores import budget_store_of, place_of_journal
 from wavewright.planner.diagnostics.diagnostic import PlanError, counted
@@ -55,11 +56,13 @@ from wavewright.planner.ports.model_port import (
 from wavewright.planner.reading.reader import read_model
 from wavewright.reviewer.package.call_reports import sum_costs, usd_text
 from wavewright.tools.functions.errors import ToolDefinitionError
+from wavewright.tools.mcp.lock import LOCK_NAME, read_lock, unlocked_server_error
 from wavewright.tools.models import (
     ModelConfigError,
     check_models,
     choose_model,
     model_configured,
+    open_models,
     output_mode_of,
 )
 from wavewright.tools.packs import PackError
@@ -239,8 +242,6 @@ def _mcp_servers(settings: Settings) -> Iterator[DoctorFinding]:
     """Compare the servers of the settings with the lock; starts no server."""
     if not settings.mcp.servers:
         return
-    from wavewright.tools.mcp.lock import LOCK_NAME, read_lock, unlocked_server_error
-
     try:
         locked = read_lock(settings.root).servers
     except ToolDefinitionError as error:
@@ -345,9 +346,6 @@ def _choice_words(choice: _ProbedModel) -> str:
 
 async def _cassette(settings: Settings) -> DoctorFinding:
     """Return whether a run could open the cassette."""
-    from wavewright.executor.budgets.stores import MemoryBudgetStore
-    from wavewright.tools.models import open_models
-
     try:
         async with open_models(settings, MemoryBudgetStore()):
             pass
@@ -371,8 +369,6 @@ async def _probe(
         ModelConfigError: the models are not configured correctly.
         JournalError: the journal, which keeps the budgets, cannot be used.
     """
-    from wavewright.tools.models import open_models
-
     async with AsyncExitStack() as stack:
         budget_store = await stack.enter_async_context(_budget_store(settings))
         answers: list[DoctorFinding] = []
@@ -394,8 +390,6 @@ def _budget_store(settings: Settings) -> AbstractAsyncContextManager[Inspectable
     """Return the project's budget store; without a journal, an empty one in memory."""
     if has_journal(settings):
         return budget_store_of(settings)
-    from wavewright.executor.budgets.stores import MemoryBudgetStore
-
     return MemoryBudgetStore(settings.budgets)
 
 

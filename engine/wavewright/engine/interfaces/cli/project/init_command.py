@@ -11,7 +11,13 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from wavewright.config import exit_codes
+from wavewright.config.published_schemas import published_schema
+from wavewright.config.settings import settings_schema
+from wavewright.engine.interfaces.cli.common.arguments import project_settings
 from wavewright.engine.interfaces.cli.common.output import CommandError, unwritable
+from wavewright.planner.language.published_schemas import document_schema
+from wavewright.tools.workers.named_agents import AgentSpec
+from wavewright.tools.workers.specs import WorkerSpec
 
 AUTHORED_SCHEMAS = ("plan", "job", "goal", "settings", "worker", "agent")
 """Documents that are written in an editor."""
@@ -64,30 +70,19 @@ def _schema(name: str) -> object:
 
         return package_schema()
     if name == "message":
-        from wavewright.engine.interfaces.cli.common.arguments import project_settings
         from wavewright.engine.service.messages.contract import message_contract, message_schema
 
         return message_schema(message_contract(project_settings()))
     if name == "settings":
-        from wavewright.config.settings import settings_schema
-
         return settings_schema()
     if name == "worker":
-        from wavewright.config.published_schemas import published_schema
-        from wavewright.tools.workers.specs import WorkerSpec
-
         return published_schema(
             WorkerSpec, "worker", "A tool that is a language model, in config/workers"
         )
     if name == "agent":
-        from wavewright.config.published_schemas import published_schema
-        from wavewright.tools.workers.named_agents import AgentSpec
-
         return published_schema(
             AgentSpec, "agent", "A model with tools of its own, in config/agents"
         )
-    from wavewright.planner.language.published_schemas import document_schema
-
     return document_schema(name)
 
 

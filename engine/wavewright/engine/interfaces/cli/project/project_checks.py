@@ -23,6 +23,12 @@ from wavewright.config.model_validation import read_as_model
 from wavewright.config.settings import read_settings
 from wavewright.config.sources import DocumentError
 from wavewright.engine.run.project.prompt_checks import find_prompt_defect
+from wavewright.engine.run.project.tool_sources import open_sources, own_agents
+from wavewright.engine.run.project.tools import all_tools, packs_of_project
+from wavewright.engine.service.bus.connection import read_address
+from wavewright.engine.service.bus.declaration import check_write_rights
+from wavewright.engine.service.bus.faults import BusError
+from wavewright.engine.service.bus.topology import topology_of
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
     PlanError,
@@ -36,10 +42,13 @@ from wavewright.prompts import Prompts
 from wavewright.tools.functions.errors import ToolDefinitionError
 from wavewright.tools.pack_folders import project_prompts
 from wavewright.tools.packs import PackError, load_pack, pack_names
+from wavewright.tools.workers.named_agents import AgentSpec
+from wavewright.tools.workers.services import make_services
+from wavewright.tools.workers.specs import Worker, WorkerSpec, load_workers
+from wavewright.tools.workers.worker_tools import make_worker
 
 if TYPE_CHECKING:
     from wavewright.config.settings import Settings
-    from wavewright.tools.workers.specs import Worker, WorkerSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +106,6 @@ def check_settings(document: Document, load: Callable[[], Settings]) -> tuple[Di
 
 
 def _settings_diagnostics(settings: Settings) -> Iterator[Diagnostic]:
-    from wavewright.engine.run.project.tools import all_tools
-
     try:
         all_tools(settings)
     except ToolDefinitionError as error:
@@ -113,8 +120,6 @@ def _settings_diagnostics(settings: Settings) -> Iterator[Diagnostic]:
 
 def check_worker(document: Document, settings: Settings) -> tuple[Diagnostic, ...]:
     """Return the diagnostics of a worker's file, including its prompt."""
-    from wavewright.tools.workers.specs import WorkerSpec
-
     try:
         spec = read_as_model(document, WorkerSpec)
     except DocumentError as error:
@@ -124,11 +129,6 @@ def check_worker(document: Document, settings: Settings) -> tuple[Diagnostic, ..
 
 def check_agent(document: Document, settings: Settings) -> tuple[Diagnostic, ...]:
     """Return the diagnostics of a named agent's file, including its tools and its prompt."""
-    from wavewright.engine.run.project.tool_sources import open_sources
-    from wavewright.engine.run.project.tools import packs_of_project
-    from wavewright.tools.workers.named_agents import AgentSpec
-    from wavewright.tools.workers.services import make_services
-
     try:
         spec = read_as_model(document, AgentSpec)
     except DocumentError as error:
@@ -143,10 +143,6 @@ def check_agent(document: Document, settings: Settings) -> tuple[Diagnostic, ...
 
 
 def _worker_diagnostics(spec: WorkerSpec, settings: Settings) -> Iterator[Diagnostic]:
-    from wavewright.tools.workers.services import make_services
-    from wavewright.tools.workers.specs import Worker
-    from wavewright.tools.workers.worker_tools import make_worker
-
     worker = Worker(spec)
     try:
         make_worker(worker, make_services(settings))
@@ -165,8 +161,6 @@ def _worker_diagnostics(spec: WorkerSpec, settings: Settings) -> Iterator[Diagno
 
 def _valid_workers(settings: Settings) -> Iterator[Worker]:
     """Yield the valid workers of the project and of the packs; faulty ones are reported elsewhere."""
-    from wavewright.tools.workers.specs import load_workers
-
     with suppress(ToolDefinitionError):
         yield from load_workers(settings.workers)
     for name in pack_names():
@@ -185,8 +179,6 @@ def prompt_findings(settings: Settings) -> Iterator[DoctorFinding]:
     workers = tuple(_valid_workers(settings))
     used = shipped | {worker.spec.prompt for worker in workers}
     with suppress(ToolDefinitionError):
-        from wavewright.engine.run.project.tool_sources import own_agents
-
         used |= {spec.prompt for spec in own_agents(settings).values()}
     faults = {name: _prompt_finding(name, own, workers) for name in names}
     yield from dict.fromkeys(found for found in faults.values() if found is not None)
@@ -267,10 +259,6 @@ def broker_findings(settings: Settings, *, is_offline: bool) -> Iterator[DoctorF
         return
     # Most projects have no broker, and the client takes a third of a second to load.
     from wavewright.engine.interfaces.cli.common.broker import open_connection
-    from wavewright.engine.service.bus.connection import read_address
-    from wavewright.engine.service.bus.declaration import check_write_rights
-    from wavewright.engine.service.bus.faults import BusError
-    from wavewright.engine.service.bus.topology import topology_of
 
     async def check_access() -> None:
         async with open_connection(url) as connection:

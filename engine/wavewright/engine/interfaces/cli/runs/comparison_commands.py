@@ -29,6 +29,7 @@ from wavewright.engine.interfaces.cli.common.arguments import (
     project_settings,
 )
 from wavewright.engine.interfaces.cli.common.output import CommandError, print_json
+from wavewright.engine.interfaces.cli.common.run_text import use_line
 from wavewright.engine.run.jobs.documents import is_job, is_template, misuse_error
 from wavewright.engine.run.jobs.plan_drafts import plan_with_sub_plans
 from wavewright.engine.run.jobs.resolving import resolve_job
@@ -46,6 +47,7 @@ from wavewright.planner.plans.diff import PlanDiff, diff_plans
 from wavewright.planner.plans.patches import PatchRefused, apply_patch
 from wavewright.planner.reading.reader import read_model
 from wavewright.planner.types import Json, JsonObject
+from wavewright.reviewer.package.call_reports import sum_costs
 from wavewright.reviewer.review.caps import patch_rungs
 
 if TYPE_CHECKING:
@@ -337,8 +339,6 @@ def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
 def _costs(costs: tuple[RoleCostChange, ...], replayed: ReplayResult) -> Iterator[str]:
     if not costs:
         return
-    from wavewright.reviewer.package.call_reports import sum_costs
-
     yield ""
     yield f"{'Models':<14}{'recorded':<32}{'replayed'}"
     for cost in costs:
@@ -412,7 +412,5 @@ async def _replay(run: str | None, settings: Settings, request: ReplayOptions) -
 
 def _print_model_use(use: ModelUse) -> None:
     """Print a model call to standard error as soon as it has ended."""
-    from wavewright.engine.interfaces.cli.common.run_text import use_line
-
     sys.stderr.write(f"{use_line(use)}\n")
     sys.stderr.flush()

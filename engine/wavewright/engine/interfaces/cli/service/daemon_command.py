@@ -40,6 +40,8 @@ from wavewright.engine.interfaces.cli.common.http_serving import (
 )
 from wavewright.engine.interfaces.cli.common.output import CommandError, write_file
 from wavewright.engine.interfaces.cli.project.project_checks import prompt_findings
+from wavewright.engine.interfaces.view.app import open_view
+from wavewright.engine.interfaces.view.people import TOKEN_VARIABLE, PageAccess
 from wavewright.engine.run.project.templates import named_template
 from wavewright.engine.run.project.tools import all_tools, load_named_pack
 from wavewright.engine.service.bus.connection import read_address
@@ -175,8 +177,6 @@ def _settings_faults(
 
 
 def _check_view_access(settings: Settings) -> None:
-    from wavewright.engine.interfaces.view.people import TOKEN_VARIABLE, PageAccess
-
     access = PageAccess.from_settings(settings)
     access.common_token()
     if not access.names_people and not os.environ.get(TOKEN_VARIABLE):
@@ -338,7 +338,6 @@ async def _page_served(settings: Settings, log: StructuredLog) -> AsyncGenerator
         yield
         return
     from wavewright.engine.interfaces.view.app import open_view
-    from wavewright.engine.interfaces.view.people import PageAccess
 
     access = PageAccess.from_settings(settings)
     with open_listener(place, *_VIEW) as listener:
@@ -350,9 +349,6 @@ async def _page_served(settings: Settings, log: StructuredLog) -> AsyncGenerator
 @contextlib.asynccontextmanager
 async def _own_page_served(settings: Settings, own: _OwnPage) -> AsyncGenerator[None]:
     """Serve the live page while the block runs, and print its address with the token."""
-    from wavewright.engine.interfaces.view.app import open_view
-    from wavewright.engine.interfaces.view.people import PageAccess
-
     access = PageAccess.from_settings(settings)
     opened = partial(open_view, settings, access.prefix)
     with contextlib.closing(listener_at(own.place, "--listen")) as listener:
