@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, TypeVar
 
 from wavewright.packs.extraction import kinds
@@ -137,9 +138,14 @@ async def read_apart(read: Callable[[ZonePages], _T], source: ZonePages) -> _T:
 
 def _view(source: ZonePages) -> ZoneView:
     pages = {page.url: page for page in source.pages}
-    structures = [*map(read_structure, pages.values())]
-    gazetteer = Gazetteer(structures, kinds.KINDS, prose=prose_reader(source.model))
-    return ZoneView(gazetteer, source.zone)
+    return ZoneView(_gazetteer(tuple(pages.values()), source.model), source.zone)
+
+
+@lru_cache(maxsize=4)
+def _gazetteer(pages: tuple[SourcePage, ...], model: str) -> Gazetteer:
+    """Return the names of some pages, which each category and the connections read in turn."""
+    structures = [*map(read_structure, pages)]
+    return Gazetteer(structures, kinds.KINDS, prose=prose_reader(model))
 
 
 class _Facts:
