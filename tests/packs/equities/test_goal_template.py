@@ -192,3 +192,19 @@ def test_the_synthetic_prices_are_what_the_job_says() -> None:
     assert document["frequency"] == "daily"
     assert document["as_of"] == "2024-12-02"
     assert document["warnings"] == []
+
+
+@pytest.mark.parametrize(("codes", "passes"), [(["AAA"], False), (["AAA", "BBB"], True)])
+def test_doubtful_prices_stop_the_analysis_of_one_stock_and_not_of_several(
+    codes: list[str],
+    passes: bool,  # noqa: FBT001
+) -> None:
+    values: JsonObject = {
+        "output": {"doubts": ["2026-01-23 value"]},
+        "inputs": {"stocks": [{"code": code} for code in codes], "benchmarks": []},
+    }
+
+    check_expression = gate("plausible").check
+    assert check_expression is not None
+
+    assert evaluate(check_expression, {**values, "steps": {}}, dt.datetime.now(dt.UTC)) is passes

@@ -616,3 +616,11 @@ def test_a_doubtful_stock_is_left_out_with_its_day_and_the_others_are_not(tmp_pa
     assert summary["missing"] == ["CCC"]
     [note] = [str(one) for one in as_list(summary["warnings"]) if "CCC is left out" in str(one)]
     assert str(days[21]) in note
+
+    with pytest.raises(ToolError, match="the prices of every stock are doubtful: CCC"):
+        call_for_document(
+            equities(tmp_path)["analyze_summary"],
+            documents=documents[2:],
+            title="One of two",
+            required_tickers=["BBB", "CCC"],
+        )

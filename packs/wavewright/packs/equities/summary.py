@@ -140,10 +140,16 @@ def analyze_summary(  # noqa: PLR0913 - the parameters of a tool are what plans 
     # Figures of doubtful prices are worth nothing: such a stock is left out, and not the others.
     doubtful = (
         {one.code: [oddity.text for oddity in one.oddities] for one in every if one.doubts}
-        if len(every) > 1
+        if max(len(every), len(required_tickers)) > 1
         else {}
     )
     histories = [one for one in every if one.code not in doubtful]
+    if every and not histories:
+        reasons = "; ".join(f"{code}: {texts[0]}" for code, texts in doubtful.items())
+        raise ToolError(
+            f"the prices of every stock are doubtful: {reasons}",
+            hint="correct the prices on these days, or name real jumps under the pack's 'known_jumps'",
+        )
     names = dict(zip(map(str.upper, required_tickers), company_names, strict=False))
     stocks = [_stock_result(document, indices, names.get(document.code)) for document in histories]
     listed = [
