@@ -184,6 +184,14 @@ def codes_of(value: str, **fields: Json) -> list[str]:
         ("${steps.a.owner.name}", {}),
         ("by ${steps.a.owner.name}", {}),
         ("${item.name}", {"for_each": "${steps.a.owners}"}),
+        ("${steps.a.owners[0].name}", {}),
+        ("${steps.a.owners.map(o, o.name).join()}", {}),
+        ("${string(steps.a.name.size())}", {}),
+        ("${'by ' + steps.a.name}", {}),
+        ("${steps.a.name < 'm' ? 'first' : 'second'}", {}),
+        ("${steps.a.rows.join()}", {}),
+        ("by ${steps.a.name}", {}),
+        ("${steps.a.owner != null || steps.a.owner.name == 'x' ? 'a' : 'b'}", {}),
     ],
 )
 def test_a_null_that_may_be_given_is_a_warning(value: str, fields: dict[str, Json]) -> None:
@@ -198,10 +206,16 @@ def test_a_null_that_may_be_given_is_a_warning(value: str, fields: dict[str, Jso
         ("${steps.a.name}", {"when": "steps.a.name != null"}),
         ("${item}", {"for_each": "${steps.a.rows.filter(r, r != null)}"}),
         ("${steps.a.rows.filter(r, r != null)}", {}),
+        ("${steps.a.owner == null || steps.a.owner.name == 'x' ? 'a' : 'b'}", {}),
+        ("${!(steps.a.name == null) && steps.a.name.size() > 1 ? 'a' : 'b'}", {}),
+        ("${has(steps.a.owner.name) ? steps.a.owner.name : 'none'}", {}),
+        ("${steps.a.owners.filter(o, o != null).map(o, o.name)}", {}),
+        ("${steps.a.owners.exists(o, o != null && o.name == 'x') ? 'a' : 'b'}", {}),
+        ("by ${steps.a.name}", {"when": "steps.a.name != null && steps.a.name.size() > 1"}),
+        ("${item.name}", {"for_each": "${steps.a.owners.filter(o, o != null)}"}),
         ("${steps.a.owner != null ? steps.a.owner.name : 'none'}", {}),
         ("${steps.a.owner.name}", {"when": "steps.a.owner != null"}),
         ("${steps.a.owner.name}", {"when": "has(steps.a.owner.name)"}),
-        ("${item.name}", {"for_each": "${steps.a.owners.filter(o, o != null)}"}),
     ],
 )
 def test_a_null_that_is_asked_for_is_no_warning(value: str, fields: dict[str, Json]) -> None:

@@ -11,12 +11,21 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from wavewright.config.sources import pointer_keys
-from wavewright.planner.cel.embedded import guarded_steps, joined_conditions
+from wavewright.planner.cel.embedded import bare_expression, guarded_steps, joined_conditions
+from wavewright.planner.cel.errors import ExpressionError
+from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.cel.plain_paths import is_plain_path
 from wavewright.planner.checks.context import CheckContext
+from wavewright.planner.checks.nulls import (
+    NullUse,
+    facts_of,
+    facts_of_elements,
+    null_in_text,
+    uses_of_null,
+)
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
 from wavewright.planner.language.plan import Step
-from wavewright.planner.plans.uses import ExpressionUse
+from wavewright.planner.plans.uses import ExpressionRole, ExpressionUse
 from wavewright.planner.schemas.views import (
     element_schema,
     field_schema,
@@ -42,42 +51,80 @@ def misfits_of_kind(subject: CheckContext) -> Iterator[Diagnostic]:
                 lists_of_null.add(step.id)
             hint = _mend(expression, fit.reason, use)
             yield make_diagnostic("W812", use.pointer, _message(step, use, fit), hint)
-    yield from _fields_of_null(subject, lists_of_null)
+    yield from _uses_of_null(subject, lists_of_null)
 
 
-def _fields_of_null(
-    subject: CheckContext, lists_of_null: Collection[StepId]
-) -> Iterator[Diagnostic]:
-    """Yield the paths that go on through a value that may be null; where a step's list may be null,
-    that was said of the list and is not of its items.
+def _uses_of_null(subject: CheckContext, lists_of_null: Collection[StepId]) -> Iterator[Diagnostic]:
+    """Yield the expressions that fail where a part of them is null; where a step's list may be
+    null, that was said of the list and is not of its items.
     """
     for step, texts in zip(subject.plan.steps, subject.texts, strict=True):
         for text in texts:
-            for use in text.reads:
-                if not is_plain_path(use.expression.strip()):
+            for use, reads in text.reads.items():
+                if isinstance(reads, ExpressionError) or _reads_whole_output(use):
                     continue
-                owner, field = _nullable_owner(subject, step, use)
-                is_said = owner == "item" and step.id in lists_of_null
-                if owner is not None and not is_said and not _is_asked(step, owner):
-                    message = f"{owner!r} may be null, and {field!r} is read of it"
-                    other = f"{owner} != null ? {use.expression.strip()} : …"
-                    hint = f"give another value for that case: ${{{other}}}"
-                    yield make_diagnostic("W812", use.pointer, message, hint)
+                said = {"item"} if step.id in lists_of_null else set[str]()
+                for null in _nulls(subject, step, use):
+                    if null.part not in said:
+                        said.add(null.part)
+                        yield _null_diagnostic(use, null)
 
 
-def _nullable_owner(
-    subject: CheckContext, step: Step, use: ExpressionUse
-) -> tuple[str | None, str]:
-    """Return the first part of a path that may be null, and the field that is read of it."""
-    names = use.expression.strip().split(".")
-    for count in range(1 if names[0] == "item" else 2, len(names)):
-        owner = ".".join(names[:count])
-        given = subject.types.result(use._replace(expression=owner), step)
-        view = None if given is None else view_schema(scoped_schema(given))
-        # What may be anything is no null that somebody declared.
-        if view is not None and view.nullable and view.kind != "open":
-            return owner, names[count]
-    return None, ""
+def _reads_whole_output(use: ExpressionUse) -> bool:
+    """Whether nothing can be null: a root, or one field of it, which is read as a whole."""
+    expression = use.expression.strip()
+    return (
+        use.is_whole
+        and expression.count(".") < 2
+        and is_plain_path(expression)
+        and (not expression.startswith("item"))
+    )
+
+
+def _nulls(subject: CheckContext, step: Step, use: ExpressionUse) -> Iterator[NullUse]:
+    expression = use.expression.strip()
+    tree = parse_expression(expression)
+    types = subject.types.part_types(expression, use.role, step)
+    known = frozenset[str]() if use.role == "when" else _facts_of_step(subject, step)
+    yield from uses_of_null(tree, expression, types, known)
+    if not use.is_whole and use.role == "params":
+        yield from null_in_text(tree, expression, types, known)
+
+
+def _facts_of_step(subject: CheckContext, step: Step) -> frozenset[str]:
+    """Return what is not null where a step runs, for its `when` and for the list of its items."""
+    facts = frozenset[str]()
+    places: tuple[tuple[str | None, ExpressionRole], ...] = (
+        (step.when, "when"),
+        (step.for_each if isinstance(step.for_each, str) else None, "for_each"),
+    )
+    for text, role in places:
+        if text is None:
+            continue
+        try:
+            expression = bare_expression(text).expression.strip()
+            tree = parse_expression(expression)
+        except ExpressionError:
+            continue
+        types = subject.types.part_types(expression, role, step)
+        if role == "when":
+            facts |= facts_of(tree, expression, types)
+        else:
+            facts |= facts_of_elements(tree, expression, types, "item")
+    return facts
+
+
+def _null_diagnostic(use: ExpressionUse, null: NullUse) -> Diagnostic:
+    if null.of_elements:
+        message = f"an element of {null.part!r} may be null, and {null.fault}"
+        hint = f"leave it out: {null.part}.filter(x, x != null)"
+        return make_diagnostic("W812", use.pointer, message, hint)
+    expression = use.expression.strip()
+    reader = expression if is_plain_path(expression) else null.reader
+    other = f"{null.part} != null ? {reader} : …"
+    hint = f"give another value for that case: {other if use.role == 'when' else f'${{{other}}}'}"
+    message = f"{null.part!r} may be null, and {null.fault}"
+    return make_diagnostic("W812", use.pointer, message, hint)
 
 
 def fits_by_value(subject: CheckContext) -> Iterator[Diagnostic]:
