@@ -150,7 +150,7 @@ class RetryingModel(WrapperModel):
     async def _forms(self, schema: JsonSchema) -> list[tuple[OutputMode, JsonSchema]]:
         """Return the ways to ask and the schemas, the first that is tried first."""
         modes = await self._served.output_modes(schema, is_replaying=self._is_replaying)
-        forms = [(mode, schema) for mode in modes]
+        forms: list[tuple[OutputMode, JsonSchema]] = [(mode, schema) for mode in modes]
         exact = self._usage.call.exact_schema
         if exact is None:
             return forms
