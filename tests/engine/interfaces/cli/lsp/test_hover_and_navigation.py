@@ -263,3 +263,110 @@ async def test_a_dry_run_of_the_unsaved_text_is_one_click_away(project: Path) ->
     assert isinstance(text, str)
     assert text.startswith("# Dry run of news.plan.yaml\n")
     assert "wave 2" in text.lower()
+
+
+async def reformatted(project: Path, name: str, text: str) -> str:
+    """Return a text as the editor formats it."""
+    file = project / name
+    async with open_editor(project) as editor:
+        editor.open(file, text)
+        options = types.FormattingOptions(tab_size=2, insert_spaces=True)
+        params = types.DocumentFormattingParams(editor.identifier(file), options)
+        edits = await editor.client.text_document_formatting_async(params) or ()
+    return edits[0].new_text if edits else text
+
+
+async def test_formatting_sets_the_indentation_of_yaml_and_keeps_comments(project: Path) -> None:
+    text = """\
+# first
+steps:
+- id:   prices  # why
+  tool: fetch
+  params: {code: "AAPL",days:   0x1E}
+  # before the next
+- id: note
+  why: >
+    folded
+    text
+  tool: fetch
+  params:
+      code:   'it''s'
+result: ["${steps.prices}"]
+"""
+
+    assert (
+        await reformatted(project, "a.plan.yaml", text)
+        == """\
+# first
+steps:
+  - id: prices  # why
+    tool: fetch
+    params: {code: "AAPL", days: 0x1E}
+  # before the next
+  - id: note
+    why: >
+      folded
+      text
+    tool: fetch
+    params:
+      code: 'it''s'
+result: ["${steps.prices}"]
+"""
+    )
+
+
+async def test_formatting_keeps_the_line_breaks_of_windows(project: Path) -> None:
+    text = "steps:\r\n- {id: a,tool: fetch, params: {code: x}}\r\n"
+
+    formatted = await reformatted(project, "a.plan.yaml", text)
+
+    assert formatted == "steps:\r\n  - {id: a, tool: fetch, params: {code: x}}\r\n"
+
+
+async def test_formatting_sets_the_indentation_of_json_and_keeps_numbers(project: Path) -> None:
+    text = '{"inputs":{"x":1.50e3,"u":"\\u00e4"},\n"steps":[\n{"id":"a","tool":"fetch","params":{"code":"x"}}]}'
+
+    assert (
+        await reformatted(project, "a.plan.json", text)
+        == """\
+{
+  "inputs": {"x": 1.50e3, "u": "\\u00e4"},
+  "steps": [
+    {"id": "a", "tool": "fetch", "params": {"code": "x"}}
+  ]
+}
+"""
+    )
+
+
+async def test_a_text_that_cannot_be_read_is_not_formatted(project: Path) -> None:
+    text = "steps:\n- {id: a, tool: [\n"
+
+    assert await reformatted(project, "a.plan.yaml", text) == text
+
+
+async def test_a_renamed_gate_is_renamed_in_recipes_and_in_tests(project: Path) -> None:
+    file = project / "news.plan.yaml"
+    file.write_text(NEWS)
+    (project / "goals").mkdir()
+    settings = "tools: [tools/mine.py]\ntemplates: [goals]\n"
+    (project / "wavewright.yaml").write_text(settings)
+    template = (
+        "version: 1\nname: lines\ngoal: g\navailable_tools: [{name: headline}]\n"
+        "recipes:\n  - {gate: some, reason: some is missing}\nmay_drop: [some]\n"
+    )
+    (project / "goals" / "lines.yaml").write_text(template)
+    (project / "jobs").mkdir()
+    (project / "jobs" / "daily.yaml").write_text("goal_template: lines\nplan: ../news.plan.yaml\n")
+    (project / "tests").mkdir()
+    test = "def test_it(run):\n    assert run('daily.yaml').gates['some'].passed\n"
+    (project / "tests" / "test_news.py").write_text(test)
+    async with open_editor(project) as editor:
+        editor.open(file)
+        editor.open(project / "goals" / "lines.yaml", "# unsaved\n" + template)
+        texts = await renamed(editor, file, "id: som", "enough")
+
+    assert texts["news.plan.yaml"] == NEWS.replace("id: some", "id: enough")
+    changed = template.replace("gate: some", "gate: enough").replace("[some]", "[enough]")
+    assert texts["lines.yaml"] == "# unsaved\n" + changed
+    assert texts["test_news.py"] == test.replace("some", "enough")

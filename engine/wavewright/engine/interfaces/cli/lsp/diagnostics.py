@@ -56,6 +56,8 @@ def check_document(
         return CheckOutcome(_by_source([(error.source, error.diagnostics)]))
     except WavewrightError as error:
         return CheckOutcome(_shape_faults(document), project_fault=error_text(error))
+    if checked.text.document is not None:
+        document.take(checked.text.document)
     own = (checked.text.source, checked.diagnostics)
     if checked.text.document is None and good is not None:
         kept = good.still_standing(document.text)

@@ -12,6 +12,7 @@ from wavewright.engine.interfaces.cli.lsp.positions import TextPositions
 from wavewright.engine.interfaces.cli.lsp.reading import ReadText, read_text
 
 if TYPE_CHECKING:
+    from wavewright.config.documents import Document
     from wavewright.planner.diagnostics.diagnostic import Diagnostic
 
 
@@ -28,6 +29,11 @@ class OpenDocument:
     def text(self) -> str:
         """The whole text."""
         return self.places.text
+
+    def take(self, document: Document) -> None:
+        """Take what a check has read, so that the text is read once."""
+        if self.path.suffix != ".toml" and document.source.text == self.text:
+            self.__dict__.setdefault("read", ReadText(document))
 
     @cached_property
     def read(self) -> ReadText | None:

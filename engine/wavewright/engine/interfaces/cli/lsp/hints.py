@@ -85,19 +85,3 @@ def dry_run_markdown(document: OpenDocument, settings: Settings) -> str:
         raise no_plan_error(order.goal, order.source)
     _, record = forecast_job(order, settings)
     return f"# Dry run of {document.path.name}\n\n```text\n{dry_run_text(record)}```\n"
-
-
-def formatted(document: OpenDocument) -> list[types.TextEdit]:
-    """Return the edits that take blanks from ends of lines and leave one line break at the end.
-
-    Comments stay where they are. A text whose value would be another one is left as it is.
-    """
-    lines = [line.rstrip() for line in document.text.split("\n")]
-    text = "\n".join(lines).rstrip("\n") + "\n"
-    read = document.read
-    if read is None or text == document.text:
-        return []
-    if read_document(text, str(document.path)).value != read.document.value:
-        return []
-    whole = document.places.range(Span(0, len(document.text)))
-    return [types.TextEdit(whole, text)]

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from lsprotocol import types
 
 from wavewright.config.errors import WavewrightError
 from wavewright.config.sources import (
+    DocumentError,
     ListNode,
     Node,
     ObjectNode,
@@ -28,6 +30,7 @@ from wavewright.engine.interfaces.cli.lsp.reading import (
     node_at,
     offset_in_text,
     read_text,
+    value_at,
 )
 from wavewright.engine.interfaces.cli.lsp.text_edits import NotEditable, WordRename, rename_words
 from wavewright.engine.run.project.templates import named_template
@@ -41,6 +44,7 @@ from wavewright.planner.types import GATE_ID_PATTERN, STEP_ID_PATTERN
 from wavewright.tools.pack_folders import project_prompts
 
 if TYPE_CHECKING:
+    from wavewright.config.settings import Settings
     from wavewright.engine.interfaces.cli.lsp.completion import Surroundings
     from wavewright.engine.interfaces.cli.lsp.documents import OpenDocument
     from wavewright.tools.functions.registry import Registry
@@ -65,6 +69,11 @@ _PLACES_OF_OTHERS: dict[str, NameKind] = {
     "/available_tools/#": "tool",
     "/available_tools/#/name": "tool",
     "/tools/#": "tool",
+    "/gates/#/id": "gate",
+    "/gates/#/on_tool": "tool",
+    "/recipes/#/gate": "gate",
+    "/may_drop/#": "gate",
+    "/expect/#": "gate",
 }
 
 
@@ -123,9 +132,13 @@ def places_of(read: ReadText, subject: CheckContext | None, name: NameAt) -> Ite
     """
     base = read.plan_pointer or ""
     shapes = {shape for shape, kind in _PLACES.items() if kind == name.kind}
+    shapes_of_others = {shape for shape, kind in _PLACES_OF_OTHERS.items() if kind == name.kind}
     for pointer, node in _scalars(read.document.root, ""):
+        if node.value != name.name:
+            continue
         inside = read.in_plan(pointer)
-        if node.value == name.name and inside is not None and _shape(inside) in shapes:
+        is_in_plan = inside is not None and _shape(inside) in shapes
+        if is_in_plan or _shape(pointer) in shapes_of_others:
             yield _inner_span(read.document.source.text, node)
     if name.kind == "input":
         for inputs in dict.fromkeys((f"{base}/inputs", "/inputs")):
@@ -266,10 +279,15 @@ def _file_of(document: OpenDocument, name: NameAt, around: Surroundings) -> Path
 
 
 def rename(
-    document: OpenDocument, name: NameAt, new: str, around: Surroundings, encoding: str
+    document: OpenDocument,
+    name: NameAt,
+    new: str,
+    around: Surroundings,
+    open_texts: Mapping[Path, str],
 ) -> types.WorkspaceEdit:
-    """Return the edits that give a step, an input or a gate another name, in the file, and in the
-    jobs and tests that name the file.
+    """Return the edits that give a step, an input or a gate another name, in the file, in the jobs
+    and tests that name the file, and in the goal templates of these jobs; of a file that is open,
+    in its text as it stands there.
 
     Raises:
         RenameRefused: the new name is none, is taken, or cannot be written everywhere.
@@ -285,8 +303,8 @@ def rename(
         if [*places_of(read, subject, NameAt(name.kind, new))]:
             raise RenameRefused(f"{new!r} is taken")
         changes = {document.uri: _edits(document.places, places_of(read, subject, name), new)}
-        for file, text in _files_that_name(document.path, around.settings.root):
-            places = TextPositions(text, encoding)
+        for file, text in _files_that_name(document.path, around.settings, open_texts):
+            places = TextPositions(text, document.places.encoding)
             if file.suffix == ".py":
                 edits = _edits(places, _literals(text, name.name), new)
             else:
@@ -316,18 +334,56 @@ def _literals(text: str, name: str) -> Iterator[Span]:
         yield Span(found.start() + 1, found.end() - 1)
 
 
-def _files_that_name(file: Path, root: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the jobs beside a plan, and the tests of the project, that name its file or a job of it."""
-    jobs: list[str] = [file.name]
-    for job in sorted(file.parent.glob("*.job.*")):
-        text = job.read_text(encoding="utf-8", errors="replace")
-        if file.name in text and job != file:
-            jobs.append(job.name)
-            yield job, text
-    for test in sorted((root / "tests").rglob("*.py")):
-        text = test.read_text(encoding="utf-8", errors="replace")
-        if any(name in text for name in jobs):
+def _files_that_name(
+    file: Path, settings: Settings, open_texts: Mapping[Path, str]
+) -> Iterator[tuple[Path, str]]:
+    """Yield the documents that name a file, their goal templates, and the tests of the project that
+    name the file or one of these jobs.
+
+    Documents are looked for beside the file, in the folder `jobs`, and, where the file is a goal
+    template, by its name.
+    """
+
+    def text_of(path: Path) -> str:
+        known = open_texts.get(path)
+        return path.read_text(encoding="utf-8", errors="replace") if known is None else known
+
+    own = read_text(text_of(file), str(file))
+    names = [file.name]
+    if own is not None and own.kind == "goal":
+        names.append(str(value_at(own.document.value, "/name")))
+    jobs, templates = dict[Path, str](), dict[Path, str]()
+    for path in sorted({*file.parent.iterdir(), *(settings.root / "jobs").rglob("*")} - {file}):
+        if path.suffix not in _DOCUMENTS or not path.is_file():
+            continue
+        text = text_of(path)
+        read = read_text(text, str(path)) if any(name in text for name in names) else None
+        if read is None or not _names_one_of(read, names):
+            continue
+        jobs[path] = text
+        template = value_at(read.document.value, "/goal_template")
+        with suppress(DocumentError):
+            found = named_template(template, settings) if isinstance(template, str) else None
+            if found is not None and found.absolute() != file:
+                templates[found.absolute()] = text_of(found.absolute())
+    yield from {**jobs, **templates}.items()
+    names += [path.name for path in jobs]
+    for test in sorted((settings.root / "tests").rglob("*.py")):
+        text = text_of(test)
+        if any(name in text for name in names):
             yield test, text
+
+
+_DOCUMENTS: Final = (".yaml", ".yml", ".json")
+
+
+def _names_one_of(read: ReadText, names: list[str]) -> bool:
+    """Whether a document names a plan or a goal template by one of these names."""
+    for field in ("/plan", "/goal_template"):
+        named = value_at(read.document.value, field)
+        if isinstance(named, str) and named.rpartition("/")[2] in names:
+            return True
+    return False
 
 
 # --- outline

@@ -18,6 +18,7 @@ class TextPositions:
 
     def __init__(self, text: str, encoding: str) -> None:
         self.text = text
+        self.encoding = encoding
         self._codec = "utf-8" if encoding == "utf-8" else f"{encoding}-le"
         self._unit = _BYTES_OF_UNIT[encoding]
         self._starts = [0, *(found.end() for found in _LINE_BREAK.finditer(text))]

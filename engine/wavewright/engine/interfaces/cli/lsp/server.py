@@ -36,10 +36,10 @@ from wavewright.engine.interfaces.cli.lsp.diagnostics import (
     published,
 )
 from wavewright.engine.interfaces.cli.lsp.documents import LastGoodCheck, OpenDocument
+from wavewright.engine.interfaces.cli.lsp.formatting import formatted
 from wavewright.engine.interfaces.cli.lsp.hints import (
     DRY_RUN,
     dry_run_markdown,
-    formatted,
     inlay_hints,
     lenses,
 )
@@ -104,6 +104,12 @@ class PlanServer(LanguageServer):
         document = OpenDocument(uri, path, held.version, TextPositions(held.source, self.encoding))
         self._documents[uri] = document
         return document
+
+    @property
+    def open_texts(self) -> dict[Path, str]:
+        """The texts that stand in the editor, saved or not, by their files."""
+        held = self.workspace.text_documents
+        return {Path(to_fs_path(uri) or uri).absolute(): text.source for uri, text in held.items()}
 
     def around(self, document: OpenDocument) -> Surroundings:
         """Return what a document may name."""
@@ -286,7 +292,7 @@ def _rename(
     name = name_at(document, params.position, around)
     if name is None:
         raise RenameRefused("no name of a step, an input or a gate stands here")
-    return rename(document, name, params.new_name, around, server.encoding)
+    return rename(document, name, params.new_name, around, server.open_texts)
 
 
 def _symbols(

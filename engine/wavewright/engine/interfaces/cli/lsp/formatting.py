@@ -1,0 +1,109 @@
+"""How a document is formatted: its indentation and its spaces, and nothing else.
+
+Keys, their order, quotes, numbers as they are written, and comments stay. Of YAML that is what a
+round trip through ruamel.yaml gives; JSON is written anew from its nodes.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from lsprotocol import types
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from wavewright.config.documents import read_document
+from wavewright.config.sources import DocumentError, ListNode, Node, ObjectNode, Span
+
+if TYPE_CHECKING:
+    from wavewright.engine.interfaces.cli.lsp.documents import OpenDocument
+
+_WIDTH: Final = 100
+"""Columns within which a list or an object of JSON stays on its line."""
+_ANY_WIDTH: Final = 1_000_000
+_COMMENT: Final = re.compile(r"(?m)(?:^|\s)(#.*?)\s*$")
+
+
+def formatted(document: OpenDocument) -> list[types.TextEdit]:
+    """Return the edit that formats a document; none where it cannot be read, or is so already.
+
+    A text whose value or whose comments would be others is not taken.
+    """
+    text, name = document.text, str(document.path)
+    if document.read is None or document.read.document.faults:
+        return []
+    try:
+        value = read_document(text, name).value
+        for candidate in _candidates(document):
+            is_same = read_document(candidate, name).value == value
+            if is_same and _COMMENT.findall(candidate) == _COMMENT.findall(text):
+                return _edit(document, candidate)
+    except DocumentError:
+        return []
+    return []
+
+
+def _edit(document: OpenDocument, text: str) -> list[types.TextEdit]:
+    if "\r\n" in document.text:
+        text = text.replace("\n", "\r\n")
+    if text == document.text:
+        return []
+    whole = document.places.range(Span(0, len(document.text)))
+    return [types.TextEdit(whole, text)]
+
+
+def _candidates(document: OpenDocument) -> Iterator[str]:
+    """Yield what a document may become, the best first."""
+    text = document.text.replace("\r\n", "\n")
+    if document.path.suffix == ".json":
+        assert document.read is not None
+        yield _json_text(document.text, document.read.document.root, "") + "\n"
+        return
+    try:
+        written = _yaml_text(text)
+    except YAMLError:
+        written = text
+    yield _trimmed(written)
+    yield written
+    yield _trimmed(text)
+
+
+def _yaml_text(text: str) -> str:
+    # Tags and aliases have been refused by the reader of documents, before this is called.
+    round_trip = YAML(typ="rt")
+    round_trip.preserve_quotes = True
+    round_trip.width = _ANY_WIDTH
+    round_trip.indent(mapping=2, sequence=4, offset=2)
+    written = io.StringIO()
+    round_trip.dump(round_trip.load(text), written)  # pyright: ignore[reportUnknownMemberType]
+    return written.getvalue()
+
+
+def _trimmed(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.split("\n")).rstrip("\n") + "\n"
+
+
+def _json_text(text: str, node: Node, indent: str) -> str:
+    """Return a node of JSON; one that stood on one line stays there as long as it fits."""
+    if isinstance(node, ObjectNode):
+        parts = [
+            (text[one.key.start : one.key.end] + ": ", one.node) for one in node.members.values()
+        ]
+        opening, closing = "{", "}"
+    elif isinstance(node, ListNode):
+        parts = [("", item) for item in node.items]
+        opening, closing = "[", "]"
+    else:
+        return text[node.start : node.end]
+    if not parts:
+        return opening + closing
+    if "\n" not in text[node.start : node.end]:
+        line = ", ".join(key + _json_text(text, part, "") for key, part in parts)
+        if "\n" not in line and len(indent) + len(line) < _WIDTH - 2:
+            return opening + line + closing
+    inner = indent + "  "
+    lines = ",\n".join(inner + key + _json_text(text, part, inner) for key, part in parts)
+    return f"{opening}\n{lines}\n{indent}{closing}"
