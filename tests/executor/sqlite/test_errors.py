@@ -337,7 +337,7 @@ READ_ONLY = """
 import os, sys
 import urllib.parse  # pathlib imports it late on newer Pythons, when one under /root can be read no more
 from wavewright.executor.events.types import RunFinished
-from wavewright.executor.store.journal import JournalError
+from wavewright.executor.store.errors import JournalError
 from wavewright.executor.sqlite.transaction import JournalReader
 from wavewright.executor.store.transaction import append_entry
 from wavewright.executor.sqlite.event_store import SqliteEventStore
