@@ -339,7 +339,7 @@ import urllib.parse  # pathlib imports it late on newer Pythons, when one under 
 from wavewright.executor.events.types import RunFinished
 from wavewright.executor.store.errors import JournalError
 from wavewright.executor.sqlite.transaction import JournalReader
-from wavewright.executor.store.transaction import append_entry
+from wavewright.executor.store.entries import append_entry
 from wavewright.executor.sqlite.event_store import SqliteEventStore
 path, run = sys.argv[1:]
 if os.geteuid() == 0:

@@ -17,17 +17,19 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 import anyio.to_thread
-from protego import Protego
 
 from wavewright.config import user_state_dir
 from wavewright.packs.web.addresses import WebAddress, read_address
 from wavewright.packs.web.guarded_client import PAGE_TYPES, GuardedClient, StatusError, WebAnswer
 from wavewright.packs.web.settings import WebSettings
 from wavewright.tools import MINUTE_SECONDS, RateLimiter, ToolError
+
+if TYPE_CHECKING:
+    from protego import Protego
 
 MAX_CACHE_BYTES: Final = 256 * 2**20
 
@@ -237,6 +239,9 @@ class WebReader:
         """Read a server's robots.txt; one that is not there allows everything, one that fails
         raises (RFC 9309).
         """
+        # Not above: packs bring their tools where the extra `web` is missing, too.
+        from protego import Protego
+
         try:
             answer = await self._client.get(
                 f"{address.origin}/robots.txt", accept=None, admit=self._wait_shared

@@ -25,10 +25,6 @@ from wavewright.config.sources import DocumentError
 from wavewright.engine.run.project.prompt_checks import find_prompt_defect
 from wavewright.engine.run.project.tool_sources import open_sources, own_agents
 from wavewright.engine.run.project.tools import all_tools, packs_of_project
-from wavewright.engine.service.bus.connection import read_address
-from wavewright.engine.service.bus.declaration import check_write_rights
-from wavewright.engine.service.bus.faults import BusError
-from wavewright.engine.service.bus.topology import topology_of
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
     PlanError,
@@ -257,8 +253,12 @@ def broker_findings(settings: Settings, *, is_offline: bool) -> Iterator[DoctorF
             "broker", "fault", "the extra 'daemon' is not installed", install_hint("daemon")
         )
         return
-    # Most projects have no broker, and the client takes a third of a second to load.
+    # Most projects have no broker; its client is an extra, and takes a third of a second to load.
     from wavewright.engine.interfaces.cli.common.broker import open_connection
+    from wavewright.engine.service.bus.connection import read_address
+    from wavewright.engine.service.bus.declaration import check_write_rights
+    from wavewright.engine.service.bus.faults import BusError
+    from wavewright.engine.service.bus.topology import topology_of
 
     async def check_access() -> None:
         async with open_connection(url) as connection:
