@@ -194,7 +194,7 @@ from tests.engine.service.job_store.job_examples import outgoing, project_state
 from wavewright.executor.store import leases
 from wavewright.engine.service.job_store.records import JobChange
 from wavewright.engine.service.job_store.outbox_writes import OutboxWrites
-from wavewright.executor.store.journal import RunLost
+from wavewright.executor.store.errors import RunLost
 
 leases.current_pid_namespace = lambda: "another machine"
 
