@@ -4,10 +4,8 @@
 
 const TEXT_CHARACTERS = 200;
 const LIST_ITEMS = 6;
-const REFERENCE = "^\\$\\{.+\\}$";
 const BASIC = `
 char ::= [^"\\\\\\x00-\\x1F] | "\\\\" ["\\\\/bfnrt]
-reference ::= "\\"\${" ("inputs" | "steps" | "item") ("." [a-z_]{1,20}){0,3} "}\\""
 integer ::= "-"? ("0" | [1-9] [0-9]{0,8})
 number ::= integer ("." [0-9]{1,6})?
 value ::= text | number | "true" | "false" | "null" | map | list
@@ -74,8 +72,7 @@ class Writer {
     }
   }
 
-  text({ pattern, minLength = 0, maxLength = TEXT_CHARACTERS }) {
-    if (pattern === REFERENCE) return "reference";
+  text({ minLength = 0, maxLength = TEXT_CHARACTERS }) {
     return `"\\"" char{${minLength},${Math.max(minLength, Math.min(maxLength, TEXT_CHARACTERS))}} "\\""`;
   }
 

@@ -94,24 +94,6 @@ async def test_a_form_that_a_server_refuses_is_asked_for_in_the_next_way(
     assert request.output_tool == "verdict"
 
 
-EXACT: JsonSchema = {**FORM, "properties": {"word": {"enum": ["yes"]}}}
-
-
-@pytest.mark.parametrize("is_refused", [False, True])
-async def test_a_server_that_holds_any_schema_is_asked_with_the_exact_one_unless_it_refuses(
-    model_server: FakeModelServer, tmp_path: Path, *, is_refused: bool
-) -> None:
-    if is_refused:
-        model_server.answer(failing(400), times=1)
-    model_server.answer(structured({"word": "yes"}))
-    asked = question(schema=FORM, exact_schema=EXACT, schema_name="verdict")
-    async with models_over(model_server, tmp_path) as asking:
-        await asking.models.ask(asked)
-
-    schemas = [request.schema for request in model_server.requests]
-    assert schemas == ([EXACT, FORM] if is_refused else [EXACT])
-
-
 async def test_a_call_that_is_cut_off_is_charged_by_what_arrived(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:

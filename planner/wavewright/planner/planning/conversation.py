@@ -16,7 +16,6 @@ from wavewright.planner.planning.candidates import (
     error_summary,
     plan_from_calls,
 )
-from wavewright.planner.planning.exact_schema import PLAN_STEP, exact_schema
 from wavewright.planner.planning.guided import plan_by_choices
 from wavewright.planner.planning.non_plan_answers import (
     CannotPlan,
@@ -219,17 +218,15 @@ class PlanningConversation:
 
     async def _call(self, rung: Rung) -> ModelCall:
         goal, prompt = self._validator.goal, self._prompt
-        answer = emit_schema(
-            prompt.tools, sub_plans=[*goal.sub_plans], may_ask=self._request.may_ask_again
-        )
         return ModelCall(
             role="planner",
             name="planner",
             instructions=prompt.instructions,
             prompt=prompt.request,
             turns=tuple(self._turns),
-            schema=answer,
-            exact_schema=exact_schema(answer, PLAN_STEP, goal, self._validator.tools, prompt.tools),
+            schema=emit_schema(
+                prompt.tools, sub_plans=[*goal.sub_plans], may_ask=self._request.may_ask_again
+            ),
             schema_name="plan",
             preference=self._preference,
             thinking=goal.thinking_level,

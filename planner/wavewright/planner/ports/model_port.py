@@ -69,10 +69,6 @@ class ModelCall:
     """JSON Schema that the answer should fit, by whatever way the provider has; plain text where
     absent.
     """
-    exact_schema: JsonSchema | None = None
-    """The same in more detail, for servers that hold a model to any schema while it writes; those
-    that refuse it are asked with `schema`.
-    """
     schema_name: str = "answer"
     preference: str = "auto"
     """A model preference of the goal, or a whole model name."""

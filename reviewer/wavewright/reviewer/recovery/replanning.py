@@ -23,7 +23,6 @@ from wavewright.planner.diagnostics.rendering import render_text
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, PlanPatch
 from wavewright.planner.language.signatures import ToolSignature, is_feedback_input
-from wavewright.planner.planning.exact_schema import PATCH_STEP, exact_schema
 from wavewright.planner.planning.tool_descriptions import tool_entries
 from wavewright.planner.plans.patches import PatchCheck, check_patch
 from wavewright.planner.ports.asking import Asking
@@ -243,16 +242,12 @@ def recovery_call(
         "tools": entries,
         "max_steps": goal.limits.max_steps,
     }
-    answer = patch_schema([entry.name for entry in entries], [step.id for step in plan.steps])
     return ModelCall(
         role="recovery",
         name="recovery",
         instructions=prompts.render("recovery/instructions"),
         prompt=prompts.render("recovery/request", **values),
-        schema=answer,
-        exact_schema=exact_schema(
-            answer, PATCH_STEP, goal, tools, [entry.name for entry in entries]
-        ),
+        schema=patch_schema([entry.name for entry in entries], [step.id for step in plan.steps]),
         schema_name="patch",
         preference=goal.model_preference,
         thinking=goal.thinking_level,

@@ -131,9 +131,10 @@ class RetryingModel(WrapperModel):
         """
         if self._schema is None:
             return await self._request_in_form(messages, model_settings, model_request_parameters)
+        modes = await self._served.output_modes(self._schema, is_replaying=self._is_replaying)
         refusals: list[RequestFailed | CassetteMiss] = []
-        for mode, schema in await self._forms(self._schema):
-            self._form = structured_parameters(schema, self._usage.call.schema_name, mode)
+        for mode in modes:
+            self._form = structured_parameters(self._schema, self._usage.call.schema_name, mode)
             try:
                 return await self._request_in_form(
                     messages, model_settings, model_request_parameters
@@ -146,20 +147,6 @@ class RetryingModel(WrapperModel):
                     raise
                 refusals.append(error)
         raise refusals[0]
-
-    async def _forms(self, schema: JsonSchema) -> list[tuple[OutputMode, JsonSchema]]:
-        """Return the ways to ask and the schemas, the first that is tried first."""
-        modes = await self._served.output_modes(schema, is_replaying=self._is_replaying)
-        forms: list[tuple[OutputMode, JsonSchema]] = [(mode, schema) for mode in modes]
-        exact = self._usage.call.exact_schema
-        if exact is None:
-            return forms
-        if self._is_replaying:
-            # The recording may be of such a server, which nobody asks now what it can do.
-            return [*forms, ("native", exact)]
-        if self._served.server is not None and modes[0] == "native":
-            return [("native", exact), *forms]
-        return forms
 
     async def _request_in_form(
         self,
