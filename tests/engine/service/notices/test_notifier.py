@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import shutil
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -221,7 +221,7 @@ def take_login(*_: object) -> AuthResult:
 @asynccontextmanager
 async def mail_server(
     letters: Letters, certificates: Path | None = None, *, begins_encrypted: bool = False
-) -> AsyncIterator[int]:
+) -> AsyncGenerator[int]:
     """Run a mail server and yield its port; with certificates it offers to encrypt."""
     encryption = None
     if certificates is not None:
