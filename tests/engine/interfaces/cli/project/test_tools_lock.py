@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.conftest import CommandLine
+from tests.support.prepared_command import PipedCommand
 from tests.tools.mcp import stub_server
 
 SERVER = '''
@@ -112,6 +113,18 @@ def test_a_server_that_cannot_be_started_keeps_the_lock_from_being_written(
     assert locked.code == 2
     assert "MCP server 'gone'" in locked.err
     assert not (project / "tools.lock.json").exists()
+
+
+def test_the_lock_is_written_for_whoever_reads_no_more_of_what_is_printed(project: Path) -> None:
+    # So many that what is printed does not wait in a buffer until the end.
+    many = 'for number in range(400):\n    server.add_tool(add, name=f"add_{number:040}")\nserver.run()'
+    write_server(project, SERVER.replace("server.run()", many))
+
+    with PipedCommand("tools", "--lock", folder=project) as locking:
+        locking.stdout.close()
+        locking.wait()
+
+    assert "add_" in (project / "tools.lock.json").read_text()
 
 
 def test_what_a_server_calls_itself_and_its_tools_reaches_the_terminal_escaped(

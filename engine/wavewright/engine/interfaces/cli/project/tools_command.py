@@ -134,7 +134,7 @@ def tool_json(signature: ToolSignature) -> Mapping[str, object]:
 
 
 def write_lock() -> int:
-    """Ask every server for its tools, print the changes, and write the lock.
+    """Ask every server for its tools, write the lock, and print the changes.
 
     Raises:
         ToolDefinitionError: no server is configured, one needs a variable that is not set, or one
@@ -149,6 +149,8 @@ def write_lock() -> int:
         raise ToolDefinitionError("the extra 'mcp' is not installed", install_hint("mcp"))
     old = read_lock(settings.root)
     new = anyio.run(_ask_servers, settings)
+    # First the lock: whoever reads what is printed may stop reading (`| head`), which ends this.
+    write_atomically(settings.root / LOCK_NAME, new.text.encode())
     for name, server in new.servers.items():
         changes = tool_changes(old.servers.get(name), server)
         about = f"{name} ({server.name} {server.version})".replace(" )", ")")
@@ -159,7 +161,6 @@ def write_lock() -> int:
         for tool, left_out in server.left_out.items():
             warning = printable(f"{name}.{tool} is left out: {left_out.reason}")
             sys.stderr.write(f"warning: {warning}\n")
-    write_atomically(settings.root / LOCK_NAME, new.text.encode())
     return exit_codes.OK
 
 
