@@ -227,11 +227,17 @@ def check(
     return in_file_order(_without_shifted_places(found or lint(subject), plan), plan)
 
 
-def is_valid(plan: Plan, goal: Goal | None, tools: Mapping[str, ToolSignature]) -> bool:
-    """Return whether `check` finds no error in a bound plan, without a look for warnings."""
+def errors_in(
+    plan: Plan,
+    goal: Goal | None,
+    tools: Mapping[str, ToolSignature],
+    *,
+    allowance: Allowance | None = None,
+) -> list[Diagnostic]:
+    """Return the errors that `check` finds in a bound plan, without a look for warnings."""
     subject = CheckContext(plan, goal, tools, goal.limits if goal else Limits())
-    found = [*_error_checks(subject), *check_budget(subject, None, frozenset(), {})]
-    return not error_diagnostics(found)
+    found = [*_error_checks(subject), *check_budget(subject, allowance, frozenset(), {})]
+    return in_file_order(_without_shifted_places(error_diagnostics(found), plan), plan)
 
 
 def check_values(

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from wavewright.config.documents import Document
 from wavewright.config.sources import DocumentError, DocumentFault, Source
-from wavewright.planner.checks.checker import check, check_partial
+from wavewright.planner.checks.checker import check, check_partial, errors_in
 from wavewright.planner.checks.written_results import check_written_result
 from wavewright.planner.diagnostics.diagnostic import (
     Diagnostic,
@@ -97,7 +97,7 @@ def complete_plan(
         if not builder.calls(name) and not builder.add(name, why="the goal requires it"):
             return NoMinimalPlan(f"no values are known for the parameters of {name!r}")
     plan = builder.plan(reasoning)
-    found = tuple(error_diagnostics(check(bind_plan(plan, goal, tools), goal, tools)))
+    found = tuple(errors_in(bind_plan(plan, goal, tools), goal, tools))
     if not found:
         return plan
     return NoMinimalPlan(f"it would be faulty: {found[0].message}", found)

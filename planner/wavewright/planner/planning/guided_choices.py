@@ -14,9 +14,9 @@ from functools import cached_property
 from itertools import islice
 from typing import Final
 
-from wavewright.planner.checks.checker import check
+from wavewright.planner.checks.checker import errors_in
 from wavewright.planner.checks.types import PlanTypes
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, error_diagnostics
+from wavewright.planner.diagnostics.diagnostic import Diagnostic
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import ASK_MODEL, Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
@@ -294,9 +294,7 @@ class GuidedPlan:
         return [fault for fault in self._errors(plan) if f"{fault.pointer}/".startswith(at)]
 
     def _errors(self, plan: Plan) -> list[Diagnostic]:
-        return error_diagnostics(
-            check(bind_plan(plan, self.goal, self.tools), self.goal, self.tools)
-        )
+        return errors_in(bind_plan(plan, self.goal, self.tools), self.goal, self.tools)
 
     def _calls(self, tool: str) -> bool:
         return any(step.tool == tool for step in self.steps)

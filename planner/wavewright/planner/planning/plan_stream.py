@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from wavewright.config.errors import WavewrightError
-from wavewright.planner.checks.checker import check
+from wavewright.planner.checks.checker import errors_in
 from wavewright.planner.diagnostics.diagnostic import error_diagnostics
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
@@ -135,7 +135,7 @@ def startable_steps(
     if faults:
         raise PrefixFault("a name of `let` is at fault")
     bound = bind_plan(with_stop(named), goal, tools)
-    errors = error_diagnostics(check(bound, goal, tools, allowance=allowance))
+    errors = errors_in(bound, goal, tools, allowance=allowance)
     if any(one.code not in _LATER for one in errors):
         raise PrefixFault(f"the checker finds {', '.join(sorted({one.code for one in errors}))}")
     open_places = [one.pointer for one in errors]

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from wavewright.planner.checks.checker import check
+from wavewright.planner.checks.checker import errors_in
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
 from wavewright.planner.language.signatures import ToolSignature
@@ -124,8 +124,8 @@ class StepBuilder:
         plan = Plan(steps=(*self.steps, alone))
         number = len(self.steps)
         places = (f"/steps/{number}/params/{name}", f"/steps/{number}/for_each")
-        found = check(bind_plan(plan, self._goal, self._tools), self._goal, self._tools)
-        return not any(one.severity == "error" and one.pointer.startswith(places) for one in found)
+        found = errors_in(bind_plan(plan, self._goal, self._tools), self._goal, self._tools)
+        return not any(one.pointer.startswith(places) for one in found)
 
     def _for_each_candidates(self, tool: str, missing: Sequence[str]) -> Iterator[str | None]:
         """Yield candidates of the step's `for_each`."""

@@ -17,8 +17,8 @@ from typing import Final
 import anyio
 
 from wavewright.config.sources import Source
-from wavewright.planner.checks.checker import check
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, error_diagnostics
+from wavewright.planner.checks.checker import errors_in
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
 from wavewright.planner.diagnostics.rendering import render_text
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, PlanPatch
@@ -320,8 +320,7 @@ class _PatchChecker:
         )
         if checked.plan is None:
             return checked, checked.diagnostics
-        found = check(checked.plan, self.goal, self.tools)
-        return checked, tuple(error_diagnostics(found))
+        return checked, tuple(errors_in(checked.plan, self.goal, self.tools))
 
     def read(self, text: str) -> CheckedPatch:
         """Return the patch of an answer.

@@ -53,7 +53,7 @@ from wavewright.executor.run.execution import Execution, execute
 from wavewright.executor.store.journal import MemoryJournal
 from wavewright.planner.cel.embedded import bare_expression
 from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.checks.checker import is_valid
+from wavewright.planner.checks.checker import errors_in
 from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.planner.language.goals import Goal
 from wavewright.planner.language.plan import Plan, Step
@@ -174,7 +174,7 @@ class SimulatedPlan:
             return None
         goal = self.goal.model_copy(update={"inputs": inputs})
         plan = bind_plan(self.draft.plan, goal, self.signatures)
-        if not is_valid(plan, goal, self.signatures):
+        if errors_in(plan, goal, self.signatures):
             return None
         return replace(self, goal=goal, plan=plan)
 

@@ -33,8 +33,8 @@ from wavewright.engine.run.project.templates import template_files
 from wavewright.engine.run.project.tool_sources import full_name
 from wavewright.engine.run.project.tools import all_tools
 from wavewright.planner.cel.errors import ExpressionError
-from wavewright.planner.checks.checker import check
-from wavewright.planner.diagnostics.diagnostic import PlanError, error_diagnostics, suggest_name
+from wavewright.planner.checks.checker import errors_in
+from wavewright.planner.diagnostics.diagnostic import PlanError, suggest_name
 from wavewright.planner.language.goals import Goal, GoalTemplate, GoalTerms, KeptRun
 from wavewright.planner.language.hashing import canonical_json, content_hash
 from wavewright.planner.language.plan import Plan, Step
@@ -397,8 +397,7 @@ def _kept_plan(
     template = found.template
     assert template.plan is not None
     assert template.kept is not None
-    faults = check(bind_plan(template.plan, goal, tools), goal, tools)
-    if error_diagnostics(faults):
+    if errors_in(bind_plan(template.plan, goal, tools), goal, tools):
         return None
     draft = PlanDraft(
         template.plan,

@@ -42,8 +42,8 @@ from wavewright.engine.run.jobs.plan_drafts import (
 from wavewright.engine.run.jobs.saved_plan import SavedPlanError, read_saved_plan
 from wavewright.engine.run.project.templates import read_template_document
 from wavewright.engine.run.project.tools import agent_tools, signatures_to_check, step_tools
-from wavewright.planner.checks.checker import check, check_partial
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError, error_diagnostics
+from wavewright.planner.checks.checker import check_partial, errors_in
+from wavewright.planner.diagnostics.diagnostic import Diagnostic, PlanError
 from wavewright.planner.language.goals import AvailableTool, Goal, GoalTemplate, Job, JobTargets
 from wavewright.planner.language.plan import LIMITS_OF_OWN_PLANS, SUB_PLAN, Plan, dispatched_tools
 from wavewright.planner.plans.binding import bind_plan
@@ -288,8 +288,7 @@ def _draft_checker(settings: Settings) -> DraftChecker:
         tools = signatures_to_check(draft.plan, goal, settings)
         if draft.partial is not None:
             return check_partial(draft.partial, goal, tools)
-        found = check(bind_plan(draft.plan, goal, tools), goal, tools)
-        return error_diagnostics(found)
+        return errors_in(bind_plan(draft.plan, goal, tools), goal, tools)
 
     return judge
 

@@ -27,8 +27,8 @@ from wavewright.engine.run.jobs.plan_drafts import PlanOrigin
 from wavewright.engine.run.project.templates import template_names
 from wavewright.engine.run.project.tools import signatures_to_check
 from wavewright.executor.events.state import fold
-from wavewright.planner.checks.checker import check
-from wavewright.planner.diagnostics.diagnostic import PlanError, error_diagnostics
+from wavewright.planner.checks.checker import errors_in
+from wavewright.planner.diagnostics.diagnostic import PlanError
 from wavewright.planner.language.goals import Goal, GoalTemplate, KeptRun
 from wavewright.planner.language.plan import Plan
 from wavewright.planner.plans.binding import bind_plan
@@ -138,7 +138,7 @@ def _check(plan: Plan, goal: Goal, tools: dict[str, ToolSignature], text: str, f
     """Raise an error if the plan is not valid for the goal of its run: it read what no template
     has, as feedback.
     """
-    found = error_diagnostics(check(bind_plan(plan, goal, tools), goal, tools))
+    found = errors_in(bind_plan(plan, goal, tools), goal, tools)
     if found:
         document = read_document(text, str(file))
         raise PlanError(PlanOrigin(document, "/plan").place(found), document.source)
