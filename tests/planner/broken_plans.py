@@ -20,10 +20,14 @@ from typing import Any
 
 from wavewright.config.documents import read_document
 from wavewright.config.sources import ReadLimits, Source
-from wavewright.planner.checks.checker import check, check_values
+from wavewright.planner.checks.checker import check, check_values, errors_in
 from wavewright.planner.checks.feasibility import Obstacle, check_readiness
 from wavewright.planner.checks.written_results import check_written_result
-from wavewright.planner.diagnostics.diagnostic import Diagnostic, locate_diagnostics
+from wavewright.planner.diagnostics.diagnostic import (
+    Diagnostic,
+    error_diagnostics,
+    locate_diagnostics,
+)
 from wavewright.planner.diagnostics.rendering import render_text
 from wavewright.planner.language.goals import Goal, GoalTemplate, Job
 from wavewright.planner.language.hashing import plan_hash
@@ -78,6 +82,18 @@ class BrokenPlan:
         """Return what the plan gives now."""
         diagnostics, source = self.found()
         return render_text(diagnostics, source).replace(f"{self.folder}/", "") + "\n"
+
+    def errors_both_ways(self) -> tuple[list[Diagnostic], list[Diagnostic]]:
+        """Return the errors among what `check` finds, and those that are looked for alone; none
+        where the plan cannot be read or is a patch's.
+        """
+        text, goal = self._text(), self._goal()
+        if text.plan is None or text.diagnostics:
+            return [], []
+        plan = text.plan if goal is None else bind_plan(text.plan, goal, tools())
+        left = self._allowance()
+        alone = errors_in(plan, goal, tools(), allowance=left)
+        return error_diagnostics(check(plan, goal, tools(), allowance=left)), alone
 
     def found(self) -> tuple[tuple[Diagnostic, ...], Source]:
         """Return the diagnostics with the text that they speak of."""

@@ -34,6 +34,13 @@ def test_a_broken_plan_shows_one_fault_and_nothing_that_follows_from_it(broken: 
     assert all(one.severity == severity_of(one.code) for one in diagnostics)
 
 
+@pytest.mark.parametrize("broken", [pytest.param(one, id=one.folder.name) for one in PLANS])
+def test_errors_that_are_looked_for_alone_are_those_of_check(broken: BrokenPlan) -> None:
+    of_check, alone = broken.errors_both_ways()
+
+    assert alone == of_check
+
+
 def test_every_code_has_a_broken_plan() -> None:
     assert sorted({one.code for one in PLANS}) == sorted(catalogue())
 
