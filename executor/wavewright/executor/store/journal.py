@@ -16,6 +16,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, Protocol, Self, TypeAlias
 
 from wavewright.executor.events.codec import encode
@@ -362,18 +363,19 @@ class MemoryJournal:
         runs = [*reversed(self._events)]
         if before is not None:
             runs = runs[runs.index(before) + 1 :]
-        rows = list[RunRow]()
-        for run in runs:
-            events = self._events[run]
-            is_of_job = any(
-                isinstance(event, RunStarted)
-                and event.job == job
-                and event.goal.get("origin", "") == origin
-                for event in events[:1]
-            )
-            if is_of_job:
-                rows.append(summarize_run(run, events, is_owned=run in self._opened))
-        return [row for row in rows if row.status == "achieved"][:limit]
+        rows = (
+            summarize_run(run, self._events[run], is_owned=run in self._opened)
+            for run in runs
+            if self._is_of_job(run, job, origin)
+        )
+        return [*islice((row for row in rows if row.status == "achieved"), limit)]
+
+    def _is_of_job(self, run: RunId, job: str, origin: str) -> bool:
+        match self._events[run]:
+            case [RunStarted() as started, *_]:
+                return started.job == job and started.goal.get("origin", "") == origin
+            case _:
+                return False
 
     async def find_run(self, prefix: str) -> RunId:
         """Return the run whose id or tail starts so."""

@@ -17,6 +17,7 @@ from wavewright.planner.cel.parser import parse_expression
 from wavewright.planner.cel.plain_paths import is_plain_path
 from wavewright.planner.checks.context import CheckContext
 from wavewright.planner.checks.nulls import (
+    Facts,
     NullUse,
     facts_of,
     facts_of_elements,
@@ -59,15 +60,19 @@ def _uses_of_null(subject: CheckContext, lists_of_null: Collection[StepId]) -> I
     null, that was said of the list and is not of its items.
     """
     for step, texts in zip(subject.plan.steps, subject.texts, strict=True):
-        for text in texts:
-            for use, reads in text.reads.items():
-                if isinstance(reads, ExpressionError) or _reads_whole_output(use):
-                    continue
-                said = {"item"} if step.id in lists_of_null else set[str]()
-                for null in _nulls(subject, step, use):
-                    if null.part not in said:
-                        said.add(null.part)
-                        yield _null_diagnostic(use, null)
+        uses = [
+            use
+            for text in texts
+            for use, reads in text.reads.items()
+            if not isinstance(reads, ExpressionError) and not _reads_whole_output(use)
+        ]
+        known = _facts_of_step(subject, step) if uses else frozenset[str]()
+        for use in uses:
+            said = {"item"} if step.id in lists_of_null else set[str]()
+            for null in _nulls(subject, step, use, known):
+                if null.part not in said:
+                    said.add(null.part)
+                    yield _null_diagnostic(use, null)
 
 
 def _reads_whole_output(use: ExpressionUse) -> bool:
@@ -77,21 +82,23 @@ def _reads_whole_output(use: ExpressionUse) -> bool:
         use.is_whole
         and expression.count(".") < 2
         and is_plain_path(expression)
-        and (not expression.startswith("item"))
+        and not expression.startswith("item")
     )
 
 
-def _nulls(subject: CheckContext, step: Step, use: ExpressionUse) -> Iterator[NullUse]:
+def _nulls(
+    subject: CheckContext, step: Step, use: ExpressionUse, known_in_step: Facts
+) -> Iterator[NullUse]:
     expression = use.expression.strip()
     tree = parse_expression(expression)
     types = subject.types.part_types(expression, use.role, step)
-    known = frozenset[str]() if use.role == "when" else _facts_of_step(subject, step)
+    known = frozenset[str]() if use.role == "when" else known_in_step
     yield from uses_of_null(tree, expression, types, known)
     if not use.is_whole and use.role == "params":
         yield from null_in_text(tree, expression, types, known)
 
 
-def _facts_of_step(subject: CheckContext, step: Step) -> frozenset[str]:
+def _facts_of_step(subject: CheckContext, step: Step) -> Facts:
     """Return what is not null where a step runs, for its `when` and for the list of its items."""
     facts = frozenset[str]()
     places: tuple[tuple[str | None, ExpressionRole], ...] = (

@@ -87,7 +87,10 @@ class Notifier:
         try:
             await self.store.put(noted, self.settings.notify)
         except JournalError as fault:
-            self._unwritten.extendleft(reversed(noted))
+            newer = [*self._unwritten]
+            self._unwritten.clear()
+            # Of too many the oldest go, so they stand before what was noted meanwhile.
+            self._unwritten.extend([*noted, *newer])
             self.log.write("notice_failed", "warning", error=fault)
 
     async def _send(self, rule: NoticeRule, batch: NoticeBatch) -> None:

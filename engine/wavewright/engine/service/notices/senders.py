@@ -147,13 +147,16 @@ def _mail_server(server: SplitResult) -> smtplib.SMTP:
             "the mail server is no address", "write smtps://HOST, starttls://HOST or smtp://HOST"
         )
     smtp = smtplib.SMTP(host, server.port or _SMTP_PORT, timeout=SEND_SECONDS)
-    smtp.ehlo()
-    if smtp.has_extn("starttls"):
-        smtp.starttls(context=encryption)
-    elif server.scheme == "starttls" or (server.username and not _is_this_machine(host)):
-        # Whoever stands between can remove the offer: a password is never sent for want of it.
+    try:
+        smtp.ehlo()
+        if smtp.has_extn("starttls"):
+            smtp.starttls(context=encryption)
+        elif server.scheme == "starttls" or (server.username and not _is_this_machine(host)):
+            # Whoever stands between can remove the offer: a password is never sent for want of it.
+            raise NoticeNotSent("the mail server does not offer to encrypt")
+    except BaseException:
         smtp.close()
-        raise NoticeNotSent("the mail server does not offer to encrypt")
+        raise
     return smtp
 
 
