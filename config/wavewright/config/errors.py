@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from wavewright.config import exit_codes
 
@@ -113,3 +113,12 @@ def did_you_mean(name: str, known: Iterable[str], count: int = 1) -> str | None:
         return None
     text = f"did you mean {' or '.join(map(repr, near))}?"
     return NameHint.of(text, near[0]) if len(near) == 1 else text
+
+
+def single_exception(error: BaseException) -> BaseException:
+    """Return the first exception of a group, however deep: the others of a task group are its
+    consequences, and that one was used is internal.
+    """
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error

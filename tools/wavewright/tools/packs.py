@@ -183,18 +183,9 @@ def pack_tool_names(
     Raises:
         PackError: as in `load_pack`.
     """
-    declared = declared_tool_names(name)
-    return load_pack(name, settings, root).tool_names if declared is None else declared
-
-
-def declared_tool_names(name: str) -> frozenset[str] | None:
-    """Return the names that a pack's module declares in `TOOL_NAMES`, or None where it does not.
-
-    Raises:
-        PackError: no such pack, or it cannot be imported.
-    """
     module = sys.modules[_import_pack(name).__module__]
-    return getattr(module, "TOOL_NAMES", None)
+    declared: frozenset[str] | None = getattr(module, "TOOL_NAMES", None)
+    return load_pack(name, settings, root).tool_names if declared is None else declared
 
 
 def _import_pack(name: str) -> PackFunction:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import anyio
+
+from wavewright.config.errors import single_exception
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -20,10 +22,3 @@ async def open_task_group() -> AsyncGenerator[TaskGroup]:
             yield group
     except BaseExceptionGroup as failures:
         raise single_exception(failures) from None
-
-
-def single_exception(failure: BaseException) -> BaseException:
-    """Return the first exception of a group, however deep: that a task group was used is internal."""
-    while isinstance(failure, BaseExceptionGroup):
-        failure = cast("BaseExceptionGroup[BaseException]", failure).exceptions[0]
-    return failure

@@ -15,10 +15,10 @@ import datetime as dt
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import cast
 
 import anyio
 
+from wavewright.config.errors import single_exception
 from wavewright.config.redaction import Redactor, known_secrets_redactor
 from wavewright.executor.events.state import RunState
 from wavewright.executor.events.types import Event, GateRecord, RunFinished, RunStarted
@@ -144,7 +144,7 @@ async def execute(execution: Execution) -> RunState:
                         reason = f"the run's time limit of {limits.run_timeout:g} s was reached (run_timeout)"
                         scheduler.cancel_rest(reason)
     except BaseExceptionGroup as group_error:
-        raise _root_cause(group_error) from None
+        raise single_exception(group_error) from None
     finally:
         deadlines.close()
     return recorder.state
@@ -218,12 +218,3 @@ def _ended(
 def _budget_job(started: RunStarted | None) -> str | None:
     """Return the job whose budget applies; the run's own job name includes its target."""
     return None if started is None else str(started.goal.get("job", started.job))
-
-
-def _root_cause(error: BaseException) -> BaseException:
-    """Return the first exception that is not a group; the others of a task group are its
-    consequences.
-    """
-    if isinstance(error, BaseExceptionGroup):
-        return _root_cause(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
-    return error

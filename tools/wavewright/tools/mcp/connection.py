@@ -11,13 +11,14 @@ import time
 from collections import deque
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias, cast
+from typing import Final, Literal, TypeAlias
 
 import anyio
 from mcp import MCPError
 from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, RequestId
 from pydantic import ValidationError
 
+from wavewright.config.errors import single_exception
 from wavewright.config.redaction import Redactor
 from wavewright.planner.diagnostics.rendering import printable_lines
 from wavewright.tools.functions.errors import ToolError
@@ -193,23 +194,16 @@ def log_library_briefly() -> None:
 
 def hint_of(error: BaseException) -> str | None:
     """Return what mends a failure, where the connection knows it."""
-    match single_error(error):
+    match single_exception(error):
         case MCPError(error=ErrorData(data=CallFault(hint=hint))):
             return hint
         case _:
             return None
 
 
-def single_error(error: BaseException) -> BaseException:
-    """Return the first error within groups of them."""
-    while isinstance(error, BaseExceptionGroup):
-        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-    return error
-
-
 def reason_of(error: BaseException) -> str:
     """Return why something failed, in one line of a bounded length."""
-    error = single_error(error)
+    error = single_exception(error)
     if isinstance(error, MCPError):
         return cut(error.error.message)
     if isinstance(error, ValidationError):

@@ -262,7 +262,7 @@ class Submissions:
         settings = self.jobs.project.settings
         patterns = ("*.job.yaml", "plans/**/*.job.yaml", "jobs/**/*.yaml")
         files = [file for pattern in patterns for file in settings.root.glob(pattern)]
-        unused = pack_use(settings).templates_of_unused(settings)
+        unused = pack_use(settings).templates_of_unused()
         templates = [name for name in template_names(settings) if name not in unused]
         return templates, sorted(file.relative_to(settings.root).as_posix() for file in files)
 

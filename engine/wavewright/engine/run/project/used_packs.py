@@ -16,7 +16,7 @@ from wavewright.config.settings import Settings
 from wavewright.planner.types import as_object
 from wavewright.tools.functions.user_tools import load_user_tools
 from wavewright.tools.pack_folders import templates_by_pack
-from wavewright.tools.packs import PackError, declared_tool_names, load_pack, pack_names
+from wavewright.tools.packs import PackError, load_pack, pack_names, pack_tool_names
 
 _PLACES: Final = ("*", "plans/**/*", "config/**/*", "jobs/**/*")
 _SUFFIXES: Final = frozenset({".yaml", ".yml", ".json", ".toml"})
@@ -32,6 +32,8 @@ _ENTRY: Final = re.compile(r"""[-,\[]\s*["']?([A-Za-z_][\w.]*)""")
 class PackUse:
     """Which of the installed packs a project uses, and what each of them brings."""
 
+    settings: Settings
+    """Those of the project."""
     used: tuple[str, ...]
     """Their names, sorted."""
     unused: tuple[str, ...]
@@ -40,7 +42,7 @@ class PackUse:
     templates: Mapping[str, frozenset[str]]
     """Of each pack the names of its goal templates."""
 
-    def tools_of_unused(self, settings: Settings) -> frozenset[str]:
+    def tools_of_unused(self) -> frozenset[str]:
         """Return the short and the full names of the tools that only unused packs bring.
 
         Raises:
@@ -48,13 +50,15 @@ class PackUse:
         """
         full = {f"{pack}.{tool}" for pack in self.unused for tool in self.tools[pack]}
         short = {tool for pack in self.unused for tool in self.tools[pack]}
-        own = {tool.signature.name for tool in load_user_tools(settings.tools, settings.root)}
+        own = {
+            tool.signature.name for tool in load_user_tools(self.settings.tools, self.settings.root)
+        }
         kept = own.union(*(self.tools[pack] for pack in self.used))
         return frozenset(full | short - kept)
 
-    def templates_of_unused(self, settings: Settings) -> frozenset[str]:
+    def templates_of_unused(self) -> frozenset[str]:
         """Return the names of the goal templates that only unused packs bring."""
-        own = {path.stem for folder in settings.templates for path in folder.glob("*.yaml")}
+        own = {path.stem for folder in self.settings.templates for path in folder.glob("*.yaml")}
         kept = own.union(*(self.templates[pack] for pack in self.used))
         return frozenset[str]().union(*self.templates.values()) - kept
 
@@ -73,19 +77,18 @@ def pack_use(settings: Settings) -> PackUse:
 
     used = tuple(pack for pack in pack_names() if is_used(pack))
     unused = tuple(pack for pack in pack_names() if pack not in used)
-    return PackUse(used, unused, tools, templates)
+    return PackUse(settings, used, unused, tools, templates)
 
 
 def _tools_of(pack: str, settings: Settings) -> frozenset[str]:
     given = as_object(settings.packs.get(pack))
     try:
-        brought = load_pack(pack, given, settings.root)
+        workers = load_pack(pack, given, settings.root).workers
     except PackError:
         # What is wrong with it is said where it is used.
         return frozenset()
-    declared = declared_tool_names(pack)
-    tools = brought.tool_names if declared is None else declared
-    return tools.union(worker.spec.name for worker in brought.workers)
+    names = pack_tool_names(pack, given, settings.root)
+    return names.union(worker.spec.name for worker in workers)
 
 
 def _names_in_documents(root: Path) -> frozenset[str]:

@@ -18,10 +18,10 @@ import anyio
 from anyio.abc import TaskGroup
 from pydantic import JsonValue
 
+from wavewright.config.errors import single_exception
 from wavewright.config.sections import DAY_SECONDS, DaemonSection
 from wavewright.config.settings import Settings
 from wavewright.engine.run.services import open_services
-from wavewright.engine.run.task_groups import single_exception
 from wavewright.engine.run.version import __version__
 from wavewright.engine.service.bus.bus import Bus, BusSettings, open_bus
 from wavewright.engine.service.bus.faults import BrokerEvent, BrokerEventHandler

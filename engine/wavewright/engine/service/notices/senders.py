@@ -148,16 +148,23 @@ def _mail_server(server: SplitResult) -> smtplib.SMTP:
         )
     smtp = smtplib.SMTP(host, server.port or _SMTP_PORT, timeout=SEND_SECONDS)
     try:
-        smtp.ehlo()
-        if smtp.has_extn("starttls"):
-            smtp.starttls(context=encryption)
-        elif server.scheme == "starttls" or (server.username and not _is_this_machine(host)):
-            # Whoever stands between can remove the offer: a password is never sent for want of it.
-            raise NoticeNotSent("the mail server does not offer to encrypt")
+        _encrypt(smtp, server, encryption)
     except BaseException:
         smtp.close()
         raise
     return smtp
+
+
+def _encrypt(smtp: smtplib.SMTP, server: SplitResult, encryption: ssl.SSLContext) -> None:
+    """Encrypt a connection where that is offered; refuse to go on without where it must be."""
+    smtp.ehlo()
+    if smtp.has_extn("starttls"):
+        smtp.starttls(context=encryption)
+    elif server.scheme == "starttls" or (
+        server.username and not _is_this_machine(server.hostname or "")
+    ):
+        # Whoever stands between can remove the offer: a password is never sent for want of it.
+        raise NoticeNotSent("the mail server does not offer to encrypt")
 
 
 def _is_this_machine(host: str) -> bool:

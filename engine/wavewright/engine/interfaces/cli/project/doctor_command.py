@@ -228,7 +228,7 @@ def _tools(settings: Settings, packs: PackUse) -> DoctorFinding:
         registry = all_tools(settings)
     except (ToolDefinitionError, PackError) as error:
         return DoctorFinding("tools", "fault", str(error), error.hint or "")
-    hidden = packs.tools_of_unused(settings)
+    hidden = packs.tools_of_unused()
     shown = sorted(name for name in registry if name not in hidden)
     return DoctorFinding("tools", "ok", ", ".join(shown) or "none")
 
@@ -278,7 +278,7 @@ def _templates(settings: Settings, packs: PackUse) -> Iterator[DoctorFinding]:
             yield finding_of_faulty_file(
                 "templates", error, "fix the file; `wavewright schema goal` prints its schema"
             )
-    left_out = faulty | packs.templates_of_unused(settings)
+    left_out = faulty | packs.templates_of_unused()
     if valid := [name for name in template_names(settings) if name not in left_out]:
         yield DoctorFinding("templates", "ok", ", ".join(valid))
 

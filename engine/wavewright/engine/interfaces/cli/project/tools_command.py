@@ -52,7 +52,7 @@ def list_tools(job: Path | None, *, output_format: str, lists_all: bool = False)
         registry = all_tools(settings)
         if output_format == "text" and not lists_all:
             packs = pack_use(settings)
-            hidden, unused = packs.tools_of_unused(settings), packs.unused
+            hidden, unused = packs.tools_of_unused(), packs.unused
     else:
         from wavewright.engine.run.jobs.resolving import resolve_job_file
 
