@@ -147,6 +147,13 @@ def test_a_type_fits_always_perhaps_or_never(
 
 def codes_of(value: str, **fields: Json) -> list[str]:
     """Return what is said of a plan that sends a value where a text is wanted."""
+    parameter = "vs" if "filter" in value else "v"
+    sending: Json = {"id": "b", "tool": "send", "params": {parameter: value}, **fields}
+    return codes_of_plan(steps=[{"id": "a", "tool": "find"}, sending])
+
+
+def codes_of_plan(**plan: Json) -> list[str]:
+    """Return what is said of a plan whose steps may call `find` and `send`."""
     tools = {
         "find": ToolSignature(
             name="find",
@@ -169,10 +176,7 @@ def codes_of(value: str, **fields: Json) -> list[str]:
             },
         ),
     }
-    parameter = "vs" if "filter" in value else "v"
-    sending: dict[str, Json] = {"id": "b", "tool": "send", "params": {parameter: value}, **fields}
-    plan = Plan.model_validate({"steps": [{"id": "a", "tool": "find"}, sending]})
-    return [found.code for found in check(plan, None, tools)]
+    return [found.code for found in check(Plan.model_validate(plan), None, tools)]
 
 
 @pytest.mark.parametrize(
@@ -220,3 +224,31 @@ def test_a_null_that_may_be_given_is_a_warning(value: str, fields: dict[str, Jso
 )
 def test_a_null_that_is_asked_for_is_no_warning(value: str, fields: dict[str, Json]) -> None:
     assert codes_of(value, **fields) == []
+
+
+FIND: Json = [{"id": "a", "tool": "find"}]
+
+
+@pytest.mark.parametrize(
+    ("parts", "codes"),
+    [
+        ({"result": "${steps.a.owner.name}"}, ["W812"]),
+        ({"result": {"who": "by ${steps.a.name}"}}, ["W812"]),
+        ({"result": "${steps.a.owners.map(o, o.name)}"}, ["W812"]),
+        ({"result": "${steps.a.name}"}, []),
+        ({"result": "${steps.a.owner == null ? 'none' : steps.a.owner.name}"}, []),
+        ({"result": "${steps.a.owners.filter(o, o != null).map(o, o.name)}"}, []),
+        ({"gates": [{"id": "g", "on": "a", "check": "output.owner.name == 'x'"}]}, ["W812"]),
+        ({"gates": [{"id": "g", "on": "a", "check": "output.name.size() > 1"}]}, ["W812"]),
+        ({"gates": [{"id": "g", "on": "a", "check": "output.name != null"}]}, []),
+        (
+            {"gates": [{"id": "g", "on": "a", "check": "output.name != null && output.name > ''"}]},
+            [],
+        ),
+        ({"stop": {"when": "steps.a.name.size() == 0", "result": "none"}}, ["W812"]),
+    ],
+)
+def test_a_null_fails_in_results_gates_and_stops_as_in_steps(
+    parts: dict[str, Json], codes: list[str]
+) -> None:
+    assert codes_of_plan(**{"steps": FIND, "result": "${steps.a}", **parts}) == codes

@@ -7,7 +7,7 @@ strict check tells these places as well. See docs/explanation/semantics.md.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from wavewright.config.sources import pointer_keys
@@ -26,7 +26,7 @@ from wavewright.planner.checks.nulls import (
 )
 from wavewright.planner.diagnostics.diagnostic import Diagnostic, make_diagnostic
 from wavewright.planner.language.plan import Step
-from wavewright.planner.plans.uses import ExpressionRole, ExpressionUse
+from wavewright.planner.plans.uses import ExpressionRole, ExpressionText, ExpressionUse, plan_texts
 from wavewright.planner.schemas.views import (
     element_schema,
     field_schema,
@@ -38,6 +38,7 @@ from wavewright.planner.types import JsonSchema, StepId
 
 if TYPE_CHECKING:
     from wavewright.planner.checks.types import Fit
+    from wavewright.planner.schemas.part_types import PartTypes
 
 
 def misfits_of_kind(subject: CheckContext) -> Iterator[Diagnostic]:
@@ -60,19 +61,37 @@ def _uses_of_null(subject: CheckContext, lists_of_null: Collection[StepId]) -> I
     null, that was said of the list and is not of its items.
     """
     for step, texts in zip(subject.plan.steps, subject.texts, strict=True):
-        uses = [
-            use
-            for text in texts
-            for use, reads in text.reads.items()
-            if not isinstance(reads, ExpressionError) and not _reads_whole_output(use)
-        ]
+        uses = [*_uses_that_can_fail(texts)]
         known = _facts_of_step(subject, step) if uses else frozenset[str]()
+        said = {"item"} if step.id in lists_of_null else set[str]()
         for use in uses:
-            said = {"item"} if step.id in lists_of_null else set[str]()
-            for null in _nulls(subject, step, use, known):
-                if null.part not in said:
-                    said.add(null.part)
-                    yield _null_diagnostic(use, null)
+            types = subject.types.part_types(use.expression.strip(), use.role, step)
+            known_here = frozenset[str]() if use.role == "when" else known
+            yield from _nulls(use, types, known_here, said)
+    for text in plan_texts(subject.plan):
+        if text.role in _BESIDE_STEPS:
+            gated = _gated_step(subject, text)
+            output = None if gated is None else subject.types.call_output(gated)
+            for use in _uses_that_can_fail([text]):
+                types = subject.types.part_types(
+                    use.expression.strip(), use.role, gated, output=output
+                )
+                yield from _nulls(use, types, frozenset(), ())
+
+
+def _uses_that_can_fail(texts: Iterable[ExpressionText]) -> Iterator[ExpressionUse]:
+    for text in texts:
+        for use, reads in text.reads.items():
+            if not isinstance(reads, ExpressionError) and not _reads_whole_output(use):
+                yield use
+
+
+def _gated_step(subject: CheckContext, text: ExpressionText) -> Step | None:
+    """Return the step whose output a gate's check asks about."""
+    if text.role != "gate":
+        return None
+    on = subject.plan.gates[int(pointer_keys(text.pointer)[1])].on
+    return None if on is None else subject.steps.get(on)
 
 
 def _reads_whole_output(use: ExpressionUse) -> bool:
@@ -87,15 +106,22 @@ def _reads_whole_output(use: ExpressionUse) -> bool:
 
 
 def _nulls(
-    subject: CheckContext, step: Step, use: ExpressionUse, known_in_step: Facts
-) -> Iterator[NullUse]:
+    use: ExpressionUse, types: PartTypes, known: Facts, said: Collection[str]
+) -> Iterator[Diagnostic]:
+    """Yield one diagnostic for each part that may be null, unless it was said of that part."""
     expression = use.expression.strip()
     tree = parse_expression(expression)
-    types = subject.types.part_types(expression, use.role, step)
-    known = frozenset[str]() if use.role == "when" else known_in_step
-    yield from uses_of_null(tree, expression, types, known)
-    if not use.is_whole and use.role == "params":
-        yield from null_in_text(tree, expression, types, known)
+    found = [*uses_of_null(tree, expression, types, known)]
+    if not use.is_whole and use.role in ("params", "result"):
+        found += null_in_text(tree, expression, types, known)
+    first = dict[str, NullUse]()
+    for null in found:
+        first.setdefault(null.part, null)
+    yield from (_null_diagnostic(use, null) for part, null in first.items() if part not in said)
+
+
+_CONDITIONS: frozenset[ExpressionRole] = frozenset({"when", "gate", "cap"})
+_BESIDE_STEPS: frozenset[ExpressionRole] = frozenset({"gate", "cap", "result"})
 
 
 def _facts_of_step(subject: CheckContext, step: Step) -> Facts:
@@ -129,7 +155,9 @@ def _null_diagnostic(use: ExpressionUse, null: NullUse) -> Diagnostic:
     expression = use.expression.strip()
     reader = expression if is_plain_path(expression) else null.reader
     other = f"{null.part} != null ? {reader} : …"
-    hint = f"give another value for that case: {other if use.role == 'when' else f'${{{other}}}'}"
+    hint = (
+        f"give another value for that case: {other if use.role in _CONDITIONS else f'${{{other}}}'}"
+    )
     message = f"{null.part!r} may be null, and {null.fault}"
     return make_diagnostic("W812", use.pointer, message, hint)
 
