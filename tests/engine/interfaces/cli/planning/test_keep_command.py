@@ -10,6 +10,7 @@ import yaml
 
 from tests.engine.conftest import CommandLine
 from tests.engine.unplanned_project import REVIEW
+from tests.support.prepared_command import PipedCommand
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
 from wavewright.planner.types import JsonObject
 
@@ -73,6 +74,42 @@ def test_a_kept_plan_is_a_template_with_inputs_in_the_place_of_literals(
     assert template["plan"]["steps"][2]["params"]["top"] == "${inputs.top}"
     assert template["kept"]["tools"].keys() == {"list_notes", "read_note", "rank_words"}
     assert template["kept"]["planning_tokens"] > 0
+
+
+def test_a_template_is_kept_for_whoever_reads_no_more_of_the_difference(
+    wavewright: CommandLine, project: Path
+) -> None:
+    # So long that what is printed does not wait in a buffer until the end.
+    (project / "long.py").write_text("def shorten(text: str) -> int:\n    return len(text)\n")
+    (project / "wavewright.yaml").write_text(
+        "tools: [{path: long.py}]\ntemplates: [config/goals]\n"
+    )
+    long = "a long text " * 2_000
+    steps: JsonObject = {"steps": [{"id": "a", "tool": "shorten", "params": {"text": long}}]}
+    template: JsonObject = {
+        "version": 1,
+        "name": "short",
+        "goal": "Shorten",
+        "inputs_schema": {"type": "object", "properties": {"text": {"type": "string"}}},
+        "available_tools": [{"name": "shorten"}],
+        "plan": steps,
+    }
+    job: JsonObject = {
+        "version": 1,
+        "name": "long",
+        "goal_template": "short",
+        "inputs": {"text": long},
+    }
+    (project / "config" / "goals").mkdir(parents=True, exist_ok=True)
+    (project / "config" / "goals" / "short.yaml").write_text(json.dumps(template))
+    (project / "long.job.yaml").write_text(json.dumps(job))
+    assert wavewright("run", "long.job.yaml", "--quiet").code == 0
+
+    with PipedCommand("keep", "--as", "long", "--yes", folder=project) as keeping:
+        keeping.stdout.close()
+        keeping.wait()
+
+    assert (project / "config" / "goals" / "long.yaml").exists()
 
 
 @pytest.mark.parametrize("has_model", [True, False])

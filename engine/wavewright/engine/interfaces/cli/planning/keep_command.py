@@ -78,17 +78,26 @@ def keep(run: str | None, name: str, *, is_confirmed: bool) -> int:
     text = as_yaml(_template_json(template))
     for inputs in inputs_that_may_be_given(template.inputs_schema, goal.inputs):
         _check(plan, goal.model_copy(update={"inputs": inputs}), tools, text, file)
-    sys.stdout.write(_diff(before, plan, goal.text, template.goal))
-    if not is_confirmed and not _is_confirmed(file):
-        sys.stderr.write("not kept\n")
-        return exit_codes.NEGATIVE
+    change = _diff(before, plan, goal.text, template.goal)
+    if not is_confirmed:
+        sys.stdout.write(change)
+        if not _is_confirmed(file):
+            sys.stderr.write("not kept\n")
+            return exit_codes.NEGATIVE
+    _write(file, text)
+    if is_confirmed:
+        # After the file: whoever reads what is printed may stop reading, which ends this.
+        sys.stdout.write(change)
+    sys.stdout.write(f"kept in {file}\n")
+    return exit_codes.OK
+
+
+def _write(file: Path, text: str) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unwritable(file, error, "make the folder of goal templates writable") from error
     write_atomically(file, text.encode())
-    sys.stdout.write(f"kept in {file}\n")
-    return exit_codes.OK
 
 
 def _file_of(name: str, settings: Settings) -> Path:
