@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Annotated, TypeVar, Union, cast, get_args, get_origin
@@ -193,11 +193,24 @@ def model_faults(
     """Return pydantic's findings in terms of the document."""
     name = "the " + re.sub(r"(?<=[a-z])(?=[A-Z])", " ", model.__name__.lstrip("_")).lower()
     details = error.errors(include_url=False)[:_MAX_DETAILS]
-    findings = [_finding(detail, value, model, name) for detail in details]
+    findings = [
+        _finding(detail, value, model, name)
+        for detail in details
+        if not _counts_valid_items(detail)
+    ]
     misspelt = set(_misspelled_fields(findings))
     return list(
         _merge_findings([one for one in findings if one.missing not in misspelt], value, name)
     )
+
+
+def _counts_valid_items(detail: ErrorDetails) -> bool:
+    """Return whether a list is called too short only because items of it are at fault, which is
+    said of them: pydantic counts the valid ones.
+    """
+    items, bounds = detail["input"], detail.get("ctx", {})
+    is_short = detail["type"] == "too_short" and isinstance(items, Sized)
+    return is_short and len(items) >= bounds.get("min_length", 0)
 
 
 def _misspelled_fields(findings: Sequence[_Finding]) -> Iterator[tuple[str | int, ...]]:

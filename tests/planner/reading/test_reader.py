@@ -18,6 +18,7 @@ from wavewright.planner.reading.reader import (
     read_plan_file,
     read_tools_file,
 )
+from wavewright.planner.types import Json
 
 YAML = """\
 version: 1
@@ -341,3 +342,22 @@ def test_ids_that_are_numbers_are_told_once_how_they_are_written(quote: str) -> 
     hints = [found.hint or "" for found in read.diagnostics]
     assert len(hints) == 2
     assert all(hint.endswith("write s1 for 1") for hint in hints)
+
+
+@pytest.mark.parametrize(
+    ("tools", "told"),
+    [
+        (["find"], [("E106", "/available_tools/0")]),
+        ([3, {"name": "find"}], [("E106", "/available_tools/0")]),
+        ([], [("E107", "/available_tools")]),
+    ],
+)
+def test_a_list_is_not_called_too_short_for_the_items_that_are_at_fault(
+    tools: list[Json], told: list[tuple[str, str]]
+) -> None:
+    template = {"version": 1, "name": "t", "goal": "g", "available_tools": tools}
+
+    with pytest.raises(PlanError) as caught:
+        read_model(read_document(json.dumps(template), "t.json"), GoalTemplate)
+
+    assert [(one.code, one.pointer) for one in caught.value.diagnostics] == told
