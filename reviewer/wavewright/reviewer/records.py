@@ -327,8 +327,8 @@ class Timings(Record):
     started: str | None = None
     finished: str | None = None
     seconds: float = 0.0
-    """Wall-clock time from the run's beginning to the end of its last step or review; without
-    set-up and report.
+    """Wall-clock time from the run's beginning to the end of its last step, review or recovery,
+    also of one that gave no patch; without set-up and report.
     """
     step_seconds: float = 0.0
     """Sum of the steps' times: their sequential time."""

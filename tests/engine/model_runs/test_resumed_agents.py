@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,8 @@ from tests.engine.model_runs.model_run_project import PLAN, ModelRunProject, rev
 from tests.support.prepared_command import PipedCommand
 from wavewright.engine.rehearsal.fake_model.replies import calling_tool, silence
 from wavewright.engine.rehearsal.fake_model.server import FakeModelServer, asked_for
+from wavewright.planner.types import JsonObject, as_object
+from wavewright.reviewer.package.builder import read_package
 
 TOOLS = '''
 from pathlib import Path
@@ -76,6 +81,8 @@ def test_an_agent_goes_on_where_it_was_killed(
 
     assert resumed.code == 0, resumed.err
     assert len(model_server.requests) == 2
+    cut = cut_call(wavewright, run)
+    assert (cut["role"], cut["step"]) == ("agent", "found")
     assert (project / "looked.txt").read_text().split() == ["attic", "cellar"]
     assert "In the cellar." in resumed.out
 
@@ -100,3 +107,52 @@ def test_a_planner_that_has_answered_is_not_asked_again(
 
     assert resumed.code == 0, resumed.err
     assert [asked.schema_name for asked in model_server.requests] == ["review"]
+    assert cut_call(wavewright, run)["role"] == "reviewer"
+
+
+def test_a_call_that_a_kill_cut_is_in_the_sums_of_the_package_and_of_the_budgets_once(
+    tmp_path: Path,
+    wavewright: CommandLine,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in model_server.environment().items():
+        monkeypatch.setenv(name, value)
+    ModelRunProject(tmp_path, wavewright).write()
+    model_server.answer(silence(), when=asked_for("plan"))
+    run_until(tmp_path, model_server, 1, "quotes.job.yaml")
+
+    model_server.reset()
+    model_server.answer(PLAN, when=asked_for("plan"))
+    model_server.answer(review(), when=asked_for("review"))
+    run = wavewright("runs").out.splitlines()[1].split()[0]
+    resumed = wavewright("resume", run, "--output", "out")
+
+    assert resumed.code == 0, resumed.err
+    total = read_package((tmp_path / "out" / run / "package.json").read_bytes()).model_uses.total
+    assert (total.calls, total.unanswered) == (3, 1)
+    assert total.estimated >= 1
+    assert "1 without an answer" in resumed.out
+    assert total.tokens == spent_tokens(tmp_path, run)
+    assert cut_call(wavewright, run)["model"] == "openai-chat:scripted"
+
+
+def cut_call(wavewright: CommandLine, run: str) -> JsonObject:
+    """Return the only call that the journal has as one that a kill cut."""
+    lines = wavewright("show", run, "--format", "events").out.splitlines()
+    events: list[JsonObject] = [json.loads(line) for line in lines]
+    uses = [as_object(event["use"]) for event in events if event["kind"] == "model_called"]
+    [cut] = [use for use in uses if "cut off" in str(use.get("message"))]
+    assert cut["is_estimated"]
+    assert cut["input_tokens"]
+    return cut
+
+
+def spent_tokens(folder: Path, run: str) -> int:
+    """Return what the budgets have counted for a run; nothing of it is still reserved."""
+    with closing(sqlite3.connect(next(folder.rglob("*.sqlite")))) as connection:
+        rows = connection.execute(
+            "SELECT tokens, settled FROM model_call WHERE run = ?", (run,)
+        ).fetchall()
+    assert all(settled for _, settled in rows)
+    return sum(tokens for tokens, _ in rows)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -158,6 +159,22 @@ async def test_settling_again_changes_nothing(opened: Opened) -> None:
 
     assert (await budget_store.left(account())).day.spent.tokens == 20
     assert await budget_store.past_seconds("acme:one", "worker") == (1.0,)
+
+
+async def test_what_is_not_settled_is_listed_by_run_with_the_model_that_is_asked(
+    opened: Opened,
+) -> None:
+    purse = opened(BudgetsSection())
+    scope = account(run=RUN, step=StepId("s1"))
+    settled = await purse.reserve(scope, Spend(1, 10))
+    standing = await purse.reserve(replace(scope, model="openai:gpt"), Spend(1, 20, 0.5))
+    await purse.reserve(replace(scope, run=OTHER), Spend(1, 30))
+    await purse.settle(settled, Spend(1, 5), use())
+
+    [found] = await purse.unsettled(RUN)
+
+    assert (found.id, found.amount) == (standing.id, standing.amount)
+    assert (found.scope.step, found.scope.model) == ("s1", "openai:gpt")
 
 
 async def test_settling_what_was_never_put_aside_changes_nothing(opened: Opened) -> None:

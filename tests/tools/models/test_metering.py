@@ -320,6 +320,22 @@ async def test_a_steps_own_budget_holds_too(model_server: FakeModelServer, tmp_p
     assert model_server.requests == ()
 
 
+async def test_the_ceiling_is_clamped_to_the_least_that_any_budget_has_left(
+    model_server: FakeModelServer, tmp_path: Path
+) -> None:
+    model_server.answer("short")
+    prices = {"scripted": {"input": 0, "output": 1_000}}
+    async with models_over(
+        model_server, tmp_path, prices=prices, budgets=budgets(tokens=4_000, usd=0.8)
+    ) as asking:
+        await asking.models.ask(
+            question(step=StepId("s1"), budget=Budget(tokens=6_000), max_tokens=16_000)
+        )
+
+    # 0.8 dollars buy 800 tokens, fewer than the run and the step have room for.
+    assert model_server.requests[0].max_tokens == 800
+
+
 async def test_a_model_without_a_price_is_not_asked_under_a_budget_of_money(
     model_server: FakeModelServer, tmp_path: Path
 ) -> None:

@@ -15,9 +15,11 @@ from wavewright.engine.run.permits import permits_notes
 from wavewright.engine.run.ports import Attempt, Means
 from wavewright.engine.run.recording import draft_note, record, record_resumed
 from wavewright.engine.run.version import __version__
-from wavewright.executor.events.types import Event, Noted, RunStarted
+from wavewright.executor.events.types import Event, ModelCalled, Noted, RunStarted
 from wavewright.executor.store.journal import new_run_id
 from wavewright.planner.plans.previous_run import reads_previous
+from wavewright.planner.ports.budgets import Reservation
+from wavewright.planner.ports.model_port import ModelUse
 from wavewright.planner.types import RunId
 from wavewright.tools.functions.registry import name_of
 from wavewright.tools.functions.tool import Tool
@@ -34,6 +36,7 @@ async def open_run(context: C, attempt: Attempt, means: Means) -> C:
     services = means.services
     if context.state.started is not None:
         _limit_spending(context, context.run, services)
+        context = await _count_cut_calls(context, attempt, services)
         return await record_resumed(attempt, context)
     now = attempt.clock()
     run = context.request.run
@@ -121,6 +124,44 @@ def _run_instant(context: RunContext, now: dt.datetime) -> float:
     if context.request.as_of is None and donor is not None and donor.started is not None:
         return donor.started.now
     return (context.goal.as_of or now).timestamp()
+
+
+async def _count_cut_calls(context: C, attempt: Attempt, services: Services) -> C:
+    """Journal and settle the model calls that the end of an earlier process cut off.
+
+    What they cost is not known, so that they count as what was reserved for them.
+    """
+    store = services.budget_store
+    if store is None:
+        return context
+    for reservation in await store.unsettled(context.run):
+        if reservation.scope.step is not None and services.runtime is not None:
+            # A call on another machine outlives this process, and settles by itself.
+            continue
+        use = _cut_call(reservation)
+        # A crash between these two leaves the use in the journal and the reservation open.
+        if use not in context.state.uses.values():
+            context = await record(attempt, context, ModelCalled(attempt.now(), use))
+        await store.settle(reservation, reservation.amount, use)
+    return context
+
+
+def _cut_call(reservation: Reservation) -> ModelUse:
+    scope, amount = reservation.scope, reservation.amount
+    return ModelUse(
+        role=scope.role,
+        name=scope.role,
+        model=scope.model or "unknown",
+        outcome="failed",
+        input_tokens=amount.tokens,
+        # A call without a known price is reserved at none.
+        usd=amount.usd or None,
+        is_estimated=True,
+        step=scope.step,
+        message=(
+            f"cut off by the end of its process; what was reserved is counted (call {reservation.id})"
+        ),
+    )
 
 
 def _limit_spending(context: RunContext, run: RunId, services: Services) -> None:

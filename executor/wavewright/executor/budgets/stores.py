@@ -74,8 +74,8 @@ class MemoryBudgetStore:
         self._clock = clock
         self._day: str | None = None
         self._totals = dict[BudgetCounter, Amount]()
-        self._reserved = dict[int, tuple[Amount, tuple[BudgetCounter, ...]]]()
-        """Reservations that are not settled."""
+        self._reserved = dict[int, tuple[Reservation, Amount, tuple[BudgetCounter, ...]]]()
+        """Reservations that are not settled, each with its amount and its counters."""
         self._next = 1
         self._past = dict[tuple[str, Role], deque[float]]()
 
@@ -104,7 +104,7 @@ class MemoryBudgetStore:
         counters = counters_of(account, day)
         self._add(counters, asked)
         reservation = Reservation(self._next, account, asked.spend())
-        self._reserved[reservation.id] = asked, counters
+        self._reserved[reservation.id] = reservation, asked, counters
         self._next += 1
         return reservation
 
@@ -115,11 +115,16 @@ class MemoryBudgetStore:
         standing = self._reserved.pop(reservation.id, None)
         if standing is None:
             return
-        aside, counters = standing
+        _, aside, counters = standing
         self._add(counters, settled_amount(spent, aside).minus(aside))
         if (seconds := plausible_seconds(use)) is not None:
             place = use.model, reservation.scope.role
             self._past.setdefault(place, deque(maxlen=CALL_HISTORY_SIZE)).append(seconds)
+
+    async def unsettled(self, run: RunId) -> Sequence[Reservation]:
+        """Return the reservations of a run that are not settled, the oldest first."""
+        standing = (reservation for reservation, _, _ in self._reserved.values())
+        return [reservation for reservation in standing if reservation.scope.run == run]
 
     async def left(self, account: BudgetScope) -> Allowance:
         """Return what a scope could still reserve, and what was spent."""
@@ -212,6 +217,14 @@ class StoredBudgetStore(AsyncResource):
             JournalError: it cannot be written.
         """
         await self._request(Settle(reservation.id, spent, use))
+
+    async def unsettled(self, run: RunId) -> Sequence[Reservation]:
+        """Return the reservations of a run that are not settled, the oldest first.
+
+        Raises:
+            JournalError: it cannot be read.
+        """
+        return await self._writer.query(lambda: self._tables.unsettled(run))
 
     async def left(self, account: BudgetScope) -> Allowance:
         """Return what a scope could still reserve, and what was spent.

@@ -7,7 +7,7 @@ came to. What several calls request at once is one transaction.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from typing import Final, NamedTuple, Protocol, Self, TypeVar
 
@@ -30,16 +30,20 @@ from wavewright.executor.events.json_values import storable_text
 from wavewright.executor.store.transaction import Row, Statements
 from wavewright.planner.ports.budgets import Allowance, BudgetExceeded, BudgetScope, Reservation
 from wavewright.planner.ports.model_port import Role
+from wavewright.planner.types import RunId
 
 _T = TypeVar("_T")
 
 _LATEST_DAY: Final = "SELECT max(name) FROM budget_total WHERE counter = 'day'"
 _RESERVED: Final = """
     SELECT id, day, run, job, step, role, calls, tokens, usd, seconds FROM model_call WHERE NOT settled AND id """
+_UNSETTLED: Final = """
+    SELECT id, day, run, job, step, role, calls, tokens, usd, seconds, model FROM model_call
+    WHERE NOT settled AND run = $1 ORDER BY id"""
 _LATEST_ID: Final = "SELECT coalesce(max(id), 0) FROM model_call"
 _RESERVE: Final = """
-    INSERT INTO model_call (id, at, day, run, job, step, role, calls, tokens, usd, seconds)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"""
+    INSERT INTO model_call (id, at, day, run, job, step, model, role, calls, tokens, usd, seconds)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"""
 _SETTLE: Final = """
     UPDATE model_call SET settled = true, calls = $1, tokens = $2, usd = $3, seconds = $4,
     model = $5, outcome = $6, took = $7 WHERE id = $8"""
@@ -130,6 +134,17 @@ class BudgetTables:
 
         return await self.database.read(ask)
 
+    async def unsettled(self, run: RunId) -> tuple[Reservation, ...]:
+        """Return the reservations of a run that are not settled, the oldest first.
+
+        Raises:
+            JournalError: it cannot be read.
+        """
+        rows = await self.database.read(
+            lambda statements: statements.fetch(_UNSETTLED, storable_text(run))
+        )
+        return tuple(_unsettled_reservation(row) for row in rows)
+
     async def past_seconds(self, model: str, role: Role) -> tuple[float, ...]:
         """Return the seconds of the latest answered calls of a model in a role, the latest last.
 
@@ -206,7 +221,8 @@ class _ReservationBatch:
         except BudgetExceeded as refusal:
             return refusal
         number = next(self._ids)
-        names = (storable_text(scope.run), storable_text(scope.job), storable_text(scope.step))
+        texts = (scope.run, scope.job, scope.step, scope.model or None)
+        names = [storable_text(text) for text in texts]
         self._new.append((number, self._now, self._day, *names, scope.role, *asked))
         self._add(counters_of(scope, self._day), asked)
         return Reservation(number, scope, asked.spend())
@@ -248,6 +264,12 @@ def _open_reservation(row: Row) -> _OpenReservation:
     return _OpenReservation(
         day, BudgetScope(run=run, job=job, step=step, role=role), Amount(*amount)
     )
+
+
+def _unsettled_reservation(row: Row) -> Reservation:
+    number, *columns, model = row
+    standing = _open_reservation((number, *columns))
+    return Reservation(number, replace(standing.scope, model=model or ""), standing.amount.spend())
 
 
 def _key(counter: BudgetCounter) -> BudgetCounter:

@@ -61,6 +61,8 @@ class BudgetScope:
     step: StepId | None = None
     role: Role = "worker"
     step_budget: Budget | None = None
+    model: str = ""
+    """The model that is asked, for the record; no budget is of a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,10 @@ class BudgetStore(CallHistory, Protocol):
         """Replace a reservation by the actual cost and keep the use; repeating it changes nothing."""
         ...
 
+    async def unsettled(self, run: RunId) -> Sequence[Reservation]:
+        """Return the reservations of a run that are not settled, the oldest first."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class RemainingBudget:
@@ -197,6 +203,10 @@ class WrapperBudgetStore:
     async def settle(self, reservation: Reservation, spent: Spend, use: ModelUse) -> None:
         """Replace a reservation by what was spent."""
         await self._store.settle(reservation, spent, use)
+
+    async def unsettled(self, run: RunId) -> Sequence[Reservation]:
+        """Return the reservations of a run that are not settled."""
+        return await self._store.unsettled(run)
 
     async def left(self, account: BudgetScope) -> Allowance:
         """Return what a scope could still reserve."""

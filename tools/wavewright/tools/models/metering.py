@@ -134,15 +134,7 @@ class UsageTracker:
             RequestFailed: the request would go over a budget, and was not made.
         """
         usage = RequestCharge(model, url, input_tokens=estimate_tokens(self.sent_text))
-        try:
-            reservation = await self._reserve(self._amount(usage))
-        except BudgetExceeded as error:
-            # A call that a budget has room for is not refused for the ceiling of its answer.
-            self.max_tokens = self._affordable_tokens(usage, error)
-            try:
-                reservation = await self._reserve(self._amount(usage))
-            except BudgetExceeded as again:
-                raise _over_budget(again) from again
+        reservation = await self._reserve(usage)
         self.charges.append(usage)
         started = anyio.current_time()
         try:
@@ -274,14 +266,33 @@ class UsageTracker:
             raise _over_budget(error) from error
         return room
 
-    async def _reserve(self, amount: Spend) -> Reservation:
-        """Reserve an amount.
+    async def _reserve(self, usage: RequestCharge) -> Reservation:
+        """Reserve the most that a request can cost, with a lower ceiling of the answer where a
+        budget has no room for the whole.
+
+        Raises:
+            RequestFailed: a budget has no room for an answer that is worth having.
+        """
+        while True:
+            try:
+                return await self._reserve_amount(usage.model, self._amount(usage))
+            except BudgetExceeded as error:
+                # Each turn lowers the ceiling to what one more of the budgets has room for.
+                self.max_tokens = self._affordable_tokens(usage, error)
+
+    async def _reserve_amount(self, model: str, amount: Spend) -> Reservation:
+        """Reserve an amount for a request to a model.
 
         Raises:
             BudgetExceeded: it is more than is left.
         """
         account = BudgetScope(
-            self.call.run, self.call.job, self.call.step, self.call.role, self.call.budget
+            self.call.run,
+            self.call.job,
+            self.call.step,
+            self.call.role,
+            self.call.budget,
+            model=model,
         )
         reservations: list[Reservation] = []
         # A cancelled transaction would leave a reservation that is never settled.
