@@ -60,7 +60,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.requests.append(("POST", {**self.headers}, body))
         fault = self.server.stub.fault
         if fault.startswith("opens with "):
-            return self._send(int(fault.rpartition(" ")[2]), b"because")
+            status = int(fault.rpartition(" ")[2])
+            return self._send(status, b"because", **{"Retry-After": "3"})
         if body.get("method") == "tools/call":
             if fault in {"stream for ever", "silent stream"}:
                 return self._stream(fault)

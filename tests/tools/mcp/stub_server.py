@@ -2,8 +2,8 @@
 only.
 
 Its one argument names the fault, and a second one a file with one line for each call. Without a
-fault `echo` answers with its parameters; `listed JSON` is no fault: it lists `echo` with these
-fields.
+fault `echo` answers with its parameters; `listed JSON` lists `echo` with these fields, and `answers
+JSON` answers every call with this result.
 """
 
 from __future__ import annotations
@@ -159,6 +159,10 @@ class Stub:
                 while not self.is_released():
                     threading.Event().wait(0.01)
                 yield result(message, {"content": [text("written")]})
+            case "answers another":
+                yield {**result(message, {"content": [text("not yours")]}), "id": 999}
+            case _ if self.fault.startswith("answers "):
+                yield result(message, json.loads(self.fault.removeprefix("answers ")))
             case "half a message over lines":
                 print('{\n  "jsonrpc": "2.0",', flush=True)
             case "floods":

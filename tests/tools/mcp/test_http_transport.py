@@ -100,6 +100,55 @@ def test_a_faulty_answer_over_http_fails_the_call(fault: str, reason: str) -> No
         call(server, "write")
 
 
+ANSWER = '{"jsonrpc":"2.0","id":9,"result":{"content":[{"type":"text","text":"made"}]}}'
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/vnd.api+json", ""])
+def test_an_answer_is_read_whichever_type_the_server_says_it_has(kind: str) -> None:
+    with http_stub() as server:
+        server.replies = [(200, {"Content-Type": kind}, ANSWER.encode())]
+
+        assert call(server, "write") == {"text": "made", "parts": []}
+
+
+@pytest.mark.parametrize("before", ["no json", "[1]", '{"level":"info"}'])
+def test_an_event_that_is_no_message_is_passed_by(before: str) -> None:
+    events = f"data: {before}\n\nevent: message\ndata: [{ANSWER}]\n\n"
+    with http_stub() as server:
+        server.replies = [(200, {"Content-Type": "text/event-stream"}, events.encode())]
+
+        assert call(server, "write") == {"text": "made", "parts": []}
+
+
+def test_an_event_that_was_the_answer_and_cannot_be_read_fails_the_call() -> None:
+    event = 'data: {"jsonrpc":"2.0","id":3,"result":nothing}\n\n'
+    with http_stub() as server:
+        server.replies = [(200, {"Content-Type": "text/event-stream"}, event.encode())]
+        with pytest.raises(ToolError, match=r"not JSON-RPC 2\.0") as caught:
+            call(server, "write", trusted=False)
+
+    assert "it may have taken effect" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("status", [202, 204])
+def test_a_status_without_an_answer_fails_the_call_at_once(status: int) -> None:
+    with http_stub() as server:
+        server.replies = [(status, {}, b"")]
+        with pytest.raises(ToolError, match=rf"HTTP {status} .* an empty body"):
+            call(server, "write")
+
+
+@pytest.mark.parametrize(("status", "transient"), [(401, False), (404, False), (503, True)])
+def test_a_server_that_refuses_the_session_is_asked_again_only_where_that_may_help(
+    status: int, *, transient: bool
+) -> None:
+    with http_stub(f"opens with {status}") as server, pytest.raises(ToolError) as caught:
+        call(server)
+
+    assert caught.value.transient == transient
+    assert caught.value.retry_after == 3
+
+
 def test_a_session_that_the_server_has_ended_is_opened_anew() -> None:
     with http_stub("new session") as server:
         assert call(server) == {"text": '{"a": 1}', "parts": []}
@@ -314,7 +363,7 @@ def test_what_a_server_repeats_of_a_variable_is_not_shown(*, word_in_url: bool) 
     with http_stub("repeats the token") as server, pytest.raises(ToolError) as caught:
         call(server, word_in_url=word_in_url)
 
-    assert str(caught.value) == "echo failed: who is [redacted]?"
+    assert str(caught.value) == "MCP server 'web': echo failed: who is [redacted]?"
 
 
 def test_structured_content_counts_only_where_the_tool_declares_its_schema() -> None:

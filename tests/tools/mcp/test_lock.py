@@ -86,6 +86,64 @@ def test_a_tool_whose_schema_cannot_be_used_is_left_out_and_the_others_are_not(
     assert len(ToolsLock(servers={"one": locked}).text) < MAX_SCHEMA_BYTES
 
 
+@pytest.mark.parametrize(
+    ("schema", "plain"),
+    [
+        ({"type": "object", "properties": None, "required": None}, {"properties": {}}),
+        ({"type": "object", "properties": {"x": None}}, {"properties": {"x": {}}}),
+        ({"type": "object", "properties": {"x": True}}, {"properties": {"x": True}}),
+        (
+            {"type": "object", "properties": {"x": {"enum": None, "default": None}}},
+            {"properties": {"x": {"default": None}}},
+        ),
+        (
+            {"type": "object", "properties": {"x": {"type": "any", "required": True}}},
+            {"properties": {"x": {}}},
+        ),
+        (
+            {"type": "object", "properties": {"x": {"minimum": 0, "exclusiveMinimum": True}}},
+            {"properties": {"x": {"exclusiveMinimum": 0}}},
+        ),
+        (
+            {
+                "type": "object",
+                "properties": {"x": {"items": [{"type": "string"}], "additionalItems": False}},
+            },
+            {"properties": {"x": {"prefixItems": [{"type": "string"}], "items": False}}},
+        ),
+        ({"type": "object", "required": ["x", "x"]}, {"properties": {}, "required": ["x"]}),
+    ],
+)
+def test_a_schema_in_the_form_of_an_earlier_draft_or_with_null_for_nothing_is_written_anew(
+    schema: JsonObject, plain: JsonObject
+) -> None:
+    locked = lock_server(listing(search(schema=schema)))
+
+    assert locked.tools["search"].input_schema == {"type": "object", **plain}
+
+
+def test_a_form_that_the_dialect_of_a_schema_has_stays() -> None:
+    number: JsonObject = {"minimum": 0, "exclusiveMinimum": True}
+    schema: JsonObject = {
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "type": "object",
+        "properties": {"x": number},
+    }
+
+    locked = lock_server(listing(search(schema=schema)))
+
+    assert locked.tools["search"].input_schema["properties"] == {"x": number}
+
+
+def test_a_tool_that_breaks_the_protocol_is_left_out_with_the_reason() -> None:
+    faulty = ListedTool("faulty", input_schema=None)
+
+    locked = lock_server(ServerListing("server", "1", (search(),), (faulty,)))
+
+    assert [*locked.tools] == ["search"]
+    assert "its input schema cannot be used" in locked.left_out["faulty"].reason
+
+
 def test_references_that_multiply_are_counted_before_they_are_put_in_place() -> None:
     definitions: JsonObject = {"d30": {"type": "string"}}
     for n in range(30):

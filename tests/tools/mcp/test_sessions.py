@@ -4,6 +4,7 @@ behind.
 
 from __future__ import annotations
 
+import json
 import logging
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from tests.repository.tree import ROOT
 from tests.support.child_processes import child_processes
 from tests.tools.calling import request
 from tests.tools.mcp import stub_server
+from tests.tools.mcp.stub_server import text
 from wavewright.config.mcp_servers import McpServerSection
 from wavewright.planner.types import Json, JsonObject
 from wavewright.tools.functions.errors import ToolError
@@ -131,6 +133,94 @@ def test_ms05_a_tool_without_a_proper_schema_is_left_out_with_a_warning(
     assert [tool.name for tool in listing.tools] == ["echo", "other", "write", "typed"]
     left_out = [record for record in caplog.records if record.levelno == logging.WARNING]
     assert len(left_out) == 3
+    assert [tool.name for tool in listing.faulty] == ["null", "list"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "parameters"),
+    [
+        ({"inputSchema": True}, {"type": "object"}),
+        ({"inputSchema": {"properties": {"x": None}}}, {"type": "object", "properties": {"x": {}}}),
+        ({"inputSchema": {"type": ["object", "null"]}}, {"type": "object"}),
+        ({"outputSchema": True, "annotations": [], "title": 5}, {"type": "object"}),
+        ({"outputSchema": {}, "description": 5, "icons": "x"}, {"type": "object"}),
+    ],
+)
+def test_what_a_tool_has_beside_name_and_schemas_costs_no_tool(
+    stub: Callable[..., McpServerSettings], fields: JsonObject, parameters: JsonObject
+) -> None:
+    listing = anyio.run(list_server_tools, stub(f"listed {json.dumps(fields)}"))
+
+    assert [tool.name for tool in listing.tools] == ["echo", "other", "write", "typed"]
+    assert (listing.tools[0].input_schema, listing.tools[0].output_schema) == (parameters, None)
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ({"content": ["plain"]}, "plain"),
+        ({"content": "plain"}, "plain"),
+        ({"content": None}, ""),
+        ({"content": [text("said")], "structuredContent": [1]}, "said"),
+        ({"content": [text("said"), {"type": "text", "text": None}]}, "said"),
+    ],
+)
+def test_content_in_another_form_does_not_fail_a_call_that_was_made(
+    stub: Callable[..., McpServerSettings], answer: JsonObject, expected: str
+) -> None:
+    [output] = call(stub(f"answers {json.dumps(answer)}"), "write")
+
+    assert isinstance(output, dict)
+    assert output["text"] == expected
+
+
+def test_content_of_an_unknown_kind_is_a_document_that_holds_it(
+    stub: Callable[..., McpServerSettings],
+) -> None:
+    answer: JsonObject = {"content": [text("see"), {"type": "video", "url": "x"}]}
+
+    assert call(stub(f"answers {json.dumps(answer)}"), "write") == [
+        {
+            "text": "see",
+            "parts": [
+                {
+                    "type": "document",
+                    "uri": "unknown:video",
+                    "mime_type": "application/json",
+                    "text": '{"type": "video", "url": "x"}',
+                }
+            ],
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ({"content": [text("in words")], "structuredContent": {"code": 7}}, "in words"),
+        ({"content": [], "structuredContent": {"code": 7}}, '{"code": 7}'),
+        (
+            {"content": [{"type": "resource", "resource": {"uri": "a://b", "text": "in a file"}}]},
+            "in a file",
+        ),
+        ({"content": []}, "it gives no reason"),
+    ],
+)
+def test_the_reason_of_a_failure_is_found_wherever_the_server_writes_it(
+    stub: Callable[..., McpServerSettings], answer: JsonObject, reason: str
+) -> None:
+    error = failure(stub(f"answers {json.dumps({**answer, 'isError': True})}"))
+
+    assert str(error) == f"MCP server 'stub': echo failed: {reason}"
+
+
+def test_answers_to_other_requests_are_quoted_where_a_call_gets_none(
+    stub: Callable[..., McpServerSettings],
+) -> None:
+    error = failure(stub("answers another", timeout=1))
+
+    assert "echo gave no answer within 1 s" in str(error)
+    assert "not yours" in str(error)
 
 
 def test_ms07_a_tool_whose_description_has_changed_is_not_called(
@@ -166,7 +256,7 @@ def test_ms10_the_text_of_an_error_is_cut_and_redacted(
     error = failure(stub("poison"))
 
     assert "hunter2hunter2" not in str(error)
-    assert str(error).startswith("echo failed: password=[redacted]\nTraceback")
+    assert str(error).startswith("MCP server 'stub': echo failed: password=[redacted]\nTraceback")
     assert len(str(error)) < 2100
 
 
@@ -264,7 +354,7 @@ def test_what_a_program_repeats_of_a_variable_is_not_shown(tmp_path: Path, place
 
     error = failure(server_settings("stub", section, tmp_path, {"WORD": "canary-canary"}))
 
-    assert str(error) == "echo failed: who is [redacted]?"
+    assert str(error) == "MCP server 'stub': echo failed: who is [redacted]?"
 
 
 def test_lines_that_are_no_messages_go_to_the_log(

@@ -22,6 +22,7 @@ from wavewright.config.errors import single_exception
 from wavewright.config.redaction import Redactor
 from wavewright.planner.diagnostics.rendering import printable_lines
 from wavewright.tools.functions.errors import ToolError
+from wavewright.tools.mcp.lock import ListedTool
 
 MAX_ERROR_CHARS = 2000
 """Of what a server says of a failure."""
@@ -32,9 +33,10 @@ def cut(text: str) -> str:
     return text if len(text) <= MAX_ERROR_CHARS else f"{text[: MAX_ERROR_CHARS - 1]}…"
 
 
-FaultKind: TypeAlias = Literal["failed", "expired", "unsent", "lost"]
-"""`failed`: the server answered, badly. `expired`: it does not know the session any more, and did
-not make the call. `unsent`: it was not reached. `lost`: it may have made the call.
+FaultKind: TypeAlias = Literal["failed", "unreadable", "expired", "unsent", "lost"]
+"""`failed`: the server says so. `unreadable`: it answered what cannot be read. `expired`: it does not
+know the session any more, and did not make the call. `unsent`: it was not reached. `lost`: it may
+have made the call.
 """
 
 
@@ -92,11 +94,17 @@ class ConnectionState:
     """Why it can no longer be used; empty where no reason is known."""
     hint: str | None = None
     """What mends the fault, as far as that is known."""
+    transient: bool = True
+    """Whether another connection may do without the fault."""
+    retry_after: float | None = None
+    """Seconds that the server asks to wait before another connection."""
     ended: anyio.Event = field(default_factory=anyio.Event)
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=_KEPT_LINES))
     """The last lines that the program wrote and that are no messages."""
     skipped: int = 0
     """How many lines were no messages."""
+    faulty_tools: list[ListedTool] = field(default_factory=list[ListedTool])
+    """The tools of the last page of its list that break the protocol."""
     unfinished: bytes = b""
     """How a message begins that the program has not ended."""
     _log_lines: ByteAllowance = field(default_factory=lambda: ByteAllowance(1_000, 20))
@@ -104,10 +112,17 @@ class ConnectionState:
     _skipped_bytes: ByteAllowance = field(default_factory=lambda: ByteAllowance(64 * 2**20, 2**20))
     _unasked: ByteAllowance = field(default_factory=lambda: ByteAllowance(10_000, 500))
 
-    def end(self, fault: str, hint: str | None = None) -> None:
-        """Keep the first reason why the connection cannot be used, and what mends it."""
+    def end(self, fault: str) -> None:
+        """Keep the first reason why the connection cannot be used."""
+        self.fault = self.fault or fault
+        self.ended.set()
+
+    def end_by(self, error: Exception) -> None:
+        """Keep an error as the reason, with what is known of it, unless there is one."""
         if not self.fault:
-            self.fault, self.hint = fault, hint
+            fault = fault_of(error)
+            self.fault, self.hint = fault.reason, fault.hint
+            self.transient, self.retry_after = fault.transient, fault.retry_after
         self.ended.set()
 
     def error(
@@ -192,13 +207,21 @@ def log_library_briefly() -> None:
         logger.propagate = False
 
 
-def hint_of(error: BaseException) -> str | None:
-    """Return what mends a failure, where the connection knows it."""
-    match single_exception(error):
-        case MCPError(error=ErrorData(data=CallFault(hint=hint))):
-            return hint
-        case _:
-            return None
+def fault_of(error: Exception) -> CallFault:
+    """Return why something failed, as the connection saw it or as the error says."""
+    cause = single_exception(error)
+    if isinstance(cause, MCPError) and isinstance(cause.error.data, CallFault):
+        return cause.error.data
+    # What the protocol and the file system refuse they refuse again.
+    is_lasting = isinstance(cause, (ValidationError, RuntimeError, *_LASTING))
+    hint = _PROTOCOL_HINT if isinstance(cause, ValidationError) else None
+    return CallFault("failed", reason_of(error), hint, transient=not is_lasting)
+
+
+_LASTING: Final = (FileNotFoundError, PermissionError, NotADirectoryError)
+_PROTOCOL_HINT: Final = (
+    "use a version of the server that keeps to the protocol, or remove mcp.servers.NAME"
+)
 
 
 def reason_of(error: BaseException) -> str:
@@ -209,7 +232,8 @@ def reason_of(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         # Its text has a line for each fault, of which a server can send many thousands.
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        return cut(f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+        where = ".".join(map(str, first["loc"]))
+        return cut(f"it broke the protocol: {where}: {first['msg']}")
     if isinstance(error, RuntimeError):
         return cut(str(error))  # the library's own words
     return cut(f"{type(error).__name__}: {error}") if str(error) else type(error).__name__

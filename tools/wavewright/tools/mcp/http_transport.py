@@ -26,7 +26,7 @@ from mcp_types import RequestId
 from pydantic_core import from_json
 
 from wavewright.tools.mcp.connection import ByteAllowance, CallFault, ConnectionState
-from wavewright.tools.mcp.listing import leave_out_faulty_tools
+from wavewright.tools.mcp.results import correct_result
 from wavewright.tools.mcp.tools import McpServerSettings
 from wavewright.tools.mcp.wire import (
     MAX_MESSAGE_BYTES,
@@ -96,7 +96,7 @@ class _SiftedStream(ObjectReceiveStream[SessionMessage | Exception]):
                         error.error.data = fault
             case mcp_types.JSONRPCResponse():
                 self._faults.pop(item.message.id, None)
-                leave_out_faulty_tools(item.message, self._state)
+                correct_result(item.message, self._state)
             case _:
                 self._state.count_unasked()
         return item
@@ -131,7 +131,7 @@ class _CheckingTransport(httpx2.AsyncHTTPTransport):
         try:
             return await self._checked(response, request, id_, keeps_data=is_handshake)
         except NotAMessage as error:
-            self.faults[id_] = CallFault("failed", str(error))
+            self.faults[id_] = CallFault("unreadable", str(error))
         except httpx2.TransportError as error:
             self.faults[id_] = _fault_of_connection(error)
         finally:
@@ -165,18 +165,26 @@ class _CheckingTransport(httpx2.AsyncHTTPTransport):
             return httpx2.Response(
                 response.status_code, headers=headers, content=shown, request=request
             )
-        if response.status_code == HTTPStatus.OK and kind == "application/json":
-            messages = read_messages(await _read(response, MAX_MESSAGE_BYTES))
-            answer = _answer_among(messages, id_)
-            written = answer.model_dump_json(by_alias=True, exclude_unset=True)
-            return _replaced(response, written.encode(), request)
         if kind == "text/event-stream":
             assert isinstance(response.stream, httpx2.AsyncByteStream)
-            response.stream = _EventStream(response.stream, self.faults, id_)
-        elif response.status_code == HTTPStatus.OK:
-            page = (await _read(response, _MAX_ERROR_BODY)).decode(errors="replace").strip()
-            raise NotAMessage(f"it answered with {kind or 'no content type'}: {page[:200]}")
-        return response
+            response.stream = _EventStream(response.stream, self._state, self.faults, id_)
+            return response
+        if not response.is_success:
+            return response
+        body = await _read(response, MAX_MESSAGE_BYTES)
+        if not body.strip():
+            raise NotAMessage(
+                f"it answered with {_named_status(response.status_code)} and an empty body"
+            )
+        # Some servers name another type than that of JSON, or none.
+        if kind != "application/json" and not body.lstrip().startswith((b"{", b"[")):
+            raise NotAMessage(
+                f"it answered with {_named_status(response.status_code)} and "
+                f"{kind or 'no content type'}: {body[:200].decode(errors='replace').strip()}"
+            )
+        answer = _answer_among(read_messages(body), id_)
+        written = answer.model_dump_json(by_alias=True, exclude_unset=True)
+        return _replaced(response, written.encode(), request)
 
 
 _HANDSHAKE: Final = frozenset({"initialize", "server/discover"})
@@ -202,9 +210,10 @@ def _replaced(response: httpx2.Response, body: bytes, request: httpx2.Request) -
     headers = {
         name: value
         for name, value in response.headers.items()
-        if name not in {"content-length", "transfer-encoding"}
+        if name not in {"content-length", "transfer-encoding", "content-type"}
     }
-    return httpx2.Response(response.status_code, headers=headers, content=body, request=request)
+    headers["content-type"] = "application/json"
+    return httpx2.Response(HTTPStatus.OK, headers=headers, content=body, request=request)
 
 
 def _answer_among(
@@ -246,9 +255,7 @@ def _fault_of_status(response: httpx2.Response, body: bytes, *, has_session: boo
     """Return what an error's status and body say."""
     status = response.status_code
     text = _words_of(body)
-    named = f"HTTP {status}"
-    if status in {one.value for one in HTTPStatus}:
-        named += f" {HTTPStatus(status).phrase}"
+    named = _named_status(status)
     reason = f"{named}: {text}" if text else named
     if has_session and (status in _GONE or is_expired_session(text)):
         return CallFault("expired", f"it does not know the session any more ({reason})")
@@ -260,6 +267,12 @@ def _fault_of_status(response: httpx2.Response, body: bytes, *, has_session: boo
         transient=status in _TRANSIENT or status >= HTTPStatus.INTERNAL_SERVER_ERROR,
         retry_after=_retry_after(response.headers),
     )
+
+
+def _named_status(status: int) -> str:
+    if status in {one.value for one in HTTPStatus}:
+        return f"HTTP {status} {HTTPStatus(status).phrase}"
+    return f"HTTP {status}"
 
 
 _GONE: Final = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.GONE})
@@ -274,7 +287,8 @@ _STATUS_HINTS: Final[Mapping[int, str]] = {
 }
 _EXPIRED_SESSION: Final = re.compile(
     r"session.{0,40}(?:not found|unknown|expired|terminated|closed|invalid|does not exist|required)"
-    r"|(?:no valid|invalid|unknown|missing|expired|no such|no) session",
+    r"|(?:no valid|invalid|unknown|missing|expired|no such|no) session"
+    r"|server (?:is )?not initialized",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -342,9 +356,14 @@ class _EventStream(httpx2.AsyncByteStream):
     """The events of a response, each measured and corrected before it is parsed."""
 
     def __init__(
-        self, stream: httpx2.AsyncByteStream, faults: dict[RequestId, CallFault], id_: RequestId
+        self,
+        stream: httpx2.AsyncByteStream,
+        state: ConnectionState,
+        faults: dict[RequestId, CallFault],
+        id_: RequestId,
     ) -> None:
         self._stream = stream
+        self._state = state
         self._faults = faults
         self._id = id_
 
@@ -361,14 +380,42 @@ class _EventStream(httpx2.AsyncByteStream):
                     event = bytes(waiting[: end.end()])
                     del waiting[: end.end()]
                     searched = 0
-                    refuse_oversized(event)
-                    yield corrected(event.removeprefix(b"\xef\xbb\xbf"))
+                    yield self._readable(event.removeprefix(b"\xef\xbb\xbf"))
         except NotAMessage as error:
-            self._faults[self._id] = CallFault("failed", str(error))
+            self._faults[self._id] = CallFault("unreadable", str(error))
         except httpx2.TransportError as error:
             self._faults[self._id] = _fault_of_connection(error)
         if self._id not in self._faults and waiting:
             yield bytes(waiting)
+
+    def _readable(self, event: bytes) -> bytes:
+        """Return an event without the data that are no message, which are passed by.
+
+        Raises:
+            NotAMessage: they were to answer the request.
+        """
+        refuse_oversized(event)
+        event = corrected(event)
+        lines = event.splitlines()
+        data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line[:5] == b"data:")
+        if not data.strip():
+            return event
+        others = [line for line in lines if line and line[:5] != b"data:"]
+        try:
+            messages = read_messages(data)
+        except NotAMessage as error:
+            if error.is_answer:
+                raise  # the stream answers this request, whichever id is written
+            self._state.skip(data, str(error))
+            return b"\n".join((*others, b"", b""))
+        if len(messages) == 1 and not data.lstrip().startswith(b"["):
+            return event
+        written = (
+            message.model_dump_json(by_alias=True, exclude_unset=True) for message in messages
+        )
+        return b"".join(
+            b"\n".join((*others, b"data: " + text.encode(), b"", b"")) for text in written
+        )
 
     async def aclose(self) -> None:
         await self._stream.aclose()

@@ -1,28 +1,21 @@
-"""Lists of tools, as servers send them and as they are read.
-
-The library refuses a whole list for one tool that breaks the protocol; such tools are taken out
-before it sees them.
-"""
+"""Lists of tools, read page by page."""
 
 from __future__ import annotations
 
-import logging
-from typing import Final, cast
+from typing import Final
 
 import mcp_types
 from mcp import Client
-from pydantic import ValidationError
 
-from wavewright.planner.types import Json, JsonObject
+from wavewright.planner.types import JsonObject
 from wavewright.tools.mcp.connection import ConnectionState
 from wavewright.tools.mcp.lock import ListedTool, ServerListing
 
 MAX_LISTED_TOOLS: Final = 1000
 MAX_PAGES: Final = 100
-_MAX_LEFT_OUT_NOTES: Final = 20
 
 
-async def list_tools(client: Client) -> ServerListing:
+async def list_tools(client: Client, state: ConnectionState) -> ServerListing:
     """Return all pages of a list, each tool once.
 
     A tool that a later page repeats word for word is no second one: some servers ignore the cursor,
@@ -36,20 +29,29 @@ async def list_tools(client: Client) -> ServerListing:
     digests = set[str]()
     cursor: str | None = None
     cursors = set[str]()
+    faulty = list[ListedTool]()
     for _ in range(MAX_PAGES):
+        state.faulty_tools.clear()
         page = await client.list_tools(cursor=cursor)
         new = [tool for tool in map(_listed, page.tools) if tool.digest not in digests]
+        new_faulty = [tool for tool in state.faulty_tools if tool.digest not in digests]
         tools += new
-        digests.update(tool.digest for tool in new)
+        faulty += new_faulty
+        digests.update(tool.digest for tool in (*new, *new_faulty))
         cursor = page.next_cursor
         # Some servers mark the end by an empty cursor, give the same one for ever, or give ever
         # new ones and the same page.
-        if not (cursor and new) or cursor in cursors or len(tools) >= MAX_LISTED_TOOLS:
+        is_last = not cursor or cursor in cursors or not (new or new_faulty)
+        if is_last or len(tools) >= MAX_LISTED_TOOLS:
             break
+        assert cursor is not None
         cursors.add(cursor)
     info = client.server_info
     return ServerListing(
-        info.name if info else "", info.version if info else "", tuple(tools[:MAX_LISTED_TOOLS])
+        info.name if info else "",
+        info.version if info else "",
+        tuple(tools[:MAX_LISTED_TOOLS]),
+        tuple(faulty[:MAX_LISTED_TOOLS]),
     )
 
 
@@ -62,42 +64,3 @@ def _listed(tool: mcp_types.Tool) -> ListedTool:
     return ListedTool(
         tool.name, tool.description or "", tool.input_schema, tool.output_schema, hints
     )
-
-
-def leave_out_faulty_tools(message: mcp_types.JSONRPCResponse, state: ConnectionState) -> None:
-    """Take tools that are not well-formed out of a list of tools, with a warning for each."""
-    tools = message.result.get("tools")
-    if not isinstance(tools, list):
-        return
-    sound: list[object] = []
-    left_out = 0
-    for tool in cast("list[object]", tools):
-        if _is_well_formed(tool):
-            sound.append(tool)
-            continue
-        left_out += 1
-        if left_out <= _MAX_LEFT_OUT_NOTES:
-            shown: object = tool
-            if isinstance(tool, dict):
-                shown = cast("dict[str, object]", tool).get("name")
-            text = f"left out a tool without a proper name or schema: {str(shown)[:200]!r}"
-            state.log(text, logging.WARNING)
-    message.result["tools"] = sound
-
-
-def _is_well_formed(tool: object) -> bool:
-    if isinstance(tool, dict):
-        _complete_schema(cast("dict[str, Json]", tool))
-    try:
-        parsed = mcp_types.Tool.model_validate(tool, by_name=False)
-    except ValidationError:
-        return False
-    schemas = (parsed.input_schema, parsed.output_schema or {"type": "object"})
-    return all(schema.get("type") == "object" for schema in schemas)
-
-
-def _complete_schema(tool: dict[str, Json]) -> None:
-    """Say of parameters that they are those of an object: some servers leave that out."""
-    schema = tool.get("inputSchema")
-    if isinstance(schema, dict) and "type" not in schema:
-        tool["inputSchema"] = {"type": "object", **schema}

@@ -67,6 +67,8 @@ class ServerListing:
     """Name that the server gives itself; empty where it gives none."""
     version: str
     tools: tuple[ListedTool, ...]
+    faulty: tuple[ListedTool, ...] = ()
+    """Those that break the protocol: they have a name, and cannot be called."""
 
 
 LOCK_NAME: Final = "tools.lock.json"
@@ -187,7 +189,7 @@ def _tools_by_name(
     one tool.
     """
     by_name: dict[str, list[ListedTool]] = {}
-    for tool in listing.tools:
+    for tool in (*listing.tools, *listing.faulty):
         if allowed is None or tool.name in allowed:
             by_name.setdefault(tool.name[: _MAX_NAME + 1], []).append(tool)
     return by_name

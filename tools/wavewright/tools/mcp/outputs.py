@@ -6,6 +6,7 @@ and what is no text as records that name their kind.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, cast
 
 from mcp_types import (
@@ -39,13 +40,25 @@ def output_of(result: CallToolResult, *, is_typed: bool) -> Json:
     return {"text": _text_of(result.content), "parts": [_part(block) for block in others]}
 
 
-def failure_of(tool: str, result: CallToolResult, redactor: Redactor) -> ToolError:
+def failure_of(server: str, tool: str, result: CallToolResult, redactor: Redactor) -> ToolError:
     """Return the error of a result that says it is one; its text is cut, and redacted before that."""
-    text = redactor.redact(_text_of(result.content)).strip() or "it gives no reason"
+    text = redactor.redact(_reason_of(result)).strip() or "it gives no reason"
     return ToolError(
-        f"{tool} failed: {cut(text)}",
+        f"MCP server {server!r}: {tool} failed: {cut(text)}",
         hint=f"compare the parameters with those that {tool} declares",
     )
+
+
+def _reason_of(result: CallToolResult) -> str:
+    """Return what a result says of its failure: in words, in documents, or in its fields."""
+    documents = [
+        block.resource.text
+        for block in result.content
+        if isinstance(block, EmbeddedResource) and isinstance(block.resource, TextResourceContents)
+    ]
+    written = result.structured_content
+    fields = "" if written is None else json.dumps(written, ensure_ascii=False)
+    return _text_of(result.content) or "\n".join(documents) or fields
 
 
 def _text_of(content: Iterable[ContentBlock]) -> str:

@@ -105,6 +105,42 @@ def _is_known_dialect(value: Json) -> bool:
     return isinstance(value, str) and _DIALECT.fullmatch(value) is not None
 
 
+_NULL_SAYS: Final = frozenset({"const", "default"})
+"""Keywords whose null is a value."""
+
+
+def _written_anew(schema: JsonSchema, *, has_dialect: bool) -> JsonSchema:
+    """Return a schema with what earlier drafts, and writers of lists that are null where they are
+    empty, say in another form; without a dialect it would be no valid schema.
+    """
+    anew = {
+        keyword: value
+        for keyword, value in schema.items()
+        if value is not None or keyword in _NULL_SAYS
+    }
+    required = anew.get("required")
+    if isinstance(required, bool):
+        del anew["required"]  # of a parameter, as draft 3 has it: its server holds it itself
+    elif isinstance(required, list) and all(isinstance(name, str) for name in required):
+        anew["required"] = [*dict.fromkeys(required)]
+    if anew.get("type") == "any":
+        del anew["type"]
+    if has_dialect:
+        return anew
+    for bound in ("minimum", "maximum"):
+        exclusive = f"exclusive{bound.capitalize()}"
+        excludes = anew.get(exclusive)
+        if isinstance(excludes, bool):
+            del anew[exclusive]
+            if excludes and bound in anew:
+                anew[exclusive] = anew.pop(bound)
+    if isinstance(anew.get("items"), list):
+        anew["prefixItems"] = anew.pop("items")
+        if "additionalItems" in anew:
+            anew["items"] = anew.pop("additionalItems")
+    return anew
+
+
 class _TooLarge(SchemaRefused):
     def __init__(self) -> None:
         super().__init__(f"it is larger than {MAX_SCHEMA_BYTES // 2**10} KiB")
@@ -116,6 +152,7 @@ class _Placing:
     def __init__(self, root: JsonSchema, left_open: Collection[str]) -> None:
         self._root = root
         self._left_open = left_open
+        self._has_dialect = _is_known_dialect(root.get("$schema"))
         self.bytes_left = MAX_SCHEMA_BYTES
 
     def schema(self, node: Json, *, inside: tuple[str, ...], depth: int = 0) -> JsonSchema:
@@ -139,7 +176,7 @@ class _Placing:
         if isinstance(reference, str):
             base = self._referenced(reference, inside, depth)
         own: JsonSchema = {}
-        for keyword, value in node.items():
+        for keyword, value in _written_anew(node, has_dialect=self._has_dialect).items():
             if keyword in _DROPPED or (keyword == "title" and isinstance(value, str)):
                 continue
             # An unknown dialect would be fetched; its keywords are read as the newest one's.
@@ -152,7 +189,7 @@ class _Placing:
     def _referenced(self, reference: str, inside: tuple[str, ...], depth: int) -> JsonSchema:
         target = look_up_reference(reference, self._root)
         if target is None:
-            raise SchemaRefused(f"it refers to {reference[:100]!r}, which is not in it")
+            raise SchemaRefused(f"it refers to {reference[:100]!r}, which is no path within it")
         if reference in inside or reference in self._left_open:
             kind = target.get("type")
             return {} if kind is None else {"type": kind}
@@ -165,7 +202,7 @@ class _Placing:
             members: JsonObject = {}
             for name, member in value.items():
                 self._spend(len(name) + 6)
-                members[name] = self._placed(member, inside, depth)
+                members[name] = {} if member is None else self._placed(member, inside, depth)
             return members
         if keyword in _LISTS_OF_SCHEMAS and isinstance(value, list):
             return [self._placed(member, inside, depth) for member in value]

@@ -35,7 +35,6 @@ from wavewright.tools.mcp.connection import (
     CURRENT_CONNECTION,
     CallFault,
     ConnectionState,
-    hint_of,
     log_library_briefly,
     reason_of,
 )
@@ -291,14 +290,14 @@ class _Session:
                     message_handler=self._receive,
                     cache=None,
                 ) as client:
-                    self.listing = await list_tools(client)
+                    self.listing = await list_tools(client, self.state)
                     self._client = client
                     self._scope.deadline = math.inf
                     self._ready.set()
                     await self.state.ended.wait()
                     self._scope.deadline = anyio.current_time() + _CLOSE_SECONDS
         except Exception as error:  # noqa: BLE001 - a server's fault must end as the fault of its calls
-            self.state.end(reason_of(error), hint_of(error))
+            self.state.end_by(error)
         finally:
             self.state.end("")
             self._ready.set()
@@ -322,7 +321,8 @@ class _Session:
             raise self.state.error(
                 f"it did not answer initialize within {self._settings.timeout:g} s",
                 self._opening_hint(),
-                transient=True,
+                transient=self.state.transient,
+                retry_after=self.state.retry_after,
             )
 
     def _opening_hint(self) -> str:
@@ -343,7 +343,7 @@ class _Session:
             assert self._client is not None
             try:
                 with anyio.fail_after(self._settings.timeout):
-                    self.listing = await list_tools(self._client)
+                    self.listing = await list_tools(self._client, self.state)
                 self._output_schemas.clear()
             except _LISTING_ERRORS as error:
                 self.state.end(reason_of(error))
@@ -378,7 +378,7 @@ class _Session:
                 f"{tool.name} asks for input of a person or a model, which no server gets"
             )
         if result.is_error:
-            raise failure_of(tool.name, result, self._redactor)
+            raise failure_of(self._settings.name, tool.name, result, self._redactor)
         return self._checked_output(tool, result)
 
     async def _result(
@@ -411,7 +411,8 @@ class _Session:
             raise self._error_of(tool, self._fault_of(error)) from error
         except (RuntimeError, ValidationError) as error:
             raise self.state.error(
-                f"the answer of {tool.name} breaks the protocol: {reason_of(error)}"
+                f"the answer of {tool.name} cannot be read: {reason_of(error)}",
+                self._mended_hint(tool),
             ) from error
 
     def _lost_error(self, tool: ListedTool) -> ToolError:
@@ -434,6 +435,13 @@ class _Session:
                 return CallFault("lost", error.error.message)
         return CallFault("failed", error.error.message)
 
+    def _mended_hint(self, tool: ListedTool) -> str:
+        """Return what mends answers that cannot be used."""
+        tools = f"mcp.servers.{self._settings.name}.tools"
+        hint = f"use a version of the server that mends it, or leave {tool.name} out of {tools}"
+        # Nobody knows what was done of a call whose answer cannot be read.
+        return hint if _may_repeat(self._settings, tool) else f"it may have taken effect; {hint}"
+
     def _error_of(self, tool: ListedTool, fault: CallFault) -> ToolError | _NoAnswerError:
         text = f"{tool.name} failed: {fault.reason}"
         if fault.kind == "lost":
@@ -444,6 +452,8 @@ class _Session:
             )
             return _NoAnswerError(error, was_made=True)
         hint = fault.hint and fault.hint.replace("NAME", self._settings.name)
+        if fault.kind == "unreadable":
+            hint = self._mended_hint(tool)
         is_transient = fault.transient or fault.kind == "expired"
         error = self.state.error(text, hint, transient=is_transient, retry_after=fault.retry_after)
         if fault.kind == "expired":
@@ -462,7 +472,8 @@ class _Session:
             return output_of(result, is_typed=False)
         if result.structured_content is None:
             raise self.state.error(
-                f"{tool.name} gave no structured content, though it has an output schema"
+                f"{tool.name} gave no structured content, though it has an output schema",
+                self._mended_hint(tool),
             )
         output = output_of(result, is_typed=True)
         schema = self._output_schemas.get(tool.name)

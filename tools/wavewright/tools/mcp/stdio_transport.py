@@ -33,8 +33,8 @@ from mcp_types import (
     RequestId,
 )
 
-from wavewright.tools.mcp.connection import CallFault, ConnectionState, reason_of
-from wavewright.tools.mcp.listing import leave_out_faulty_tools
+from wavewright.tools.mcp.connection import CallFault, ConnectionState
+from wavewright.tools.mcp.results import correct_result
 from wavewright.tools.mcp.tools import McpServerSettings
 from wavewright.tools.mcp.wire import (
     END_BYTES,
@@ -100,7 +100,7 @@ async def stdio_transport(
             grace = 0.0 if state.fault else EXIT_SECONDS
         except Exception as error:
             # Before the program is ended, which would be taken for the reason.
-            state.end(reason_of(error))
+            state.end_by(error)
             raise
         finally:
             with anyio.CancelScope(shield=True):
@@ -235,7 +235,7 @@ def _messages_of(
         request = _failed_request(error, requests)
         if request is not None:
             requests.discard(request)
-            yield CallFault("failed", str(error)).as_answer(request)
+            yield CallFault("unreadable", str(error)).as_answer(request)
         return
     for message in messages:
         match message:
@@ -249,10 +249,14 @@ def _messages_of(
                 request = _failed_request(fault, requests)
                 if request is not None:
                     requests.discard(request)
-                    yield CallFault("failed", str(fault)).as_answer(request)
+                    yield CallFault("unreadable", str(fault)).as_answer(request)
+                continue
+            case JSONRPCResponse(id=id_) | JSONRPCError(id=id_) if coerced_id(id_) not in requests:
+                state.note_line(quoted, reason="it answered what was not asked, or not any more")
+                state.count_unasked()
                 continue
             case JSONRPCResponse():
-                leave_out_faulty_tools(message, state)
+                correct_result(message, state)
                 requests.discard(coerced_id(message.id))
             case JSONRPCError():
                 requests.discard(coerced_id(message.id))

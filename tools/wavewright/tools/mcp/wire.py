@@ -31,10 +31,12 @@ def read_messages(raw: bytes) -> list[JSONRPCMessage]:
         return _batch(text)
     try:
         return [mcp_types.jsonrpc_message_adapter.validate_json(text, by_name=False)]
-    except ValidationError:
+    except ValidationError as error:
         answers, is_answer = _answered_request(text)
+        first = error.errors(include_url=False, include_input=False)[0]
+        why = f" ({first['ctx']['error']})" if first["type"] == "json_invalid" else ""
         raise NotAMessage(
-            "it broke the protocol: it sent a message that is not JSON-RPC 2.0",
+            f"it broke the protocol: it sent a message that is not JSON-RPC 2.0{why}",
             answers,
             is_answer=is_answer,
         ) from None
