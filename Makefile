@@ -5,7 +5,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help environment run-environment run test model model-test prompts crash soak check check-format check-lint check-pyright check-mypy check-imports format bench dojo docs dist lock clean
+.PHONY: help environment run-environment run test model model-test prompts crash soak check check-format check-lint check-pyright check-mypy check-imports format bench dojo docs tour dist lock clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -97,6 +97,9 @@ soak: environment ## Hold daemons under load for twenty minutes, and drain full 
 docs: environment ## Build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "Open site/index.html"
+
+tour: environment ## Record the README's tour anew, as a cast and as a picture
+	@$(BIN)/python -m docs.record_tour
 
 dist: environment ## Build the sdist and the wheel, judge them, and list their components
 	@sh .ci/release
