@@ -101,6 +101,45 @@ async def test_an_output_that_other_code_cannot_read_ends_the_step() -> None:
     assert error.hint is not None
 
 
+TEXTS: Mapping[str, Any] = {"output_schema": {"type": "string"}}
+
+
+async def test_a_list_whose_outputs_other_code_cannot_read_ends_too() -> None:
+    journal = MemoryJournal()
+    plan = plan_of({"id": "c", "for_each": [1, 2], "params": {"by": "${item}"}})
+    await ExecutionHarness().add(echo, **CHARGE).run(plan, journal=journal)
+    changed = ExecutionHarness().add(answering("text"), **CHARGE, **TEXTS)
+
+    state = await resumed(changed, plan, journal)
+
+    assert changed.calls == []
+    assert statuses(state) == {"c": "failed"}
+
+
+async def test_an_equal_call_whose_output_other_code_cannot_read_is_made() -> None:
+    journal = MemoryJournal()
+    first, second = {"id": "c", "params": {"by": 1}}, {"id": "d", "params": {"by": 1}}
+    old = ExecutionHarness().add(echo, deterministic=True)
+    await old.run(plan_of(first), journal=journal)
+    changed = ExecutionHarness().add(answering("text"), deterministic=True, **TEXTS)
+
+    state = await resumed(changed, plan_of(first, second), journal)
+
+    assert changed.called == ["d"]
+    assert statuses(state) == {"c": "failed", "d": "ok"}
+
+
+async def test_a_write_of_a_retried_run_that_other_code_cannot_read_ends_the_step() -> None:
+    shop = Shop()
+    await shop.run(CHARGE_THEN_LOOK)
+    shop.bench.add(answering("text"), **CHARGE, **TEXTS)
+
+    state = await shop.run(CHARGE_THEN_LOOK)
+
+    assert len(shop.charges) == 1
+    assert statuses(state) == {"c": "failed", "f": "blocked"}
+
+
 async def test_a_write_that_succeeded_in_any_run_of_a_chain_is_not_repeated() -> None:
     shop = Shop()
     await shop.run(CHARGE_THEN_LOOK)

@@ -157,9 +157,9 @@ UNCLEAR: Final = StepError(
 )
 UNREADABLE: Final = StepError(
     "output",
-    "the call was made in an earlier part of the run, and its output is not what the tool's present code promises",
+    "the call was made before, and its output is not what the tool's present code promises",
     attempts=0,
-    hint="resume with the code that the run began with, or start a new run; the call is not made again",
+    hint="go on with the code that made it, or start a new run; the call is not made again",
 )
 REFUSED: Final = StepError("refused", "a person did not approve the call", attempts=0)
 

@@ -289,6 +289,8 @@ class CallRules:
         past = self._taken_over(call)
         if past is None or past.ending is None:
             return None
+        if not past.ending.withheld and not _tool_of(call).fits(past.ending.output):
+            return RefuseUnreadable()
         if self._is_withheld(past.ending, True) and _tool_of(call).is_repeatable:
             return None
         if self._is_withheld(past.ending, False):
@@ -353,7 +355,7 @@ class CallRules:
         if self.may_share(call) and call.key is not None:
             content = content_of(call.key)
             equal = self.equal_calls.finished(content)
-            if equal is not None:
+            if equal is not None and _tool_of(call).fits(equal.output):
                 return ReuseOutput(FromEqualCall(equal))
             if self.equal_calls.is_in_progress(content):
                 return FollowEqualCall()
@@ -375,21 +377,22 @@ class CallRules:
 
     def fan_out_ending(self, fan: FanOut, key: StepKey | None) -> StepFinished | None:
         """Return the ending of a whole `for_each` step in an earlier part of this run, where it
-        stands and its calls are the same.
+        stands, its calls are the same and the present code can read its outputs.
         """
         ending = self._prior.steps.get(fan.step.id)
-        if ending is None or ending.key is None or not self.stands(ending, fan.compiled.tool):
+        if ending is None or not self.may_keep_fan_out(fan):
             return None
-        if ending.key != key and not is_legacy(ending.key):
+        if ending.key != key and (ending.key is None or not is_legacy(ending.key)):
             return None
-        if self._is_withheld(ending, False) or self.lacks_gates(ending):
-            return None
-        return ending
+        outputs = ending.output if isinstance(ending.output, list) else []
+        return ending if all(map(fan.compiled.tool.fits, outputs)) else None
 
     def may_keep_fan_out(self, fan: FanOut) -> bool:
         """Whether a whole `for_each` step may be kept, so that it is worth computing its key."""
         ending = self._prior.steps.get(fan.step.id)
-        return ending is not None and self.fan_out_ending(fan, ending.key) is not None
+        if ending is None or ending.key is None or not self.stands(ending, fan.compiled.tool):
+            return False
+        return not (self._is_withheld(ending, False) or self.lacks_gates(ending))
 
     def lacks_gates(self, ending: StepFinished) -> bool:
         """Whether the plan has gates on a step that were not evaluated when it ended: it started
