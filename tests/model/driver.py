@@ -5,61 +5,101 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Literal, Protocol, TypeAlias
 
 import anyio
 
 from tests.executor.execution_harness import VirtualClock
+from tests.model.engine_plans import bound_plan
 from tests.model.interpreter import (
+    CACHE_SECONDS,
     TOOLS,
-    Answer,
     Ending,
     Interpreter,
+    KeptResult,
     MadeCall,
-    ModelStep,
     NotAllowedError,
+    Number,
     Outcome,
     Part,
     Past,
+    Question,
+    Shown,
     ToolRules,
 )
-from wavewright.executor.events.state import SUCCESSES, RunState, fold
-from wavewright.executor.events.types import Event, ItemFinished, StepFinished
+from tests.model.plans import GATHER, ModelPlan, ModelStep, steps_of
+from wavewright.config.redaction import known_secrets_redactor
+from wavewright.engine.run.context import PlannedContext, RunRequest
+from wavewright.engine.run.decisions.approvals import (
+    APPROVAL_GIVEN,
+    APPROVAL_USED,
+    APPROVAL_WANTED,
+    StepQuestions,
+    approval_answer_note,
+    take_answer,
+)
+from wavewright.engine.run.execute_plan import changed_tools
+from wavewright.engine.run.ports import ApprovalRequest, Attempt, People
+from wavewright.engine.run.read_job import steps_to_repeat
+from wavewright.executor.events.state import SUCCESSES, RunState, blocking_gate, fold
+from wavewright.executor.events.types import (
+    Event,
+    ItemFinished,
+    Noted,
+    PlanAccepted,
+    RunStarted,
+    StepFinished,
+)
+from wavewright.executor.postgres.journal import PostgresJournal
 from wavewright.executor.run.execution import Execution, execute
-from wavewright.executor.run.ports import PersonReply, ReadyCalls
 from wavewright.executor.run.rules import RetriedRun, ReuseSource
 from wavewright.executor.sqlite.journal import SqliteJournal
-from wavewright.executor.store.journal import MemoryJournal
+from wavewright.executor.store.journal import Journal, MemoryJournal
 from wavewright.executor.store.transaction import Alongside
-from wavewright.planner.language.plan import Plan
-from wavewright.planner.language.signatures import ToolSignature
-from wavewright.planner.types import Json, RunId, Schedule, StepId
+from wavewright.planner.language.goals import Goal
+from wavewright.planner.language.hashing import plan_hash
+from wavewright.planner.language.plan import SUB_PLAN, Plan
+from wavewright.planner.language.signatures import SUB_PLAN_SIGNATURE, ToolSignature
+from wavewright.planner.types import Json, JsonObject, RunId, Schedule, StepId, as_object
+from wavewright.reviewer.gates.verifier import make_verifier
+from wavewright.reviewer.review.results import ReviewedRun, read_result
 from wavewright.tools.functions.errors import ToolError
 from wavewright.tools.functions.tool import Tool, ToolCall
 
-_NOW = dt.datetime(2010, 3, 1, tzinfo=dt.UTC)
 _TIMEOUT = 5
+Answer: TypeAlias = Literal["approve", "refuse", "wait"]
 
 
 @dataclass(frozen=True)
 class DrawnPart:
     """One execution that is drawn: what it is, and what befalls it."""
 
-    is_retry: bool = False
-    """Whether it begins a new run that retries the last, or else resumes the last."""
+    kind: Literal["resume", "retry", "new"] = "resume"
+    """Whether it resumes the last run, or begins one that retries it or that has nothing to do with
+    it; the first part is always a new run.
+    """
     stop_after: int | None = None
     """Events after which it is stopped; None where it comes to its end."""
     is_killed: bool = False
     """Whether its process dies then, or else it is cancelled."""
     answers: Mapping[str, Answer] = field(default_factory=dict[str, Answer])
+    """What people say to the steps that need an approval; they approve where nothing is said."""
+    left: Literal["nothing", "open", "stale"] = "nothing"
+    """The question that a person has answered before it begins: that of the run, or another one."""
+    is_approved: bool = True
+    pause: int = 0
+    """Seconds before it."""
     version: int = 1
     """Of the code of all tools."""
     unreadable: frozenset[str] = frozenset()
-    anew: frozenset[str] = frozenset()
+    named: str | None = None
     again: frozenset[str] = frozenset()
+    only_failed: bool = False
     items: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     """Of a retry: other lists of items."""
 
@@ -68,7 +108,7 @@ class DrawnPart:
 class DrawnCase:
     """A plan, what its tools do in turn, and the parts in which it is executed."""
 
-    steps: tuple[ModelStep, ...]
+    plan: ModelPlan
     outcomes: tuple[Outcome, ...]
     """Of all calls, in the order in which they are made; then all are well."""
     parts: tuple[DrawnPart, ...]
@@ -77,18 +117,24 @@ class DrawnCase:
 
 @dataclass
 class World:
-    """The tools, and the log of what was called."""
+    """The tools and the people, and the log of what they were asked."""
 
     clock: VirtualClock
     outcomes: list[Outcome]
     made: list[MadeCall] = field(default_factory=list[MadeCall])
-    counts: Counter[tuple[str, int]] = field(default_factory=Counter[tuple[str, int]])
+    replies: list[tuple[Shown, bool | None]] = field(
+        default_factory=list[tuple[Shown, bool | None]]
+    )
+    counts: Counter[tuple[str, Number]] = field(default_factory=Counter[tuple[str, Number]])
 
-    async def call(self, request: ToolCall, *, has_new_form: bool) -> Json:
+    async def call(self, request: ToolCall, *, part: DrawnPart) -> Json:
         """Do what is drawn for the next call."""
         x = request.params["x"]
-        assert isinstance(x, int)
+        assert x is None or isinstance(x, int)
         outcome = self.outcomes.pop(0) if self.outcomes else "ok"
+        rules = TOOLS[request.tool]
+        if outcome == "null" and (rules.deterministic or rules.is_cached):
+            outcome = "ok"
         made = MadeCall(request.step, request.index, request.tool, x, "cut")
         self.made.append(made)
         await self.clock.sleep(1)
@@ -98,247 +144,428 @@ class World:
             finally:
                 made.outcome = "late"
         made.outcome = outcome
-        if outcome != "ok":
+        if outcome not in ("ok", "null"):
             raise ToolError("as drawn", transient=outcome == "transient")
         self.counts[request.tool, x] += 1
-        is_same = TOOLS[request.tool].deterministic
-        number = x * 10 + (0 if is_same else self.counts[request.tool, x])
-        made.output = {"v": number, "w": 0} if has_new_form else {"v": number}
+        number = (x or 0) * 10
+        if rules.is_cached:
+            number += part.version
+        elif not rules.deterministic:
+            number += self.counts[request.tool, x]
+        made.output = {"v": None if outcome == "null" else number}
+        if request.tool in part.unreadable:
+            made.output["w"] = 0
         return made.output
 
-    def tools(self, part: DrawnPart) -> dict[str, Tool]:
+    def tools(self, part: DrawnPart, salt: str) -> dict[str, Tool]:
         """Return the tools with the code of a part."""
-        found = dict[str, Tool]()
+        tools = {SUB_PLAN: Tool(SUB_PLAN_SIGNATURE, _result_of_sub_plan)}
         for name, rules in TOOLS.items():
-            lacking = ["v", "w"] if name in part.unreadable else ["v"]
             signature = ToolSignature(
                 name=name,
                 description=f"version {part.version}",
                 effects=frozenset({"write"} if rules.writes else {"read"}),
                 idempotent=rules.idempotent,
                 deterministic=rules.deterministic,
-                version=str(part.version),
-                output_schema={"type": "object", "required": [*lacking]},
+                cache_for=CACHE_SECONDS if rules.is_cached else None,
+                version=f"{salt}{part.version}",
+                output_schema={
+                    "type": "object",
+                    "required": ["v", "w"] if name in part.unreadable else ["v"],
+                },
                 timeout=_TIMEOUT,
             )
-            call = partial(self.call, has_new_form=name in part.unreadable)
-            found[name] = Tool(signature, call)
-        return found
+            tools[name] = Tool(signature, partial(self.call, part=part))
+        return tools
+
+
+@dataclass(frozen=True)
+class _Person:
+    """Says what is drawn for a part."""
+
+    world: World
+    part: DrawnPart
+
+    async def approve(self, request: ApprovalRequest) -> bool | None:
+        step = str(request.binding["step"])
+        answer = self.part.answers.get(step.split(".", maxsplit=1)[0], "approve")
+        reply = None if answer == "wait" else answer == "approve"
+        shown = _shown(step, [call.params for call in request.calls])
+        self.world.replies.append((shown, reply))
+        return reply
+
+
+async def _result_of_sub_plan(call: ToolCall) -> Json:
+    return call.params["result"]
+
+
+def _shown(step: str, calls: Sequence[JsonObject]) -> Shown:
+    numbers = [params["x"] for params in calls]
+    return Shown(step, tuple(x if isinstance(x, int) else None for x in numbers))
+
+
+# -- journals whose process dies
 
 
 class Killed(Exception):
     """The process of a run has died."""
 
 
-def plan_of(steps: Sequence[ModelStep]) -> Plan:
-    """Return the plan of drawn steps."""
-    return Plan.model_validate({"steps": [_step(step) for step in steps]})
+class _MortalJournal(Protocol):
+    left: int | None
+    """Events after which the process dies; None where it lives."""
 
 
-def _step(step: ModelStep) -> dict[str, object]:
-    said: dict[str, object] = {"id": step.id, "tool": step.tool, "optional": step.optional}
-    if step.items is not None:
-        said |= {"for_each": [*step.items], "params": {"x": "${item}"}, "min_ok": step.min_ok}
-    else:
-        x = step.x if isinstance(step.x, int) else f"${{steps.{step.x}.v}}"
-        said |= {"params": {"x": x}, "needs_approval": step.approval}
-    if step.when is not None:
-        said["when"] = f"has(steps.{step.when}) && steps.{step.when}.v % 2 == 0"
-    on = ["transient", "timeout"] if step.retries_late else ["transient"]
-    said["retry"] = {"attempts": step.attempts, "on": on, "wait_jitter": 0}
-    return said
+def _count_down(journal: _MortalJournal, events: Sequence[Event]) -> None:
+    if journal.left is not None:
+        journal.left -= len(events)
+        if journal.left < 0:
+            raise Killed
 
 
-class _MortalMemory(MemoryJournal):
-    """A journal whose process dies after so many events."""
+class MortalMemory(MemoryJournal):
+    """A journal in memory."""
 
     left: int | None = None
 
     def append(
         self, run: RunId, events: Sequence[Event], alongside: Alongside | None = None
     ) -> Awaitable[None]:
-        if self.left is not None:
-            self.left -= len(events)
-            if self.left < 0:
-                raise Killed
+        _count_down(self, events)
         return super().append(run, events, alongside)
 
 
 class _MortalFile(SqliteJournal):
-    """The same, in a file."""
-
     left: int | None = None
 
     def append(
         self, run: RunId, events: Sequence[Event], alongside: Alongside | None = None
     ) -> Awaitable[None]:
-        if self.left is not None:
-            self.left -= len(events)
-            if self.left < 0:
-                raise Killed
+        _count_down(self, events)
         return super().append(run, events, alongside)
+
+
+class _MortalDatabase(PostgresJournal):
+    left: int | None = None
+
+    def append(
+        self, run: RunId, events: Sequence[Event], alongside: Alongside | None = None
+    ) -> Awaitable[None]:
+        _count_down(self, events)
+        return super().append(run, events, alongside)
+
+
+AnyJournal: TypeAlias = MortalMemory | _MortalFile | _MortalDatabase
+
+
+@asynccontextmanager
+async def opened(place: MortalMemory | Path | str) -> AsyncGenerator[AnyJournal]:
+    """Open the journal that is in memory, in a folder, or in the database of a URL."""
+    if isinstance(place, MortalMemory):
+        place.left = None
+        yield place
+        return
+    # What was appended is on the disk; the next part opens it anew.
+    if isinstance(place, Path):
+        async with _MortalFile(place / "journal.db") as file:
+            yield file
+    else:
+        async with _MortalDatabase(place) as database:
+            yield database
+
+
+# -- the runs of a case
 
 
 @dataclass
 class _Run:
-    """A run of the chain, as the engine and as the model know it."""
+    """A run, as the engine and as the model know it."""
 
     id: RunId
-    version: int
-    past: Past
+    part: DrawnPart
+    """The part that began it."""
+    plan: ModelPlan
+    now: float
+    retried: _Run | None
+    past: Past = field(default_factory=Past)
     state: RunState = field(default_factory=RunState)
+    asked: list[Noted] = field(default_factory=list[Noted])
+
+    @property
+    def chain(self) -> list[_Run]:
+        """The runs that it retries, the newest first."""
+        return [] if self.retried is None else [self.retried, *self.retried.chain]
 
 
-async def hold_against_model(case: DrawnCase, folder: Path | None) -> None:
-    """Execute a case and hold it against the model; in memory where there is no folder.
+async def hold_against_model(
+    case: DrawnCase, place: MortalMemory | Path | str | None = None, salt: str = ""
+) -> None:
+    """Execute a case and hold it against the model; in memory where no other place is given.
+
+    Args:
+        case: What is drawn.
+        place: Where the journal is, as for `opened`.
+        salt: Tells the runs of this case from those of others in the same database.
 
     Raises:
         NotAllowedError: the engine did what the model does not allow.
     """
+    place = MortalMemory() if place is None else place
     world = World(VirtualClock(), list(case.outcomes))
-    memory = _MortalMemory()
-    steps = case.steps
-    runs = [_Run(RunId("run_0"), case.parts[0].version, Past())]
-    begun_by = case.parts[0]
+    runs = list[_Run]()
+    plan = case.plan
     for drawn in case.parts:
-        if drawn.is_retry:
-            runs.insert(0, _Run(RunId(f"run_{len(runs)}"), drawn.version, Past()))
-            begun_by = drawn
-            steps = tuple(_with_items(step, drawn) for step in steps)
-        run, *chain = runs
-        anew, again = begun_by.anew | begun_by.again, begun_by.again
-        donor = None
-        if chain:
-            retried = [
-                RetriedRun(of.id, of.state, _changed(of.version, drawn.version)) for of in chain
-            ]
-            donor = ReuseSource(
-                tuple(retried), frozenset(map(StepId, anew)), frozenset(map(StepId, again))
-            )
-        before = len(world.made)
-        execution = partial(
-            Execution,
-            plan_of(steps),
-            world.tools(drawn),
-            run.id,
-            _NOW,
-            ask=partial(_reply, drawn),
-            schedule=case.schedule,
-            prior=run.state,
-            donor=donor,
-            clock=world.clock,
-        )
-        if folder is None:
-            memory.left = None
-            is_stopped = await _executed(execution, memory, drawn)
-            run.state = fold(await memory.load(run.id))
-        else:
-            async with _MortalFile(folder / "journal.db") as journal:
-                await journal.open_run(run.id)
-                is_stopped = await _executed(execution, journal, drawn)
-                # What was appended is on the disk; the next part opens the file anew.
-                run.state = fold(await journal.load(run.id))
+        world.clock.now += drawn.pause
+        if not runs or drawn.kind != "resume":
+            last = runs[-1] if runs and drawn.kind == "retry" else None
+            if last is not None:
+                plan = _with_lists(plan, drawn)
+            run_id = RunId(f"run-{salt}{len(runs)}")
+            runs.append(_Run(run_id, drawn, plan, world.clock.now, last))
+        await _Session(case, drawn, world, runs, salt).execute_part(place)
+
+
+@dataclass
+class _Session:
+    """One part of a case: it executes the last of the runs."""
+
+    case: DrawnCase
+    drawn: DrawnPart
+    world: World
+    runs: list[_Run]
+    salt: str
+
+    @property
+    def run(self) -> _Run:
+        return self.runs[-1]
+
+    async def execute_part(self, place: MortalMemory | Path | str) -> None:
+        """Execute the part on the engine, and hold it against the model."""
+        run, world = self.run, self.world
+        made, replies, begins = len(world.made), len(world.replies), world.clock.now
+        plan = bound_plan(run.plan)
+        tools = world.tools(self.drawn, self.salt)
+        async with opened(place) as journal:
+            await journal.open_run(run.id)
+            if run.state.run is None:
+                await journal.append(run.id, self._beginning(plan))
+            await self._leave_answer(journal)
+            run.state = fold(await journal.load(run.id))
+            is_stopped = await self._executed(journal, plan, tools)
+            run.state = fold(await journal.load(run.id))
+            await journal.close_run(run.id)
+        said = world.replies[replies:]
+        is_waiting = any(reply is None for _, reply in said)
         part = Part(
-            made=world.made[before:],
-            is_complete=not is_stopped and not _is_held_up(case, drawn),
-            answers=drawn.answers,
-            unreadable=drawn.unreadable,
-            chain=tuple((of.past, of.version != drawn.version) for of in chain),
-            anew=anew,
-            again=again,
+            made=world.made[made:],
+            # A wave that waits for a person holds up the waves after it.
+            is_complete=not is_stopped and not (is_waiting and self.case.schedule == "waves"),
+            replies=said,
+            begins=begins,
+            now=run.now,
+            version=self.drawn.version,
+            unreadable=self.drawn.unreadable,
+            kept=[kept for other in self.runs[:-1] for kept in _kept_results(other)],
+            chain=tuple((of.past, self._is_changed(of)) for of in run.chain),
+            named=None if run.retried is None else run.part.named,
+            again=frozenset() if run.retried is None else run.part.again,
         )
-        run.past = _compared(steps, run, part)
+        has_ended = not is_stopped and not is_waiting
+        result = self._result(plan, tools) if has_ended else None
+        _compare(run, part, result if has_ended else _NOT_ENDED)
+
+    def _is_changed(self, retried: _Run) -> bool:
+        return not self.run.part.only_failed and retried.part.version != self.drawn.version
+
+    def _beginning(self, plan: Plan) -> list[Event]:
+        run, at = self.run, self.world.clock.now
+        versions = {f"tool {name}": f"{self.salt}{run.part.version}" for name in TOOLS}
+        document = plan.model_dump(mode="json", by_alias=True)
+        return [
+            RunStarted(run.id, at, "model", {}, run.now, versions),
+            PlanAccepted(at, document, plan_hash(plan), "given"),
+        ]
+
+    async def _leave_answer(self, journal: Journal) -> None:
+        """Journal what a person has answered meanwhile, to the question of the run or to another."""
+        run = self.run
+        asked = [*run.past.questions]
+        if self.drawn.left == "open" and asked:
+            asked[-1].answer = self.drawn.is_approved
+            await self._journal_answer(journal, run.asked[-1])
+        elif self.drawn.left == "stale":
+            others = [noted for other in self.runs[:-1] for noted in other.asked]
+            for noted in [*others, *run.asked[:-1]][-1:]:
+                await self._journal_answer(journal, noted)
+
+    async def _journal_answer(self, journal: Journal, asked: Noted) -> None:
+        choice = "approve" if self.drawn.is_approved else "refuse"
+        body = approval_answer_note(asked, choice, "")
+        await journal.append(self.run.id, [Noted(self.world.clock.now, APPROVAL_GIVEN, body)])
+
+    async def _executed(self, journal: AnyJournal, plan: Plan, tools: Mapping[str, Tool]) -> bool:
+        """Execute the plan; return whether it was stopped before its end."""
+        drawn = self.drawn
+        if drawn.stop_after is None:
+            await self._execute(journal, plan, tools, None)
+            return False
+        if drawn.is_killed:
+            journal.left = drawn.stop_after
+            try:
+                await self._execute(journal, plan, tools, None)
+            except Killed:
+                return True
+            return False
+        events = itertools.count(1)
+        with anyio.CancelScope() as scope:
+
+            def listen(_event: Event) -> None:
+                if next(events) == drawn.stop_after:
+                    scope.cancel()
+
+            await self._execute(journal, plan, tools, listen)
+        return scope.cancelled_caught
+
+    async def _execute(
+        self,
+        journal: Journal,
+        plan: Plan,
+        tools: Mapping[str, Tool],
+        listen: Callable[[Event], None] | None,
+    ) -> None:
+        """Do what the phase of a run does that executes its plan."""
+        run, clock = self.run, self.world.clock
+        attempt = Attempt(
+            journal=journal, clock=lambda: dt.datetime.fromtimestamp(clock.wall(), dt.UTC)
+        )
+        people = People(approver=_Person(self.world, self.drawn))
+        context = PlannedContext(RunRequest(), Goal.model_construct(), state=run.state, plan=plan)
+        state = (await take_answer(attempt, people, context)).state
+        questions = StepQuestions(attempt, people, state, known_secrets_redactor(None))
+        now = dt.datetime.fromtimestamp(run.now, dt.UTC)
+        signatures = {name: tool.signature for name, tool in tools.items()}
+        execution = Execution(
+            plan,
+            tools,
+            run.id,
+            now,
+            journal=journal,
+            ask=questions.ask,
+            verify=make_verifier(plan, signatures, None, now),
+            schedule=self.case.schedule,
+            prior=state,
+            donor=self._donor(tools),
+            clock=clock,
+            on_event=listen,
+        )
+        await execute(execution)
+
+    def _donor(self, tools: Mapping[str, Tool]) -> ReuseSource | None:
+        run, began = self.run, self.run.part
+        if run.retried is None:
+            return None
+        named = None if began.named is None else StepId(began.named)
+        anew = frozenset(steps_to_repeat(run.retried.state, named))
+        again = frozenset(map(StepId, began.again))
+        chain = tuple(
+            RetriedRun(
+                of.id,
+                of.state,
+                frozenset() if began.only_failed else changed_tools(of.state, tools),
+            )
+            for of in run.chain
+        )
+        return ReuseSource(chain, anew | again, again)
+
+    def _result(self, plan: Plan, tools: Mapping[str, Tool]) -> Json:
+        signatures = {name: tool.signature for name, tool in tools.items()}
+        reviewed = ReviewedRun(plan, Goal.model_construct(), self.run.state, signatures)
+        return read_result(reviewed).value
 
 
-async def _executed(
-    execution: Callable[..., Execution],
-    journal: _MortalMemory | _MortalFile,
-    drawn: DrawnPart,
-) -> bool:
-    """Execute a part; return whether it was stopped before its end."""
-    if drawn.stop_after is None:
-        await execute(execution(journal=journal))
-        return False
-    if drawn.is_killed:
-        journal.left = drawn.stop_after
-        try:
-            await execute(execution(journal=journal))
-        except Killed:
-            return True
-        return False
-    events = itertools.count(1)
-    with anyio.CancelScope() as scope:
-
-        def listen(_event: Event) -> None:
-            if next(events) == drawn.stop_after:
-                scope.cancel()
-
-        await execute(execution(journal=journal, on_event=listen))
-    return scope.cancelled_caught
+def _kept_results(run: _Run) -> list[KeptResult]:
+    """Return the results in a run's journal that its tools let other runs use."""
+    steps = {step.id: step for step in steps_of(run.plan)}
+    kept = list[KeptResult]()
+    items = [item for ended in run.state.items.values() for item in ended.values()]
+    for record in (*run.state.steps.values(), *items):
+        step = steps[record.step]
+        is_list = isinstance(record, StepFinished) and step.items is not None
+        if step.tool == GATHER or is_list or not TOOLS[step.tool].is_cached:
+            continue
+        is_blocked = isinstance(record, StepFinished) and blocking_gate(record.gates) is not None
+        if record.status == "ok" and isinstance(record.output, dict) and not is_blocked:
+            number = record.output["v"]
+            assert isinstance(number, int)
+            x, version = divmod(number, 10)
+            kept.append(KeptResult(step.tool, x, record.output, version, run.now, record.at))
+    return kept
 
 
-async def _reply(drawn: DrawnPart, ready: ReadyCalls) -> PersonReply:
-    answer = drawn.answers.get(ready.step.id, "approve")
-    return PersonReply(None if answer == "wait" else answer, is_refused=answer == "refuse")
+def _with_lists(plan: ModelPlan, drawn: DrawnPart) -> ModelPlan:
+    def with_list(step: ModelStep) -> ModelStep:
+        items = drawn.items.get(step.id)
+        return step if items is None or step.items is None else replace(step, items=items)
+
+    return replace(plan, steps=tuple(map(with_list, plan.steps)))
 
 
-def _is_held_up(case: DrawnCase, drawn: DrawnPart) -> bool:
-    """Whether a wave may wait for a person, and all later waves with it."""
-    asking = [step.id for step in case.steps if step.approval]
-    waits = any(drawn.answers.get(name) == "wait" for name in asking)
-    return case.schedule == "waves" and waits
+# -- the engine's journal against the model's endings
+
+_NOT_ENDED: Json = ["the run has not ended"]
 
 
-def _changed(before: int, now: int) -> frozenset[str]:
-    return frozenset(TOOLS) if before != now else frozenset()
-
-
-def _with_items(step: ModelStep, drawn: DrawnPart) -> ModelStep:
-    items = drawn.items.get(step.id)
-    return step if items is None or step.items is None else replace(step, items=items)
-
-
-def _compared(steps: Sequence[ModelStep], run: _Run, part: Part) -> Past:
-    """Hold endings in the journal against those of the model; return what is known now.
+def _compare(run: _Run, part: Part, result: Json) -> None:
+    """Hold a run's journal against the model; keep what is known now.
 
     Raises:
         NotAllowedError: they differ.
     """
-    model = Interpreter(steps, run.past, part)
+    model = Interpreter(run.plan, run.past, part)
     expected = model.run()
-    tools = {step.id: TOOLS[step.tool] for step in steps}
-    for step in steps:
-        ended = run.state.steps.get(StepId(step.id))
-        real = None if ended is None else _ending(ended, tools[step.id])
+    known = Past(dict(run.past.calls), dict(run.past.lists), set(run.past.begun))
+    for step in model.steps.values():
+        real = _ending(run.state.steps.get(StepId(step.id)), step)
         if step.items is not None and real == Ending("unclear"):
             real = Ending("failed")
         _hold(step.id, real, expected.get(step.id), part)
-    known = Past(dict(run.past.calls), dict(run.past.lists), set(run.past.begun))
+        if step.items is not None and real is not None and real.kind in ("success", "failed"):
+            known.lists[step.id] = real._replace(is_stopped=False)
     for call, index in model.places.items():
-        items = run.state.items.get(StepId(call.step))
-        record: StepFinished | ItemFinished | None = None
-        if index is None:
-            record = run.state.steps.get(StepId(call.step))
-        elif items is not None:
-            record = items.get(index)
-        real = None if record is None else _ending(record, tools[call.step])
+        step = model.steps[call.step]
+        record: StepFinished | ItemFinished | None = run.state.steps.get(StepId(call.step))
+        if index is not None:
+            items = run.state.items.get(StepId(call.step))
+            record = None if items is None else items.get(index)
+        real = _ending(record, step)
+        real = None if real is None else real._replace(is_stopped=False)
         _hold(str(call), real, model.calls.get(call), part)
-        was_made = any((one.step, one.item) == (call.step, index) for one in part.made)
         if real is not None:
             known.calls[call] = real
             known.begun.discard(call)
-        elif was_made:
+        elif any((one.step, one.item) == (call.step, index) for one in part.made):
             known.begun.add(call)
-    for step in steps:
-        ended = run.state.steps.get(StepId(step.id))
-        real = None if ended is None else _ending(ended, tools[step.id])
-        if step.items is None or real is None:
+    if result is not _NOT_ENDED and result != model.result():
+        raise NotAllowedError(f"the result is {result}, but should be {model.result()}")
+    _keep_questions(run, known)
+    run.past = known
+
+
+def _keep_questions(run: _Run, known: Past) -> None:
+    """Keep what the journal has of questions and answers."""
+    answers = [question.answer for question in run.past.questions]
+    run.asked = [noted for noted in run.state.notes if noted.topic == APPROVAL_WANTED]
+    for noted in run.state.notes:
+        if noted.topic not in (APPROVAL_WANTED, APPROVAL_USED):
             continue
-        if real.kind == "success":
-            known.lists[step.id] = real
-        elif real.kind in ("failed", "unclear"):
-            known.lists[step.id] = Ending("failed")
-    return known
+        binding, calls = noted.body["binding"], noted.body["calls"]
+        assert isinstance(binding, dict)
+        assert isinstance(calls, list)
+        shown = _shown(str(binding["step"]), list(map(as_object, calls)))
+        if noted.topic == APPROVAL_USED:
+            known.replies[shown] = noted.body["approved"] is True
+        else:
+            known.questions.append(Question(shown, noted.at, answers.pop(0) if answers else None))
 
 
 def _hold(what: str, real: Ending | None, expected: Ending | None, part: Part) -> None:
@@ -348,9 +575,14 @@ def _hold(what: str, real: Ending | None, expected: Ending | None, part: Part) -
         raise NotAllowedError(f"{what} has not ended, but should be {expected}")
 
 
-def _ending(record: StepFinished | ItemFinished, tool: ToolRules) -> Ending | None:
+def _ending(record: StepFinished | ItemFinished | None, step: ModelStep) -> Ending | None:
+    """Return an ending in the journal as one of the model."""
+    if record is None:
+        return None
+    tool = TOOLS.get(step.tool, ToolRules())
     if record.status in SUCCESSES:
-        return Ending("success", record.output)
+        gates = record.gates if isinstance(record, StepFinished) else ()
+        return Ending("success", record.output, blocking_gate(gates) is not None)
     if record.status == "failed":
         error = record.error
         is_unclear = error is not None and error.kind in ("interrupted", "timeout")

@@ -11,7 +11,8 @@ import anyio
 import pytest
 
 from tests.model.driver import DrawnCase, DrawnPart, hold_against_model
-from tests.model.interpreter import ModelStep, NotAllowedError
+from tests.model.interpreter import NotAllowedError, Outcome
+from tests.model.plans import ModelPlan, ModelStep
 from wavewright.executor.run import calls, rules
 from wavewright.executor.run.failures import AttemptFailure, may_retry
 from wavewright.executor.run.program import CompiledStep, CompiledTool
@@ -115,22 +116,28 @@ def _a_retry_calls_with_old_code_too(patch: Patch) -> None:
     patch.setattr(rules.ReuseSource, "last", by_any_code)
 
 
-_STOPPED = DrawnPart(stop_after=4, is_killed=True)
-_PLAIN = (ModelStep("a", "post", 1), ModelStep("b", "look", 2, when=None))
+def _case(
+    steps: tuple[ModelStep, ...],
+    outcomes: tuple[Outcome, ...],
+    parts: tuple[DrawnPart, ...],
+) -> DrawnCase:
+    return DrawnCase(ModelPlan(steps), outcomes, parts)
+
+
 _WRITE_THEN_FAIL = (ModelStep("a", "post", 1), ModelStep("b", "look", "a"))
 
 CASES: dict[str, tuple[Callable[[Patch], None], DrawnCase]] = {
     "equal calls of every reading tool are made once": (
         _equal_calls_of_every_reading_tool_are_made_once,
-        DrawnCase((ModelStep("a", "look", 0, items=(1, 1, 1)),), (), (DrawnPart(),)),
+        _case((ModelStep("a", "look", items=(1, 1, 1)),), (), (DrawnPart(),)),
     ),
     "equal calls are never made once": (
         _equal_calls_are_never_made_once,
-        DrawnCase((ModelStep("a", "compute", 0, items=(1, 1)),), (), (DrawnPart(),)),
+        _case((ModelStep("a", "compute", items=(1, 1)),), (), (DrawnPart(),)),
     ),
     "what asks a person is shared": (
         _what_asks_a_person_is_shared,
-        DrawnCase(
+        _case(
             (
                 ModelStep("a", "compute", 1, approval=True),
                 ModelStep("b", "compute", 1, approval=True),
@@ -141,13 +148,13 @@ CASES: dict[str, tuple[Callable[[Patch], None], DrawnCase]] = {
     ),
     "what has ended is called again": (
         _what_has_ended_is_called_again,
-        DrawnCase(
+        _case(
             _WRITE_THEN_FAIL, (), (DrawnPart(stop_after=6, is_killed=True), DrawnPart(version=2))
         ),
     ),
     "what cannot be read is kept": (
         _what_cannot_be_read_is_kept,
-        DrawnCase(
+        _case(
             (ModelStep("a", "look", 1), ModelStep("b", "put", "a")),
             (),
             (
@@ -158,56 +165,56 @@ CASES: dict[str, tuple[Callable[[Patch], None], DrawnCase]] = {
     ),
     "a retry takes nothing over": (
         _a_retry_takes_nothing_over,
-        DrawnCase(_WRITE_THEN_FAIL, ("ok", "fail"), (DrawnPart(), DrawnPart(is_retry=True))),
+        _case(_WRITE_THEN_FAIL, ("ok", "fail"), (DrawnPart(), DrawnPart(kind="retry"))),
     ),
     "a retry looks at the last run only": (
         _a_retry_looks_at_the_last_run_only,
-        DrawnCase(
+        _case(
             _WRITE_THEN_FAIL,
             ("ok", "fail"),
             (
                 DrawnPart(),
-                DrawnPart(is_retry=True, stop_after=1, is_killed=True),
-                DrawnPart(is_retry=True),
+                DrawnPart(kind="retry", stop_after=1, is_killed=True),
+                DrawnPart(kind="retry"),
             ),
         ),
     ),
     "items are matched by place": (
         _items_are_matched_by_place,
-        DrawnCase(
-            (ModelStep("a", "post", 0, items=(1, 2, 3)), ModelStep("b", "look", 1)),
+        _case(
+            (ModelStep("a", "post", items=(1, 2, 3)), ModelStep("b", "look", 1)),
             (),
-            (DrawnPart(), DrawnPart(is_retry=True, items={"a": (3, 1, 2)})),
+            (DrawnPart(), DrawnPart(kind="retry", items={"a": (3, 1, 2)})),
         ),
     ),
     "an unclear write is repeated": (
         _an_unclear_write_is_repeated,
-        DrawnCase(
+        _case(
             (ModelStep("a", "post", 1),), (), (DrawnPart(stop_after=2, is_killed=True), DrawnPart())
         ),
     ),
     "a retry repeats an unclear write": (
         _a_retry_repeats_an_unclear_write,
-        DrawnCase((ModelStep("a", "post", 1),), ("late",), (DrawnPart(), DrawnPart(is_retry=True))),
+        _case((ModelStep("a", "post", 1),), ("late",), (DrawnPart(), DrawnPart(kind="retry"))),
     ),
     "a late write is tried again": (
         _a_late_write_is_tried_again,
-        DrawnCase(
+        _case(
             (ModelStep("a", "post", 1, attempts=3, retries_late=True),), ("late",), (DrawnPart(),)
         ),
     ),
     "nobody is asked": (
         _nobody_is_asked,
-        DrawnCase(
+        _case(
             (ModelStep("a", "post", 1, approval=True),), (), (DrawnPart(answers={"a": "refuse"}),)
         ),
     ),
     "a retry calls with old code too": (
         _a_retry_calls_with_old_code_too,
-        DrawnCase(
+        _case(
             (ModelStep("a", "look", 1), ModelStep("b", "post", 2)),
             (),
-            (DrawnPart(), DrawnPart(is_retry=True, version=2)),
+            (DrawnPart(), DrawnPart(kind="retry", version=2)),
         ),
     ),
 }
@@ -216,9 +223,9 @@ CASES: dict[str, tuple[Callable[[Patch], None], DrawnCase]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_broken_rule_is_found(name: str, monkeypatch: Patch) -> None:
     break_rule, case = CASES[name]
-    anyio.run(hold_against_model, case, None)
+    anyio.run(hold_against_model, case)
 
     break_rule(monkeypatch)
 
     with pytest.raises(NotAllowedError):
-        anyio.run(hold_against_model, case, None)
+        anyio.run(hold_against_model, case)
