@@ -87,7 +87,7 @@ def questions(server: FakeModelServer) -> list[str | None]:
     return [boat_of(one) for one in server.requests if READING in one.text]
 
 
-def test_each_chunk_takes_the_rung_that_its_answers_leave_and_a_second_run_asks_nothing(
+def test_each_chunk_takes_the_rung_that_its_answers_leave(
     tmp_path: Path,
     wavewright: CommandLine,
     model_server: FakeModelServer,
@@ -101,7 +101,6 @@ def test_each_chunk_takes_the_rung_that_its_answers_leave_and_a_second_run_asks_
 
     package = notes.run("knowledge_graph")
     report, asked = notes.report, questions(model_server)
-    again = notes.run("knowledge_graph")
 
     events = notes.events(package)
     assert reached(events) == [
@@ -143,10 +142,27 @@ def test_each_chunk_takes_the_rung_that_its_answers_leave_and_a_second_run_asks_
     assert value("model_requests_total", role="worker", name="extract_chunk", rung="agent") == len(
         asked
     )
-    assert questions(model_server) == asked
-    assert again["result"]["counts"] == package["result"]["counts"]
+
+
+def test_a_later_run_asks_again_for_the_chunks_that_no_answer_served(
+    tmp_path: Path,
+    wavewright: CommandLine,
+    model_server: FakeModelServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    use(model_server, monkeypatch)
+    for boat in CREWS:
+        model_server.answer(said_of(boat), when=f"{boat} is a boat")
+    notes = Notes(tmp_path, wavewright, FLEET)
+
+    first = notes.run("knowledge_graph")
+    asked = questions(model_server)
+    again = notes.run("knowledge_graph")
+
+    assert {*questions(model_server)[len(asked) :]} == {"Kittiwake", "Shearwater"}
     statuses = [event.status for event in notes.events(again) if isinstance(event, ItemFinished)]
-    assert statuses == ["reused"] * len(NOTES)
+    assert statuses.count("reused") == len(FLEET) - 2
+    assert again["result"]["counts"] == first["result"]["counts"]
 
 
 def test_a_model_that_dies_in_the_middle_leaves_no_chunk_without_a_record(
@@ -183,14 +199,25 @@ def test_a_model_that_dies_in_the_middle_leaves_no_chunk_without_a_record(
     assert {*FLEET} == {quote["source"].split(",")[0] for quotes in evidence for quote in quotes}
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param(denied(), id="denied"),
+        pytest.param("I can't assist with reading this.", id="refusal"),
+        pytest.param("", id="nothing"),
+        pytest.param('{"entities": []', id="cut"),
+        pytest.param({"entities": [], "observations": [], "relations": []}, id="no record"),
+    ],
+)
 def test_a_run_asks_again_what_code_made_in_the_place_of_a_model_that_failed(
     tmp_path: Path,
     wavewright: CommandLine,
     model_server: FakeModelServer,
     monkeypatch: pytest.MonkeyPatch,
+    said: AnswerLike,
 ) -> None:
     use(model_server, monkeypatch)
-    model_server.answer(denied(), when=READING)
+    model_server.answer(said, when=READING)
     notes = Notes(tmp_path, wavewright, {"petrel.md": FLEET["petrel.md"]})
 
     failed = notes.run("knowledge_graph")

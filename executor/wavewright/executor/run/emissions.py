@@ -424,7 +424,8 @@ class Emissions:
             self._buffer_text(call, emitted)
             return
         if isinstance(emitted, RungTaken) and emitted.rung.is_outage:
-            # What is made in the place of a model that failed is of this run: the next one asks it.
+            # What is made in the place of a model that failed or refused is of this run: the next
+            # one asks it.
             call.cache_key = None
         self._record(emitted)
 

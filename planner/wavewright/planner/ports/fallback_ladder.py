@@ -88,7 +88,7 @@ class FallbackFailure:
     ends_ladder: bool = False
     """Whether no rung below is tried: a person must be asked first, or the work was cancelled."""
     is_outage: bool = False
-    """Whether what the rung asks gave no answer at all: asked again, it may give one."""
+    """Whether what the rung asks gave no answer that can be used: asked again, it may give one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class RungRecord:
     that is unknown.
     """
     is_outage: bool = False
-    """Whether what the rung asks gave no answer at all: asked again, it may give one."""
+    """Whether what the rung asks gave no answer that can be used: asked again, it may give one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,10 +154,13 @@ class WorkerConversation:
         """Return what the first accepted answer gives, or why none was."""
         turns = list(call.turns)
         reason = ""
+        # Values may still stand among the words of an answer; where words were asked for, none do.
+        is_outage = call.schema is None
         for turn in range(self.max_answers):
             if not ending.seconds_left:
                 return FallbackFailure(
-                    f"no usable answer within {ending.seconds:.0f} s; {reason}".rstrip("; ")
+                    f"no usable answer within {ending.seconds:.0f} s; {reason}".rstrip("; "),
+                    is_outage=is_outage,
                 )
             answer = await self._ask(call, turns, ending)
             if answer is None:
@@ -177,7 +180,7 @@ class WorkerConversation:
             except PromptError as error:
                 return FallbackFailure(str(error))
             turns.append(Turn(answer.text or "(nothing)", reply))
-        return FallbackFailure(reason)
+        return FallbackFailure(reason, is_outage=is_outage)
 
     async def _ask(
         self, call: ModelCall, turns: list[Turn], ending: Deadline

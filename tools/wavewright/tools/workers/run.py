@@ -198,7 +198,7 @@ class WorkerRun:
         counts.
         """
         if not self.model_answers:
-            return FallbackFailure("no model has said anything")
+            return FallbackFailure("no model has said anything", is_outage=True)
         schema = self._answer_schema()
         assert schema is not None
         for answer in reversed(self.model_answers):
@@ -214,7 +214,7 @@ class WorkerRun:
                         return self._output(value, True, "suggested")
                     except AnswerRefused:
                         continue
-        return FallbackFailure("nothing among the model's words fits")
+        return FallbackFailure("nothing among the model's words fits", is_outage=True)
 
     async def _generated(self, _rung: Rung) -> JsonObject | FallbackFailure:
         if self.worker.draft is not None:
