@@ -9,6 +9,7 @@ from wavewright.packs.extraction.blocks import phrase_set, word_set
 from wavewright.packs.extraction.facts import FactCues
 from wavewright.packs.extraction.kinds import FACTION, NPC, PRESENCES, ZONE
 from wavewright.packs.extraction.relations import MEMBERSHIPS, OWNERS, PARENTS
+from wavewright.packs.lore.extraction import levels
 from wavewright.packs.lore.models import LoreCategory
 
 PRESENCE: Final = FactCues(
@@ -27,20 +28,7 @@ ACCESS_LABELS: Final = phrase_set(
     "key, how to enter, entry requirements"
 )
 ZONE_FACTS: Final = (
-    FactCues(
-        "level_range",
-        labels=phrase_set(
-            "level, levels, level range, recommended level, recommended levels, suggested level, "
-            "danger level, difficulty level, threat level, zone level, area level, enemy level, "
-            "enemy levels, monster level, monster levels, mob level, mob levels, creature level, "
-            "player level, character level, required level, minimum level, level requirement, lvl, lv"
-        ),
-        pattern=re.compile(
-            r"\b(?:levels?|lvls?|lv)\b\.?(?:\s+range)?\s*:?\s*"
-            r"(?P<value>\d{1,3}(?:\s*(?:-|–|—|~|to|and|through)\s*(?:levels?\s+)?\d{1,3})?)\b",
-            re.IGNORECASE,
-        ),
-    ),
+    FactCues("level_range", labels=levels.LABELS | levels.BARE_LABELS, headings=levels.LABELS),
     FactCues(
         "political_climate",
         "quote",

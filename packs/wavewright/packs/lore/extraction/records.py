@@ -7,7 +7,6 @@ parses pages.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,6 +20,7 @@ from wavewright.packs.extraction.prose import ProseSettings, prose_reader
 from wavewright.packs.extraction.relations import KIN_LABELS
 from wavewright.packs.extraction.structure import SourcePage, read_structure
 from wavewright.packs.lore.extraction import cues
+from wavewright.packs.lore.extraction.levels import levels_of_value, levels_told
 from wavewright.packs.lore.extraction.view import Subject, ZoneView
 from wavewright.packs.lore.models import (
     Category,
@@ -48,9 +48,6 @@ MAX_EVIDENCE: Final = 12
 """Passages of one record that say no more than that it belongs to the zone."""
 
 _STANCES: Final[tuple[Stance, ...]] = ("allied", "hostile", "neutral")
-_LEVELS: Final = re.compile(
-    r"(?P<min>\d{1,3})(?:\s*(?:-|–|—|~|to|and|through)\s*(?:levels?\s+)?(?P<max>\d{1,3}))?"
-)
 _PEOPLE: Final = frozenset({kinds.NPC})
 _KIN: Final = tuple(dict.fromkeys(KIN_LABELS.values()))
 _NPC_CUES: Final = (
@@ -211,15 +208,14 @@ class _Facts:
 def _zone(view: ZoneView) -> ZoneData:
     """Return the record of the zone itself; of one that no page is about, its name."""
     reader = FactReader(view.gazetteer, view.entity, view.pages)
-    found = _Facts(reader.facts([cues.ARC, *cues.ZONE_FACTS]), map(_naming, view.pages))
-    levels = _LEVELS.fullmatch(found.one("level_range", _levels))
+    facts = [*reader.facts([cues.ARC, *cues.ZONE_FACTS]), *_told_levels(view)]
+    found = _Facts(facts, map(_naming, view.pages))
+    low, _, high = found.one("level_range", levels_of_value).partition("-")
     phases = _phases(view, found)
     connected = view.connections()
     return ZoneData(
         name=view.name,
-        level_range=LevelRange(min=int(levels["min"]), max=int(levels["max"] or levels["min"]))
-        if levels
-        else None,
+        level_range=LevelRange(min=int(low), max=int(high)) if low else None,
         narrative_arc=found.prose("narrative_arc"),
         political_climate=" ".join(dict.fromkeys(_political(found))),
         access_gating=found.many("access_gating"),
@@ -237,12 +233,26 @@ def _zone(view: ZoneView) -> ZoneData:
     )
 
 
-def _levels(text: str) -> str:
-    match = _LEVELS.search(text)
-    if match is None:
-        return ""
-    low, high = int(match["min"]), int(match["max"] or match["min"])
-    return f"{low}-{high}" if low <= high else ""
+def _told_levels(view: ZoneView) -> Iterator[Fact]:
+    """Yield the levels that sentences tell: those of the zone's pages, and elsewhere those that
+    begin with its name.
+    """
+    told = [
+        (sentence, page)
+        for page in view.pages
+        for block in page.blocks
+        if block.kind in {"paragraph", "item"}
+        for sentence in block.sentences()
+    ]
+    told += [
+        (mention.sentence, mention.page)
+        for mention in view.zone_mentions
+        if mention.sentence.removeprefix("The ").startswith(view.name)
+    ]
+    for sentence, page in told:
+        levels = levels_told(sentence, view.name)
+        if levels:
+            yield Fact("level_range", levels, sentence, page.url)
 
 
 def _political(found: _Facts) -> Iterator[str]:

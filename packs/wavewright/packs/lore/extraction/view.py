@@ -175,7 +175,7 @@ class ZoneView:
             for fact in FactReader(self.gazetteer, entity).facts([cues.PRESENCE]):
                 if slug(fact.value) == self.zone_id and subject.kind != kinds.ZONE:
                     subject.located.append(Evidence(quote=fact.quote, url=fact.url))
-            for mention in self._zone_mentions:
+            for mention in self.zone_mentions:
                 if mention.page is page:
                     is_in = subject.kind != kinds.LORE and (
                         _is_linked_item(mention) or _stands_in(mention)
@@ -184,7 +184,8 @@ class ZoneView:
                     where.append(evidence_of(mention))
 
     @cached_property
-    def _zone_mentions(self) -> list[EntityMention]:
+    def zone_mentions(self) -> list[EntityMention]:
+        """Where other pages name the zone."""
         return [mention for zone in self._zones for mention in self.gazetteer.mentions_of(zone)]
 
     def _connections(self) -> Iterator[tuple[str, Evidence]]:
@@ -201,7 +202,7 @@ class ZoneView:
             for mention in mentions:
                 if tells(mention) in {"out", "both"}:
                     yield mention.entity.name, evidence_of(mention)
-            for mention in self._zone_mentions:
+            for mention in self.zone_mentions:
                 other = self.gazetteer.about(mention.page)
                 if (
                     other is not None
