@@ -8,12 +8,14 @@ import enum
 import subprocess
 import sys
 import uuid
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, SecretStr
 
 from tests.tools.calling import call
 from wavewright.tools import ToolError, make_tool
@@ -40,6 +42,23 @@ class Named(BaseModel):
 @dataclass
 class Row:
     names: set[str] = field(default_factory=lambda: {"c", "b", "a"})
+
+
+@dataclass
+class Longer(Row):
+    size: int = 3
+
+
+class Pair(TypedDict):
+    a: int
+
+
+class Triple(Pair):
+    b: int
+
+
+AROUND_ITSELF: list[object] = []
+AROUND_ITSELF.append(AROUND_ITSELF)
 
 
 class Size(enum.Enum):
@@ -79,6 +98,15 @@ def row() -> Row:
     return Row()
 
 
+def longer() -> list[Row]:
+    return [Longer()]
+
+
+def triple() -> Pair:
+    triple: Triple = {"a": 1, "b": 2}
+    return triple
+
+
 def untyped() -> Any:
     return {"set": {3, 1, 2}, "frozen": frozenset("ba"), "range": range(3), "pair": (1, "a")}
 
@@ -96,6 +124,8 @@ CHILD = {"x": 1, "y": 2, "tags": ["a", "b"]}
         (nested, {"inside": CHILD}),
         (hidden, {"a": 1}),
         (row, {"names": ["a", "b", "c"]}),
+        (longer, [{"names": ["a", "b", "c"], "size": 3}]),
+        (triple, {"a": 1, "b": 2}),
         (untyped, {"set": [1, 2, 3], "frozen": ["a", "b"], "range": [0, 1, 2], "pair": [1, "a"]}),
     ],
 )
@@ -133,12 +163,62 @@ def test_a_value_of_the_standard_library_has_one_form(value: object, expected: o
         pytest.param(object(), id="object"),
         pytest.param("report-\udcff.txt", id="half a character"),
         pytest.param({"k\ud800": 1}, id="half a character in a key"),
+        pytest.param({"token": SecretStr("abc")}, id="secret"),
+        pytest.param(AROUND_ITSELF, id="list that holds itself"),
         pytest.param([decimal.Decimal("NaN")], id="decimal that is no number"),
     ],
 )
 def test_what_would_be_changed_or_lost_is_refused(value: object) -> None:
     def give() -> Any:
         return value
+
+    with pytest.raises(ToolError, match=r"give\(\)"):
+        call(make_tool(give))
+
+
+def test_half_a_character_in_a_key_is_refused_whatever_type_is_declared() -> None:
+    def sizes() -> list[dict[str, int]]:
+        return [{"k\ud800": 1}]
+
+    with pytest.raises(ToolError, match="half a character"):
+        call(make_tool(sizes))
+
+
+def test_what_is_inside_a_table_or_an_array_is_written_by_the_same_rules() -> None:
+    numpy: Any = pytest.importorskip("numpy")
+    pandas: Any = pytest.importorskip("pandas")
+
+    def give() -> Any:
+        cells = pandas.Series([{"b", "a", "c"}], dtype=object)
+        return {
+            "frame": pandas.DataFrame({"tags": cells}),
+            "nanoseconds": numpy.array(["2024-01-02T03:00"], dtype="datetime64[ns]"),
+            "records": numpy.array([(1, 2.5)], dtype=[("n", int), ("price", float)]),
+            "queue": deque([{"b", "a", "c"}]),
+        }
+
+    assert call(make_tool(give)) == {
+        "frame": [{"tags": ["a", "b", "c"]}],
+        "nanoseconds": ["2024-01-02T03:00:00"],
+        "records": [{"n": 1, "price": 2.5}],
+        "queue": [["a", "b", "c"]],
+    }
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        pytest.param(lambda pd: pd.DataFrame([[1, 2]], columns=["a", "a"]), id="columns"),
+        pytest.param(lambda pd: pd.DataFrame([[1, 2]], columns=[1, "1"]), id="columns as text"),
+        pytest.param(lambda pd: pd.Series([1, 2], index=["a", "a"]), id="labels"),
+        pytest.param(lambda pd: pd.Series(["NaT"]).to_numpy("datetime64[ns]"), id="no time"),
+    ],
+)
+def test_a_table_that_would_lose_a_value_is_refused(build: Callable[[Any], object]) -> None:
+    pandas: Any = pytest.importorskip("pandas")
+
+    def give() -> Any:
+        return build(pandas)
 
     with pytest.raises(ToolError, match=r"give\(\)"):
         call(make_tool(give))
@@ -207,22 +287,11 @@ def test_a_missing_value_of_a_table_is_refused_with_what_to_do() -> None:
 
 
 def test_arrays_and_tables_of_libraries_become_lists() -> None:
-    class Array:
-        __module__ = "numpy"
-
-        def tolist(self) -> list[int]:
-            return [1, 2]
-
-    class Frame:
-        __module__ = "pandas.core.frame"
-        columns = ("a",)
-
-        def to_dict(self, form: str) -> list[dict[str, int]]:
-            assert form == "records"
-            return [{"a": 1}]
+    numpy: Any = pytest.importorskip("numpy")
+    pandas: Any = pytest.importorskip("pandas")
 
     def give() -> Any:
-        return {"array": Array(), "frame": Frame()}
+        return {"array": numpy.array([1, 2]), "frame": pandas.DataFrame({"a": [1]})}
 
     assert call(make_tool(give)) == {"array": [1, 2], "frame": [{"a": 1}]}
 

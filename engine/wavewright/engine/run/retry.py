@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wavewright.config import exit_codes
-from wavewright.config.errors import WavewrightError, did_you_mean
+from wavewright.config.errors import WavewrightError
 from wavewright.engine.run.context import RetryRequest
 from wavewright.engine.run.jobs.inputs import InputOverrides
 from wavewright.engine.run.target_waves import target_waves
@@ -13,7 +13,7 @@ from wavewright.executor.events.state import RunState, fold, step_ids
 from wavewright.executor.events.types import Event, RunFinished
 from wavewright.planner.diagnostics.diagnostic import suggest_name
 from wavewright.planner.language.goals import Goal
-from wavewright.planner.types import RunId, StepId
+from wavewright.planner.types import RunId, StepId, as_object
 
 
 class RetryRefused(WavewrightError):
@@ -44,8 +44,8 @@ def retry_of_run(
             kept also where the code of its tool has changed.
 
     Raises:
-        RetryRefused: the run has not ended, it has several targets, it has no step of that name, or
-            only what failed is wanted and nothing did.
+        RetryRefused: the run has not ended, it has several targets, it has no step or no input of
+            that name, or only what failed is wanted and nothing did.
         DocumentError: an input has another type, or there is no place for it.
     """
     state = fold(events)
@@ -64,9 +64,7 @@ def retry_of_run(
     for step in (*again, *(() if start is None else (start,))):
         _check_has_step(run, state, step)
     goal = Goal.model_validate(state.started.goal)
-    for name in () if inputs is None else inputs.from_file:
-        if name not in goal.inputs and (near := did_you_mean(name, goal.inputs)):
-            raise RetryRefused(f"no input is called {name!r}", near)
+    _check_has_inputs(run, goal, state, inputs or InputOverrides())
     changed = inputs.applied(goal.inputs, goal.inputs_schema) if inputs else {}
     return RetryRequest(
         run,
@@ -83,6 +81,16 @@ def _has_failed(state: RunState) -> bool:
     has_failed_item = any(item.status == "failed" for item in items)
     lacking = {"failed", "blocked", "cancelled"}
     return has_failed_item or any(ending.status in lacking for ending in state.steps.values())
+
+
+def _check_has_inputs(run: RunId, goal: Goal, state: RunState, inputs: InputOverrides) -> None:
+    """Refuse a name that is no input of the run: its plan stands, and reads no other."""
+    of_goal = as_object(goal.inputs_schema.get("properties"))
+    known = {*goal.inputs, *of_goal, *as_object((state.plan or {}).get("inputs"))}
+    for name in inputs.names:
+        if name not in known:
+            hint = suggest_name(name, known, what="its inputs") or "it has no inputs"
+            raise RetryRefused(f"no input of run {run!r} is called {name!r}", hint)
 
 
 def _check_has_step(run: RunId, state: RunState, start: str) -> None:

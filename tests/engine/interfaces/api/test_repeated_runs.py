@@ -121,6 +121,8 @@ async def test_what_cannot_be_retried_says_why_and_what_else(ww: Wavewright) -> 
         await ww.retry(failed.id, from_="item")
     with pytest.raises(RetryRefused, match="did you mean 'numbers'"):
         await ww.retry(failed.id, set={"number": [1]})
+    with pytest.raises(RetryRefused, match="its inputs: numbers"):
+        await ww.retry(failed.id, set={"unlike": 1})
     with pytest.raises(RunNotFound):
         await ww.retry("absent")
 

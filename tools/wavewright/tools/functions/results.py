@@ -6,23 +6,25 @@ parameters, lists of items. See docs/explanation/semantics.md.
 - A set is a list in the order of its members' JSON, the same in every process.
 - Two keys of a mapping that are one text in JSON are refused: one of them would be lost.
 - A model of a subclass keeps its fields.
-- Scalars and arrays of numpy become numbers and lists, tables of pandas lists of rows, a range a
-  list. Labels of rows are kept where they say something: they have a name, or are no numbers.
-- NaN and infinities, what pandas says of a missing value, and a text with half a character are
-  refused: each would be another value.
+- Scalars and arrays of numpy become numbers, times and lists, tables of pandas lists of rows, a
+  range a list. Labels of rows are kept where they say something: they have a name, or are no
+  numbers. Two columns of one name, and two labels of a series that are one, are refused.
+- NaN and infinities, what pandas says of a missing value, a text with half a character and a
+  secret, of which pydantic writes asterisks, are refused: each would be another value.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Set as AbstractSet
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from pathlib import PurePath
 from typing import Any, Final, cast
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, SecretBytes, SecretStr, TypeAdapter
 from pydantic_core import PydanticSerializationError
 
 from wavewright.planner.language.hashing import canonical_json
@@ -42,6 +44,9 @@ def written_as_json(value: object, owner: str, adapter: TypeAdapter[object] | No
         ToolError: it holds something that JSON has no form for, or that would be changed.
     """
     adapter = adapter or _ANYTHING
+    if isinstance(value, Iterator):
+        # It gives its items once, and they are looked at more than once.
+        value = list(cast("Iterator[object]", value))
     try:
         written = cast(
             "Json",
@@ -90,7 +95,7 @@ def _require_unchanged(value: object, owner: str) -> bool:
                     hint="give None where there is no number",
                 )
         elif isinstance(node, str):
-            if not node.isascii() and _HALF_CHARACTER.search(node):
+            if _has_half_character(node):
                 raise _half_character(owner)
         elif isinstance(node, list | tuple | set | frozenset):
             todo.extend(cast("Iterable[object]", node))
@@ -103,6 +108,10 @@ def _require_unchanged(value: object, owner: str) -> bool:
     return holds_null
 
 
+def _has_half_character(text: str) -> bool:
+    return not text.isascii() and _HALF_CHARACTER.search(text) is not None
+
+
 def _half_character(owner: str) -> ToolError:
     return ToolError(
         f"{owner} holds half a character (a lone surrogate), which no text in a file can",
@@ -113,8 +122,12 @@ def _half_character(owner: str) -> ToolError:
 def _has_missing(value: object) -> bool:
     """Whether a value holds what pandas says in place of one."""
     todo = [value]
+    seen = set[int]()
     while todo:
         node = todo.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
         if type(node).__name__ in _MISSING:
             return True
         if isinstance(node, Mapping):
@@ -143,12 +156,14 @@ def as_plain_value(value: object) -> object:
     # Neither library is imported here, so their values have no types.
     foreign = cast("Any", value)
     if library == "numpy" and hasattr(foreign, "tolist"):
-        return cast("object", foreign.tolist())
+        return _plain_array(foreign)
     if library == "pandas":
         if hasattr(foreign, "columns") and hasattr(foreign, "to_dict"):
             rows = foreign.reset_index() if _has_labels(foreign) else foreign
+            _require_distinct(rows.columns, "columns")
             return cast("object", rows.to_dict("records"))
         if hasattr(foreign, "to_dict") and _has_labels(foreign):
+            _require_distinct(foreign.index, "labels")
             return cast("object", dict(zip(foreign.index.tolist(), foreign.tolist(), strict=True)))
         if hasattr(foreign, "tolist"):
             return cast("object", foreign.tolist())
@@ -156,6 +171,39 @@ def as_plain_value(value: object) -> object:
             return cast("object", foreign.isoformat())
     msg = f"{type(value).__name__} has no JSON form"
     raise TypeError(msg)
+
+
+def _plain_array(array: Any) -> object:
+    """Return a scalar or an array of numpy as plain values.
+
+    Raises:
+        TypeError: it holds a time that Python has none for.
+    """
+    kind = array.dtype.kind
+    if kind in "mM":
+        # What is finer than microseconds numpy gives as counted numbers.
+        micros = array.astype(f"{kind}8[us]")
+        if not bool((micros == array).all()):
+            msg = "a time of numpy that is missing, or finer than a microsecond, has no JSON form"
+            raise TypeError(msg)
+        is_date = kind == "M" and array.dtype.str.endswith("[D]")
+        return cast("object", (array if is_date else micros).tolist())
+    plain = array.tolist()
+    if array.dtype.names is None:
+        return cast("object", plain)
+    names = array.dtype.names
+    rows = [plain] if array.ndim == 0 else plain
+    named = [dict(zip(names, row, strict=True)) for row in rows]
+    return named[0] if array.ndim == 0 else named
+
+
+def _require_distinct(names: Any, what: str) -> None:
+    """Raise TypeError where one of the labels of pandas would take the place of another."""
+    if not names.is_unique:
+        msg = (
+            f"a table of pandas has two {what} {names[names.duplicated()][0]!r}: one would be lost"
+        )
+        raise TypeError(msg)
 
 
 def _has_labels(rows: Any) -> bool:
@@ -180,6 +228,11 @@ def completed(value: object, written: Json, owner: str) -> Json:
     """
     if isinstance(value, str | int | float | None):
         return written
+    if isinstance(value, SecretStr | SecretBytes):
+        raise ToolError(
+            f"{owner} holds a secret, of which only asterisks would be left",
+            hint="give what it is with `get_secret_value()`, or leave it out",
+        )
     if isinstance(value, Decimal) and not value.is_finite():
         raise ToolError(
             f"{owner} holds {value}, which is no number",
@@ -191,22 +244,34 @@ def completed(value: object, written: Json, owner: str) -> Json:
         if isinstance(value, BaseModel):
             return _model(value, written, owner)
         if is_dataclass(value):
-            parts = {field.name: getattr(value, field.name) for field in fields(value)}
-            return _members(parts, written, owner)
+            return _dataclass(value, written, owner)
+    elif isinstance(written, list):
+        if isinstance(value, list | tuple | deque | AbstractSet):
+            return _list(cast("Iterable[object]", value), written, owner)
+    else:
         return written
-    if isinstance(written, list):
-        return _list(value, written, owner)
-    return written
+    try:
+        plain = as_plain_value(value)
+    except TypeError:
+        # pydantic knows it, and what it is made of is not looked at.
+        return written
+    return completed(plain, written, owner)
 
 
 def _mapping(value: Mapping[object, object], written: dict[str, Json], owner: str) -> Json:
     if len(value) != len(written):
         texts = [_text_of_key(key) for key in value]
-        lost = next((text for text in texts if texts.count(text) > 1), "")
-        raise ToolError(
-            f"{owner} has two keys that are {lost!r} in JSON: one would be lost",
-            hint="make the keys texts that differ",
-        )
+        if len(set(texts)) != len(texts):
+            lost = next(text for text in texts if texts.count(text) > 1)
+            raise ToolError(
+                f"{owner} has two keys that are {lost!r} in JSON: one would be lost",
+                hint="make the keys texts that differ",
+            )
+        # Where a `TypedDict` is declared, pydantic leaves out what it does not name.
+        written = cast("dict[str, Json]", _dumped(value))
+    if any(isinstance(key, str) and _has_half_character(key) for key in value):
+        # Where the type of keys is declared, pydantic writes another character in its place.
+        raise _half_character(owner)
     return {
         name: completed(item, entry, owner)
         for item, (name, entry) in zip(value.values(), written.items(), strict=True)
@@ -214,21 +279,42 @@ def _mapping(value: Mapping[object, object], written: dict[str, Json], owner: st
 
 
 def _text_of_key(key: object) -> str:
-    written = cast("dict[str, Json]", _ANYTHING.dump_python({key: None}, mode="json"))
+    written = cast("dict[str, Json]", _dumped({key: None}))
     return next(iter(written))
+
+
+def _dumped(value: object) -> Json:
+    """Return a value as JSON, whatever is declared of it."""
+    return cast(
+        "Json",
+        _ANYTHING.dump_python(
+            value, mode="json", by_alias=True, warnings="none", fallback=as_plain_value
+        ),
+    )
 
 
 def _model(value: BaseModel, written: dict[str, Json], owner: str) -> Json:
     kind = type(value)
-    if len(written) < len(kind.model_fields):
+    names = len(kind.model_fields) + len(kind.model_computed_fields) + len(value.model_extra or ())
+    if len(written) < names:
         # Where a base class is declared, pydantic writes the fields of the base class alone.
-        own = cast("dict[str, Json]", value.model_dump(mode="json", by_alias=True))
+        own = cast("dict[str, Json]", _dumped(value))
         if own.keys() > written.keys():
             written = own
     parts = {
         field.serialization_alias or field.alias or name: getattr(value, name)
         for name, field in kind.model_fields.items()
     }
+    return _members(parts, written, owner)
+
+
+def _dataclass(value: Any, written: dict[str, Json], owner: str) -> Json:
+    parts = {field.name: getattr(value, field.name) for field in fields(value)}
+    if len(written) < len(parts):
+        # As with a model, of the class that is declared.
+        own = cast("dict[str, Json]", _dumped(value))
+        if own.keys() > written.keys():
+            written = own
     return _members(parts, written, owner)
 
 
@@ -239,15 +325,9 @@ def _members(parts: dict[str, object], written: dict[str, Json], owner: str) -> 
     }
 
 
-def _list(value: object, written: list[Json], owner: str) -> Json:
-    if isinstance(value, AbstractSet):
-        members = list(cast("AbstractSet[object]", value))
-        if len(members) != len(written):
-            return written
-        made = [completed(*pair, owner) for pair in zip(members, written, strict=True)]
-        return sorted(made, key=canonical_json)
-    if isinstance(value, list | tuple):
-        items = list(cast("Iterable[object]", value))
-        if len(items) == len(written):
-            return [completed(*pair, owner) for pair in zip(items, written, strict=True)]
-    return written
+def _list(value: Iterable[object], written: list[Json], owner: str) -> Json:
+    items = list(value)
+    if len(items) != len(written):
+        return written
+    members = [completed(*pair, owner) for pair in zip(items, written, strict=True)]
+    return sorted(members, key=canonical_json) if isinstance(value, AbstractSet) else members

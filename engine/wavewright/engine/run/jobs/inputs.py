@@ -55,6 +55,12 @@ class InputOverrides:
         """Whether there is any."""
         return bool(self.from_file or self.assignments)
 
+    @property
+    def names(self) -> list[str]:
+        """Names of the inputs that are set, of those of a path the first."""
+        paths = (text.partition("=")[0] for text in self.assignments if "=" in text)
+        return [*self.from_file, *(path.partition(".")[0] for path in paths)]
+
     def applied_to_job(self, job: Job, template: GoalTemplate, plan: Plan | None) -> Job:
         """Return a job with these inputs.
 
