@@ -74,20 +74,31 @@ def test_every_function_of_expressions_is_listed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("page", "name", "model"),
+    [
+        ("plan-language.md", "a plan", Plan),
+        ("plan-language.md", "a step", Step),
+        ("plan-language.md", "a cap", Cap),
+        ("jobs-and-goals.md", "a job", Job),
+        ("jobs-and-goals.md", "a goal template", GoalTemplate),
+        ("jobs-and-goals.md", "rules", Rules),
+        ("jobs-and-goals.md", "limits", Limits),
+        ("jobs-and-goals.md", "a recipe", Recipe),
+        ("workers.md", "a worker", WorkerSpec),
+        ("workers.md", "an agent", AgentLimits),
+    ],
+)
+def test_every_field_of_a_document_is_listed_with_its_default(
+    page: str, name: str, model: type[BaseModel]
+) -> None:
+    assert written_part(page, f"fields of {name}", (table := field_table(model))) == table
+
+
+@pytest.mark.parametrize(
     ("page", "model"),
     [
-        pytest.param("plan-language.md", Plan, id="plan"),
-        pytest.param("plan-language.md", Step, id="step"),
         pytest.param("plan-language.md", Gate, id="gate"),
-        pytest.param("plan-language.md", Cap, id="cap"),
         pytest.param("retries.md", Retry, id="retry"),
-        pytest.param("jobs-and-goals.md", Job, id="job"),
-        pytest.param("jobs-and-goals.md", GoalTemplate, id="goal template"),
-        pytest.param("jobs-and-goals.md", Rules, id="rules"),
-        pytest.param("jobs-and-goals.md", Limits, id="limits"),
-        pytest.param("jobs-and-goals.md", Recipe, id="recipe"),
-        pytest.param("workers.md", WorkerSpec, id="worker"),
-        pytest.param("workers.md", AgentLimits, id="agent"),
         pytest.param("package.md", Package, id="package"),
         pytest.param("package.md", ReviewResult, id="review"),
     ],
@@ -97,6 +108,16 @@ def test_every_field_of_a_document_is_described(page: str, model: type[BaseModel
     fields = [field.alias or name for name, field in model.model_fields.items()]
 
     assert [name for name in fields if f"`{name}`" not in text and f"`{name}:" not in text] == []
+
+
+def field_table(model: type[BaseModel]) -> str:
+    """Return the table of a document's fields, in the words of their docstrings."""
+    docs = field_docs(model)
+    rows = [
+        f"| `{field.alias or name}` | {shown_default(field.default)} | {sentence(docs[name])} |"
+        for name, field in model.model_fields.items()
+    ]
+    return "\n".join(["| field | default | meaning |", "|---|---|---|", *rows, ""])
 
 
 @pytest.mark.parametrize("event", typing.get_args(events.Event), ids=lambda event: event.__name__)
@@ -144,12 +165,7 @@ def own_fields(event: type) -> list[str]:
     ],
 )
 def test_every_setting_is_listed_with_its_default(name: str, model: type[BaseModel]) -> None:
-    docs = field_docs(model)
-    rows = [
-        f"| `{setting}` | {shown_default(field.default)} | {sentence(docs[setting])} |"
-        for setting, field in model.model_fields.items()
-    ]
-    table = "\n".join(["| field | default | meaning |", "|---|---|---|", *rows, ""])
+    table = field_table(model)
 
     assert written_part("settings.md", f"settings of {name}", table) == table
 
@@ -162,7 +178,9 @@ def shown_default(default: object) -> str:
         or (not default and default != 0)
     ):
         return ""
-    return f"`{json.dumps(default)}`" if isinstance(default, list) else f"`{default}`"
+    if isinstance(default, float):
+        return f"`{default:g}`"
+    return f"`{json.dumps(default)}`" if isinstance(default, bool | list | dict) else f"`{default}`"
 
 
 def sentence(doc: str) -> str:
