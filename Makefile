@@ -54,8 +54,8 @@ crash: environment ## Run the whole crash programme: kills, faults of disk, netw
 	@sh .ci/faketime
 	@WAVEWRIGHT_CRASH=1 $(BIN)/python -m pytest tests/crash $(LONG_TESTS) --numprocesses 2 --dist worksteal $(ARGS)
 
-# Of these `make test` runs a slice, or draws fewer examples, too.
-LONG_TESTS = $(shell grep --recursive --files-with-matches --extended-regexp '@given|run_size' \
+# Of these `make test` runs a slice, or draws fewer examples.
+LONG_TESTS = $(shell grep --recursive --files-with-matches --extended-regexp '@given|run_size|mark\.long' \
 	--include='test_*.py' tests | grep --invert-match ^tests/crash/)
 
 # The type checkers take nearly all of the time, one processor each; what a check prints stays together.

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.crash.run_size import volume
+from tests.crash.run_size import IS_WHOLE, volume
 
 # A busy machine must not fail a test: no deadline, and no complaint about slow or picky generation.
 PATIENT = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
@@ -59,6 +59,16 @@ if "TMPDIR" not in os.environ and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY
 # The garbage collector has nothing to gain while thousands of tests and modules are loaded, nor
 # from what they hold.
 gc.set_threshold(100_000, 50, 1000)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out what only `make crash` runs."""
+    if IS_WHOLE:
+        return
+    left_out = pytest.mark.skip(reason="part of `make crash`")
+    for item in items:
+        if item.get_closest_marker("long") is not None:
+            item.add_marker(left_out)
 
 
 def pytest_collection_finish() -> None:

@@ -1,4 +1,4 @@
-"""What is too long for every run of the tests runs with `make crash` only."""
+"""A broker that tests of the crash programme may break."""
 
 from __future__ import annotations
 
@@ -7,23 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.crash.run_size import IS_WHOLE
 from tests.engine.conftest import wavewright
 
 if TYPE_CHECKING:
     from tests.support.rabbitmq import Broker
 
 __all__ = ["wavewright"]
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out what only the whole programme runs."""
-    if IS_WHOLE:
-        return
-    long = pytest.mark.skip(reason="part of `make crash`")
-    for item in items:
-        if item.get_closest_marker("crash") is not None and "crash" in item.path.parts:
-            item.add_marker(long)
 
 
 @pytest.fixture

@@ -197,9 +197,7 @@ async def test_a_daemon_whose_disk_was_full_goes_on_by_itself(
     assert '"error_type": "JournalNotWritten"' in daemon.text()
 
 
-@pytest.mark.parametrize(
-    "seconds", [pytest.param(3.0), pytest.param(15.0, marks=pytest.mark.crash)]
-)
+@pytest.mark.parametrize("seconds", [pytest.param(3.0), pytest.param(15.0, marks=pytest.mark.long)])
 async def test_a_lock_of_somebody_else_delays_jobs_and_loses_none(
     tmp_path: Path, broker: Broker, seconds: float
 ) -> None:

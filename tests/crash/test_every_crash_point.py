@@ -54,7 +54,7 @@ async def test_a_job_comes_to_every_kind_of_point(tmp_path: Path) -> None:
     assert set(points.reached()) == NAMES
 
 
-@pytest.mark.crash
+@pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_whoever_goes_on_may_die_as_well(tmp_path: Path) -> None:
     spec = Spec(str(tmp_path), again=True)

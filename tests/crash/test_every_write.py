@@ -20,10 +20,8 @@ WHOLE = [(None, lane, 4) for lane in range(4)]
 """Every change, in lanes that are run beside one another: the kind of change, the lane, and how
 many there are.
 """
-SLICE = [("write", 0, 110), ("sync", 0, 30)]
-"""One change in so many; a kind at a time, since one change in eight is a sync, and which ones they
-are differs.
-"""
+SLICE = [("write", 0, 150)]
+"""One change in so many; which ones they are differs from run to run."""
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +48,7 @@ def test_a_daemon_may_die_before_any_change_of_the_file(
     ]
     note("writes", deaths=sum(report.deaths for report in reports), violations=len(broken))
     assert broken == []
-    assert len(reports) > volume(3, 100)
+    assert len(reports) > volume(2, 100)
     assert {report.place for report in reports} >= (
         {"write", "sync"} if change is None else {change}
     )

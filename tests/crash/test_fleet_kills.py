@@ -84,7 +84,7 @@ async def _strike(plant: Site, fault: str, number: int, random: Random) -> None:
             await plant.replace_daemon(random.uniform(0, LONGEST))
 
 
-@pytest.mark.crash
+@pytest.mark.long
 async def test_a_call_that_ends_its_workers_ends_three_of_them(
     tmp_path: Path, broker: Broker, postgres: PostgresServer
 ) -> None:
@@ -101,7 +101,7 @@ async def test_a_call_that_ends_its_workers_ends_three_of_them(
     assert sum(call.tool == "poison" for call in seen.found.ledger) == MOST_DEATHS
 
 
-@pytest.mark.crash
+@pytest.mark.long
 @pytest.mark.parametrize("bug", BUGS)
 async def test_a_bug_is_found(
     tmp_path: Path, broker: Broker, postgres: PostgresServer, bug: str

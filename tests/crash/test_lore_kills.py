@@ -272,7 +272,7 @@ KILLS: Final = [(step,) for step in STEPS] + [STEPS] if IS_WHOLE else [("npcs",)
 @pytest.mark.parametrize(
     "killed_after", KILLS, ids=lambda steps: "-".join(steps) if len(steps) < len(STEPS) else "each"
 )
-@pytest.mark.parametrize("store", ["sqlite", pytest.param("postgresql", marks=pytest.mark.crash)])
+@pytest.mark.parametrize("store", ["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
 async def test_the_next_daemon_goes_on_at_the_next_step_and_makes_no_call_again(
     site: DaemonSite,
     world: Service,

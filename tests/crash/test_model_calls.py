@@ -84,7 +84,7 @@ def test_a_death_around_a_models_reply_repeats_no_answer_that_was_kept_and_hides
     )
 
 
-@pytest.mark.crash
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_a_death_around_a_models_reply_lets_no_budget_be_overspent(
     tmp_path: Path, model_server: FakeModelServer

@@ -48,7 +48,7 @@ async def test_two_daemons_do_each_job_once(tmp_path: Path, broker: Broker) -> N
     assert len(starts) == len(set(starts))
 
 
-@pytest.mark.crash
+@pytest.mark.long
 async def test_an_owner_that_was_frozen_and_replaced_writes_nothing_more(
     tmp_path: Path, broker: Broker
 ) -> None:
@@ -128,12 +128,12 @@ ENDS_AT_ONCE = 2.0
 """Seconds, on a machine that does other work as well."""
 LADDER = [
     pytest.param([signal.SIGTERM], {0}, id="TERM"),
-    pytest.param([signal.SIGINT], {0}, id="INT", marks=pytest.mark.crash),
-    pytest.param([signal.SIGHUP], {0}, id="HUP", marks=pytest.mark.crash),
+    pytest.param([signal.SIGINT], {0}, id="INT", marks=pytest.mark.long),
+    pytest.param([signal.SIGHUP], {0}, id="HUP", marks=pytest.mark.long),
     pytest.param(
-        [signal.SIGTERM, signal.SIGTERM], {0, 143}, id="TERM twice", marks=pytest.mark.crash
+        [signal.SIGTERM, signal.SIGTERM], {0, 143}, id="TERM twice", marks=pytest.mark.long
     ),
-    pytest.param([signal.SIGQUIT], {131}, id="QUIT", marks=pytest.mark.crash),
+    pytest.param([signal.SIGQUIT], {131}, id="QUIT", marks=pytest.mark.long),
 ]
 
 
@@ -169,7 +169,7 @@ async def test_a_signal_ends_the_daemon_in_time_and_loses_nothing(
     assert violations(found) == []
 
 
-@pytest.mark.crash
+@pytest.mark.long
 @pytest.mark.parametrize(
     "how",
     [

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(volume(200, 1200))]
     "how",
     [
         pytest.param("kill_connections"),
-        pytest.param("restart", marks=pytest.mark.crash),
+        pytest.param("restart", marks=pytest.mark.long),
     ],
 )
 async def test_jobs_survive_a_database_that_goes_away(

@@ -28,7 +28,7 @@ from wavewright.planner.types import JsonObject
 LIBRARY = next(iter(sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))), None)
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.crash,
+    pytest.mark.long,
     pytest.mark.timeout(volume(60, 900)),
 ]
 HOUR, DAY = 3_600, 86_400

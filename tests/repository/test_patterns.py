@@ -81,6 +81,7 @@ def test_a_pattern_that_every_python_matches_alike_is_left_alone(pattern: str) -
     assert not unsafe_parts(pattern)
 
 
+@pytest.mark.long
 def test_no_pattern_that_a_module_compiles_depends_on_the_python() -> None:
     modules = [module_name(path) for path in shipped_modules() if "starter" not in path.parts]
     done = subprocess.run(

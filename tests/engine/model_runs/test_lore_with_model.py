@@ -289,7 +289,10 @@ def write_forced_extractor(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("template", "way"),
-    [("zone_research", "npcs → package"), (TEMPLATE.stem, "orchestrated → package")],
+    [
+        ("zone_research", "npcs → package"),
+        pytest.param(TEMPLATE.stem, "orchestrated → package", marks=pytest.mark.long),
+    ],
 )
 def test_a_forced_extractor_lowers_its_category_alone(
     lore_runs: LoreRuns, template: str, way: str

@@ -165,6 +165,7 @@ def test_the_notes_that_come_with_the_project_give_a_graph() -> None:
     assert not any(one[:2] == ("Skerry Line", "member of") for one in said)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not there")
 def test_entities_and_relations_of_a_real_wiki_are_those_of_its_data_files(tmp_path: Path) -> None:
     gold = json.loads((CORPUS / "gold" / "gold.json").read_text())

@@ -11,6 +11,7 @@ import pytest
 from benchmarks.lore import research_world, world_pages
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 def test_every_zone_is_researched_and_every_page_of_them_is_fetched_once(tmp_path: Path) -> None:
     done = research_world(tmp_path, 4, ())

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import pytest
 
-from tests.crash.run_size import IS_WHOLE, volume
+from tests.crash.run_size import volume
 from tests.support.limited_evaluation import NOON, limited_evaluator
 from wavewright.planner.cel.errors import ExpressionError
 from wavewright.planner.plans.expressions import TypedEnvironment, evaluate, render
@@ -108,7 +108,7 @@ def outcomes() -> Iterator[Outcomes]:
 
 
 def test_what_would_take_too_much_is_refused(outcomes: Outcomes) -> None:
-    expressions = [*REFUSED, *(REFUSED_ALIKE if IS_WHOLE else [])]
+    expressions = [*REFUSED, *REFUSED_ALIKE][:: volume(2, 1)]
 
     assert outcomes(expressions) == dict.fromkeys(expressions, "expression_too_large")
 

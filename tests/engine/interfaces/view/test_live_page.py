@@ -216,6 +216,7 @@ def test_two_runs_are_found_by_a_gate_and_compared(project: Path) -> None:
             assert client.get("/?colour=red").status_code == 400
 
 
+@pytest.mark.long
 def test_twenty_tabs_of_one_browser_follow_their_runs_and_open_other_pages(project: Path) -> None:
     with (
         served_page(project) as served,

@@ -47,7 +47,9 @@ def until_served(client: httpx.Client, path: str) -> httpx.Response:
     return answer
 
 
-@pytest.mark.parametrize("cut", [stop_server, TcpProxy.black_hole])
+@pytest.mark.parametrize(
+    "cut", [stop_server, pytest.param(TcpProxy.black_hole, marks=pytest.mark.long)]
+)
 def test_each_page_says_in_time_that_the_database_is_away_and_comes_back(
     tmp_path: Path, line: TcpProxy, cut: Callable[[TcpProxy], None]
 ) -> None:

@@ -36,7 +36,7 @@ result: ${steps.letter}
 """
 
 
-@pytest.mark.parametrize("job", ["synthetic", "stocks"])
+@pytest.mark.parametrize("job", ["stocks", pytest.param("synthetic", marks=pytest.mark.long)])
 def test_the_plans_of_the_repository_have_no_fault_and_no_idle_gate(job: str) -> None:
     settings = load_settings(REPOSITORY, {})
     order = resolve_job_file(REPOSITORY / "plans" / f"{job}.job.yaml", None, settings)

@@ -34,7 +34,7 @@ class Victim:
     """Whether others go on with it; what is left at another goes with it."""
 
 
-@pytest.fixture(params=["killed", "closed"])
+@pytest.fixture(params=["killed", pytest.param("closed", marks=pytest.mark.long)])
 def victim(request: pytest.FixtureRequest) -> Victim:
     if request.param == "killed":
         mortal: Broker = request.getfixturevalue("mortal_broker")

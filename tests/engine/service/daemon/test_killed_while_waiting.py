@@ -74,7 +74,11 @@ async def until_ended(site: DaemonSite, job: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "is_answered_first", [False, True], ids=["while it waits", "as the answer comes"]
+    "is_answered_first",
+    [
+        pytest.param(False, id="while it waits", marks=pytest.mark.long),
+        pytest.param(True, id="as the answer comes"),
+    ],
 )
 @pytest.mark.parametrize("kind", PLANS)
 async def test_a_daemon_that_is_killed_asks_once_and_the_next_one_goes_on_with_the_answer(

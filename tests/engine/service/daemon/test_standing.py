@@ -159,7 +159,7 @@ async def test_a_person_chooses_the_next_target_at_a_fork_after_a_restart(
     assert (chosen["decision_id"], chosen["choice"]) == (asked["decision_id"], "Duskwood")
 
 
-@pytest.mark.parametrize("store", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("store", ["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
 async def test_a_killed_daemon_is_followed_in_the_same_cycle_and_calls_nothing_again(
     places: DaemonSite,
     client: BrokerClient,

@@ -120,6 +120,7 @@ async def packages_of(client: BrokerClient, zones: Sequence[str]) -> dict[str, d
     }
 
 
+@pytest.mark.long
 @pytest.mark.timeout(180)
 async def test_two_zones_at_once_become_the_packages_that_each_becomes_alone(
     site: DaemonSite, client: BrokerClient, start: StartDaemon

@@ -135,12 +135,26 @@ def deadly(site: DaemonSite) -> DaemonSite:
 @pytest.mark.parametrize(
     ("call", "ended"),
     [
-        ("die", "call of die ended its process with exit code 9"),
-        ("crash", "call of crash ended its process by signal 11"),
-        ("killed", "call of killed ended its process by signal 9"),
-        (("block", "it"), "call of block blocked its process for 3 seconds"),
+        pytest.param(
+            "die",
+            "call of die ended its process with exit code 9",
+            id="exit",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            "crash",
+            "call of crash ended its process by signal 11",
+            id="segmentation fault",
+            marks=pytest.mark.long,
+        ),
+        pytest.param("killed", "call of killed ended its process by signal 9", id="kill"),
+        pytest.param(
+            ("block", "it"),
+            "call of block blocked its process for 3 seconds",
+            id="blocked loop",
+            marks=pytest.mark.long,
+        ),
     ],
-    ids=["exit", "segmentation fault", "kill", "blocked loop"],
 )
 async def test_a_call_that_ends_its_process_is_proven_guilty_within_three_deaths(
     deadly: DaemonSite,

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 
 from hypothesis import given, strategies as st
 
+from tests.crash.run_size import volume
 from tests.packs.knowledge.graph_records import chunk, entity, observation, records, relation
 from tests.tools.calling import MARCH_2010
 from wavewright.packs.knowledge.graph.merging import find_merges
@@ -162,6 +163,10 @@ def write_and_die(path: Path, statement: int, said: list[ChunkRecords]) -> None:
     database.close()
 
 
+EACH = volume(3, 1)
+"""Of so many statements one is killed at."""
+
+
 def test_a_write_that_is_killed_at_any_statement_is_made_again(tmp_path: Path) -> None:
     first, second = (
         records(document(0), "agent", entities=[entity(name, "person", "All of them speak.")])
@@ -184,7 +189,7 @@ def test_a_write_that_is_killed_at_any_statement_is_made_again(tmp_path: Path) -
     ends = list[int | None]()
     while not ends or ends[-1] == -signal.SIGKILL:
         path = new_graph(f"{len(ends)}")
-        child = context.Process(target=write_and_die, args=(path, len(ends) + 1, [second]))
+        child = context.Process(target=write_and_die, args=(path, 1 + len(ends) * EACH, [second]))
         child.start()
         child.join()
         ends.append(child.exitcode)
@@ -193,4 +198,4 @@ def test_a_write_that_is_killed_at_any_statement_is_made_again(tmp_path: Path) -
         assert write_second(path) == whole
 
     assert ends[-1] == 0
-    assert len(ends) > 20
+    assert len(ends) > 20 // EACH
