@@ -44,6 +44,7 @@ def test_help_names_every_target_that_people_use() -> None:
         "dojo",
         "soak",
         "docs",
+        "tour",
         "dist",
         "lock",
         "clean",
